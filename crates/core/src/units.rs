@@ -1,0 +1,247 @@
+//! Units: an index is not a count, and a count is not a size.
+//!
+//! ```text
+//!   PageIndex + Pages = PageIndex      Pages + Pages = Pages      Pages::bytes() -> Bytes
+//!   PageIndex - PageIndex = Pages      Pages - Pages = Pages      Bytes::pages_up() -> Pages
+//!   Sector + Sectors = Sector          Sectors + Sectors = Sectors
+//! ```
+//!
+//! What is not in this table does not compile. That is the point: the classic off-by-one of a read
+//! path adds a byte offset to a page index, or a count to a size. Every operation that leaves the
+//! range of its type is a bug of the caller and panics; none wraps.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// Bytes in a page: the unit of the cache, on every machine, whatever its own page size is.
+pub const PAGE_SIZE: u64 = 4096;
+
+/// Bytes in a sector: the unit in which Linux counts the size of a device.
+pub const SECTOR_SIZE: u64 = 512;
+
+/// Sectors in a page.
+pub const SECTORS_PER_PAGE: u64 = PAGE_SIZE / SECTOR_SIZE;
+
+/// No file is longer: the kernel's own limit for a file's offset is 2^63 - 1 bytes.
+pub const MAX_FILE_BYTES: Bytes = Bytes(i64::MAX as u64);
+
+/// No file has more pages.
+pub const MAX_FILE_PAGES: Pages = MAX_FILE_BYTES.pages_up();
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+macro_rules! count {
+    ($(#[$doc:meta])* $name:ident) => {
+        quantity!($(#[$doc])* $name);
+
+        impl Add for $name {
+            type Output = Self;
+
+            #[inline]
+            fn add(self, other: Self) -> Self {
+                Self(checked(self.0.checked_add(other.0)))
+            }
+        }
+
+        impl AddAssign for $name {
+            #[inline]
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+
+            /// A negative count is a bug, so it panics.
+            #[inline]
+            fn sub(self, other: Self) -> Self {
+                Self(checked(self.0.checked_sub(other.0)))
+            }
+        }
+
+        impl SubAssign for $name {
+            #[inline]
+            fn sub_assign(&mut self, other: Self) {
+                *self = *self - other;
+            }
+        }
+
+        impl $name {
+            /// None of it.
+            pub const ZERO: Self = Self(0);
+
+            /// What is left of `self` without `other`, or nothing.
+            #[inline]
+            #[must_use]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+        }
+    };
+}
+
+macro_rules! position {
+    ($(#[$doc:meta])* $name:ident, $count:ident) => {
+        quantity!($(#[$doc])* $name);
+
+        impl Add<$count> for $name {
+            type Output = Self;
+
+            #[inline]
+            fn add(self, count: $count) -> Self {
+                Self(checked(self.0.checked_add(count.0)))
+            }
+        }
+
+        impl Sub for $name {
+            type Output = $count;
+
+            /// The distance from `earlier`. A negative distance is a bug, so it panics.
+            #[inline]
+            fn sub(self, earlier: Self) -> $count {
+                $count(checked(self.0.checked_sub(earlier.0)))
+            }
+        }
+    };
+}
+
+count! {
+    /// A size, or an offset from the start of a file: pages and sectors count, bytes measure.
+    Bytes
+}
+count! {
+    /// How many pages.
+    Pages
+}
+count! {
+    /// How many sectors of 512 bytes.
+    Sectors
+}
+position! {
+    /// Position of a page in a file, from 0.
+    PageIndex, Pages
+}
+position! {
+    /// Position of a sector on a device, from 0.
+    Sector, Sectors
+}
+
+quantity! {
+    /// A point in time, in nanoseconds since whatever the driver calls its start.
+    ///
+    /// The core never asks what time it is; whoever drives it says so.
+    Instant
+}
+
+impl Bytes {
+    /// The page that holds the byte at this offset.
+    #[inline]
+    #[must_use]
+    pub const fn page(self) -> PageIndex {
+        PageIndex(self.0 / PAGE_SIZE)
+    }
+
+    /// How many pages hold this many bytes; a part of a page counts as one.
+    #[inline]
+    #[must_use]
+    pub const fn pages_up(self) -> Pages {
+        Pages(self.0.div_ceil(PAGE_SIZE))
+    }
+}
+
+impl Pages {
+    /// Their size.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(self) -> Bytes {
+        match self.0.checked_mul(PAGE_SIZE) {
+            Some(bytes) => Bytes(bytes),
+            None => panic!("a count of pages has no size in 64 bits"),
+        }
+    }
+}
+
+impl PageIndex {
+    /// Where the page starts in its file.
+    #[inline]
+    #[must_use]
+    pub const fn offset(self) -> Bytes {
+        Pages(self.0).bytes()
+    }
+}
+
+impl Sectors {
+    /// Their size.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(self) -> Bytes {
+        match self.0.checked_mul(SECTOR_SIZE) {
+            Some(bytes) => Bytes(bytes),
+            None => panic!("a count of sectors has no size in 64 bits"),
+        }
+    }
+}
+
+impl Sector {
+    /// Where the sector starts on its device.
+    #[inline]
+    #[must_use]
+    pub const fn offset(self) -> Bytes {
+        Sectors(self.0).bytes()
+    }
+}
+
+#[inline]
+#[track_caller]
+const fn checked(value: Option<u64>) -> u64 {
+    match value {
+        Some(value) => value,
+        None => panic!("a quantity left the range of its type"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_page_counts_as_one() {
+        assert_eq!(Bytes(0).pages_up(), Pages(0));
+        assert_eq!(Bytes(1).pages_up(), Pages(1));
+        assert_eq!(Bytes(4096).pages_up(), Pages(1));
+        assert_eq!(Bytes(4097).pages_up(), Pages(2));
+        assert_eq!(MAX_FILE_PAGES, Pages(1 << 51));
+    }
+
+    #[test]
+    fn a_byte_belongs_to_the_page_it_lies_in() {
+        assert_eq!(Bytes(4095).page(), PageIndex(0));
+        assert_eq!(Bytes(4096).page(), PageIndex(1));
+        assert_eq!(PageIndex(3).offset(), Bytes(12288));
+    }
+
+    #[test]
+    #[should_panic(expected = "left the range")]
+    fn a_negative_distance_panics() {
+        let _ = PageIndex(3) - PageIndex(4);
+    }
+
+    #[test]
+    #[should_panic(expected = "left the range")]
+    fn a_position_never_wraps() {
+        let _ = PageIndex(u64::MAX) + Pages(1);
+    }
+}
