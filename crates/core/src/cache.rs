@@ -1,0 +1,383 @@
+//! The page cache: which page leaves when another needs its frame, and what becomes of frames.
+//!
+//! In:    pages to fill, ends of fills, holds of readers, uses, files that close.
+//! Out:   frames; to readers, the [`Table`]; to read-ahead, which pages are resident.
+//! Never: a page's bytes, an I/O, a wait. A frame that is filled or held is not taken from anybody.
+//!
+//! One bound covers everything: frames and all that is kept for them. Model: tests/cache_model.rs.
+//! Design, table of cases and sources: docs/cache.md.
+
+mod frames;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use self::frames::Frames;
+use crate::readahead::Residency;
+use crate::shadow::Shadows;
+use crate::table::{Entry, FRAMES_MAX, FileSlot, Frame, Generation, Table, TableWriter};
+use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
+
+/// All pages of all files, in one bound of memory.
+///
+/// ```text
+///              start_fill                filled              referenced at the tail,
+///   free  ------------------> in flight --------> inactive    or early refault
+///    ^                            |    \          head..tail ----------------------> active
+///    |                            |     \            |  ^                           head..tail
+///    |          fill_failed,      |      \           |  |    more active than inactive   |
+///    |<--- forget: orphan until --+       \          |  +--------------------------------+
+///    |      its holds end                  \         v
+///    |                                      \     evicted: leaves a shadow, its frame is
+///    +---------- forget ----------------------+   filled again at once
+/// ```
+///
+/// A frame is on a list unless it is being filled or held, so everything on a list may be evicted
+/// at once, and [`available`](Self::available) is a sum of three lengths. A held frame goes back to
+/// the head of the list that it belongs to.
+#[derive(Debug)]
+pub struct PageCache {
+    table: TableWriter,
+    frames: Frames,
+    shadows: Shadows,
+    stats: CacheStats,
+}
+
+/// Why a page is filled.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Use {
+    /// Somebody waits for it: that is its first use.
+    Wanted,
+    /// Nobody has asked for it yet.
+    Ahead,
+}
+
+/// A fill that has started: a frame into which a page is being read.
+///
+/// It is given back exactly once, to [`PageCache::filled`] or [`PageCache::fill_failed`].
+#[derive(Debug, Eq, PartialEq)]
+#[must_use = "a frame whose fill never ends is lost"]
+pub struct Filling {
+    frame: Frame,
+    generation: Generation,
+}
+
+/// Which pages of one file are resident, for read-ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct FileResidency<'c> {
+    table: &'c TableWriter,
+    file: FileSlot,
+}
+
+/// Counters since the cache was made.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CacheStats {
+    /// Pages that left because another needed their frame.
+    pub evictions: u64,
+    /// Of those, the ones that were read ahead and that nobody had used.
+    pub evicted_before_use: u64,
+    /// Pages that became active: referenced when they reached the tail, or back early enough.
+    pub activations: u64,
+    /// Pages that went back from the active to the inactive list.
+    pub demotions: u64,
+    /// Pages that came back while their shadow was there.
+    pub refaults: u64,
+    /// Of those, the ones that came back early enough to start as active.
+    pub refaults_activated: u64,
+}
+
+/// Where each frame is, for tests and for people. Lists are from head to tail.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CacheDump {
+    /// They hold nothing.
+    pub free: Vec<Frame>,
+    /// The next to be evicted is the last.
+    pub inactive: Vec<Frame>,
+    /// The next to become inactive is the last.
+    pub active: Vec<Frame>,
+    /// They are being filled or held, and their page is in the table.
+    pub held: Vec<Frame>,
+    /// They are being filled or held, and their page is not in the table any more.
+    pub orphans: Vec<Frame>,
+}
+
+impl PageCache {
+    /// The smallest bound: two windows of 128 KiB for each of three or four streams.
+    pub const MIN_BOUND: Bytes = Bytes(1 << 20);
+
+    /// The largest bound: an entry of the page table has room for so many frames.
+    pub const MAX_BOUND: Bytes = Bytes(FRAMES_MAX as u64 * PAGE_SIZE);
+
+    /// A cache that takes no more memory than `bound`, all told (but for 4 bytes for each file slot
+    /// that was ever closed).
+    ///
+    /// The memory of the frames themselves is the caller's: [`frames`](Self::frames) pages of it.
+    #[must_use]
+    pub fn new(bound: Bytes) -> Self {
+        assert!(bound >= Self::MIN_BOUND, "a bound of {bound} bytes is too small for a cache");
+        let frames = bound.0 / (PAGE_SIZE + Self::metadata_bytes_per_frame());
+        Self::with_frames(u32::try_from(frames).expect("a bound of a terabyte at most"))
+    }
+
+    /// A cache of so many frames, for tests and small models.
+    #[must_use]
+    pub fn with_frames(frames: u32) -> Self {
+        assert!(frames > 0, "a cache has at least one frame");
+        assert!(frames <= FRAMES_MAX, "{frames} frames do not fit the page table");
+        Self {
+            table: TableWriter::new(frames),
+            frames: Frames::new(frames),
+            shadows: Shadows::new(frames),
+            stats: CacheStats::default(),
+        }
+    }
+
+    /// What the cache keeps for each frame, in the worst case of one page a leaf.
+    #[must_use]
+    pub const fn metadata_bytes_per_frame() -> u64 {
+        TableWriter::BYTES_PER_FRAME + Frames::BYTES_PER_FRAME + Shadows::BYTES_PER_FRAME
+    }
+
+    /// How many frames there are, numbered from 0.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        self.frames.len()
+    }
+
+    /// The table, for readers on any thread.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(self.table.table())
+    }
+
+    /// Which pages of the file are resident. A page in flight is; a shadow is not.
+    #[must_use]
+    pub fn residency(&self, file: FileSlot) -> FileResidency<'_> {
+        FileResidency { table: &self.table, file }
+    }
+
+    /// The entry of a page, if it is resident. Unlike a reader's look-up this one misses nothing.
+    #[must_use]
+    pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<Entry> {
+        self.table.table().look_up(file, page).map(|found| found.entry())
+    }
+
+    /// The page that a frame holds, if that page is in the table.
+    #[must_use]
+    pub fn page_of(&self, frame: Frame) -> Option<(FileSlot, PageIndex)> {
+        self.frames.place(frame).map(|place| self.table.page_at(place))
+    }
+
+    /// How many frames can be had right now, one after the other: the free and the listed ones.
+    #[must_use]
+    pub fn available(&self) -> Pages {
+        self.frames.available()
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.stats
+    }
+
+    /// Where each frame is.
+    #[must_use]
+    pub fn dump(&self) -> CacheDump {
+        self.frames.dump()
+    }
+
+    /// Takes a frame for a page that is not resident: a free one, or that of the page that matters
+    /// least. From here on the page is in the table, but not up to date.
+    ///
+    /// The caller makes sure that one is available, and holds what it still needs: this may evict
+    /// anything that is on a list.
+    pub fn start_fill(
+        &mut self,
+        file: FileSlot,
+        page: PageIndex,
+        use_: Use,
+        marker: bool,
+    ) -> Filling {
+        assert!(self.available() > Pages::ZERO, "no frame for {page:?} of {file:?}");
+        // Before anything is evicted for it: that would change the distance, and its shadow may be
+        // the one that is overwritten.
+        let active = self.comes_back_early(file, page);
+        let frame = match self.frames.take_free() {
+            Some(frame) => frame,
+            None => self.evict(),
+        };
+
+        let generation = self.frames.next_generation(frame);
+        let unused = match use_ {
+            Use::Wanted => false,
+            Use::Ahead => true,
+        };
+        let entry = Entry::new(frame, generation, unused, marker);
+        let place = self.table.insert(file, page, entry);
+        self.frames.start(frame, place, active);
+        Filling { frame, generation }
+    }
+
+    /// Ends a fill that went well. The frame goes to the head of its list as soon as nobody holds
+    /// it; if its page has left the table in the meantime, it is free then.
+    #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
+    pub fn filled(&mut self, filling: Filling) {
+        let Filling { frame, generation } = filling;
+        assert!(self.frames.generation(frame) == generation, "{frame:?} was filled for a page ago");
+        if let Some(place) = self.frames.place(frame) {
+            self.table.set_up_to_date(place, frame, generation);
+        }
+        self.frames.release(frame);
+    }
+
+    /// Ends a fill that failed. The page leaves the table, so that the next reader misses again.
+    #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
+    pub fn fill_failed(&mut self, filling: Filling) {
+        let Filling { frame, generation } = filling;
+        assert!(self.frames.generation(frame) == generation, "{frame:?} was filled for a page ago");
+        if let Some(place) = self.frames.place(frame) {
+            let last = self.table.remove(place);
+            assert!(!last.is_up_to_date(), "{frame:?} was filled before it failed");
+            self.frames.disown(frame);
+        }
+        self.frames.release(frame);
+    }
+
+    /// Keeps a frame from being evicted, as many times as it is held. It must hold a page.
+    pub fn hold(&mut self, frame: Frame) {
+        self.frames.hold(frame);
+    }
+
+    /// Ends one hold.
+    pub fn release(&mut self, frame: Frame) {
+        self.frames.release(frame);
+    }
+
+    /// Whether anybody holds the frame. A fill does, too.
+    #[must_use]
+    pub fn is_held(&self, frame: Frame) -> bool {
+        self.frames.is_held(frame)
+    }
+
+    /// Notes a use of a page, as [`Found::touch`](crate::table::Found::touch) does. A page that has
+    /// left since its user met it is not touched.
+    pub fn touch(&mut self, file: FileSlot, page: PageIndex, continues: bool) {
+        if let Some(found) = self.table.table().look_up(file, page) {
+            found.touch(continues);
+        }
+    }
+
+    /// Takes the marker off a page; true if there was one.
+    pub fn take_marker(&mut self, file: FileSlot, page: PageIndex) -> bool {
+        self.table.table().look_up(file, page).is_some_and(|found| found.take_marker())
+    }
+
+    /// Forgets a file of so many pages: its pages leave the table, and its slot may name another
+    /// file. Frames that are filled or held are orphans, and free when that ends.
+    ///
+    /// Costs as many steps as the file may have leaves, or as there are leaves: the fewer.
+    pub fn forget_file(&mut self, file: FileSlot, pages: Pages) {
+        self.forget_range(file, PageIndex(0), pages);
+        self.shadows.forget_file(file);
+    }
+
+    /// Forgets some pages of a file, at the same cost. Their shadows stay.
+    pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
+        let Self { table, frames, .. } = self;
+        table.remove_range(file, start, start + pages, |last| frames.disown(last.frame()));
+    }
+
+    /// Whether a page that is filled now has been away for so short a time that it would still be
+    /// here had it been active.
+    ///
+    /// ```text
+    ///   |<---- active ---->|<------- inactive ------->|
+    ///   |a a a a a a a a a |i i i i i i i i i i i i i |  E . . . . R
+    ///                                                    |<------->| distance
+    /// ```
+    ///
+    /// Why compare with the active list: a page that comes back within that distance is used at
+    /// least as often as the active pages that its frame would have come from, and those were only
+    /// used often once. It competes with them; if it wins nothing, they are demoted one by one.
+    fn comes_back_early(&mut self, file: FileSlot, page: PageIndex) -> bool {
+        let Some(distance) = self.shadows.take(file, page) else { return false };
+        self.stats.refaults += 1;
+        if distance > u64::from(self.frames.active()) {
+            return false;
+        }
+        self.stats.refaults_activated += 1;
+        self.count_activation();
+        true
+    }
+
+    /// Takes the frame of the page that matters least.
+    ///
+    /// ```text
+    ///           active                         inactive
+    ///   head [ . . . . . . ] tail ----> head [ . . . . . . r . r ] tail
+    ///     ^                   only if active                 |   |
+    ///     |                   is the longer                  |   +-- referenced: once more
+    ///     +--------------------------------------------------|-- around, as active
+    ///                                                        +-- not: evicted
+    /// ```
+    ///
+    /// Why two lists: a page that is read once passes through the inactive list only, so a scan of
+    /// a large file cannot push out what is used again and again. Why active is never the longer
+    /// one: a page must have time to be used a second time before it reaches the tail.
+    fn evict(&mut self) -> Frame {
+        let mut promotions = 0;
+        let place = loop {
+            self.stats.demotions += u64::from(self.frames.balance());
+            let place = self.frames.tail().expect("one is available, and it is not free");
+            if promotions == PROMOTIONS_MAX || !self.table.take_referenced(place) {
+                break place;
+            }
+            self.frames.promote_tail();
+            self.count_activation();
+            promotions += 1;
+        };
+
+        let (file, page) = self.table.page_at(place);
+        let last = self.table.remove(place);
+        self.shadows.leave(file, page);
+        self.stats.evictions += 1;
+        self.stats.evicted_before_use += u64::from(last.is_unused());
+        self.frames.take_tail(last.frame())
+    }
+
+    fn count_activation(&mut self) {
+        self.shadows.count_activation();
+        self.stats.activations += 1;
+    }
+}
+
+impl Residency for FileResidency<'_> {
+    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+        self.table.history(self.file, page, limit)
+    }
+
+    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+        self.table.next_hole(self.file, page, limit)
+    }
+}
+
+impl Filling {
+    /// The frame to read into.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    /// Which of the frame's pages this is.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+}
+
+/// After so many pages got another round, the next one leaves even if it was referenced.
+///
+/// When all of them are referenced, the flag has nothing to say, and looking for one that is not
+/// would cost as many steps as there are frames, with the engine's mutex held. 32 steps are about
+/// a microsecond, a tenth of the fastest read that they make room for.
+const PROMOTIONS_MAX: u32 = 32;

@@ -1,0 +1,251 @@
+//! What becomes of each frame: free, on a list, held, or an orphan.
+//!
+//! In:    where the page of a frame is in the table, holds and their ends.
+//! Out:   a frame that is free, or the one at the tail.
+//! Never: a policy. Which list a frame belongs to, and when it leaves, the cache says.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::CacheDump;
+use crate::lru::{Links, List};
+use crate::table::{Frame, Generation, Place};
+use crate::units::Pages;
+
+/// The frames of a cache.
+///
+/// ```text
+///              in the table     not in the table
+///            +----------------+------------------+
+///   held     |  on no list    |  orphan          |
+///            +----------------+------------------+
+///   not held |  inactive or   |  free            |
+///            |  active        |                  |
+///            +----------------+------------------+
+/// ```
+///
+/// A fill is one of the holds. Everything here starts as zeros, which are free of charge until they
+/// are written: frames that were never used are not even on the list of free ones.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// Of the page that each frame holds, or held last.
+    ///
+    /// When readers can pin frames, this becomes the frame's own word, shared with them:
+    /// generation, an orphan bit and the number of pins, closed by compare-exchange before its page
+    /// is removed.
+    generations: Vec<u32>,
+    /// [`Home`]s. Bare numbers here and above, because the system's zeros are taken as they are for
+    /// those only.
+    homes: Vec<u64>,
+    holds: Vec<u32>,
+    links: Links,
+    /// Frames that were used and are free again; the last one in is the first one out, because its
+    /// memory is the warmest.
+    free: List,
+    /// Frames from here on were never used.
+    fresh: u32,
+    inactive: List,
+    active: List,
+}
+
+/// Where in the table the page of a frame is, and to which list the frame belongs; 0 is nowhere.
+///
+/// ```text
+///   leaf, 28 bits | index in the leaf, 6 | active, 1 | 1
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Home(u64);
+
+impl Frames {
+    pub(super) const BYTES_PER_FRAME: u64 =
+        (2 * size_of::<u32>() + size_of::<u64>()) as u64 + Links::BYTES_PER_FRAME;
+
+    pub(super) fn new(frames: u32) -> Self {
+        let len = frames as usize;
+        Self {
+            generations: vec![0; len],
+            homes: vec![0; len],
+            holds: vec![0; len],
+            links: Links::new(frames),
+            free: List::default(),
+            fresh: 0,
+            inactive: List::default(),
+            active: List::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
+    }
+
+    pub(super) fn available(&self) -> Pages {
+        let free = self.free.len() + (self.len() - self.fresh);
+        Pages((free + self.inactive.len() + self.active.len()).into())
+    }
+
+    /// How long the active list is.
+    pub(super) fn active(&self) -> u32 {
+        self.active.len()
+    }
+
+    pub(super) fn generation(&self, frame: Frame) -> Generation {
+        Generation(self.generations[frame.0 as usize])
+    }
+
+    /// Where the frame's page is; None if it is in the table no more.
+    pub(super) fn place(&self, frame: Frame) -> Option<Place> {
+        self.home(frame).place()
+    }
+
+    pub(super) fn is_held(&self, frame: Frame) -> bool {
+        self.holds[frame.0 as usize] > 0
+    }
+
+    /// Takes a free frame, if there is one.
+    pub(super) fn take_free(&mut self) -> Option<Frame> {
+        self.free.pop_head(&mut self.links).or_else(|| {
+            let frame = Frame(self.fresh);
+            (self.fresh < self.len()).then(|| {
+                self.fresh += 1;
+                frame
+            })
+        })
+    }
+
+    /// Makes a frame that is on no list ready for its next page.
+    pub(super) fn next_generation(&mut self, frame: Frame) -> Generation {
+        assert!(self.home(frame) == Home::NONE, "{frame:?} still holds a page");
+        assert!(!self.is_held(frame), "{frame:?} is still held");
+        let generation = self.generation(frame).next();
+        self.generations[frame.0 as usize] = generation.0;
+        generation
+    }
+
+    /// Starts the life of a page in the frame; the fill is its first hold.
+    pub(super) fn start(&mut self, frame: Frame, place: Place, active: bool) {
+        assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
+        assert!(!self.is_held(frame), "{frame:?} is held for another page");
+        self.homes[frame.0 as usize] = Home::new(place, active).0;
+        self.holds[frame.0 as usize] = 1;
+    }
+
+    pub(super) fn hold(&mut self, frame: Frame) {
+        if !self.is_held(frame) {
+            self.unlist(frame);
+        }
+        let holds = &mut self.holds[frame.0 as usize];
+        *holds = holds.checked_add(1).expect("fewer than 2^32 readers of one page");
+    }
+
+    /// Ends one hold. After the last, the frame goes to the head of its list, or is free.
+    pub(super) fn release(&mut self, frame: Frame) {
+        let holds = &mut self.holds[frame.0 as usize];
+        *holds = holds.checked_sub(1).expect("what is released was held");
+        if *holds > 0 {
+            return;
+        }
+        let home = self.home(frame);
+        let list = match home.place() {
+            None => &mut self.free,
+            Some(_) if home.is_active() => &mut self.active,
+            Some(_) => &mut self.inactive,
+        };
+        list.push_head(&mut self.links, frame);
+    }
+
+    /// Notes that the frame's page is in the table no more. The frame is free, or an orphan.
+    pub(super) fn disown(&mut self, frame: Frame) {
+        assert!(self.home(frame) != Home::NONE, "{frame:?} holds no page");
+        if self.is_held(frame) {
+            self.homes[frame.0 as usize] = Home::NONE.0;
+        } else {
+            self.unlist(frame);
+            self.homes[frame.0 as usize] = Home::NONE.0;
+            self.free.push_head(&mut self.links, frame);
+        }
+    }
+
+    /// Where the page is whose frame is at the tail of the inactive list.
+    pub(super) fn tail(&self) -> Option<Place> {
+        let frame = self.inactive.tail()?;
+        Some(self.place(frame).expect("a frame on a list holds a page"))
+    }
+
+    /// Takes the frame at the tail of the inactive list, whose page has left the table.
+    pub(super) fn take_tail(&mut self, expected: Frame) -> Frame {
+        let frame = self.inactive.pop_tail(&mut self.links).expect("there is a tail to take");
+        assert!(frame == expected, "{frame:?} is at the tail, not {expected:?}");
+        self.homes[frame.0 as usize] = Home::NONE.0;
+        frame
+    }
+
+    /// Moves the frame at the tail of the inactive list to the head of the active list.
+    pub(super) fn promote_tail(&mut self) {
+        let frame = self.inactive.pop_tail(&mut self.links).expect("there is a tail to promote");
+        self.homes[frame.0 as usize] |= Home::ACTIVE;
+        self.active.push_head(&mut self.links, frame);
+    }
+
+    /// Moves frames from the tail of the active list to the head of the inactive one until the
+    /// active list is not the longer one; says how many.
+    ///
+    /// Each of them was promoted before, so on average that is no more than one a promotion.
+    pub(super) fn balance(&mut self) -> u32 {
+        let mut demotions = 0;
+        while self.active.len() > self.inactive.len() {
+            let frame = self.active.pop_tail(&mut self.links).expect("the longer list has a tail");
+            self.homes[frame.0 as usize] &= !Home::ACTIVE;
+            self.inactive.push_head(&mut self.links, frame);
+            demotions += 1;
+        }
+        demotions
+    }
+
+    pub(super) fn dump(&self) -> CacheDump {
+        let mut dump = CacheDump {
+            free: self.free.iter(&self.links).chain((self.fresh..self.len()).map(Frame)).collect(),
+            inactive: self.inactive.iter(&self.links).collect(),
+            active: self.active.iter(&self.links).collect(),
+            ..CacheDump::default()
+        };
+        for frame in (0..self.len()).map(Frame).filter(|&frame| self.is_held(frame)) {
+            match self.place(frame) {
+                Some(_) => dump.held.push(frame),
+                None => dump.orphans.push(frame),
+            }
+        }
+        dump
+    }
+
+    fn unlist(&mut self, frame: Frame) {
+        let home = self.home(frame);
+        assert!(home != Home::NONE, "{frame:?} holds no page");
+        let list = if home.is_active() { &mut self.active } else { &mut self.inactive };
+        list.remove(&mut self.links, frame);
+    }
+
+    fn home(&self, frame: Frame) -> Home {
+        Home(self.homes[frame.0 as usize])
+    }
+}
+
+impl Home {
+    const NONE: Self = Self(0);
+    const SOME: u64 = 1;
+    const ACTIVE: u64 = 2;
+
+    fn new(place: Place, active: bool) -> Self {
+        let place = u64::from(place.leaf) << 6 | u64::from(place.index);
+        Self(place << 2 | if active { Self::ACTIVE } else { 0 } | Self::SOME)
+    }
+
+    fn place(self) -> Option<Place> {
+        let place = self.0 >> 2;
+        let leaf = u32::try_from(place >> 6).expect("a leaf's number fits 28 bits");
+        (self != Self::NONE).then_some(Place { leaf, index: (place & 63) as u32 })
+    }
+
+    fn is_active(self) -> bool {
+        self.0 & Self::ACTIVE != 0
+    }
+}

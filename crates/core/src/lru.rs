@@ -1,0 +1,196 @@
+//! Lists of frames, linked by index.
+//!
+//! In:    a frame to put at a head, to take from a tail, or to take out of the middle.
+//! Out:   the order in which frames came, for whoever decides which one leaves.
+//! Never: an allocation after the start, a pointer, a policy. A frame is on one list at a time.
+//!
+//! The lists share one array of links: what is on none of them costs no other memory.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::iter;
+
+use crate::table::Frame;
+
+/// The links of all frames.
+///
+/// A link is a frame's number + 1, and 0 is the end: so the array starts as zeros, which the system
+/// hands out only as they are written.
+#[derive(Debug)]
+pub(crate) struct Links(Vec<Link>);
+
+/// One list: a head, a tail, and the links between them.
+///
+/// ```text
+///   head                                       tail
+///    |                                          |
+///    v     next          next          next     v
+///   [f] ---------> [f] ---------> [f] ---------> [f]
+///       <---------     <---------     <---------
+///          prev           prev           prev
+/// ```
+///
+/// Frames come in at the head. The tail has been here longest, so what leaves is taken there.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+/// `[prev, next]`. An array, because the system's zeros are taken as they are for arrays only.
+type Link = [u32; 2];
+
+impl Links {
+    pub(crate) const BYTES_PER_FRAME: u64 = size_of::<Link>() as u64;
+
+    pub(crate) fn new(frames: u32) -> Self {
+        Self(vec![[END; 2]; frames as usize])
+    }
+
+    fn get(&mut self, link: u32) -> &mut Link {
+        assert!(link != END, "the end of a list is no frame");
+        &mut self.0[(link - 1) as usize]
+    }
+}
+
+impl List {
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The frame at the tail, if there is one.
+    pub(crate) fn tail(&self) -> Option<Frame> {
+        self.tail.checked_sub(1).map(Frame)
+    }
+
+    /// Puts a frame that is on no list at the head.
+    pub(crate) fn push_head(&mut self, links: &mut Links, frame: Frame) {
+        let new = frame.0 + 1;
+        assert!(*links.get(new) == [END; 2], "{frame:?} is on a list already");
+        assert!(self.head != new, "{frame:?} is alone on this list already");
+
+        *links.get(new) = [END, self.head];
+        match self.head {
+            END => self.tail = new,
+            head => links.get(head)[PREV] = new,
+        }
+        self.head = new;
+        self.len += 1;
+    }
+
+    /// Takes the frame that is at the head, if there is one.
+    pub(crate) fn pop_head(&mut self, links: &mut Links) -> Option<Frame> {
+        let frame = Frame(self.head.checked_sub(1)?);
+        self.remove(links, frame);
+        Some(frame)
+    }
+
+    /// Takes the frame that is at the tail, if there is one.
+    pub(crate) fn pop_tail(&mut self, links: &mut Links) -> Option<Frame> {
+        let frame = self.tail()?;
+        self.remove(links, frame);
+        Some(frame)
+    }
+
+    /// Takes a frame out from wherever it is on this list.
+    pub(crate) fn remove(&mut self, links: &mut Links, frame: Frame) {
+        let old = frame.0 + 1;
+        let [prev, next] = *links.get(old);
+        assert!(self.len > 0, "{frame:?} is not on an empty list");
+        // Both neighbours name it, or it is the end itself: else it is on another list, or on none.
+        let before = if prev == END { &mut self.head } else { &mut links.get(prev)[NEXT] };
+        assert!(*before == old, "{frame:?} is not where its links say");
+        *before = next;
+        let after = if next == END { &mut self.tail } else { &mut links.get(next)[PREV] };
+        assert!(*after == old, "{frame:?} is not where its links say");
+        *after = prev;
+
+        *links.get(old) = [END; 2];
+        self.len -= 1;
+        assert!((self.head == END) == (self.len == 0), "a list that is empty has no head");
+        assert!((self.tail == END) == (self.len == 0), "a list that is empty has no tail");
+    }
+
+    /// The frames from head to tail.
+    pub(crate) fn iter(&self, links: &Links) -> impl Iterator<Item = Frame> {
+        let mut link = self.head;
+        iter::from_fn(move || {
+            let index = link.checked_sub(1)?;
+            link = links.0[index as usize][NEXT];
+            Some(Frame(index))
+        })
+    }
+}
+
+const END: u32 = 0;
+const PREV: usize = 0;
+const NEXT: usize = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(list: &List, links: &Links) -> Vec<u32> {
+        let frames: Vec<u32> = list.iter(links).map(|frame| frame.0).collect();
+        assert_eq!(frames.len(), list.len() as usize);
+        frames
+    }
+
+    #[test]
+    fn what_came_first_leaves_first() {
+        let (mut links, mut list) = (Links::new(4), List::default());
+        for frame in [2, 0, 3] {
+            list.push_head(&mut links, Frame(frame));
+        }
+        assert_eq!(frames(&list, &links), [3, 0, 2]);
+        assert_eq!(list.pop_tail(&mut links), Some(Frame(2)));
+        assert_eq!(list.pop_head(&mut links), Some(Frame(3)));
+        assert_eq!(list.pop_tail(&mut links), Some(Frame(0)));
+        assert_eq!(list.pop_tail(&mut links), None);
+        assert_eq!(list.pop_head(&mut links), None);
+    }
+
+    #[test]
+    fn a_frame_leaves_from_either_end_and_from_the_middle() {
+        for (frame, rest) in [(0, [2, 1]), (1, [2, 0]), (2, [1, 0])] {
+            let (mut links, mut list) = (Links::new(3), List::default());
+            for frame in 0..3 {
+                list.push_head(&mut links, Frame(frame));
+            }
+            list.remove(&mut links, Frame(frame));
+            assert_eq!(frames(&list, &links), rest);
+            list.push_head(&mut links, Frame(frame));
+            assert_eq!(frames(&list, &links), [frame, rest[0], rest[1]]);
+        }
+    }
+
+    #[test]
+    fn a_frame_moves_between_lists_that_share_their_links() {
+        let (mut links, mut one, mut two) = (Links::new(2), List::default(), List::default());
+        one.push_head(&mut links, Frame(0));
+        two.push_head(&mut links, Frame(1));
+        one.remove(&mut links, Frame(0));
+        two.push_head(&mut links, Frame(0));
+        assert_eq!(frames(&one, &links), [] as [u32; 0]);
+        assert_eq!(frames(&two, &links), [0, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "on a list already")]
+    fn a_frame_that_has_neighbours_cannot_be_put_on_a_second_list() {
+        let (mut links, mut one, mut two) = (Links::new(2), List::default(), List::default());
+        one.push_head(&mut links, Frame(0));
+        one.push_head(&mut links, Frame(1));
+        two.push_head(&mut links, Frame(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "not where its links say")]
+    fn a_frame_cannot_leave_a_list_that_it_is_not_on() {
+        let (mut links, mut one, mut two) = (Links::new(2), List::default(), List::default());
+        one.push_head(&mut links, Frame(0));
+        two.push_head(&mut links, Frame(1));
+        two.remove(&mut links, Frame(0));
+    }
+}

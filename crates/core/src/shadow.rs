@@ -1,0 +1,260 @@
+//! Shadows: what an evicted page leaves behind, so that its return tells how much too early it
+//! left.
+//!
+//! In:    pages as they are evicted, frames as they become active, pages as they come back.
+//! Out:   the refault distance of a page that comes back.
+//! Never: more than one shadow a frame (the oldest is overwritten), a match for a file that was
+//!        closed, a resident page: to read-ahead a shadow is nothing.
+//!
+//! The rule is Linux's (mm/workingset.c); semantics and sources are in docs/cache.md.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::table::{FILES_MAX, FileSlot, mix};
+use crate::units::PageIndex;
+
+/// The shadows of a cache.
+///
+/// ```text
+///   buckets, by fingerprint        ring: one place an eviction, as many as frames
+///   +---+                          +------+------+------+------+------+------+
+///   | 5 |------------------------> |      |      |      |      |  s5  |      |
+///   +---+                          |  s1  |  s2  |      |  s4  |   |  | old  |
+///   | 0 |                          |      |      | used |      |   |  |  ^   |
+///   +---+                          +--^---+------+------+------+---|--+--|---+
+///                                     |                            |     cursor: overwritten next
+///                                     +---- older of the bucket ---+
+/// ```
+///
+/// Why a ring, and not shadows in the leaves where the pages were: a leaf lives as long as it holds
+/// a page. Random reads over a large file leave shadows in leaves that hold nothing else, and the
+/// bound on memory would be gone.
+#[derive(Debug)]
+pub(crate) struct Shadows {
+    /// Evictions and activations so far.
+    age: u64,
+    ring: Vec<Shadow>,
+    /// For each place of the ring, the next older shadow of its bucket (place + 1), or 0.
+    older: Vec<u32>,
+    /// For each bucket its newest shadow (place + 1), or 0.
+    buckets: Vec<u32>,
+    cursor: u32,
+    /// For each file slot, how many files it named before this one. It ends behind the last slot
+    /// that named more than one.
+    lives: Vec<u32>,
+}
+
+/// `[fingerprint of the page, age when it was evicted]`; a fingerprint of 0 is no shadow.
+///
+/// The pages of one file have different fingerprints. Two pages of different files that share one
+/// (a chance of 2^-36 even among 2^28 shadows) are taken for one another: then a page starts on the
+/// wrong list, and that is all.
+type Shadow = [u64; 2];
+
+impl Shadows {
+    pub(crate) const BYTES_PER_FRAME: u64 = (size_of::<Shadow>() + 2 * size_of::<u32>()) as u64;
+
+    pub(crate) fn new(frames: u32) -> Self {
+        let len = frames as usize;
+        Self {
+            age: 0,
+            ring: vec![NO_SHADOW; len],
+            older: vec![0; len],
+            buckets: vec![0; len],
+            cursor: 0,
+            lives: Vec::new(),
+        }
+    }
+
+    /// Counts a frame that became active: to stay resident, a page must now outlive one more.
+    pub(crate) fn count_activation(&mut self) {
+        self.age += 1;
+    }
+
+    /// Leaves the shadow of a page that is evicted now.
+    pub(crate) fn leave(&mut self, file: FileSlot, page: PageIndex) {
+        let place = self.cursor;
+        self.cursor = if place + 1 < self.len() { place + 1 } else { 0 };
+        if self.ring[place as usize] != NO_SHADOW {
+            self.remove(place);
+        }
+
+        let fingerprint = self.fingerprint(file, page);
+        let bucket = self.bucket(fingerprint);
+        self.ring[place as usize] = [fingerprint, self.age];
+        self.older[place as usize] = self.buckets[bucket];
+        self.buckets[bucket] = place + 1;
+        self.age += 1;
+    }
+
+    /// Takes the shadow of a page that comes back, and tells its refault distance.
+    ///
+    /// ```text
+    ///   evicted                             comes back
+    ///      |                                     |
+    ///  ----E-----e-----e-----a-----e-----a-------R---->   e: eviction, a: activation
+    ///      |<------------- distance ------------>|        E itself counts
+    /// ```
+    ///
+    /// Why this number: each eviction and each activation moved the pages behind it one place
+    /// nearer to the tail of the inactive list. With `distance` more places there, the page would
+    /// have been resident now. So it is compared with the length of the active list: that is where
+    /// the places would have to come from.
+    pub(crate) fn take(&mut self, file: FileSlot, page: PageIndex) -> Option<u64> {
+        let fingerprint = self.fingerprint(file, page);
+        let mut link = self.buckets[self.bucket(fingerprint)];
+        while let Some(place) = link.checked_sub(1) {
+            let [found, evicted_at] = self.ring[place as usize];
+            if found == fingerprint {
+                self.remove(place);
+                assert!(evicted_at < self.age, "an eviction counts itself");
+                return Some(self.age - evicted_at);
+            }
+            link = self.older[place as usize];
+        }
+        None
+    }
+
+    /// Makes all shadows of the file strangers to whatever its slot names next.
+    pub(crate) fn forget_file(&mut self, file: FileSlot) {
+        assert!(file.0 < FILES_MAX, "{file:?} is no file slot");
+        let slot = file.0 as usize;
+        if self.lives.len() <= slot {
+            self.lives.resize(slot + 1, 0);
+        }
+        self.lives[slot] = self.lives[slot].wrapping_add(1);
+    }
+
+    fn remove(&mut self, place: u32) {
+        let [fingerprint, _] = self.ring[place as usize];
+        assert!(fingerprint != 0, "there is a shadow to remove");
+        let bucket = self.bucket(fingerprint);
+        let next = self.older[place as usize];
+        let mut link = self.buckets[bucket];
+        if link == place + 1 {
+            self.buckets[bucket] = next;
+        } else {
+            while self.older_of(link) != place + 1 {
+                link = self.older_of(link);
+            }
+            self.older[(link - 1) as usize] = next;
+        }
+        self.older[place as usize] = 0;
+        self.ring[place as usize] = NO_SHADOW;
+    }
+
+    fn older_of(&self, link: u32) -> u32 {
+        assert!(link != 0, "a shadow is in the bucket of its fingerprint");
+        self.older[(link - 1) as usize]
+    }
+
+    fn fingerprint(&self, file: FileSlot, page: PageIndex) -> u64 {
+        let lives = self.lives.get(file.0 as usize).copied().unwrap_or(0);
+        let life = u64::from(lives) << 32 | u64::from(file.0);
+        mix(mix(page.0) ^ life).max(1)
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.ring.len()).expect("a frame's number fits 28 bits")
+    }
+
+    fn bucket(&self, fingerprint: u64) -> usize {
+        (((fingerprint >> 32) * u64::from(self.len())) >> 32) as usize
+    }
+}
+
+const NO_SHADOW: Shadow = [0; 2];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileSlot = FileSlot(7);
+
+    #[test]
+    fn the_distance_counts_the_evictions_and_activations_since() {
+        let mut shadows = Shadows::new(8);
+        shadows.leave(FILE, PageIndex(0));
+        shadows.leave(FILE, PageIndex(1));
+        shadows.count_activation();
+        shadows.leave(FILE, PageIndex(2));
+        assert_eq!(shadows.take(FILE, PageIndex(2)), Some(1), "the page's own eviction counts");
+        assert_eq!(shadows.take(FILE, PageIndex(1)), Some(3));
+        assert_eq!(shadows.take(FILE, PageIndex(0)), Some(4));
+    }
+
+    #[test]
+    fn a_shadow_is_matched_once() {
+        let mut shadows = Shadows::new(8);
+        shadows.leave(FILE, PageIndex(5));
+        assert_eq!(shadows.take(FILE, PageIndex(5)), Some(1));
+        assert_eq!(shadows.take(FILE, PageIndex(5)), None);
+    }
+
+    #[test]
+    fn a_shadow_belongs_to_one_page_of_one_file() {
+        let mut shadows = Shadows::new(8);
+        shadows.leave(FILE, PageIndex(5));
+        assert_eq!(shadows.take(FILE, PageIndex(6)), None);
+        assert_eq!(shadows.take(FileSlot(8), PageIndex(5)), None);
+        assert_eq!(shadows.take(FILE, PageIndex(5)), Some(1));
+    }
+
+    #[test]
+    fn the_shadows_of_a_closed_file_match_nothing_that_reuses_its_slot() {
+        let mut shadows = Shadows::new(8);
+        shadows.leave(FILE, PageIndex(5));
+        shadows.forget_file(FILE);
+        assert_eq!(shadows.take(FILE, PageIndex(5)), None);
+    }
+
+    #[test]
+    fn as_many_shadows_as_frames_are_kept_and_the_oldest_is_overwritten() {
+        for frames in 1..=9 {
+            let mut shadows = Shadows::new(frames);
+            let pages = u64::from(frames) * 3;
+            for page in 0..pages {
+                shadows.leave(FILE, PageIndex(page));
+            }
+            for page in 0..pages {
+                let kept = page >= pages - u64::from(frames);
+                let distance = kept.then_some(pages - page);
+                assert_eq!(shadows.take(FILE, PageIndex(page)), distance, "{frames} {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_order_of_leaving_and_taking_keeps_the_buckets_whole() {
+        // One bucket to three, so that chains form: all sequences of six steps over three pages,
+        // each in the ring that the sequences before it have left behind.
+        const STEPS: u32 = 6;
+        const CHOICES: u32 = 6;
+        for frames in 1..=3 {
+            let mut shadows = Shadows::new(frames);
+            for sequence in 0..CHOICES.pow(STEPS) {
+                shadows.forget_file(FILE);
+                let mut model: Vec<Option<(u64, u64)>> = Vec::new();
+                let mut left = sequence;
+                let mut age = 0;
+                for _ in 0..STEPS {
+                    let (page, leave) = (u64::from(left % CHOICES / 2), left % 2 == 0);
+                    left /= CHOICES;
+                    let known = model.iter().position(|s| s.is_some_and(|(p, _)| p == page));
+                    let distance =
+                        known.and_then(|at| model[at].take()).map(|(_, then)| age - then);
+                    assert_eq!(shadows.take(FILE, PageIndex(page)), distance, "{sequence}");
+                    if leave {
+                        shadows.leave(FILE, PageIndex(page));
+                        model.push(Some((page, age)));
+                        age += 1;
+                        if model.len() > frames as usize {
+                            model.remove(0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One word of the page table: what it says about one page.
+//!
+//! In:    a frame, its generation, and flags.
+//! Out:   the same, and what a use makes of them.
+//! Never: an atomic. Who changes the word in place, and how, is in `table.rs`.
+
+/// Names the memory of one page. The core never sees that memory.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Frame(pub u32);
+
+/// Counts the pages that a frame has held; it wraps after 2^28.
+///
+/// A frame and its generation name what the frame holds now, so that an entry which was cleared and
+/// written again in between cannot pass for the one that a reader saw.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Generation(pub(crate) u32);
+
+/// What the table says about one page, in one word.
+///
+/// ```text
+///   63           56 55                            28 27                             0
+///  +---------------+--------------------------------+-------------------------------+
+///  |     flags     |             frame              |          generation           |
+///  +---------------+--------------------------------+-------------------------------+
+///   56 present   57 up to date   58 marker   59 unused   60 referenced
+///   61 dirty and 62 writeback are for writes, which do not exist yet; 63 is free
+/// ```
+///
+/// Once an entry is visible, both sides change it only by compare-exchange of the whole word: a
+/// flag can then never be set on a page that has left in the meantime.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Entry(pub(super) u64);
+
+impl Entry {
+    /// No page.
+    pub(super) const EMPTY: Self = Self(0);
+
+    /// The frame that holds the page.
+    #[inline]
+    #[must_use]
+    pub const fn frame(self) -> Frame {
+        Frame(((self.0 >> GENERATION_BITS) & FRAME_MASK) as u32)
+    }
+
+    /// The generation of that frame.
+    #[inline]
+    #[must_use]
+    pub const fn generation(self) -> Generation {
+        Generation((self.0 & GENERATION_MASK) as u32)
+    }
+
+    /// Whether the frame holds the page's bytes; if not, they are on their way.
+    #[inline]
+    #[must_use]
+    pub const fn is_up_to_date(self) -> bool {
+        self.0 & UP_TO_DATE != 0
+    }
+
+    /// Whether the first use of the page should ask for the next window.
+    #[inline]
+    #[must_use]
+    pub const fn has_marker(self) -> bool {
+        self.0 & MARKER != 0
+    }
+
+    /// Whether the page was read ahead and nobody has used it yet.
+    #[inline]
+    #[must_use]
+    pub const fn is_unused(self) -> bool {
+        self.0 & UNUSED != 0
+    }
+
+    /// Whether the page was used again since it came, or since it became active.
+    #[inline]
+    #[must_use]
+    pub const fn is_referenced(self) -> bool {
+        self.0 & REFERENCED != 0
+    }
+
+    /// The entry of a page that is on its way.
+    pub(crate) fn new(frame: Frame, generation: Generation, unused: bool, marker: bool) -> Self {
+        assert!(frame.0 < FRAMES_MAX, "{frame:?} does not fit an entry");
+        let flags = PRESENT | if unused { UNUSED } else { 0 } | if marker { MARKER } else { 0 };
+        Self(flags | u64::from(frame.0) << GENERATION_BITS | u64::from(generation.0))
+    }
+
+    pub(super) const fn is_present(self) -> bool {
+        self.0 & PRESENT != 0
+    }
+
+    /// Whether both are present and name the same page in the same frame; flags may differ.
+    pub(super) const fn names_same(self, other: Self) -> bool {
+        (self.0 ^ other.0) & (PRESENT | FRAME_MASK << GENERATION_BITS | GENERATION_MASK) == 0
+            && self.is_present()
+    }
+
+    /// What a use makes of it; None if it stays as it is.
+    pub(super) const fn touched(self, continues: bool) -> Option<Self> {
+        if self.is_unused() {
+            Some(self.without(UNUSED))
+        } else if !continues && !self.is_referenced() {
+            Some(self.with(REFERENCED))
+        } else {
+            None
+        }
+    }
+
+    pub(super) const fn with(self, flag: u64) -> Self {
+        Self(self.0 | flag)
+    }
+
+    pub(super) const fn without(self, flag: u64) -> Self {
+        Self(self.0 & !flag)
+    }
+}
+
+impl Generation {
+    /// The generation of the frame's next page.
+    pub(crate) const fn next(self) -> Self {
+        Self((self.0 + 1) % GENERATIONS)
+    }
+}
+
+/// One past the largest frame number.
+pub(crate) const FRAMES_MAX: u32 = 1 << FRAME_BITS;
+
+const GENERATION_BITS: u32 = 28;
+const FRAME_BITS: u32 = 28;
+const GENERATIONS: u32 = 1 << GENERATION_BITS;
+const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
+
+const PRESENT: u64 = 1 << 56;
+pub(super) const UP_TO_DATE: u64 = 1 << 57;
+pub(super) const MARKER: u64 = 1 << 58;
+const UNUSED: u64 = 1 << 59;
+pub(super) const REFERENCED: u64 = 1 << 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(unused: bool, marker: bool) -> Entry {
+        Entry::new(Frame(FRAMES_MAX - 1), Generation(GENERATIONS - 1), unused, marker)
+    }
+
+    #[test]
+    fn a_frame_and_a_generation_of_all_ones_touch_no_flag() {
+        let entry = entry(false, false);
+        assert_eq!(entry.0, (1 << 57) - 1);
+        assert_eq!(entry.frame(), Frame(FRAMES_MAX - 1));
+        assert_eq!(entry.generation(), Generation(GENERATIONS - 1));
+        assert!(!entry.is_up_to_date());
+        assert!(!entry.is_unused());
+        assert!(!entry.has_marker());
+        assert!(!entry.is_referenced());
+    }
+
+    #[test]
+    fn the_first_use_clears_unused_and_a_later_one_sets_referenced_unless_it_continues() {
+        let ahead = entry(true, true);
+        for continues in [false, true] {
+            assert_eq!(ahead.touched(continues), Some(entry(false, true)));
+        }
+        let used = entry(false, true);
+        assert_eq!(used.touched(true), None);
+        assert_eq!(used.touched(false), Some(used.with(REFERENCED)));
+        assert_eq!(used.with(REFERENCED).touched(false), None);
+    }
+
+    #[test]
+    fn an_entry_names_the_same_page_whatever_its_flags_are() {
+        let one = entry(true, false);
+        assert!(one.names_same(one.with(UP_TO_DATE).with(REFERENCED).without(UNUSED)));
+        assert!(!one.names_same(Entry::EMPTY));
+        assert!(!Entry::EMPTY.names_same(Entry::EMPTY), "nothing is not a page");
+        assert!(!one.names_same(Entry::new(Frame(0), one.generation(), true, false)));
+        assert!(!one.names_same(Entry::new(one.frame(), Generation(0), true, false)));
+    }
+
+    #[test]
+    fn a_generation_wraps_to_zero() {
+        assert_eq!(Generation(GENERATIONS - 1).next(), Generation(0));
+    }
+}

@@ -1,0 +1,408 @@
+//! The driver's end of the page table: it alone adds and removes pages.
+//!
+//! In:    pages to add and to remove, and what became of their bytes.
+//! Out:   to readers, the entries; to the driver, which pages are resident around another.
+//! Never: a second owner, an allocation after the start, a wait for a reader.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::entry::{FRAMES_MAX, REFERENCED, UP_TO_DATE};
+use super::{
+    Entry, FileSlot, Frame, Generation, Key, LEAF_CELLS, LEAF_PAGES, Place, SLOTS_PER_LEAF, Table,
+    first_of_leaf, index_in_leaf,
+};
+use crate::sync::{AtomicU64, Ordering, fence, zeroed};
+use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
+
+/// The driver's end of the table: it alone adds and removes pages.
+///
+/// What only the driver asks for lies here, in plain memory.
+#[derive(Debug)]
+pub(crate) struct TableWriter {
+    table: Arc<Table>,
+    /// For each leaf in use a bit for each page in it. For a free leaf the next free one (leaf +
+    /// 1), or 0.
+    resident: Vec<u64>,
+    /// The free leaf that was used last (leaf + 1), or 0.
+    free: u32,
+    /// Leaves from here on have never been used.
+    fresh: u32,
+}
+
+impl TableWriter {
+    /// What each frame costs here and in [`Table`].
+    pub(crate) const BYTES_PER_FRAME: u64 =
+        ((LEAF_CELLS + SLOTS_PER_LEAF + 1) * size_of::<AtomicU64>() + size_of::<u64>()) as u64;
+
+    pub(crate) fn new(frames: u32) -> Self {
+        assert!(frames > 0, "a table holds at least one page");
+        assert!(frames <= FRAMES_MAX, "{frames} frames do not fit an entry");
+        let leaves = frames as usize;
+        let table = Table {
+            slots: zeroed(leaves * SLOTS_PER_LEAF),
+            keys: zeroed(leaves),
+            cells: zeroed(leaves * LEAF_CELLS),
+        };
+        Self { table: Arc::new(table), resident: vec![0; leaves], free: 0, fresh: 0 }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The page whose entry is at this place.
+    pub(crate) fn page_at(&self, place: Place) -> (FileSlot, PageIndex) {
+        let key = self.table.key(place.leaf).expect("a place lies in a leaf that is in use");
+        (key.file(), key.base() + Pages(u64::from(place.index)))
+    }
+
+    /// Adds a page that is not resident.
+    pub(crate) fn insert(&mut self, file: FileSlot, page: PageIndex, entry: Entry) -> Place {
+        assert!(entry.is_present(), "what is added is present");
+        let key = Key::of(file, page);
+        let leaf = match self.table.find(key) {
+            Some(leaf) => leaf,
+            None => self.add_leaf(key),
+        };
+        let place = Place { leaf, index: index_in_leaf(page) };
+        let bit = 1 << place.index;
+        assert!(self.resident[leaf as usize] & bit == 0, "{page:?} of {file:?} is resident");
+        self.resident[leaf as usize] |= bit;
+
+        let cell = self.table.cell(place);
+        assert!(cell.load(Ordering::Relaxed) == 0, "what is not resident has no entry");
+        // A plain store: no reader changes an empty entry.
+        cell.store(entry.0, Ordering::Release);
+        place
+    }
+
+    /// Marks the page up to date, in whatever state readers have left its flags.
+    ///
+    /// Release: whoever sees the flag sees the bytes.
+    pub(crate) fn set_up_to_date(&mut self, place: Place, frame: Frame, generation: Generation) {
+        let was = self.update(place, Ordering::Release, |entry| entry.with(UP_TO_DATE));
+        assert!((was.frame(), was.generation()) == (frame, generation), "{was:?} is not {frame:?}");
+        assert!(!was.is_up_to_date(), "{was:?} was filled before");
+    }
+
+    /// Clears `referenced`; says whether it was set.
+    pub(crate) fn take_referenced(&mut self, place: Place) -> bool {
+        let now = Entry(self.table.cell(place).load(Ordering::Relaxed));
+        now.is_referenced()
+            && self.update(place, Ordering::Relaxed, |entry| entry.without(REFERENCED)).is_present()
+    }
+
+    /// Removes a page and returns its last entry, with all that readers did to it.
+    ///
+    /// From here on its frame may be filled again: the fence sets that apart for every reader that
+    /// copies just now (see [`Found::still_holds`]).
+    pub(crate) fn remove(&mut self, place: Place) -> Entry {
+        let last = self.update(place, Ordering::Relaxed, |_| Entry::EMPTY);
+        fence(Ordering::Release);
+
+        let resident = &mut self.resident[place.leaf as usize];
+        assert!(*resident & 1 << place.index != 0, "what is removed was resident");
+        *resident &= !(1 << place.index);
+        if *resident == 0 {
+            self.remove_leaf(place.leaf);
+        }
+        last
+    }
+
+    /// Removes all pages of the file in `[start, end)` and shows each one's last entry.
+    ///
+    /// It looks at the leaves that the range may have, or at all that there are: at the fewer.
+    pub(crate) fn remove_range(
+        &mut self,
+        file: FileSlot,
+        start: PageIndex,
+        end: PageIndex,
+        mut removed: impl FnMut(Entry),
+    ) {
+        let bases = start.0 / LEAF_PAGES..end.0.div_ceil(LEAF_PAGES);
+        if bases.end.saturating_sub(bases.start) <= u64::from(self.fresh) {
+            for base in bases {
+                let key = Key::of(file, PageIndex(base * LEAF_PAGES));
+                if let Some(leaf) = self.table.find(key) {
+                    self.remove_in_leaf(leaf, key.base(), start, end, &mut removed);
+                }
+            }
+        } else {
+            for leaf in 0..self.fresh {
+                if let Some(key) = self.table.key(leaf).filter(|key| key.file() == file) {
+                    self.remove_in_leaf(leaf, key.base(), start, end, &mut removed);
+                }
+            }
+        }
+    }
+
+    /// How many pages just before `page` are resident without a gap, counted to at most `limit`.
+    ///
+    /// ```text
+    ///    leaf            leaf            leaf
+    ///   |. . # # # # # #|# # # # # # # #|# # # P . . . .|
+    ///       ^ a hole:    64 pages at     the bits below P, moved to the top
+    ///         stop       a step          of the word, counted from there
+    /// ```
+    ///
+    /// Pages are counted in the last leaf only. Where the next leaf is does not depend on what this
+    /// one says, only whether we go there: so the processor looks up several at a time. (With the
+    /// count of each leaf in between, a history of 512 pages took four times as long.)
+    pub(crate) fn history(&self, file: FileSlot, page: PageIndex, limit: Pages) -> Pages {
+        let mut start = page;
+        while start.0 > 0 && page - start < limit {
+            let last = PageIndex(start.0 - 1);
+            let Some(resident) = self.resident_around(file, last) else { break };
+            let above = u64::BITS - 1 - index_in_leaf(last);
+            let missing = !resident << above;
+            if missing != 0 {
+                start = PageIndex(start.0 - u64::from(missing.leading_zeros()));
+                break;
+            }
+            start = first_of_leaf(last);
+        }
+        (page - start).min(limit)
+    }
+
+    /// The first page in `[page, page + limit)` that is not resident; None if all of them are.
+    pub(crate) fn next_hole(
+        &self,
+        file: FileSlot,
+        page: PageIndex,
+        limit: Pages,
+    ) -> Option<PageIndex> {
+        let mut hole = page;
+        while hole - page < limit {
+            let Some(resident) = self.resident_around(file, hole) else { break };
+            let missing = !resident >> index_in_leaf(hole);
+            if missing != 0 {
+                hole = hole + Pages(missing.trailing_zeros().into());
+                break;
+            }
+            hole = first_of_leaf(hole) + Pages(LEAF_PAGES);
+        }
+        (hole - page < limit).then_some(hole)
+    }
+
+    /// A bit for each page of the leaf that has this page, if there is one.
+    #[inline]
+    fn resident_around(&self, file: FileSlot, page: PageIndex) -> Option<u64> {
+        // Policies ask for what may lie past the end of a file, and even of the largest one.
+        if page.0 >= MAX_FILE_PAGES.0 {
+            return None;
+        }
+        let leaf = self.table.find(Key::of(file, page))?;
+        Some(self.resident[leaf as usize])
+    }
+
+    fn remove_in_leaf(
+        &mut self,
+        leaf: u32,
+        base: PageIndex,
+        start: PageIndex,
+        end: PageIndex,
+        removed: &mut impl FnMut(Entry),
+    ) {
+        // The leaf is free, and its bits mean something else, once the last page is removed.
+        let mut bits = self.resident[leaf as usize];
+        while bits != 0 {
+            let index = bits.trailing_zeros();
+            bits &= bits - 1;
+            let page = base + Pages(u64::from(index));
+            if start <= page && page < end {
+                removed(self.remove(Place { leaf, index }));
+            }
+        }
+    }
+
+    /// Changes an entry until no reader comes in between, and returns what it was.
+    ///
+    /// The number of tries is bounded: to a page's flags a reader can do three things, each once.
+    fn update(&self, place: Place, order: Ordering, next: impl Fn(Entry) -> Entry) -> Entry {
+        let next = |word| {
+            let now = Entry(word);
+            now.is_present().then(|| next(now).0)
+        };
+        let was = self.table.cell(place).fetch_update(order, Ordering::Relaxed, next);
+        Entry(was.expect("only the driver removes a page"))
+    }
+
+    fn add_leaf(&mut self, key: Key) -> u32 {
+        let leaf = match self.free.checked_sub(1) {
+            Some(leaf) => {
+                let next = self.resident[leaf as usize];
+                self.free = u32::try_from(next).expect("a free leaf links to a leaf");
+                leaf
+            }
+            None => {
+                self.fresh += 1;
+                self.fresh - 1
+            }
+        };
+        self.resident[leaf as usize] = 0;
+        // Before the first entry, so that a reader who sees that one does not take it for a page of
+        // the leaf's last life.
+        self.table.keys[leaf as usize].store(key.0, Ordering::Release);
+        self.table.add_slot(key.hash(), leaf);
+        leaf
+    }
+
+    fn remove_leaf(&mut self, leaf: u32) {
+        let key = self.table.key(leaf).expect("a leaf that is removed is in use");
+        self.table.remove_slot(key.hash(), leaf);
+        self.table.keys[leaf as usize].store(0, Ordering::Release);
+        self.resident[leaf as usize] = u64::from(self.free);
+        self.free = leaf + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Slot;
+
+    const FILE: FileSlot = FileSlot(3);
+
+    fn add(table: &mut TableWriter, page: PageIndex) -> Place {
+        table.insert(FILE, page, Entry::new(Frame(0), Generation(1), false, false))
+    }
+
+    #[test]
+    fn runs_are_counted_across_the_borders_of_leaves() {
+        // Every subset of the pages on both sides of two borders, in a file that is resident
+        // elsewhere and in one that is not, against a count of single pages.
+        const PAGES: u64 = 192;
+        let borders: Vec<u64> = (62..66).chain(126..130).collect();
+        let probes =
+            [0, 1, 61, 62, 63, 64, 65, 66, 67, 125, 126, 127, 128, 129, 130, 131, 191, 192];
+        for subset in 0..1 << borders.len() {
+            for elsewhere in [false, true] {
+                let is_resident = |page: u64| match borders.iter().position(|&b| b == page) {
+                    Some(bit) => subset >> bit & 1 == 1,
+                    None => elsewhere && page < PAGES,
+                };
+                let mut table = TableWriter::new(3);
+                for page in (0..PAGES).filter(|&page| is_resident(page)) {
+                    add(&mut table, PageIndex(page));
+                }
+                for (page, limit) in
+                    probes.iter().flat_map(|&p| [0, 1, 2, 64, 66, 200].map(|l| (p, l)))
+                {
+                    let run = (0..page).rev().take_while(|&page| is_resident(page)).count() as u64;
+                    let got = table.history(FILE, PageIndex(page), Pages(limit));
+                    assert_eq!(got, Pages(run.min(limit)), "before {page}, {limit}, {subset:b}");
+
+                    let hole = (page..page + limit).find(|&page| !is_resident(page));
+                    let got = table.next_hole(FILE, PageIndex(page), Pages(limit));
+                    assert_eq!(got, hole.map(PageIndex), "from {page}, {limit}, {subset:b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn past_the_end_of_the_largest_file_nothing_is_resident() {
+        let mut table = TableWriter::new(2);
+        let last = PageIndex(MAX_FILE_PAGES.0 - 1);
+        add(&mut table, last);
+        let end = last + Pages(1);
+        assert_eq!(table.history(FILE, end, Pages(9)), Pages(1));
+        assert_eq!(table.history(FILE, end + Pages(1), Pages(9)), Pages(0));
+        assert_eq!(table.next_hole(FILE, last, Pages(1)), None);
+        assert_eq!(table.next_hole(FILE, last, Pages(9)), Some(end));
+        assert_eq!(table.next_hole(FILE, PageIndex(u64::MAX), Pages(9)), Some(PageIndex(u64::MAX)));
+    }
+
+    #[test]
+    fn leaves_that_collide_are_found_whichever_of_them_is_removed() {
+        // Four leaves in eight slots: every choice of where each would like to be, the wrap at the
+        // end included, and every order in which they go.
+        let mut orders = Vec::new();
+        for n in 0..4_usize.pow(4) {
+            let order = [n % 4, n / 4 % 4, n / 16 % 4, n / 64];
+            if (0..4).all(|leaf| order.contains(&leaf)) {
+                orders.push(order);
+            }
+        }
+        let table = TableWriter::new(4);
+        let mut pages: [Vec<PageIndex>; 8] = Default::default();
+        for page in (0..1000).map(|n| PageIndex(n * LEAF_PAGES)) {
+            pages[table.table.home(Key::of(FILE, page).hash())].push(page);
+        }
+
+        let mut table = TableWriter::new(4);
+        for homes in 0..8_usize.pow(4) {
+            let leaf = |n: usize| pages[homes >> (3 * n) & 7][n];
+            for order in &orders {
+                let mut places: Vec<_> = (0..4).map(|n| Some(add(&mut table, leaf(n)))).collect();
+                for &gone in order {
+                    table.remove(places[gone].take().expect("each goes once"));
+                    for (n, place) in places.iter().enumerate() {
+                        let found = table.table.find(Key::of(FILE, leaf(n)));
+                        assert_eq!(found, place.map(|place| place.leaf), "{homes:o} {order:?} {n}");
+                    }
+                }
+            }
+        }
+        assert!((0..8).all(|at| table.table.slot(at) == Slot::EMPTY), "no slot is left behind");
+    }
+
+    #[test]
+    fn leaves_at_equal_steps_do_not_make_a_heap() {
+        // With one multiplication in the hash, 2048 leaves 4181 apart needed 576 steps on average.
+        const LEAVES: u32 = 2048;
+        let fibonacci = [987, 1597, 2584, 4181, 6765, 75_025, 121_393, 5_702_887];
+        for step in (0..35).map(|bit| 1 << bit).chain(3..40).chain(fibonacci) {
+            let mut table = TableWriter::new(LEAVES);
+            for n in 0..u64::from(LEAVES) {
+                add(&mut table, PageIndex(n * step * LEAF_PAGES));
+            }
+            let slots = (0..LEAVES as usize * SLOTS_PER_LEAF).map(|at| (at, table.table.slot(at)));
+            let steps: usize = slots
+                .filter(|&(_, slot)| slot != Slot::EMPTY)
+                .map(|(at, slot)| table.table.distance(table.table.home(slot.hash()), at))
+                .sum();
+            assert!(steps < LEAVES as usize, "{steps} steps past home for leaves {step} apart");
+        }
+    }
+
+    #[test]
+    fn a_leaf_that_is_emptied_is_used_again_before_a_fresh_one() {
+        let mut table = TableWriter::new(3);
+        let places: Vec<_> = (0..3).map(|n| add(&mut table, PageIndex(n * LEAF_PAGES))).collect();
+        table.remove(places[0]);
+        table.remove(places[2]);
+        assert_eq!(add(&mut table, PageIndex(1000)).leaf, places[2].leaf);
+        assert_eq!(add(&mut table, PageIndex(2000)).leaf, places[0].leaf);
+    }
+
+    #[test]
+    fn a_range_is_removed_by_name_or_by_walk_with_the_same_result() {
+        // Seven leaves exist: a range over up to seven is looked up, a longer one walks over all.
+        for (start, end) in [(0, 1 << 40), (0, 320), (5, 448), (5, 449), (64, 64), (63, 65)] {
+            let mut table = TableWriter::new(7);
+            let pages = [0, 1, 63, 64, 65, 127, 128, 199, 200, 319, 320, 1 << 30].map(PageIndex);
+            for page in pages {
+                add(&mut table, page);
+            }
+            let mut removed = 0;
+            table.remove_range(FILE, PageIndex(start), PageIndex(end), |_| removed += 1);
+            table.remove_range(FileSlot(4), PageIndex(0), PageIndex(1 << 40), |_| removed += 100);
+            let gone = |page: PageIndex| (start..end).contains(&page.0);
+            assert_eq!(removed, pages.iter().filter(|&&page| gone(page)).count());
+            for page in pages {
+                assert_eq!(table.table.look_up(FILE, page).is_none(), gone(page), "{page:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is resident")]
+    fn a_page_is_added_once() {
+        let mut table = TableWriter::new(1);
+        add(&mut table, PageIndex(5));
+        add(&mut table, PageIndex(5));
+    }
+}
