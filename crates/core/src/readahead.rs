@@ -1,7 +1,8 @@
 //! Read-ahead: how far ahead of a reader the device should already be working.
 //!
 //! In:    one page that a reader needs or a marker that it met ([`Ask`]), the window of its last
-//!        read-ahead, the largest window allowed ([`Limits`]), and what is resident ([`Residency`]).
+//!        read-ahead, the largest window allowed ([`Limits`]), and what is resident
+//!        ([`Residency`]).
 //! Out:   the next [`Window`] and the [`Pattern`] that explains it; or None, enough lies ahead.
 //! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
 //!
@@ -228,8 +229,8 @@ impl Window {
         Self { size: end - self.start, ..self }
     }
 
-    /// The page at which this stream is expected to ask again: where the marker is or, with no tail,
-    /// one past the end. A fresh stream expects page 0.
+    /// The page at which this stream is expected to ask again: where the marker is or, with no
+    /// tail, one past the end. A fresh stream expects page 0.
     fn expected(self) -> PageIndex {
         self.start + self.size.saturating_sub(self.async_size)
     }

@@ -1,8 +1,8 @@
 //! Golden traces: a reader goes in, what read-ahead decided comes out, one decision a line.
 //!
-//! tests/golden/readahead.csv holds the decisions of three kernels on fourteen inputs, made by state
-//! machines written apart from this code; its inputs are the table below. tests/golden/nfsd.trace is
-//! what a real kernel printed in 2009 while it served a file over NFS.
+//! tests/golden/readahead.csv holds the decisions of three kernels on fourteen inputs, made by
+//! state machines written apart from this code; its inputs are the table below.
+//! tests/golden/nfsd.trace is what a real kernel printed in 2009 while it served a file over NFS.
 
 mod common;
 
@@ -176,9 +176,10 @@ fn csv_row(seq: usize, stream: Option<usize>, decided: &Decided, runs: &[String]
     if let Some(stream) = stream {
         pattern += &format!("@t{stream}");
     }
-    let window = match decision.pattern {
-        Pattern::Random => ",,".to_string(),
-        _ => format!("{},{},{}", window.start, window.size, window.async_size),
+    let window = if decision.pattern == Pattern::Random {
+        ",,".to_string()
+    } else {
+        format!("{},{},{}", window.start, window.size, window.async_size)
     };
     let is_async = u8::from(ask.trigger == foreread_core::readahead::Trigger::Marker);
     let runs = runs.join(" ");

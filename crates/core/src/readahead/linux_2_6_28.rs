@@ -72,8 +72,8 @@ pub(super) fn initial(ask: Ask, max: Pages) -> Window {
     Window { start: ask.page, size, async_size }
 }
 
-/// Whether the read begins in the last page of the previous one, or in the page after it. Before the
-/// first read, page 0 follows "page -1".
+/// Whether the read begins in the last page of the previous one, or in the page after it. Before
+/// the first read, page 0 follows "page -1".
 pub(super) fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
     let previous = match ask.prev_pos {

@@ -57,7 +57,7 @@ pub(super) fn decide(
 /// ```
 ///
 /// From the marker to the first hole lie the pages that this reader's own, forgotten window put
-/// ahead of it: their number, and what it is asking for now, tell how large that window was.
+/// ahead of it: their number, and what it asks for this time, tell how large that window was.
 pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let start = cache.next_hole(ask.page + Pages(1), max)?;
     let size = sizes::next(start - ask.page + ask.count, max);
@@ -73,8 +73,8 @@ pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option
 /// ```
 ///
 /// What is still resident behind a reader has survived since the reader passed, so as much again
-/// ahead of it will survive until the reader comes. A history that reaches the start of the file was
-/// cut off there, not by eviction, and counts twice.
+/// ahead of it will survive until the reader comes. A history that reaches the start of the file
+/// was cut off there, not by eviction, and counts twice.
 fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let mut history = cache.history(ask.page, max);
     if history == Pages::ZERO {
@@ -87,8 +87,8 @@ fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     Some(Window { start: ask.page, size, async_size: size })
 }
 
-/// Adds the next window at once when the reader would meet its own marker on the page it is reading:
-/// asking again for the same page would only split the request. The sum may exceed `max`.
+/// Adds the next window at once when the reader would meet its own marker on the page it is
+/// reading: asking again for the same page would only split the request. The sum may exceed `max`.
 fn merged_with_its_successor(window: Window, page: PageIndex, max: Pages) -> Window {
     if window.start != page || window.size != window.async_size {
         return window;

@@ -74,9 +74,9 @@ fn on_miss(ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
 ///                  ^page
 /// ```
 ///
-/// More careful than linux-2.6.31: two neighbouring pages of a random load are no stream yet, and the
-/// first window grows to what was seen, no further; the marker path ramps it up from there. History
-/// is counted to one page less than a window, so windows of one page never find a stream.
+/// More careful than linux-2.6.31: two neighbouring pages of a random load are no stream yet, and
+/// the first window grows to what was seen, no further; the marker path ramps it up from there.
+/// History is counted to one page less than a window, so windows of one page never find a stream.
 fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let mut history = cache.history(ask.page, max.saturating_sub(Pages(1)));
     if history <= ask.count {
@@ -116,8 +116,8 @@ fn ending_aligned(window: Window, max: Pages) -> Window {
     Window { size, async_size: size, ..window }
 }
 
-/// Whether the read begins in the page of the first byte that the previous one did not return, or in
-/// the page after it. (Up to Linux 5.10 the last byte returned counted instead.)
+/// Whether the read begins in the page of the first byte that the previous one did not return, or
+/// in the page after it. (Up to Linux 5.10 the last byte returned counted instead.)
 fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
     let previous = ask.prev_pos.map_or(BEFORE_THE_FIRST, |Bytes(end)| Bytes(end).page().0);

@@ -13,8 +13,8 @@ use crate::units::Pages;
 ///   window   4   4   8  16  32  32
 /// ```
 ///
-/// A small read may be the start of a stream or may not, so it gets a few times its own size; a read
-/// that already fills a quarter of the largest window has told enough.
+/// A small read may be the start of a stream or may not, so it gets a few times its own size; a
+/// read that already fills a quarter of the largest window has told enough.
 pub(super) fn initial(count: Pages, max: Pages) -> Pages {
     let rounded = count.0.next_power_of_two();
     Pages(if rounded <= max.0 / SMALL_READ {

@@ -14,8 +14,8 @@ use crate::units::{PageIndex, Pages};
 ///   0                       26                  39            53
 /// ```
 ///
-/// The pages behind `page` survived since the reader passed them; so as many ahead of it will survive
-/// until the reader arrives. What is ahead already is part of them.
+/// The pages behind `page` survived since the reader passed them; so as many ahead of it will
+/// survive until the reader arrives. What is ahead already is part of them.
 pub(super) fn decide(
     last: Window,
     ask: Ask,

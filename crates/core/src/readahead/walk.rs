@@ -4,8 +4,9 @@
 //! Out:   pages fetched, each wanted page consumed in order, and every decision to a callback.
 //! Never: a wait. A page that was fetched counts as resident from then on.
 //!
-//! This is the caller of every policy: [`crate::path`] runs it over its own cache, `foreread explain`
-//! over a plain set, and `examples/own_cache.rs` shows it over the cache of a program of yours.
+//! This is the caller of every policy: [`crate::path`] runs it over its own cache, `foreread
+//! explain` over a plain set, and `examples/own_cache.rs` shows it over the cache of a program of
+//! yours.
 
 use core::ops::Range;
 
@@ -20,8 +21,8 @@ pub trait PageSet: Residency {
     /// Clears the page's marker; true if it had one.
     fn take_marker(&mut self, page: PageIndex) -> bool;
 
-    /// Asks the device for those of `pages` that are not resident, and marks `marker` if it is one of
-    /// them. Pages that nobody waits for may be left out. Returns how many were asked for.
+    /// Asks the device for those of `pages` that are not resident, and marks `marker` if it is one
+    /// of them. Pages that nobody waits for may be left out. Returns how many were asked for.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages;
 
     /// The reader takes this page, which is resident or on its way.
@@ -50,8 +51,8 @@ impl Reader {
     ///                   consume
     /// ```
     ///
-    /// The read is not clipped at the end of the file before the policy sees it (it asks for what its
-    /// caller asked), but no page past the end is visited.
+    /// The read is not clipped at the end of the file before the policy sees it (it asks for what
+    /// its caller asked), but no page past the end is visited.
     pub fn read(
         &self,
         window: &mut Window,

@@ -1,0 +1,29 @@
+//! The core of foreread: every policy of a read path, and the state machine that joins them.
+//!
+//! In:    reads, markers met, completions, and the time, all as arguments.
+//! Out:   device I/O to start ([`path`]), reads that are ready, and the trace of each decision.
+//! Never: a clock, a file, a thread, a page's bytes, an error. It cannot fail: what a device says
+//!        is an input like any other.
+//!
+//! Programs with a page cache of their own need only [`readahead`]; programs with an event loop of
+//! their own drive [`path::IoPath`] themselves. The crate `foreread` does both over io_uring.
+
+#![cfg_attr(not(any(test, loom)), no_std)]
+
+extern crate alloc;
+
+pub mod cache;
+pub mod geometry;
+pub mod itable;
+pub mod path;
+pub mod readahead;
+pub mod sched;
+pub mod stats;
+pub mod table;
+pub mod trace;
+pub mod units;
+
+mod lru;
+mod shadow;
+mod slab;
+mod sync;

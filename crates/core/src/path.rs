@@ -1,0 +1,485 @@
+//! The state machine of a read path: files, streams, one cache, a scheduler per device.
+//!
+//! In:    reads that missed, markers that hits met, completions, and the time.
+//! Out:   device I/O to start ([`IoPath::poll_dispatch`]), reads that are ready
+//!        ([`IoPath::poll_ready`]), a trace.
+//! Never: a page's bytes, a clock, a wait, an error of its own. A device's error is an input.
+//!
+//! ```text
+//!   read() ---> walk: policy decides, cache gives frames ---> requests ---> scheduler
+//!                                                                              |
+//!   poll_ready() <--- reads that wait for nothing more <--- complete() <--- poll_dispatch()
+//!        |
+//!   the driver copies from frames(), then release()
+//! ```
+//!
+//! Hits do not come here: whoever serves readers looks pages up in [`IoPath::table`] and calls
+//! [`IoPath::read`] only when one is missing. See `examples/own_loop.rs`.
+
+mod fetching;
+mod io;
+mod waiters;
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use fetching::{Fetching, Wanted};
+use waiters::Waiters;
+
+use crate::cache::{CacheStats, PageCache};
+use crate::geometry::Geometry;
+use crate::readahead::walk::Reader;
+use crate::readahead::{Decided, Limits, Policy, Window};
+use crate::sched::Request;
+use crate::sched::noop::Noop;
+use crate::slab::{Id, Slab};
+use crate::stats::Stats;
+use crate::table::{FILES_MAX, FileSlot, Frame, Table};
+use crate::trace::{Event, Trace, What};
+use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages};
+
+/// Names a device.
+pub type DeviceId = Id<Device>;
+/// Names an open file.
+pub type FileId = Id<File>;
+/// Names a stream: the read-ahead state of one reader of one file.
+pub type StreamId = Id<Stream>;
+/// Names a read.
+pub type ReadId = Id<Read>;
+/// Names a request that a device is working on.
+pub type Tag = Id<Flying>;
+
+/// What a path is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The bound for all pages, cached and on their way, and for all that is needed to find them.
+    pub memory: Bytes,
+    /// Who decides what is read ahead.
+    pub policy: Policy,
+    /// The largest window. A small bound makes it smaller.
+    pub max_window: Pages,
+}
+
+/// Device I/O to start: read `len` bytes at `offset` into [`IoPath::pages`] of `tag`, in their
+/// order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DeviceIo {
+    /// To be given back to [`IoPath::complete`].
+    pub tag: Tag,
+    /// Which device.
+    pub device: DeviceId,
+    /// Where on the device, from its start.
+    pub offset: Bytes,
+    /// How much: whole pages. At the end of a file or device fewer bytes may come.
+    pub len: Bytes,
+}
+
+/// A read that waits for nothing more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ready {
+    /// Which; to be given to [`IoPath::frames`] and [`IoPath::release`].
+    pub id: ReadId,
+    /// What it covers, which may be less than was asked: the rest is another read.
+    pub len: Bytes,
+    /// What went wrong, if anything: then the frames hold nothing.
+    pub fault: Option<Fault>,
+}
+
+/// Why a page could not be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// The device failed, with this error number.
+    Io(i32),
+    /// The device ended before the file did: it is shorter than it said.
+    Short,
+}
+
+/// A device: what is queued for it and how much it is doing.
+#[derive(Debug)]
+pub struct Device {
+    geometry: Geometry,
+    queue: Noop,
+    in_flight: u32,
+    is_busy: bool,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct File {
+    len: Bytes,
+    device: DeviceId,
+    streams: u32,
+}
+
+/// One reader's read-ahead state.
+#[derive(Debug)]
+pub struct Stream {
+    file: FileId,
+    window: Window,
+}
+
+/// A read on its way.
+#[derive(Debug)]
+pub struct Read {
+    stream: StreamId,
+    len: Bytes,
+    /// The pages it asked for, not clipped at the end of the file: policies see what was asked.
+    count: Pages,
+    prev_pos: Option<Bytes>,
+    wanted: Wanted,
+    fault: Option<Fault>,
+}
+
+/// A request that a device is working on.
+#[derive(Debug)]
+pub struct Flying {
+    device: DeviceId,
+    request: Request,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct IoPath {
+    cache: PageCache,
+    policy: Policy,
+    max_window: Pages,
+    devices: Slab<Device>,
+    files: Slab<File>,
+    streams: Slab<Stream>,
+    reads: Slab<Read>,
+    flying: Slab<Flying>,
+    waiters: Waiters,
+    /// Reads that wait for frames, first come, first served.
+    queued: VecDeque<ReadId>,
+    /// Devices that have something queued and room for it.
+    busy: VecDeque<DeviceId>,
+    ready: VecDeque<Ready>,
+    trace: Trace,
+    stats: Stats,
+}
+
+impl IoPath {
+    /// A path with nothing in it.
+    ///
+    /// # Panics
+    ///
+    /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let cache = PageCache::new(config.memory);
+        let largest = Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1));
+        Self {
+            max_window: config.max_window.min(largest),
+            policy: config.policy,
+            waiters: Waiters::new(cache.frames()),
+            cache,
+            devices: Slab::new(),
+            files: Slab::new(),
+            streams: Slab::new(),
+            reads: Slab::new(),
+            flying: Slab::new(),
+            queued: VecDeque::new(),
+            busy: VecDeque::new(),
+            ready: VecDeque::new(),
+            trace: Trace::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Adds a device with a `noop` scheduler.
+    pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
+        let queue = Noop::new(geometry.max_io);
+        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false })
+    }
+
+    /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
+    /// working on still ends with [`Self::complete`].
+    pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
+        let Some(mut device) = self.devices.remove(device) else { return };
+        while let Some(request) = device.queue.take() {
+            for page in request.pages {
+                let frame = page.filling.frame();
+                assert!(!self.waiters.is_waited_for(frame), "a file is still read");
+                self.cache.fill_failed(page.filling);
+            }
+        }
+        self.admit(now);
+    }
+
+    /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
+    /// run. None if too many files are open.
+    pub fn open(&mut self, device: DeviceId, len: Bytes) -> Option<FileId> {
+        assert!(self.devices.get(device).is_some(), "{device:?} is no device");
+        assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
+        if self.files.len() >= FILES_MAX as usize {
+            return None;
+        }
+        Some(self.files.insert(File { len, device, streams: 0 }))
+    }
+
+    /// Closes a file: its streams end and its pages leave the cache. No read of it may be on its
+    /// way.
+    pub fn close(&mut self, now: Instant, file: FileId) {
+        let Some(File { len, .. }) = self.files.remove(file) else { return };
+        self.cache.forget_file(FileSlot(file.index()), len.pages_up());
+        self.admit(now);
+    }
+
+    /// Where the file is found in the [`Self::table`].
+    #[must_use]
+    pub fn slot(file: FileId) -> FileSlot {
+        FileSlot(file.index())
+    }
+
+    /// Begins a stream: each reader of a file, in each thread, has one of its own.
+    pub fn stream(&mut self, file: FileId) -> StreamId {
+        let state = self.files.get_mut(file).expect("the file is open");
+        state.streams += 1;
+        self.streams.insert(Stream { file, window: Window::default() })
+    }
+
+    /// Ends a stream. One of a closed file may be ended too, or not.
+    pub fn close_stream(&mut self, stream: StreamId) {
+        let Some(Stream { file, .. }) = self.streams.remove(stream) else { return };
+        if let Some(file) = self.files.get_mut(file) {
+            file.streams -= 1;
+        }
+    }
+
+    /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
+    ///
+    /// `prev_pos` is the byte after the last one that the stream's previous read returned. At most
+    /// an eighth of all frames serve one read: [`Ready::len`] says what it came to.
+    pub fn read(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        pos: Bytes,
+        len: Bytes,
+        prev_pos: Option<Bytes>,
+    ) -> ReadId {
+        let state = self.streams.get(stream).expect("the stream is open");
+        let file = self.files.get(state.file).expect("the file is open");
+        assert!(len > Bytes::ZERO, "a read of nothing");
+        assert!(pos < file.len, "a read at {pos} of a file of {} bytes", file.len);
+
+        let first = pos.page();
+        let asked_end = PageIndex((pos + len).pages_up().0);
+        let count = (asked_end - first).min(self.largest_read());
+        let last = (first + count).min(PageIndex(file.len.pages_up().0));
+        let end = (pos + len).min(file.len).min((first + count).offset());
+        let goes_on = prev_pos == Some(pos) && pos > first.offset();
+        let continues = goes_on.then_some(first);
+        let id = self.reads.insert(Read {
+            stream,
+            len: end - pos,
+            count,
+            prev_pos,
+            wanted: Wanted::default(),
+            fault: None,
+        });
+        self.reads.get_mut(id).expect("just inserted").wanted =
+            Wanted { id: Some(id), pages: first..last, continues, ..Wanted::default() };
+        self.stats.reads += 1;
+        self.stats.pages_wanted += (last - first).0;
+
+        if !self.try_start(now, id, self.queued.is_empty()) {
+            self.stats.waited_for_frames += 1;
+            self.queued.push_back(id);
+        }
+        id
+    }
+
+    /// A hit met and cleared the marker of `page`, with `count` pages left of its read, that one
+    /// included. Of a closed stream: nothing.
+    pub fn marker(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        page: PageIndex,
+        count: Pages,
+        prev_pos: Option<Bytes>,
+    ) {
+        let Some(file) = self.streams.get(stream).map(|state| state.file) else { return };
+        self.stats.markers += 1;
+        let count = count.min(self.largest_read()).max(Pages(1));
+        self.walk(now, stream, file, prev_pos, None, |reader, window, fetching, decided| {
+            reader.marker(window, fetching, page, count, decided);
+        });
+    }
+
+    /// A read's frames, in the order of its pages, once it is ready and until it is released.
+    #[must_use]
+    pub fn frames(&self, id: ReadId) -> &[Frame] {
+        let read = self.reads.get(id).expect("the read is not released");
+        assert!(read.wanted.outstanding == 0, "the read is not ready");
+        &read.wanted.frames
+    }
+
+    /// The driver has copied what it wanted: the frames of a read that was ready may be used again.
+    pub fn release(&mut self, now: Instant, id: ReadId) {
+        let read = self.reads.remove(id).expect("each read is released once");
+        assert!(read.wanted.outstanding == 0, "the read is not ready");
+        for frame in read.wanted.frames {
+            self.cache.release(frame);
+        }
+        self.admit(now);
+    }
+
+    /// The next read that waits for nothing more.
+    pub fn poll_ready(&mut self) -> Option<Ready> {
+        self.ready.pop_front()
+    }
+
+    /// The page table, for those who serve hits.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table> {
+        self.cache.table()
+    }
+
+    /// How many frames there are.
+    #[must_use]
+    pub fn frame_count(&self) -> u32 {
+        self.cache.frames()
+    }
+
+    /// How many frames nobody uses at this moment: neither filled nor held.
+    #[must_use]
+    pub fn idle_frames(&self) -> u64 {
+        self.cache.available().0
+    }
+
+    /// The largest window: what was asked for, or an eighth of the memory.
+    #[must_use]
+    pub fn max_window(&self) -> Pages {
+        self.max_window
+    }
+
+    /// Counters since the path was made.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The cache's counters.
+    #[must_use]
+    pub fn cache_stats(&self) -> CacheStats {
+        self.cache.stats()
+    }
+
+    /// Keeps the last `events` events for [`Self::poll_trace`]; 0, as at first, keeps none.
+    pub fn set_trace(&mut self, events: usize) {
+        self.trace.set_capacity(events);
+    }
+
+    /// The oldest event of the trace.
+    pub fn poll_trace(&mut self) -> Option<Event> {
+        self.trace.pop()
+    }
+
+    /// How many events were lost because nobody took them in time.
+    #[must_use]
+    pub fn trace_lost(&self) -> u64 {
+        self.trace.lost()
+    }
+
+    /// The most pages that one read may hold.
+    fn largest_read(&self) -> Pages {
+        Pages(u64::from(self.cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
+    }
+
+    /// Starts the reads that wait for frames, as far as there are frames.
+    fn admit(&mut self, now: Instant) {
+        while let Some(id) = self.queued.pop_front() {
+            if !self.try_start(now, id, true) {
+                self.queued.push_front(id);
+                return;
+            }
+        }
+    }
+
+    /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.
+    ///
+    /// All or none, and in the order of arrival: two reads that each hold half of the frames would
+    /// wait for each other for ever. A read that lacks no frame waits for nobody.
+    fn try_start(&mut self, now: Instant, id: ReadId, is_its_turn: bool) -> bool {
+        let Read { stream, count, prev_pos, wanted, .. } = self.reads.get_mut(id).expect("a read");
+        let (stream, count, prev_pos) = (*stream, *count, *prev_pos);
+        let file = self.streams.get(stream).expect("a stream outlives its reads").file;
+        wanted.hold_what_is_resident(&mut self.cache, Self::slot(file));
+        let lacks = wanted.missing;
+        if lacks > Pages::ZERO && (!is_its_turn || self.cache.available() < lacks) {
+            wanted.let_go(&mut self.cache);
+            return false;
+        }
+        // Taken out while the walk runs, which needs the rest of the path.
+        let mut wanted = core::mem::take(wanted);
+        let first = wanted.pages.start;
+        self.walk(
+            now,
+            stream,
+            file,
+            prev_pos,
+            Some(&mut wanted),
+            |reader, window, cache, decided| {
+                reader.read(window, cache, first, count, decided);
+            },
+        );
+        assert!(wanted.missing == Pages::ZERO, "a read that is started has all its pages");
+        let read = self.reads.get_mut(id).expect("a read");
+        read.wanted = wanted;
+        if read.wanted.outstanding == 0 {
+            self.ready.push_back(Ready { id, len: read.len, fault: None });
+        }
+        true
+    }
+
+    /// Lets `run` ask the policy over the cache, and queues the requests that come of it.
+    fn walk(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        file: FileId,
+        prev_pos: Option<Bytes>,
+        wanted: Option<&mut Wanted>,
+        run: impl FnOnce(&Reader, &mut Window, &mut Fetching<'_>, &mut dyn FnMut(Decided)),
+    ) {
+        let Some(&File { len, device, .. }) = self.files.get(file) else { return };
+        let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
+        let largest = self.largest_read();
+        let reader = Reader {
+            policy: self.policy,
+            limits: Limits { max: self.max_window, io_pages: geometry.max_io.min(largest) },
+            prev_pos,
+            end: PageIndex(len.pages_up().0),
+        };
+        let mut requests = Vec::new();
+        let mut fetching = Fetching {
+            now,
+            cache: &mut self.cache,
+            waiters: &mut self.waiters,
+            stats: &mut self.stats,
+            requests: &mut requests,
+            file: Self::slot(file),
+            file_len: len,
+            max_io: geometry.max_io,
+            may_read_ahead: self.queued.is_empty(),
+            wanted,
+        };
+        let window = &mut self.streams.get_mut(stream).expect("the stream is open").window;
+        let trace = &mut self.trace;
+        run(&reader, window, &mut fetching, &mut |decided| {
+            trace.push(now, || What::Decided { stream, decided });
+        });
+        let state = self.devices.get_mut(device).expect("a file's device outlives it");
+        for request in requests {
+            state.queue.add(request);
+        }
+        self.note_busy(device);
+    }
+}
+
+/// One read may hold an eighth of the frames, and a window is no larger: so eight readers at a time
+/// never wait for each other's frames, and no reader can take the cache for itself.
+const SHARE_OF_ONE_READ: u64 = 8;

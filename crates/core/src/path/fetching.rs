@@ -1,0 +1,214 @@
+//! The path's cache as one read sees it: what it fetches becomes requests, what it consumes is
+//! held.
+//!
+//! In:    the calls of [`crate::readahead::walk`].
+//! Out:   requests for the device, frames held for the reader, waits noted.
+//! Never: a frame taken from the pages that the same read has yet to fetch.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::ReadId;
+use super::waiters::Waiters;
+use crate::cache::{PageCache, Use};
+use crate::readahead::Residency;
+use crate::readahead::walk::PageSet;
+use crate::sched::{PageFill, Request};
+use crate::stats::Stats;
+use crate::table::{FileSlot, Frame};
+use crate::units::{Bytes, Instant, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector};
+
+/// What a read takes from the cache, page by page.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) id: Option<ReadId>,
+    /// The pages that the read covers, clipped at the end of the file.
+    pub(super) pages: Range<PageIndex>,
+    /// Their frames, in order; [`NO_FRAME`] until the page is fetched.
+    pub(super) frames: Vec<Frame>,
+    /// How many of those are still to be fetched: so many frames are set aside.
+    pub(super) missing: Pages,
+    /// How many frames are still being filled.
+    pub(super) outstanding: u32,
+    /// The first page, if the read goes on in the middle of the page where the last one ended.
+    pub(super) continues: Option<PageIndex>,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        let nothing = PageIndex(0)..PageIndex(0);
+        Self {
+            id: None,
+            pages: nothing,
+            frames: Vec::new(),
+            missing: Pages::ZERO,
+            outstanding: 0,
+            continues: None,
+        }
+    }
+}
+
+impl Wanted {
+    /// Holds the frames of all pages that are resident or on their way, and counts the others.
+    pub(super) fn hold_what_is_resident(&mut self, cache: &mut PageCache, file: FileSlot) {
+        assert!(self.frames.is_empty(), "a read starts once");
+        self.missing = Pages::ZERO;
+        let mut page = self.pages.start;
+        while page < self.pages.end {
+            match cache.look_up(file, page) {
+                Some(entry) => {
+                    cache.hold(entry.frame());
+                    self.frames.push(entry.frame());
+                }
+                None => {
+                    self.missing += Pages(1);
+                    self.frames.push(NO_FRAME);
+                }
+            }
+            page = page + Pages(1);
+        }
+    }
+
+    /// Undoes [`Self::hold_what_is_resident`].
+    pub(super) fn let_go(&mut self, cache: &mut PageCache) {
+        for frame in self.frames.drain(..).filter(|frame| *frame != NO_FRAME) {
+            cache.release(frame);
+        }
+    }
+}
+
+/// Stands for a frame that is not known yet.
+const NO_FRAME: Frame = Frame(u32::MAX);
+
+pub(super) struct Fetching<'a> {
+    pub(super) now: Instant,
+    pub(super) cache: &'a mut PageCache,
+    pub(super) waiters: &'a mut Waiters,
+    pub(super) stats: &'a mut Stats,
+    pub(super) requests: &'a mut Vec<Request>,
+    pub(super) file: FileSlot,
+    pub(super) file_len: Bytes,
+    /// The largest request that the device takes.
+    pub(super) max_io: Pages,
+    /// Whether frames may be taken for pages that nobody wants yet.
+    pub(super) may_read_ahead: bool,
+    /// None for a marker: nobody waits.
+    pub(super) wanted: Option<&'a mut Wanted>,
+}
+
+impl Residency for Fetching<'_> {
+    #[inline]
+    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+        self.cache.residency(self.file).history(page, limit)
+    }
+
+    #[inline]
+    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+        self.cache.residency(self.file).next_hole(page, limit)
+    }
+}
+
+impl PageSet for Fetching<'_> {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.cache.look_up(self.file, page).is_some()
+    }
+
+    fn take_marker(&mut self, page: PageIndex) -> bool {
+        let taken = self.cache.take_marker(self.file, page);
+        self.stats.markers += u64::from(taken);
+        taken
+    }
+
+    /// ```text
+    ///   pages      |===|..|=======|===|---------|      = not resident   . resident
+    ///   requests   |---|  |-------|---|                - no frame is left
+    ///                        max_io
+    /// ```
+    fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
+        let first_new = self.requests.len();
+        let mut fetched = Pages::ZERO;
+        let mut page = pages.start;
+        while page < pages.end {
+            if self.cache.look_up(self.file, page).is_none() {
+                let Some(use_) = self.frame_for(page) else {
+                    self.stats.windows_shortened += 1;
+                    break;
+                };
+                let filling = self.cache.start_fill(self.file, page, use_, marker == Some(page));
+                let len = page_len(self.file_len, page);
+                self.append(page, PageFill { filling, len }, use_, first_new);
+                fetched += Pages(1);
+            }
+            page = page + Pages(1);
+        }
+        fetched
+    }
+
+    fn consume(&mut self, page: PageIndex) {
+        let wanted = self.wanted.as_mut().expect("only a read consumes");
+        let entry = self.cache.look_up(self.file, page).expect("a consumed page was fetched");
+        self.cache.touch(self.file, page, wanted.continues == Some(page));
+        let frame = &mut wanted.frames[place_of(wanted.pages.start, page)];
+        let is_new = *frame == NO_FRAME;
+        if is_new {
+            *frame = entry.frame();
+            self.cache.hold(*frame);
+        }
+        if !entry.is_up_to_date() {
+            self.stats.pages_joined += u64::from(!is_new);
+            wanted.outstanding += 1;
+            self.waiters.add(*frame, wanted.id.expect("a read has an id"));
+        }
+    }
+}
+
+impl Fetching<'_> {
+    /// Whether a frame may be had for this page, and for what use.
+    ///
+    /// Pages of the read itself always get one: so many were set aside when it started. Pages ahead
+    /// get what is left over, and nothing while another read waits for frames.
+    fn frame_for(&mut self, page: PageIndex) -> Option<Use> {
+        let set_aside = match &mut self.wanted {
+            Some(wanted) if wanted.pages.contains(&page) => {
+                wanted.missing -= Pages(1);
+                self.stats.pages_missed += 1;
+                return Some(Use::Wanted);
+            }
+            Some(wanted) => wanted.missing,
+            None => Pages::ZERO,
+        };
+        if !self.may_read_ahead || self.cache.available() <= set_aside {
+            return None;
+        }
+        self.stats.pages_ahead += 1;
+        Some(Use::Ahead)
+    }
+
+    /// Adds the page to the newest request if it is its neighbour and fits, else begins another. A
+    /// window is one request whether or not somebody waits for part of it.
+    fn append(&mut self, page: PageIndex, fill: PageFill, use_: Use, first_new: usize) {
+        let start = Sector(page.0 * SECTORS_PER_PAGE);
+        let is_ahead = use_ == Use::Ahead;
+        if let Some(last) = self.requests[first_new..].last_mut()
+            && last.end() == start
+            && (last.pages.len() as u64) < self.max_io.0
+        {
+            last.is_ahead &= is_ahead;
+            last.pages.push(fill);
+            return;
+        }
+        let pages = Vec::from([fill]);
+        self.requests.push(Request { start, pages, arrival: self.now, is_ahead, is_retry: false });
+    }
+}
+
+/// Which of a read's pages this is.
+#[expect(clippy::cast_possible_truncation, reason = "a read has fewer pages than there are frames")]
+fn place_of(first: PageIndex, page: PageIndex) -> usize {
+    (page - first).0 as usize
+}
+
+/// How many bytes of the page the file has.
+fn page_len(file_len: Bytes, page: PageIndex) -> u32 {
+    (file_len - page.offset()).0.min(PAGE_SIZE) as u32
+}

@@ -1,0 +1,117 @@
+//! Between the path and its devices: requests go out, results come back.
+//!
+//! In:    a device with room; what became of a request.
+//! Out:   device I/O; frames that are up to date or failed; reads that are ready.
+//! Never: an error that nobody waits for. A page read ahead that fails is read again when asked.
+
+use alloc::vec::Vec;
+
+use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
+use crate::sched::{PageFill, Request};
+use crate::table::Frame;
+use crate::trace::What;
+use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sector, Sectors};
+
+impl IoPath {
+    /// The next device I/O to start; None when there is none, or no device has room.
+    pub fn poll_dispatch(&mut self, now: Instant) -> Option<DeviceIo> {
+        while let Some(device) = self.busy.pop_front() {
+            let Some(state) = self.devices.get_mut(device) else { continue };
+            state.is_busy = false;
+            let Some(request) = state.queue.take() else { continue };
+            state.in_flight += 1;
+            self.note_busy(device);
+
+            let pages = Pages(request.pages.len() as u64);
+            self.stats.device_reads += 1;
+            self.stats.device_pages += pages.0;
+            let start = request.start;
+            self.trace.push(now, || What::Dispatched { device, start, pages });
+            let tag = self.flying.insert(Flying { device, request });
+            return Some(DeviceIo { tag, device, offset: start.offset(), len: pages.bytes() });
+        }
+        None
+    }
+
+    /// The pages of a request that was dispatched and has not completed.
+    #[must_use]
+    pub fn pages(&self, tag: Tag) -> &[PageFill] {
+        &self.flying.get(tag).expect("the request is in flight").request.pages
+    }
+
+    /// A device has done what `tag` asked: so many bytes, or the error number.
+    pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
+        let Flying { device, request } = self.flying.remove(tag).expect("each tag completes once");
+        let bytes = result.unwrap_or(Bytes::ZERO);
+        let fault = result.err().map_or(Fault::Short, Fault::Io);
+        let (start, pages) = (request.start, request.pages.len());
+        let mut good = Pages::ZERO;
+        for (index, page) in request.pages.into_iter().enumerate() {
+            if page.is_covered(index, bytes) {
+                let frame = page.filling.frame();
+                good += Pages(1);
+                self.cache.filled(page.filling);
+                self.wake(frame, None);
+            } else if pages > 1 && self.waiters.is_waited_for(page.filling.frame()) {
+                let start = start + Sectors(index as u64 * SECTORS_PER_PAGE);
+                self.try_again(now, device, start, page);
+            } else {
+                self.fail(page, fault);
+            }
+        }
+        let pages = Pages(pages as u64);
+        self.trace.push(now, || What::Completed { device, start, good, pages });
+        if let Some(state) = self.devices.get_mut(device) {
+            state.in_flight -= 1;
+            self.note_busy(device);
+        }
+        self.admit(now);
+    }
+
+    /// Asks once more for one page of a request that failed.
+    ///
+    /// ```text
+    ///   request of several pages   somebody waits for this one   read it once more, alone
+    ///                              nobody waits                  drop it
+    ///   request of one page        somebody waits                the error is theirs
+    ///                              nobody waits                  drop it
+    /// ```
+    ///
+    /// A reader must not pay for a bad sector in a neighbour that it never asked for.
+    fn try_again(&mut self, now: Instant, device: DeviceId, start: Sector, page: PageFill) {
+        self.stats.retries += 1;
+        let state = self.devices.get_mut(device).expect("a device outlives its waiting reads");
+        let pages = Vec::from([page]);
+        state.queue.add(Request { start, pages, arrival: now, is_ahead: false, is_retry: true });
+    }
+
+    /// A page came to nothing: it leaves the cache, and those who wait for it are told.
+    fn fail(&mut self, page: PageFill, fault: Fault) {
+        let frame = page.filling.frame();
+        self.stats.pages_failed += u64::from(self.waiters.is_waited_for(frame));
+        self.cache.fill_failed(page.filling);
+        self.wake(frame, Some(fault));
+    }
+
+    /// The frame is filled or failed: reads that waited for nothing else are ready.
+    fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
+        while let Some(id) = self.waiters.take(frame) {
+            let read = self.reads.get_mut(id).expect("a waiting read is not released");
+            read.fault = read.fault.or(fault);
+            read.wanted.outstanding -= 1;
+            if read.wanted.outstanding == 0 {
+                self.ready.push_back(Ready { id, len: read.len, fault: read.fault });
+            }
+        }
+    }
+
+    /// Puts a device in the line for dispatch if it has something queued and room for it.
+    pub(super) fn note_busy(&mut self, device: DeviceId) {
+        let Some(state) = self.devices.get_mut(device) else { return };
+        let has_room = state.in_flight < state.geometry.depth;
+        if !state.is_busy && has_room && !state.queue.is_empty() {
+            state.is_busy = true;
+            self.busy.push_back(device);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Things that come and go, found by ids that cannot be mistaken for a later thing in the same
+//! place.
+//!
+//! In:    values.
+//! Out:   an [`Id`] for each, valid until it is removed.
+//! Never: a second life for an id. Each use of a place has its own generation.
+
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+/// Names one value of type `T` in a [`Slab`].
+pub struct Id<T> {
+    index: u32,
+    generation: u32,
+    of: PhantomData<fn() -> T>,
+}
+
+/// Values with ids.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> Id<T> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = u32::try_from(self.places.len()).expect("fewer than 2^32 at a time");
+            self.places.push(Place { generation: 0, value: None });
+            index
+        });
+        let place = &mut self.places[index as usize];
+        assert!(place.value.is_none(), "a free place holds nothing");
+        place.value = Some(value);
+        Id { index, generation: place.generation, of: PhantomData }
+    }
+
+    /// Removes and returns the value; its id is never valid again.
+    pub(crate) fn remove(&mut self, id: Id<T>) -> Option<T> {
+        let place = self.places.get_mut(id.index as usize)?;
+        if place.generation != id.generation {
+            return None;
+        }
+        let value = place.value.take()?;
+        // 2^32 uses of one place later an id could come back; by then its holder is long gone.
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(id.index);
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, id: Id<T>) -> Option<&T> {
+        let place = self.places.get(id.index as usize)?;
+        place.value.as_ref().filter(|_| place.generation == id.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
+        let place = self.places.get_mut(id.index as usize)?;
+        let generation = place.generation;
+        place.value.as_mut().filter(|_| generation == id.generation)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+impl<T> Id<T> {
+    /// The place, from 0: small, dense, and used again after a removal.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// The id as one number, for tags that travel through a device and back.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// The id that gave this number.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of one word")]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32, of: PhantomData }
+    }
+}
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Id<T> {}
+
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_bits() == other.to_bits()
+    }
+}
+
+impl<T> Eq for Id<T> {}
+
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.to_bits().cmp(&other.to_bits())
+    }
+}
+
+impl<T> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_bits().hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_never_valid_again() {
+        let mut slab = Slab::new();
+        let first = slab.insert('a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert('b');
+        assert_eq!(second.index(), first.index(), "the place is used again");
+        assert_eq!(slab.get(first), None);
+        assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.get(second), Some(&'b'));
+        assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn an_id_survives_the_way_through_a_number() {
+        let mut slab = Slab::new();
+        let gone = slab.insert(1);
+        slab.remove(gone);
+        let id = slab.insert(2);
+        assert_eq!(slab.get(Id::from_bits(id.to_bits())), Some(&2));
+    }
+}

@@ -1,0 +1,34 @@
+//! Counters of a path: what was asked, what it cost, what was in vain.
+//!
+//! In:    one addition per event, by the path.
+//! Out:   a copy, at any time.
+//! Never: hits. A hit does not come near the path; who serves it counts it.
+
+/// Counters since the path was made.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Reads that missed at least one page.
+    pub reads: u64,
+    /// Pages that they wanted.
+    pub pages_wanted: u64,
+    /// Of those, the ones that nobody had asked the device for.
+    pub pages_missed: u64,
+    /// Of those, the ones that were on their way already.
+    pub pages_joined: u64,
+    /// Pages asked from the device before anybody wanted them.
+    pub pages_ahead: u64,
+    /// Markers met, by hits and by reads.
+    pub markers: u64,
+    /// Requests that went to a device.
+    pub device_reads: u64,
+    /// Pages in them.
+    pub device_pages: u64,
+    /// Pages that were asked a second time, alone, because their request failed.
+    pub retries: u64,
+    /// Pages whose readers got an error.
+    pub pages_failed: u64,
+    /// Reads that had to wait for frames.
+    pub waited_for_frames: u64,
+    /// Windows that were cut because frames were short.
+    pub windows_shortened: u64,
+}

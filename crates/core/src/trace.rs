@@ -1,0 +1,92 @@
+//! What happened, in order, for tests and for people: every decision, every request, every answer.
+//!
+//! In:    events, as they happen.
+//! Out:   the same, oldest first.
+//! Never: more memory than it was given. A trace that nobody takes loses its oldest events and says
+//!        how many.
+
+use alloc::collections::VecDeque;
+
+use crate::path::{DeviceId, StreamId};
+use crate::readahead::Decided;
+use crate::units::{Instant, Pages, Sector};
+
+/// One event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum What {
+    /// A read-ahead policy decided.
+    Decided {
+        /// For which stream.
+        stream: StreamId,
+        /// What.
+        decided: Decided,
+    },
+    /// A device got a request.
+    Dispatched {
+        /// Which.
+        device: DeviceId,
+        /// Where.
+        start: Sector,
+        /// How much.
+        pages: Pages,
+    },
+    /// A device answered.
+    Completed {
+        /// Which.
+        device: DeviceId,
+        /// Where.
+        start: Sector,
+        /// How many pages are good.
+        good: Pages,
+        /// Of how many.
+        pages: Pages,
+    },
+}
+
+/// A bounded list of events.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    events: VecDeque<Event>,
+    capacity: usize,
+    lost: u64,
+}
+
+impl Trace {
+    /// Keeps at most `capacity` events from now on; 0 keeps none.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+        while self.events.len() > capacity {
+            self.events.pop_front();
+            self.lost += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, at: Instant, what: impl FnOnce() -> What) {
+        if self.capacity == 0 {
+            return;
+        }
+        if self.events.len() == self.capacity {
+            self.events.pop_front();
+            self.lost += 1;
+        }
+        self.events.push_back(Event { at, what: what() });
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) const fn lost(&self) -> u64 {
+        self.lost
+    }
+}
