@@ -1,0 +1,168 @@
+//! A device that is slower than it is: latency, parallelism and bandwidth as one likes.
+//!
+//! In:    when a request starts, and its bytes.
+//! Out:   when it would be done on such a device.
+//! Never: a wait. Whoever uses the model holds the completion back until then.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What a slow device is like: `latency=4ms,parallel=1,bandwidth=100M`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Delay {
+    /// What each request costs, whatever its size.
+    pub latency: Duration,
+    /// How many requests it works on at once.
+    pub parallel: u32,
+    /// Bytes a second that each of them moves; None for no limit.
+    pub bandwidth: Option<u64>,
+}
+
+/// A text that is no delay.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ParseDelayError(String);
+
+/// The device that a [`Delay`] describes, at work.
+///
+/// ```text
+///   parallel=2   request 1  |--latency--|--bytes/bandwidth--|
+///                request 2     |--latency--|----|
+///                request 3      (waits)         |--latency--|--|
+/// ```
+#[derive(Clone, Debug)]
+pub struct DelayModel {
+    delay: Delay,
+    /// When each of its heads is free again, in nanoseconds.
+    free_at_ns: Vec<u64>,
+}
+
+impl DelayModel {
+    /// An idle device.
+    #[must_use]
+    pub fn new(delay: Delay) -> Self {
+        Self { delay, free_at_ns: vec![0; delay.parallel.max(1) as usize] }
+    }
+
+    /// Starts a request now, and says when it is done.
+    pub fn finish_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        let head = self.free_at_ns.iter_mut().min().expect("at least one head");
+        let moving = self.delay.bandwidth.map_or(0, |rate| bytes * NS_PER_S / rate.max(1));
+        let latency = u64::try_from(self.delay.latency.as_nanos()).unwrap_or(u64::MAX);
+        *head = now_ns.max(*head).saturating_add(latency).saturating_add(moving);
+        *head
+    }
+}
+
+impl FromStr for Delay {
+    type Err = ParseDelayError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut delay = Self { latency: Duration::ZERO, parallel: 1, bandwidth: None };
+        for part in text.split(',') {
+            let wrong = || ParseDelayError(part.to_string());
+            let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+            match key {
+                "latency" => delay.latency = duration(value).ok_or_else(wrong)?,
+                "parallel" => delay.parallel = count(value).ok_or_else(wrong)?,
+                "bandwidth" => delay.bandwidth = Some(rate(value).ok_or_else(wrong)?),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(delay)
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.latency.as_micros() {
+            us if us % 1000 == 0 => write!(f, "latency={}ms", us / 1000)?,
+            us => write!(f, "latency={us}us")?,
+        }
+        write!(f, ",parallel={}", self.parallel)?;
+        self.bandwidth.map_or(Ok(()), |rate| write!(f, ",bandwidth={rate}"))
+    }
+}
+
+impl fmt::Display for ParseDelayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "'{}' is no part of a delay; write latency=4ms (us, ms, s; up to 60s), parallel=1 (1 to \
+             1024), bandwidth=100M (bytes a second; K, M, G are powers of 1024), with commas between",
+            self.0
+        )
+    }
+}
+
+impl Error for ParseDelayError {}
+
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_us = match &text[digits.len()..] {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        _ => return None,
+    };
+    let duration = Duration::from_micros(digits.parse::<u64>().ok()?.checked_mul(unit_us)?);
+    (duration <= LONGEST).then_some(duration)
+}
+
+fn count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count| (1..=1024).contains(count))
+}
+
+fn rate(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let unit: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit).filter(|rate| *rate > 0)
+}
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Longer is a mistake in the unit.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_written_as_it_is_read() {
+        let delay: Delay = "latency=4ms,parallel=2,bandwidth=100M".parse().unwrap();
+        let want =
+            Delay { latency: Duration::from_millis(4), parallel: 2, bandwidth: Some(100 << 20) };
+        assert_eq!(delay, want);
+        assert_eq!(
+            "latency=250us".parse::<Delay>().unwrap().to_string(),
+            "latency=250us,parallel=1"
+        );
+    }
+
+    #[test]
+    fn a_wrong_part_is_named() {
+        for text in ["", "4ms", "latency=4", "latency=1h", "parallel=0", "bandwidth=0", "x=1"] {
+            let error = text.parse::<Delay>().unwrap_err().to_string();
+            assert!(error.contains(&format!("'{text}'")), "{error}");
+        }
+    }
+
+    #[test]
+    fn requests_wait_for_a_free_head() {
+        let delay = "latency=1ms,parallel=2,bandwidth=1000000000".parse().unwrap();
+        let mut device = DelayModel::new(delay);
+        let ms = 1_000_000;
+        assert_eq!(device.finish_ns(0, 0), ms);
+        assert_eq!(device.finish_ns(0, 1_000_000), 2 * ms);
+        assert_eq!(device.finish_ns(0, 0), 2 * ms, "after the first");
+        assert_eq!(device.finish_ns(10 * ms, 0), 11 * ms, "idle meanwhile");
+    }
+}

@@ -1,0 +1,232 @@
+//! What can go wrong, by what its reader can do about it.
+//!
+//! In:    what the system said.
+//! Out:   one line that says what was tried and what to do.
+//! Never: a panic for something that came from outside.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use foreread_core::cache::PageCache;
+use foreread_core::units::Bytes;
+
+/// Why an engine could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The memory bound is too small to hold windows, or too large to count.
+    Memory {
+        /// What was asked for.
+        bound: Bytes,
+    },
+    /// The system did not give the memory.
+    Arena {
+        /// How much.
+        len: Bytes,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The system did not give an io_uring.
+    Ring {
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Why a file could not be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is nothing of that name.
+    NotFound {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// It may not be read.
+    Permission {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// It is a directory.
+    Directory {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// It has no pages: a pipe, a socket, a terminal.
+    NoPages {
+        /// What was asked for.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// It has no bytes.
+    Empty {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// Too many files are open in this engine.
+    TooMany {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// The system said something else.
+    Io {
+        /// What was asked for.
+        path: PathBuf,
+        /// What we were doing: a verb.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Why a read failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The offset lies past the end. (At the end, a read returns 0.)
+    PastEnd {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        offset: u64,
+        /// How long the file is.
+        len: u64,
+    },
+    /// The file is shorter than it was when it was opened.
+    Shrunk {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// How long the file was.
+        len: u64,
+    },
+    /// The device failed.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { bound } => write!(
+                f,
+                "a memory bound of {bound} bytes: give from {} bytes (1 MiB) to {} bytes",
+                PageCache::MIN_BOUND,
+                PageCache::MAX_BOUND
+            ),
+            Self::Arena { len, source } => {
+                write!(f, "cannot reserve {len} bytes for pages ({source}): lower the memory bound")
+            }
+            Self::Ring { source } => write!(
+                f,
+                "no io_uring here ({source}): allow it with sysctl kernel.io_uring_disabled=0, and in \
+                 the seccomp profile of a container; memory for it is limited by ulimit -l"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { path } => {
+                write!(f, "{}: no such file; give a file or a block device", path.display())
+            }
+            Self::Permission { path } => {
+                write!(f, "{}: permission denied; run as a user who may read it", path.display())
+            }
+            Self::Directory { path } => {
+                write!(f, "{}: is a directory; give a file or a block device", path.display())
+            }
+            Self::NoPages { path, kind } => write!(
+                f,
+                "{}: is a {kind}, which has no pages; give a file or a block device",
+                path.display()
+            ),
+            Self::Empty { path } => {
+                write!(f, "{}: is empty: there is nothing to read", path.display())
+            }
+            Self::TooMany { path } => {
+                write!(f, "{}: too many open files; close some first", path.display())
+            }
+            Self::Io { path, doing, source } => {
+                write!(f, "{}: cannot {doing}: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PastEnd { path, offset, len } => write!(
+                f,
+                "{}: offset {offset} is past the end: the file has {len} bytes",
+                path.display()
+            ),
+            Self::Shrunk { path, offset, len } => write!(
+                f,
+                "{}: read at {offset} ended early: the file had {len} bytes when it was opened and \
+                 has fewer now; open it again",
+                path.display()
+            ),
+            Self::Io { path, offset, source } => {
+                write!(f, "{}: read at {offset} failed: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for EngineError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Memory { .. } => None,
+            Self::Arena { source, .. } | Self::Ring { source } => Some(source),
+        }
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::NotFound { .. }
+            | Self::Permission { .. }
+            | Self::Directory { .. }
+            | Self::NoPages { .. }
+            | Self::Empty { .. }
+            | Self::TooMany { .. } => None,
+        }
+    }
+}
+
+impl Error for ReadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::PastEnd { .. } | Self::Shrunk { .. } => None,
+            Self::Io { source, .. } => Some(source),
+        }
+    }
+}
+
+/// For programs whose own interface speaks `io::Error`.
+impl From<ReadError> for io::Error {
+    fn from(error: ReadError) -> Self {
+        let kind = match &error {
+            ReadError::PastEnd { .. } => io::ErrorKind::InvalidInput,
+            ReadError::Shrunk { .. } => io::ErrorKind::UnexpectedEof,
+            ReadError::Io { source, .. } => source.kind(),
+        };
+        Self::new(kind, error)
+    }
+}

@@ -1,0 +1,246 @@
+//! The read path that programs lose when they leave the page cache: read-ahead, a cache that knows
+//! its readers, and I/O that is queued and merged, over `O_DIRECT` and io_uring.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = foreread::Engine::builder().memory(512 << 20).build()?;
+//! let file = engine.open("/var/lib/db/table")?;
+//!
+//! let mut page = vec![0; 8192];
+//! let n = file.read_at(&mut page, 0)?; // each thread that reads is a stream of its own
+//!
+//! let mut scan = file.stream(); // or have one for each scan
+//! scan.read_at(&mut page, 1 << 20)?;
+//! # Ok(()) }
+//! ```
+//!
+//! In:    paths, and reads of any offset and length.
+//! Out:   the file's bytes; hits at the cost of a look-up and a copy, misses ahead of their reader.
+//! Never: writes. More memory for pages than its bound. A file that others write at the same time.
+//!
+//! Every decision is made by [`foreread_core`], which knows no clock and no file; this crate owns
+//! the ring, the memory and all of the `unsafe`.
+
+mod backend;
+mod delay;
+mod driver;
+mod error;
+mod file;
+mod inbox;
+mod pool;
+mod ring;
+mod stream;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use driver::Driver;
+use inbox::Inbox;
+use pool::Pool;
+
+pub use delay::{Delay, DelayModel, ParseDelayError};
+pub use error::{EngineError, OpenError, ReadError};
+pub use file::File;
+pub use foreread_core as core;
+pub use foreread_core::readahead::Policy;
+pub use stream::Stream;
+
+use foreread_core::cache::{CacheStats, PageCache};
+use foreread_core::geometry;
+use foreread_core::path::{Config, IoPath};
+use foreread_core::stats::Stats;
+use foreread_core::table::Table;
+use foreread_core::trace::Event;
+use foreread_core::units::{Bytes, Pages};
+
+/// The default memory bound.
+///
+/// Large enough for the windows of hundreds of streams, small enough to be started beside a
+/// database without asking.
+pub const DEFAULT_MEMORY: u64 = 256 << 20;
+
+/// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+/// Settings of an [`Engine`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    memory: u64,
+    max_window: u64,
+    policy: Policy,
+    trace: usize,
+}
+
+/// How a file is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Slows the device down, for demonstrations and tests: the reads are real, their completions
+    /// come late.
+    pub delay: Option<Delay>,
+    /// Reads through the kernel's page cache instead of around it.
+    pub buffered: bool,
+}
+
+/// What an engine has done so far.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Of the path.
+    pub path: Stats,
+    /// Of the cache.
+    pub cache: CacheStats,
+    /// Markers that were dropped because too many waited for the driver.
+    pub markers_dropped: u64,
+}
+
+/// What all handles of one engine share.
+#[derive(Debug)]
+struct Shared {
+    /// Where hits are looked up: no lock.
+    table: Arc<Table>,
+    /// The pages' memory.
+    pool: Arc<Pool>,
+    /// Who holds this drives: feeds the core, submits, waits.
+    driver: Mutex<Driver>,
+    /// What hits have to say to whoever drives.
+    inbox: Inbox,
+}
+
+impl Engine {
+    /// Settings to make an engine with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            memory: DEFAULT_MEMORY,
+            max_window: geometry::DEFAULT_WINDOW.0,
+            policy: Policy::default(),
+            trace: 0,
+        }
+    }
+
+    /// Opens a regular file or a block device for reading.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or is nothing that has pages; the error says what to do.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
+        self.open_with(path, &OpenOptions::default())
+    }
+
+    /// Opens a file in a particular way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &OpenOptions,
+    ) -> Result<File, OpenError> {
+        File::open(&self.shared, path.as_ref(), options)
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let driver = self.shared.drive();
+        Counters {
+            path: driver.path.stats(),
+            cache: driver.path.cache_stats(),
+            markers_dropped: self.shared.inbox.dropped(),
+        }
+    }
+
+    /// The largest window: what was asked for, or an eighth of the memory if that is less.
+    #[must_use]
+    pub fn max_window(&self) -> u64 {
+        self.shared.drive().path.max_window().bytes().0
+    }
+
+    /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them.
+    #[must_use]
+    pub fn take_trace(&self) -> Vec<Event> {
+        let mut driver = self.shared.drive();
+        std::iter::from_fn(|| driver.path.poll_trace()).collect()
+    }
+}
+
+impl Builder {
+    /// The bound for all pages, cached and on their way, and for what is needed to find them, in
+    /// bytes. At least 1 MiB.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
+    /// a page switches read-ahead off.
+    #[must_use]
+    pub fn max_window(mut self, bytes: u64) -> Self {
+        self.max_window = bytes;
+        self
+    }
+
+    /// Who decides what is read ahead.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Keeps the last so many events for [`Engine::take_trace`].
+    #[must_use]
+    pub fn trace(mut self, events: usize) -> Self {
+        self.trace = events;
+        self
+    }
+
+    /// Makes the engine.
+    ///
+    /// # Errors
+    ///
+    /// If the bound is too small, or the system refuses memory or an io_uring.
+    pub fn build(self) -> Result<Engine, EngineError> {
+        let memory = Bytes(self.memory);
+        if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
+            return Err(EngineError::Memory { bound: memory });
+        }
+        let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
+        let mut path = IoPath::new(Config { memory, policy: self.policy, max_window });
+        path.set_trace(self.trace);
+        let pool = Arc::new(Pool::new(path.frame_count())?);
+        let table = path.table();
+        let driver = Mutex::new(Driver::new(path, Arc::clone(&pool))?);
+        let shared = Shared { table, pool, driver, inbox: Inbox::new() };
+        Ok(Engine { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    /// Becomes the driver.
+    ///
+    /// A thread that panicked while it drove left the core in no known state: all others stop too.
+    fn drive(&self) -> MutexGuard<'_, Driver> {
+        self.driver.lock().expect("a driver panicked: the state of the cache is unknown")
+    }
+
+    /// Lets whoever drives do what hits have posted; does it here if nobody drives.
+    ///
+    /// A driver empties the inbox before it reads and looks again when it stops, so what is posted
+    /// while the lock is taken is never left lying.
+    fn empty_inbox(&self) {
+        while !self.inbox.is_empty() {
+            match self.driver.try_lock() {
+                Ok(mut driver) => driver.take_posts(&self.inbox),
+                Err(std::sync::TryLockError::WouldBlock) => return,
+                Err(std::sync::TryLockError::Poisoned(poisoned)) => {
+                    drop(PoisonError::into_inner(poisoned));
+                    return;
+                }
+            }
+        }
+    }
+}
