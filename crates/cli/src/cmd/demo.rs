@@ -1,0 +1,202 @@
+//! `foreread demo`: in under a minute, without root, what the page cache is worth, what going
+//! around it costs, and what foreread gives back.
+//!
+//! In:    a scratch file of its own, or a file of the user's.
+//! Out:   one table, what it means in two sentences; or every figure as JSON.
+//! Never: a figure that was not measured in this run. What could not be measured is said.
+
+mod arm;
+mod pattern;
+mod report;
+mod slow_mount;
+mod target;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args as Flags;
+use foreread::{Delay, Policy};
+use foreread_core::units::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::arm::{Arm, Course};
+use self::pattern::{Enough, Pattern, Run};
+use self::report::Row;
+use self::target::Target;
+use crate::output::{Failure, Output};
+use crate::sizes;
+
+/// Read a real file through the kernel, around it, and through foreread
+///
+/// Writes a scratch file, then reads it in four patterns and three ways: through the kernel's page
+/// cache, with O_DIRECT and nothing else, and with O_DIRECT through foreread; first as it is, then
+/// behind a device that is slowed down on purpose. The three ways take turns, so that they meet the
+/// same moments of a busy machine; medians of the runs are shown, with the smallest and the
+/// largest.
+///
+/// Needs no root. The kernel's page cache over the slow device is a FUSE mount; where none can be
+/// made, that column says so.
+#[derive(Debug, Flags)]
+#[command(after_help = "\
+Examples:
+  foreread demo
+  foreread demo --dir /mnt/disk --size 1G
+  foreread demo --delay latency=1ms,parallel=8 --json
+  foreread demo /var/lib/db/table")]
+pub(crate) struct Args {
+    /// A file or block device to read instead of a scratch file; it is not written to
+    target: Option<PathBuf>,
+
+    /// Where the scratch file goes: on the disk that you want to know about
+    #[arg(long, value_name = "DIR", conflicts_with = "target")]
+    dir: Option<PathBuf>,
+
+    /// How large the scratch file is, at least 16M
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
+    size: Bytes,
+
+    /// How the slow device is slow: each request costs its latency, so many are served at a time,
+    /// each moves so many bytes a second
+    #[arg(long, value_name = "DELAY", default_value = "latency=4ms,parallel=1,bandwidth=100M")]
+    delay: Delay,
+
+    /// Who decides what foreread reads ahead
+    #[arg(long, value_name = "POLICY", default_value = "linux-6", value_parser = policy)]
+    policy: Policy,
+
+    /// The memory bound of foreread's cache
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
+    memory: Bytes,
+
+    /// The largest window where the kernel's own is not known
+    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = sizes::parse)]
+    max_window: Bytes,
+
+    /// How often each pattern is run in each way
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+
+    /// Print every figure as a list of JSON objects
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let target = match &args.target {
+        Some(path) => Target::existing(path)?,
+        None => scratch(args)?,
+    };
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    if !target.drop_cache() {
+        notes.push(format!(
+            "{}: the kernel keeps it in memory whatever it is asked, so its cold reads are not cold",
+            target.name
+        ));
+    }
+    // The slow device first: it does not mind that the disk is still busy with the scratch file.
+    let courses = [(Some(args.delay), &DELAYED[..]), (None, &PLAIN[..])];
+    let bar = progress(courses.iter().map(|(_, patterns)| patterns.len()).sum(), args.runs);
+    for (delay, patterns) in courses {
+        let course = Course::new(&target, delay, args.policy, args.max_window.0, args.memory.0);
+        notes.extend(course.kernel_missing());
+        for pattern in patterns {
+            rows.extend(measure(&course, *pattern, args.runs, &bar, &mut notes)?);
+        }
+    }
+    bar.finish_and_clear();
+    if args.json {
+        return out.json(&rows);
+    }
+    report::print(out, &target, args, &rows, &notes)
+}
+
+/// One pattern in all ways, in turns: A B C A B C ..
+fn measure(
+    course: &Course<'_>,
+    pattern: Pattern,
+    runs: u32,
+    bar: &ProgressBar,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Row>, Failure> {
+    let mut taken: [Vec<Run>; 3] = Default::default();
+    let enough = enough(course.delay, pattern);
+    for round in 0..runs {
+        for (arm, taken) in Arm::ALL.into_iter().zip(&mut taken) {
+            bar.set_message(format!("{} {}", course.title(), pattern.title()));
+            let seed = u64::from(round) << 32;
+            let failed = |error: std::io::Error| {
+                Failure::WrongUse(format!("{}: {error}", course.target.name))
+            };
+            let reader = course.reader(arm).map_err(failed)?;
+            if let Some(mut reader) = reader {
+                let len = course.target.len;
+                taken.push(pattern.run(&mut reader, len, seed, enough).map_err(failed)?);
+            }
+            bar.inc(1);
+        }
+    }
+    if taken[Arm::Direct as usize].is_empty() && pattern == Pattern::Seq4k {
+        notes.push(format!("{}: no O_DIRECT on this file system", course.target.name));
+    }
+    let rows = Arm::ALL.into_iter().zip(taken).filter(|(_, taken)| !taken.is_empty());
+    Ok(rows.map(|(arm, taken)| Row::new(course, pattern, arm, taken)).collect())
+}
+
+/// A run is long enough to see many windows, and short enough for all to end within a minute.
+fn enough(delay: Option<Delay>, pattern: Pattern) -> Enough {
+    let ms = match (delay, pattern) {
+        (Some(_), _) => 700,
+        (None, Pattern::Hot4k) => 300,
+        (None, Pattern::Seq4k | Pattern::Inter2 | Pattern::Rand4k) => 500,
+    };
+    Enough { time: Duration::from_millis(ms), reads: u64::MAX }
+}
+
+fn scratch(args: &Args) -> Result<Target, Failure> {
+    const SMALLEST: Bytes = Bytes(16 << 20);
+    if args.size < SMALLEST {
+        return Err(Failure::WrongUse(format!("--size {}: give at least 16M", args.size)));
+    }
+    let directory = args.dir.clone().unwrap_or_else(default_directory);
+    let len = args.size.0 / SMALLEST.0 * SMALLEST.0;
+    let bar = ProgressBar::new(len).with_message("writing the scratch file");
+    bar.set_style(style());
+    let target = Target::scratch(&directory, len, |written| bar.set_position(written))?;
+    bar.finish_and_clear();
+    Ok(target)
+}
+
+/// Not /tmp, which is memory on many machines.
+fn default_directory() -> PathBuf {
+    std::env::var_os("TMPDIR").map_or_else(|| Path::new("/var/tmp").to_path_buf(), PathBuf::from)
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress(patterns: usize, runs: u32) -> ProgressBar {
+    let bar = ProgressBar::new(patterns as u64 * u64::from(runs) * Arm::ALL.len() as u64);
+    bar.set_style(style());
+    bar
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}").expect("a fixed template")
+}
+
+fn policy(name: &str) -> Result<Policy, String> {
+    Policy::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+        format!("no such policy; choose from {}", names.join(", "))
+    })
+}
+
+/// The one clock of the command line.
+#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+const PLAIN: [Pattern; 4] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, Pattern::Hot4k];
+
+/// A cached page does not come from the device: how slow that is does not matter.
+const DELAYED: [Pattern; 3] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k];

@@ -1,0 +1,129 @@
+//! What the demo reads: a scratch file of its own, or a file of the user's.
+//!
+//! In:    a directory or a path.
+//! Out:   a path to open, the length, what the kernel does with it by itself.
+//! Never: a scratch file that stays behind. It has no name, so it ends with the process, however
+//!        that ends.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use foreread::OpenError;
+use rustix::fs::Advice;
+use rustix::io::ReadWriteFlags;
+
+use crate::output::Failure;
+
+pub(super) struct Target {
+    /// What to open. For the scratch file, the way to it through /proc.
+    pub(super) path: PathBuf,
+    /// What to call it.
+    pub(super) name: String,
+    pub(super) len: u64,
+    /// How far the kernel reads ahead of it, where it says so.
+    pub(super) kernel_window: Option<u64>,
+    /// Keeps a scratch file.
+    file: File,
+}
+
+impl Target {
+    /// A file of `len` bytes without a name in `directory`, written and on its device.
+    pub(super) fn scratch(
+        directory: &Path,
+        len: u64,
+        progress: impl Fn(u64),
+    ) -> Result<Self, Failure> {
+        let failed = |source: io::Error| {
+            Failure::WrongUse(format!(
+                "{}: cannot write a scratch file of {} MiB: {source}; choose another place with \
+                 --dir, or less with --size",
+                directory.display(),
+                len >> 20
+            ))
+        };
+        let mut file = tempfile::tempfile_in(directory).map_err(failed)?;
+        let mut block = vec![0; 1 << 20];
+        let mut seed = 0;
+        for written in (0..len).step_by(block.len()) {
+            for word in block.chunks_exact_mut(8) {
+                // Not zeros: some devices and file systems do not store those.
+                word.copy_from_slice(&mix(seed).to_le_bytes());
+                seed += 1;
+            }
+            file.write_all(&block).map_err(failed)?;
+            progress(written);
+        }
+        file.sync_all().map_err(failed)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let name = format!("a scratch file of {} MiB in {}", len >> 20, directory.display());
+        Ok(Self { path, name, len, kernel_window: kernel_window(&file), file })
+    }
+
+    /// A file or block device that is there.
+    pub(super) fn existing(path: &Path) -> Result<Self, Failure> {
+        // The engine knows best what can be read, and says why not.
+        let wrong = |error: &dyn std::error::Error| Failure::WrongUse(error.to_string());
+        let engine = foreread::Engine::builder().memory(1 << 20).build().map_err(|e| wrong(&e))?;
+        let len = engine.open(path).map_err(|e: OpenError| wrong(&e))?.len();
+        if len < SMALLEST {
+            return Err(Failure::WrongUse(format!(
+                "{}: {len} bytes are too few to measure; give a file of at least 16 MiB",
+                path.display()
+            )));
+        }
+        let file = File::open(path).map_err(|error| {
+            Failure::WrongUse(format!("{}: cannot open: {error}", path.display()))
+        })?;
+        let name = format!("{} ({} MiB)", path.display(), len >> 20);
+        Ok(Self { path: path.to_path_buf(), name, len, kernel_window: kernel_window(&file), file })
+    }
+
+    /// Another descriptor of the same file, buffered.
+    pub(super) fn reopen(&self) -> io::Result<File> {
+        File::open(&self.path)
+    }
+
+    /// Takes the file out of the kernel's page cache. False if some of it stayed.
+    pub(super) fn drop_cache(&self) -> bool {
+        drop_cache(&self.file)
+    }
+}
+
+/// Takes a file out of the kernel's page cache. False if some of it stayed, as on a tmpfs, whose
+/// only copy that is.
+pub(super) fn drop_cache(file: &File) -> bool {
+    let dropped = rustix::fs::fadvise(file, 0, None, Advice::DontNeed).is_ok();
+    let mut byte = [0];
+    // A read that may not wait succeeds only from the cache.
+    let cached =
+        rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT);
+    dropped && cached.is_err()
+}
+
+/// The kernel's read-ahead for the device that the file lies on, in bytes.
+fn kernel_window(file: &File) -> Option<u64> {
+    let stat = file.metadata().ok()?;
+    let device = if stat.rdev() != 0 { stat.rdev() } else { stat.dev() };
+    bdi_window(device)
+}
+
+/// What the backing device says, in bytes.
+pub(super) fn bdi_window(device: u64) -> Option<u64> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let text = std::fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"));
+    text.ok()?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
+pub(super) fn mix(mut z: u64) -> u64 {
+    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Less is read before a clock has ticked often enough.
+const SMALLEST: u64 = 16 << 20;

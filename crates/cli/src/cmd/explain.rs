@@ -1,0 +1,26 @@
+//! `foreread explain`: feed a policy, see what it decides.
+
+mod geometry;
+mod itable;
+mod pages;
+mod readahead;
+
+use clap::Subcommand;
+
+use crate::output::{Failure, Output};
+
+/// What can be explained.
+#[derive(Debug, Subcommand)]
+pub(crate) enum What {
+    Readahead(readahead::Args),
+    Geometry(geometry::Args),
+    Itable(itable::Args),
+}
+
+pub(crate) fn run(what: &What, out: &mut Output) -> Result<(), Failure> {
+    match what {
+        What::Readahead(args) => readahead::run(args, out),
+        What::Geometry(args) => geometry::run(args, out),
+        What::Itable(args) => itable::run(args, out),
+    }
+}

@@ -1,0 +1,261 @@
+//! `foreread explain readahead`: feed a policy reads, see each decision as a line.
+
+mod picture;
+mod read;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::ops::Range;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use foreread_core::readahead::walk::Reader;
+use foreread_core::readahead::{Decided, Limits, Policy, Trigger, Window};
+use foreread_core::units::{Bytes, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
+use serde::Serialize;
+
+use self::read::{MOST_PAGES, Read, parse_range, parse_read};
+use super::pages::ResidentPages;
+use crate::flags::CODES_AND_UNITS;
+use crate::output::{Failure, Output};
+use crate::sizes;
+
+/// What a read-ahead policy decides for a series of reads
+///
+/// The READs are made one after the other on one file whose cache is empty (or see --resident) and
+/// from which nothing is evicted. Each decision of the policy is printed as one line, in the format
+/// of Linux's own read-ahead trace. A read that finds all its pages in the cache and meets no
+/// marker prints nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    /// Who decides
+    #[arg(long, default_value = Policy::default().name(), value_parser = policies())]
+    policy: Policy,
+
+    /// The largest window, in pages
+    ///
+    /// Linux's read_ahead_kb divided by 4. 0 switches read-ahead off.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to_most_pages())]
+    max_pages: u64,
+
+    /// The largest request of the device, in pages; 0 if it does not matter
+    ///
+    /// linux-6 reads what is larger than the window but not than this in one request.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = up_to_most_pages())]
+    io_pages: u64,
+
+    /// The length of the file in pages [default: longer than any read]
+    #[arg(long, value_name = "N", conflicts_with = "file_bytes")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=MAX_FILE_PAGES.0))]
+    file_pages: Option<u64>,
+
+    /// The length of the file as a size, which may end within a page
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
+    file_bytes: Option<Bytes>,
+
+    /// Pages that are resident before the first read, the end not included; may be repeated
+    #[arg(long, value_name = "FIRST..END", value_parser = parse_range)]
+    resident: Vec<Range<PageIndex>>,
+
+    /// A resident page that carries a marker; may be repeated
+    #[arg(long, value_name = "PAGE")]
+    mark: Vec<u64>,
+
+    /// Draw the pages under the lines, as is done on a terminal
+    #[arg(long, conflicts_with = "json")]
+    picture: bool,
+
+    /// Print JSON: a list of objects, one a decision
+    ///
+    /// Keys: stream (null if it has no name), pattern, req_page, req_pages, ra_start, ra_size,
+    /// ra_async, async, submitted; numbers in pages.
+    #[arg(long)]
+    json: bool,
+
+    /// PAGE+COUNT in pages, or @POS:LEN in bytes; NAME: before it names another stream
+    ///
+    /// A stream is one reader's state, as an open file has in Linux. All streams read the same
+    /// file. Reads without a name are one stream.
+    #[arg(value_name = "READ", required = true, value_parser = parse_read)]
+    reads: Vec<Read>,
+}
+
+/// What one reader's stream remembers.
+#[derive(Default)]
+struct Stream {
+    window: Window,
+    prev_pos: Option<Bytes>,
+}
+
+/// A decision, and whose it was.
+struct Line {
+    stream: Option<String>,
+    decided: Decided,
+}
+
+/// A line as JSON says it.
+#[derive(Serialize)]
+struct Explained<'line> {
+    stream: Option<&'line str>,
+    pattern: &'static str,
+    req_page: u64,
+    req_pages: u64,
+    ra_start: u64,
+    ra_size: u64,
+    ra_async: u64,
+    r#async: bool,
+    submitted: u64,
+}
+
+pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let lines = decisions(args, resident(args)?);
+    if args.json {
+        return out.json(lines.iter().map(explained));
+    }
+    for Line { stream, decided } in &lines {
+        let pattern = decided.decision.pattern.name();
+        match stream {
+            Some(name) => writeln!(out, "{pattern}@{name}{}", decided.details())?,
+            None => writeln!(out, "{decided}")?,
+        }
+    }
+    if args.picture || out.is_terminal() {
+        let end = file_end(args).pages_up();
+        let decided: Vec<_> = lines.iter().map(|line| line.decided).collect();
+        picture::draw(out, args.policy, PageIndex(end.0), resident(args)?, &decided)?;
+    }
+    Ok(())
+}
+
+/// Makes all reads, and gives every decision in order.
+fn decisions(args: &Args, mut pages: ResidentPages) -> Vec<Line> {
+    let end = file_end(args);
+    let limits = Limits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
+    let mut streams: BTreeMap<Option<&str>, Stream> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for read in &args.reads {
+        // A read that returns nothing asks nothing, and its stream stays where it was.
+        if read.pos >= end || read.pos == read.end {
+            continue;
+        }
+        let stream = streams.entry(read.stream.as_deref()).or_default();
+        let reader = Reader {
+            policy: args.policy,
+            limits,
+            prev_pos: stream.prev_pos,
+            end: PageIndex(end.pages_up().0),
+        };
+        let first = read.pos.page();
+        let count = PageIndex(read.end.pages_up().0) - first;
+        reader.read(&mut stream.window, &mut pages, first, count, |decided| {
+            lines.push(Line { stream: read.stream.clone(), decided });
+        });
+        stream.prev_pos = Some(read.end.min(end));
+    }
+    lines
+}
+
+fn explained(line: &Line) -> Explained<'_> {
+    let Decided { ask, decision, submitted } = line.decided;
+    Explained {
+        stream: line.stream.as_deref(),
+        pattern: decision.pattern.name(),
+        req_page: ask.page.0,
+        req_pages: ask.count.0,
+        ra_start: decision.window.start.0,
+        ra_size: decision.window.size.0,
+        ra_async: decision.window.async_size.0,
+        r#async: match ask.trigger {
+            Trigger::Miss => false,
+            Trigger::Marker => true,
+        },
+        submitted: submitted.0,
+    }
+}
+
+/// One past the file's last byte.
+fn file_end(args: &Args) -> Bytes {
+    match (args.file_bytes, args.file_pages) {
+        (Some(bytes), _) => bytes,
+        // The last page of the longest file lacks a byte.
+        (None, Some(pages)) => Pages(pages).bytes().min(MAX_FILE_BYTES),
+        (None, None) => MAX_FILE_BYTES,
+    }
+}
+
+/// The cache before the first read.
+fn resident(args: &Args) -> Result<ResidentPages, Failure> {
+    let end = PageIndex(file_end(args).pages_up().0);
+    let mut pages = ResidentPages::default();
+    for range in &args.resident {
+        if range.end > end {
+            let Range { start, end: last } = range;
+            let line = format!("--resident {start}..{last} goes past the file's {end} pages");
+            return Err(Failure::WrongUse(line));
+        }
+        pages.insert(range.clone());
+    }
+    for &page in &args.mark {
+        if !pages.mark(PageIndex(page)) {
+            let line = format!("--mark {page}: only a resident page can be marked; see --resident");
+            return Err(Failure::WrongUse(line));
+        }
+    }
+    Ok(pages)
+}
+
+/// The names of all policies, each with its line of help.
+fn policies() -> impl TypedValueParser<Value = Policy> {
+    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
+    PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
+        // Clap has let through only the names of `Policy::ALL`.
+        Policy::from_name(&name).expect("the name of a policy")
+    })
+}
+
+fn about(policy: Policy) -> &'static str {
+    match policy {
+        Policy::None => "no read-ahead: each miss reads what is left of its read",
+        Policy::Linux2_6_28 => "by the reader's own state alone; interleaved streams are random",
+        Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
+        Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
+        Policy::Thrash2009 => "never more ahead than was seen to survive behind",
+    }
+}
+
+fn up_to_most_pages() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=MOST_PAGES)
+}
+
+fn parse_file_bytes(text: &str) -> Result<Bytes, String> {
+    let size = sizes::parse(text)?;
+    let is_fine = size <= MAX_FILE_BYTES;
+    is_fine.then_some(size).ok_or_else(|| "no file is longer than 2^63 - 1 bytes".to_owned())
+}
+
+const EXAMPLES: &str = "\
+Output:
+  subsequent(req=64+32, ra=128+256-256, async=1) = 256
+    pattern     why: initial0, initial, oversize, subsequent, context, interleaved, random
+    req         the page that was asked for, and how many pages were left of the read
+    ra          the window: its start, its size, and how many of its last pages lie behind the
+                marker that asks for the next window; a random read is no window, and what it reads
+                is printed in its place
+    async       1 if a marker was met, 0 if a page was missing and its reader waits
+    = 256       pages asked from the device: neither resident nor past the end of the file
+  A named stream prints as subsequent@NAME(..).
+
+Examples:
+  A server's reads: 64 pages, then 32 at a time:
+    foreread explain readahead --policy linux-2.6.31 --max-pages 256 0+64 64+32 96+32 128+32
+  Two streams through one open file, before and after history was looked at:
+    foreread explain readahead --policy linux-2.6.28 1+1 1001+1 2+1 1002+1 3+1 1003+1
+    foreread explain readahead --policy linux-2.6.31 1+1 1001+1 2+1 1002+1 3+1 1003+1
+  Two readers of one file:
+    foreread explain readahead a:0+16 b:16+16 a:32+16 b:48+16
+  A tool that looks at the start of a small device:
+    foreread explain readahead --policy linux-2.6.28 @0:1024 @1536:16384
+  A window that is as far ahead as the history reaches back:
+    foreread explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1
+
+";

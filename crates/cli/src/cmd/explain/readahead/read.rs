@@ -1,0 +1,169 @@
+//! Reads and ranges as users write them.
+//!
+//! In:    `64+32`, `@1536:16384`, `b:64+32`; `0..39`.
+//! Out:   [`Read`]s and ranges of pages, or the text that says the right form.
+//! Never: a read that cannot be, or that would take for ever to walk.
+
+use std::ops::Range;
+
+use foreread_core::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
+
+use crate::sizes;
+
+/// One read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Read {
+    pub(super) stream: Option<String>,
+    pub(super) pos: Bytes,
+    /// One past its last byte; may be past the end of the file.
+    pub(super) end: Bytes,
+}
+
+pub(super) fn parse_range(text: &str) -> Result<Range<PageIndex>, String> {
+    let range = text.split_once("..").and_then(|(first, end)| {
+        let (first, end) = (number(first)?, number(end)?);
+        (first <= end).then_some(PageIndex(first)..PageIndex(end))
+    });
+    range.ok_or_else(|| "write FIRST..END, the end not included: 0..39 is pages 0 to 38".to_owned())
+}
+
+pub(super) fn parse_read(text: &str) -> Result<Read, String> {
+    const FORMS: &str = "write PAGE+COUNT (64+32) or @POS:LEN in bytes (@1536:16384), \
+                         either with a stream's NAME: before it (b:64+32)";
+
+    let (name, place) = match text.split_once(':') {
+        Some((name, place)) if !text.starts_with('@') => (Some(name), place),
+        Some(_) | None => (None, text),
+    };
+    if name.is_some_and(|name| !is_a_name(name)) {
+        return Err(format!("not a stream's name; {FORMS}"));
+    }
+    let numbers = match place.strip_prefix('@') {
+        Some(bytes) => bytes
+            .split_once(':')
+            .and_then(|(pos, len)| Some((sizes::parse(pos).ok()?.0, sizes::parse(len).ok()?.0))),
+        None => place.split_once('+').and_then(|(page, count)| {
+            // What overflows here is refused below as too far or too long.
+            let bytes = |pages: u64| pages.saturating_mul(Pages(1).bytes().0);
+            Some((bytes(number(page)?), bytes(number(count)?)))
+        }),
+    };
+    let (pos, len) = numbers.ok_or_else(|| format!("not a read; {FORMS}"))?;
+    bounded(name, pos, len)
+}
+
+/// A read, if it ends where files do and if its pages can be walked in reasonable time.
+fn bounded(name: Option<&str>, pos: u64, len: u64) -> Result<Read, String> {
+    if Bytes(len).pages_up() > Pages(MOST_PAGES) {
+        return Err(format!(
+            "too long: a read is walked page by page, at most {MOST_PAGES} of them (4 GiB); \
+             split it"
+        ));
+    }
+    let end = pos.checked_add(len).filter(|&end| end <= MAX_FILE_PAGES.bytes().0);
+    let Some(end) = end else {
+        return Err("ends past 2^63 - 1 bytes, where the longest file ends".to_owned());
+    };
+    Ok(Read { stream: name.map(str::to_owned), pos: Bytes(pos), end: Bytes(end) })
+}
+
+/// Digits only: no sign, no blank.
+fn number(text: &str) -> Option<u64> {
+    let is_a_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number with more digits than fit is larger than any file, and is refused as that.
+    is_a_number.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+fn is_a_name(name: &str) -> bool {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    is_plain && !name.is_empty() && !RESERVED_NAMES.contains(&name)
+}
+
+/// Kept for what a reader can do other than read.
+const RESERVED_NAMES: [&str; 2] = ["advise", "seek"];
+
+/// 4 GiB: more than any request of a device or window in use, and walked in about a second.
+pub(super) const MOST_PAGES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(stream: Option<&str>, pos: u64, end: u64) -> Result<Read, String> {
+        Ok(Read { stream: stream.map(str::to_owned), pos: Bytes(pos), end: Bytes(end) })
+    }
+
+    #[test]
+    fn reads_are_pages_or_bytes_with_or_without_a_name() {
+        assert_eq!(parse_read("64+32"), read(None, 64 << 12, 96 << 12));
+        assert_eq!(parse_read("b:64+32"), read(Some("b"), 64 << 12, 96 << 12));
+        assert_eq!(parse_read("@1536:16384"), read(None, 1536, 17920));
+        assert_eq!(parse_read("t-0.a_b:@1M:4K"), read(Some("t-0.a_b"), 1 << 20, (1 << 20) + 4096));
+        assert_eq!(parse_read("0+0"), read(None, 0, 0));
+    }
+
+    #[test]
+    fn what_is_no_read_is_refused_with_the_right_form() {
+        for text in [
+            "",
+            "+",
+            "12",
+            "12-4",
+            "12+",
+            "+4",
+            "-1+4",
+            "1 + 4",
+            "1.5+2",
+            "@",
+            "@:",
+            "@5",
+            "@5+3",
+            ":1+1",
+            "a b:1+1",
+            "a:b:1+1",
+            "a:",
+            "seek:1+1",
+            "advise:random",
+            "a:seek:1+1",
+            "@1:2:3",
+            "1+1+1",
+        ] {
+            let error = parse_read(text).unwrap_err();
+            assert!(error.contains("PAGE+COUNT (64+32)"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_read_ends_where_the_longest_file_does() {
+        let last_page = (1_u64 << 51) - 1;
+        assert_eq!(parse_read(&format!("{last_page}+1")), read(None, last_page << 12, 1 << 63));
+        assert_eq!(parse_read("@9223372036854775806:1"), read(None, (1 << 63) - 2, (1 << 63) - 1));
+        for text in [
+            format!("{last_page}+2"),
+            format!("{}+0", u64::MAX),
+            "99999999999999999999999+1".to_owned(),
+            format!("@{}:1", u64::MAX),
+        ] {
+            let error = parse_read(&text).unwrap_err();
+            assert!(error.contains("ends past 2^63 - 1 bytes"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_read_that_would_take_for_ever_is_refused() {
+        assert!(parse_read("0+1048576").is_ok());
+        assert!(parse_read("@4095:4G").is_ok());
+        for text in ["0+1048577", "0+4503599627370496", "0+99999999999999999999", "@0:5G"] {
+            let error = parse_read(text).unwrap_err();
+            assert!(error.contains("at most 1048576"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_half_open() {
+        assert_eq!(parse_range("0..39"), Ok(PageIndex(0)..PageIndex(39)));
+        for text in ["", "..", "5", "5..", "..5", "9..5", "0..=5", "0...5"] {
+            assert!(parse_range(text).unwrap_err().contains("FIRST..END"), "{text}");
+        }
+    }
+}

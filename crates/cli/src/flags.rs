@@ -1,0 +1,106 @@
+//! What can be asked on the command line, and how wrong questions are answered.
+//!
+//! In:    arguments.
+//! Out:   [`Cli`]; or one line that says what is wrong and where to look.
+//! Never: an answer.
+//!
+//! The flags of a verb stand in the verb's own file; what all verbs share stands here.
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::cmd::{demo, explain};
+
+/// See what a read-ahead policy decides, and what it is worth
+///
+/// foreread is the read path that a program loses when it leaves the kernel's page cache:
+/// read-ahead, cache and scheduling, each a pure state machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "foreread",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = false,
+    max_term_width = 100,
+    after_long_help = CODES_AND_UNITS,
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// One verb, one file in `cmd`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Demo(demo::Args),
+    /// Feed a policy a pattern and see each decision it takes
+    ///
+    /// Nothing is read and no device is touched: the policies are functions, and this calls them.
+    #[command(subcommand, arg_required_else_help = false, after_long_help = CODES_AND_UNITS)]
+    Explain(explain::What),
+}
+
+/// The end of each verb's long help.
+pub(crate) const CODES_AND_UNITS: &str = "\
+Units:
+  A size is a number of bytes (4096), or of KiB, MiB, GiB or TiB with K, M, G or T after it (64M),
+  or of 512-byte sectors with an s (1870001s). A page has 4096 bytes unless you say otherwise.
+
+Exit codes:
+  0  fine
+  1  the check failed
+  2  wrong use or bad input: stdout stays empty; or stdout cannot be written
+     (one line on stderr says what)";
+
+/// Clap's error, which is a paragraph, as one line.
+pub(crate) fn in_one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let is_about_the_error =
+        |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
+    let lines: Vec<_> = text
+        .lines()
+        .map(str::trim)
+        .take_while(is_about_the_error)
+        .filter(|line| !line.is_empty())
+        .map(|line| match line.strip_prefix("tip: ") {
+            Some(tip) => format!("(tip: {tip})"),
+            None => line.to_owned(),
+        })
+        .collect();
+    let what = lines.join(" ");
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    format!("{what}; see '{} --help'", named_verb(args))
+}
+
+/// The command whose help is of use: as far as the arguments name one.
+fn named_verb(args: impl Iterator<Item = String>) -> String {
+    let mut command = &Cli::command();
+    let mut name = command.get_name().to_owned();
+    for arg in args.skip(1) {
+        let Some(verb) = command.find_subcommand(&arg) else {
+            break;
+        };
+        name = format!("{name} {arg}");
+        command = verb;
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_the_verb_that_was_named_is_recommended() {
+        let named = |line: &str| named_verb(line.split(' ').map(str::to_owned));
+        assert_eq!(named("foreread"), "foreread");
+        assert_eq!(named("foreread explain"), "foreread explain");
+        assert_eq!(named("foreread explain itable --table 3"), "foreread explain itable");
+        assert_eq!(named("foreread explian itable"), "foreread");
+    }
+}

@@ -1,0 +1,51 @@
+//! `foreread` on the command line.
+//!
+//! In:    arguments.
+//! Out:   what a verb prints, on stdout; what went wrong, as one line on stderr; an exit code.
+//! Never: a panic for wrong use, half an answer before an error, noise when a pipe closes.
+//!
+//! [`flags`] says what can be asked, one file in `cmd` answers each verb.
+
+mod cmd;
+mod flags;
+mod output;
+mod sizes;
+mod table;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use flags::{Cli, Verb};
+use output::{Failure, Output};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if !error.use_stderr() => return end(error.print().map_err(Failure::Output)),
+        Err(error) => return end(Err(Failure::WrongUse(flags::in_one_line(&error)))),
+    };
+    let mut out = Output::stdout();
+    let answer = match cli.verb {
+        Verb::Demo(args) => cmd::demo::run(&args, &mut out),
+        Verb::Explain(what) => cmd::explain::run(&what, &mut out),
+    };
+    end(answer.and_then(|()| out.finish()))
+}
+
+/// Says what went wrong and gives it its exit code; `flags::CODES_AND_UNITS` lists them for users.
+fn end(result: Result<(), Failure>) -> ExitCode {
+    let line = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        // The reader has seen enough: `foreread explain .. | head`.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS;
+        }
+        Err(Failure::Output(error)) => format!("cannot write the answer: {error}"),
+        Err(Failure::WrongUse(line)) => line,
+    };
+    // With stderr closed there is nobody left to tell; the code still says it.
+    let _ = writeln!(io::stderr(), "foreread: {line}");
+    ExitCode::from(2)
+}

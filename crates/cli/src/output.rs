@@ -1,0 +1,87 @@
+//! Where answers go, and what can go wrong with them.
+//!
+//! In:    lines, or values for JSON.
+//! Out:   stdout, buffered; [`Failure`] with its one line for the user.
+//! Never: a colour or a picture that a program would have to read.
+
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
+
+use serde::Serialize;
+
+/// Why a verb could not answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked makes no sense. The line says what does.
+    WrongUse(String),
+    /// Nobody takes the answer.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Stdout, and whether a person reads it.
+pub(crate) struct Output {
+    writer: BufWriter<StdoutLock<'static>>,
+    is_terminal: bool,
+    is_coloured: bool,
+}
+
+impl Output {
+    pub(crate) fn stdout() -> Self {
+        let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
+        // <https://no-color.org>: set to anything but the empty string.
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            writer: BufWriter::new(stdout.lock()),
+            is_terminal,
+            is_coloured: is_terminal && !no_color,
+        }
+    }
+
+    /// Whether a person reads it, who may like a picture.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Whether colours are wanted.
+    pub(crate) fn is_coloured(&self) -> bool {
+        self.is_coloured
+    }
+
+    /// A list as JSON, one element a line.
+    pub(crate) fn json<T: Serialize>(
+        &mut self,
+        elements: impl IntoIterator<Item = T>,
+    ) -> Result<(), Failure> {
+        let mut separator = "[\n  ";
+        for element in elements {
+            write!(self, "{separator}")?;
+            serde_json::to_writer(&mut self.writer, &element).map_err(io::Error::from)?;
+            separator = ",\n  ";
+        }
+        let end = if separator.starts_with('[') { "[]" } else { "\n]" };
+        writeln!(self, "{end}")?;
+        Ok(())
+    }
+
+    /// Writes out what is still buffered.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.writer.flush()?;
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}

@@ -1,0 +1,92 @@
+//! Sizes as users write and read them.
+//!
+//! In:    `512`, `4K`, `64M`, `2G`, `1T`, `1870001s`.
+//! Out:   bytes; and back, as short as is exact.
+//! Never: a rounded size, a decimal kilobyte.
+
+use std::fmt;
+
+use foreread_core::units::{Bytes, SECTOR_SIZE};
+
+/// What a letter after a number makes of it.
+const SUFFIXES: [(char, u64); 5] =
+    [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40), ('s', SECTOR_SIZE)];
+
+/// Reads a size. The error is the text for the user.
+pub(crate) fn parse(text: &str) -> Result<Bytes, String> {
+    const FORMS: &str = "write bytes (4096), K, M, G or T (powers of 1024: 64M), or sectors (8s)";
+
+    let suffix = SUFFIXES.iter().find(|(letter, _)| text.ends_with(*letter));
+    let (number, scale) = match suffix {
+        Some((letter, scale)) => (text.trim_end_matches(*letter), *scale),
+        None => (text, 1),
+    };
+    // One letter, and digits only: no sign, no blank, no fraction.
+    let is_a_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_a_number || text.len() > number.len() + 1 {
+        return Err(format!("not a size; {FORMS}"));
+    }
+    let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
+    bytes.map(Bytes).ok_or_else(|| format!("more than 2^64 - 1 bytes; {FORMS}"))
+}
+
+/// Prints a size with the largest letter that leaves it a whole number, `4096` as `4K`.
+pub(crate) struct Exact(pub(crate) Bytes);
+
+impl fmt::Display for Exact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bytes(bytes) = self.0;
+        let exact = |(letter, scale): &(char, u64)| {
+            (*letter != 's' && bytes != 0 && bytes % scale == 0).then(|| (bytes / scale, *letter))
+        };
+        match SUFFIXES.iter().rev().find_map(exact) {
+            Some((number, letter)) => f.pad(&format!("{number}{letter}")),
+            None => f.pad(&bytes.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_is_a_power_of_1024() {
+        assert_eq!(parse("0"), Ok(Bytes(0)));
+        assert_eq!(parse("4096"), Ok(Bytes(4096)));
+        assert_eq!(parse("4K"), Ok(Bytes(4096)));
+        assert_eq!(parse("64M"), Ok(Bytes(64 << 20)));
+        assert_eq!(parse("2G"), Ok(Bytes(2 << 30)));
+        assert_eq!(parse("16T"), Ok(Bytes(16 << 40)));
+        assert_eq!(parse("1870001s"), Ok(Bytes(1_870_001 * 512)));
+        assert_eq!(parse("18446744073709551615"), Ok(Bytes(u64::MAX)));
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_with_the_right_form() {
+        for text in [
+            "", "K", "s", "4KK", "4KB", "64MB", "4k", "-1", "+1", " 1", "1 ", "1.5G", "0x10", "ten",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("powers of 1024: 64M"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for text in ["18446744073709551616", "16777216T", "36028797018963968s"] {
+            assert!(parse(text).unwrap_err().contains("2^64 - 1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_prints_as_short_as_is_exact() {
+        let exact = |bytes| Exact(Bytes(bytes)).to_string();
+        assert_eq!(exact(0), "0");
+        assert_eq!(exact(512), "512");
+        assert_eq!(exact(4096), "4K");
+        assert_eq!(exact(4097), "4097");
+        assert_eq!(exact(1536 << 10), "1536K");
+        assert_eq!(exact(2 << 30), "2G");
+    }
+}

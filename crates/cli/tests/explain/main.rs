@@ -1,0 +1,9 @@
+//! `foreread explain`, as its users run it: the real binary, arguments in, text out.
+
+#[cfg(unix)]
+mod documents;
+mod geometry;
+mod itable;
+mod readahead;
+mod run;
+mod wrong_use;
