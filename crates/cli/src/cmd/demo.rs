@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as Flags;
-use foreread::{Delay, Policy};
+use foreread::{Delay, Engine, Policy};
 use foreread_core::units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -82,6 +82,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    // Before anything is written: what the engine refuses, it refuses here.
+    let engine = Engine::builder().memory(args.memory.0).build();
+    drop(engine.map_err(|error| Failure::WrongUse(format!("--memory: {error}")))?);
     let target = match &args.target {
         Some(path) => Target::existing(path)?,
         None => scratch(args)?,

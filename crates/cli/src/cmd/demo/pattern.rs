@@ -59,7 +59,10 @@ impl Pattern {
         match self {
             Self::Seq4k => (i < pages).then_some(i),
             Self::Inter2 => (i / 2 < pages / 2).then_some(i / 2 + i % 2 * (pages / 2)),
-            Self::Rand4k => (i < pages).then(|| shuffled(i, seed, pages)),
+            Self::Rand4k => {
+                let places = pages / APART;
+                (i < places).then(|| shuffled(i, seed, places) * APART + APART / 2)
+            }
             Self::Hot4k => Some(mix(seed ^ i) % HOT_PAGES.min(pages)),
         }
     }
@@ -136,6 +139,10 @@ fn since(before: Asked, now: Asked) -> Asked {
 }
 
 pub(super) const PAGE: usize = 4096;
+
+/// Random reads are so many pages apart: in a small file some would otherwise follow each other by
+/// chance, and that is a stream, for the kernel as for us.
+const APART: u64 = 8;
 
 /// Reads between two looks at the clock, which costs a tenth of a cached read.
 const LOOK: u64 = 16;

@@ -1,0 +1,119 @@
+//! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn foreread() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_foreread"))
+}
+
+/// Wrong use: exit 2, one line on stderr, nothing on stdout.
+fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let line = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.starts_with("foreread: "), "{line}");
+    line
+}
+
+fn demo_of(target: &Path) -> Output {
+    foreread().arg("demo").arg(target).output().unwrap()
+}
+
+#[test]
+fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
+    let dir = TempDir::new().unwrap();
+    let output = foreread()
+        .args(["demo", "--runs", "1", "--size", "64M", "--json", "--dir"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "no bar where nobody looks: {output:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the scratch file is gone");
+
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let row = |target: &str, pattern: &str| {
+        let is_it = |row: &&Value| {
+            row["target"] == target && row["pattern"] == pattern && row["arm"] == "foreread"
+        };
+        rows.iter().find(is_it).unwrap_or_else(|| panic!("{target} {pattern}"))
+    };
+    for pattern in ["seq4k", "inter2", "rand4k", "hot4k"] {
+        let figures = row("plain", pattern);
+        assert_eq!(figures["policy"], "linux-6");
+        assert!(figures["mb_per_s"]["median"].as_f64().unwrap() > 0.0);
+        assert!(figures["ns_per_read"]["min"].as_f64() <= figures["ns_per_read"]["max"].as_f64());
+    }
+    let random = row("delayed", "rand4k");
+    assert_eq!(random["device_bytes"], random["bytes_wanted"]);
+    let hot = row("plain", "hot4k");
+    assert_eq!(hot["device_reads"], 0, "a cached page costs the device nothing");
+    // Sequential reads come in windows: far fewer requests than pages.
+    let stream = row("delayed", "seq4k");
+    let pages = stream["bytes_wanted"].as_u64().unwrap() / 4096;
+    assert!(stream["device_reads"].as_u64().unwrap() < pages / 8, "{stream}");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("empty"), "").unwrap();
+    fs::write(path("small"), [1; 5000]).unwrap();
+    assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+
+    for (target, says) in [
+        (dir.path().to_path_buf(), "is a directory"),
+        (path("none"), "no such file"),
+        (path("empty"), "is empty"),
+        (path("pipe"), "is a pipe"),
+        (path("small"), "at least 16 MiB"),
+        (PathBuf::from("/dev/zero"), "is a character device"),
+    ] {
+        let line = refused(&demo_of(&target));
+        assert!(line.contains(says), "{line}");
+    }
+    for (flags, says) in [
+        (["--memory", "100K"], "1 MiB"),
+        (["--size", "1M"], "at least 16M"),
+        (["--size", "lots"], "powers of 1024"),
+        (["--delay", "latency=4"], "latency=4ms"),
+        (["--policy", "clairvoyant"], "linux-6"),
+        (["--dir", "/proc"], "--dir"),
+        (["--runs", "0"], "1..=99"),
+    ] {
+        let line = refused(&foreread().arg("demo").args(flags).output().unwrap());
+        assert!(line.contains(says), "{flags:?}: {line}");
+    }
+}
+
+/// A file that the user may not read. Root may read everything, so as root this is somebody else.
+#[test]
+fn without_permission_the_error_says_whose_it_takes() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("secret");
+    fs::write(&file, vec![1; 17 << 20]).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+    let is_root = fs::read(&file).is_ok();
+    // The binary is copied: its own folder may be closed to others.
+    let binary = dir.path().join("foreread");
+    fs::copy(env!("CARGO_BIN_EXE_foreread"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    if is_root {
+        command.uid(NOBODY);
+    }
+    let line = refused(&command.arg("demo").arg(&file).output().unwrap());
+    assert!(line.contains("permission denied; run as a user who may read it"), "{line}");
+}
+
+/// Debian's and most others' `nobody`.
+const NOBODY: u32 = 65534;

@@ -1,0 +1,93 @@
+//! What the engine does is what the core decided: the same reads give the same decisions as the plain
+//! walk over a plain set, and the device is asked for what they say and nothing else.
+
+#[path = "../../core/tests/common/mod.rs"]
+mod plain;
+
+use std::fs;
+
+use foreread::core::readahead::Decided;
+use foreread::core::trace::What;
+use foreread::core::units::{Bytes, Pages};
+use foreread::{Engine, Policy};
+use plain::{PlainPages, PlainStream};
+use tempfile::TempDir;
+
+const PAGES: u64 = 2000;
+const LEN: u64 = PAGES * 4096 - 100;
+
+fn decisions(engine: &Engine) -> Vec<Decided> {
+    let events = engine.take_trace().into_iter();
+    let decided = events.filter_map(|event| match event.what {
+        What::Decided { decided, .. } => Some(decided),
+        What::Dispatched { .. } | What::Completed { .. } => None,
+    });
+    decided.collect()
+}
+
+/// Reads in bytes: (offset, length).
+fn patterns() -> Vec<(&'static str, Vec<(u64, u64)>)> {
+    let page = 4096;
+    let sequential =
+        |size: u64| (0..(LEN / size).min(900)).map(move |i| (i * size, size)).collect();
+    vec![
+        ("one page at a time", sequential(page)),
+        ("in pieces that are no pages", sequential(1000)),
+        ("64 KiB at a time", sequential(16 * page)),
+        ("more than a window at a time", sequential(100 * page)),
+        (
+            "in turns",
+            (1..300).flat_map(|i| [(i * page, page), ((1000 + i) * page, page)]).collect(),
+        ),
+        ("backwards", (0..300).rev().map(|i| (i * page, page)).collect()),
+        ("every seventh page", (0..280).map(|i| (i * 7 * page, page)).collect()),
+        ("the end, twice", [(LEN - 50_000, 60_000), (0, page), (LEN - 9000, 9000)].to_vec()),
+    ]
+}
+
+#[test]
+fn the_engine_decides_as_the_plain_walk_does() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; usize::try_from(LEN).unwrap()]).unwrap();
+    for policy in Policy::ALL {
+        for (name, reads) in patterns() {
+            let builder = Engine::builder().memory(32 << 20).policy(policy);
+            let engine = builder.max_window(32 * 4096).trace(100_000).build().unwrap();
+            let mut stream = engine.open(&path).unwrap().stream();
+            let mut pages = PlainPages::default();
+            let mut want = PlainStream::new(policy, 32);
+            want.file = Bytes(LEN);
+            // The engine's own default, which linux-6 asks for.
+            want.limits.io_pages = Pages(256);
+            for (offset, len) in reads {
+                let mut buffer = vec![0; usize::try_from(len).unwrap()];
+                stream.read_at(&mut buffer, offset).unwrap();
+                let lines = want.read_bytes(&mut pages, offset, len);
+                let lines: Vec<Decided> = lines.into_iter().map(|(line, _)| line).collect();
+                assert_eq!(decisions(&engine), lines, "{name}, {}, {offset}", policy.name());
+            }
+            let asked = engine.counters().path.device_pages;
+            assert_eq!(asked, pages.resident.len() as u64, "{name}, {}", policy.name());
+        }
+    }
+}
+
+#[test]
+fn random_reads_ask_the_device_for_their_own_pages_only() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; usize::try_from(LEN).unwrap()]).unwrap();
+    for policy in Policy::ALL {
+        let engine = Engine::builder().memory(32 << 20).policy(policy).build().unwrap();
+        let file = engine.open(&path).unwrap();
+        let mut buffer = [0; 4096];
+        // Every third page, in an order that never has neighbours next to each other.
+        for i in 0..600 {
+            let page = i * 7 % 600 * 3 + 1;
+            assert_eq!(file.read_at(&mut buffer, page * 4096).unwrap(), 4096);
+        }
+        let path = engine.counters().path;
+        assert_eq!((path.device_reads, path.device_pages), (600, 600), "{}", policy.name());
+    }
+}

@@ -1,0 +1,145 @@
+//! What is wrong from outside is an error that says what to do: never a panic, a hang, wrong bytes.
+
+use std::error::Error;
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use foreread::{Engine, EngineError, OpenError, OpenOptions, ReadError};
+use tempfile::TempDir;
+
+fn engine() -> Engine {
+    Engine::builder().memory(1 << 20).build().unwrap()
+}
+
+/// The error's text, which must be one line that says more than what happened.
+fn said(error: &dyn Error) -> String {
+    let text = error.to_string();
+    assert!(!text.contains('\n') && text.len() > 20, "{text}");
+    text
+}
+
+fn open(path: &Path) -> OpenError {
+    engine().open(path).unwrap_err()
+}
+
+#[test]
+fn what_has_no_pages_is_not_opened_and_not_waited_for() {
+    let dir = TempDir::new().unwrap();
+    assert!(matches!(open(dir.path()), OpenError::Directory { .. }));
+
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = open(&pipe);
+    assert!(matches!(error, OpenError::NoPages { kind: "pipe", .. }));
+    assert!(said(&error).ends_with("give a file or a block device"));
+
+    let socket = dir.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    assert!(matches!(open(&socket), OpenError::NoPages { kind: "socket", .. }));
+    assert!(matches!(
+        open(Path::new("/dev/zero")),
+        OpenError::NoPages { kind: "character device", .. }
+    ));
+}
+
+#[test]
+fn a_missing_file_and_an_empty_one_are_told_apart() {
+    let dir = TempDir::new().unwrap();
+    let error = open(&dir.path().join("none"));
+    assert!(matches!(error, OpenError::NotFound { .. }));
+    said(&error);
+
+    let empty = dir.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    let error = open(&empty);
+    assert!(matches!(error, OpenError::Empty { .. }));
+    assert!(said(&error).contains("nothing to read"));
+}
+
+#[test]
+fn at_the_end_there_are_no_bytes_and_past_it_is_an_error() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; 5000]).unwrap();
+    let file = engine().open(&path).unwrap();
+    let mut buffer = [0; 100];
+    assert_eq!(file.read_at(&mut buffer, 4990).unwrap(), 10);
+    assert_eq!(file.read_at(&mut buffer, 5000).unwrap(), 0);
+    assert_eq!(file.read_at(&mut [], 3).unwrap(), 0);
+    for offset in [5001, 1 << 40, u64::MAX] {
+        let error = file.read_at(&mut buffer, offset).unwrap_err();
+        assert!(matches!(error, ReadError::PastEnd { len: 5000, .. }));
+        assert!(said(&error).contains("the file has 5000 bytes"));
+        let error = std::io::Error::from(error);
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn a_bound_that_holds_no_window_is_refused_and_a_small_one_makes_windows_small() {
+    for bound in [0, 4096, (1 << 20) - 1, u64::MAX] {
+        let error = Engine::builder().memory(bound).build().unwrap_err();
+        assert!(matches!(error, EngineError::Memory { .. }));
+        assert!(said(&error).contains("1 MiB"));
+    }
+    let builder = || Engine::builder().max_window(1 << 20);
+    let small = builder().memory(1 << 20).build().unwrap();
+    assert!(small.max_window() <= (1 << 20) / 8);
+    assert!(small.max_window() >= (1 << 20) / 8 * 3 / 4, "{}", small.max_window());
+    let large = builder().memory(64 << 20).build().unwrap();
+    assert_eq!(large.max_window(), 1 << 20);
+}
+
+#[test]
+fn a_file_that_shrinks_gives_an_error_and_the_rest_of_it_can_still_be_read() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    for buffered in [false, true] {
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let options = OpenOptions { buffered, ..OpenOptions::default() };
+        let file = engine().open_with(&path, &options).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
+        let mut buffer = vec![0; 4096];
+        let error = file.read_at(&mut buffer, 500_000).unwrap_err();
+        assert!(matches!(error, ReadError::Shrunk { .. }), "{error:?}");
+        assert!(said(&error).contains("open it again"));
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 4096);
+        assert_eq!(buffer, [7; 4096]);
+        // Across what is left and what is not: nothing is made up.
+        assert!(file.read_at(&mut buffer, 8192).is_err());
+    }
+}
+
+#[test]
+fn streams_and_files_may_end_in_any_order() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let engine = engine();
+    let mut buffer = [0; 4096];
+    for round in 0..200 {
+        let file = engine.open(&path).unwrap();
+        let mut stream = file.stream();
+        file.read_at(&mut buffer, 0).unwrap();
+        drop(file);
+        stream.read_at(&mut buffer, round * 4096).unwrap();
+        assert_eq!(buffer, [7; 4096]);
+    }
+    drop(engine);
+}
+
+/// Closed files leave nothing: more of them than the page table has names for would not open.
+#[test]
+fn a_closed_file_makes_room_for_another() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; 10_000]).unwrap();
+    let engine = engine();
+    let mut buffer = [0; 100];
+    for _ in 0..3000 {
+        let file = engine.open(&path).unwrap();
+        assert_eq!(file.read_at(&mut buffer, 9_950).unwrap(), 50);
+    }
+}
