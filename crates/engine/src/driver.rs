@@ -27,7 +27,7 @@ use foreread_core::units::{Bytes, Instant};
 use crate::backend::Backend;
 use crate::delay::{Delay, DelayModel};
 use crate::inbox::{Inbox, Marker, Post};
-use crate::pool::Pool;
+use crate::pool::{PAGE, Pool};
 use crate::ring::{Completion, Ring};
 
 #[derive(Debug)]
@@ -251,7 +251,3 @@ fn read_clock() -> Clock {
 pub(crate) fn in_page(pos: Bytes) -> usize {
     (pos - pos.page().offset()).0 as usize
 }
-
-/// A page, as a length in memory.
-pub(crate) const PAGE: usize = 4096;
-const _: () = assert!(PAGE as u64 == foreread_core::units::PAGE_SIZE);

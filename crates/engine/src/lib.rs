@@ -21,6 +21,11 @@
 //! Every decision is made by [`foreread_core`], which knows no clock and no file; this crate owns
 //! the ring, the memory and all of the `unsafe`.
 
+/// The example in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod backend;
 mod delay;
 mod driver;

@@ -12,8 +12,11 @@ use foreread_core::table::Frame;
 use foreread_core::units::Bytes;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::driver::PAGE;
 use crate::error::EngineError;
+
+/// A page, as a length in memory.
+pub(crate) const PAGE: usize = 4096;
+const _: () = assert!(PAGE as u64 == foreread_core::units::PAGE_SIZE);
 
 #[derive(Debug)]
 pub(crate) struct Pool {

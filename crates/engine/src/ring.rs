@@ -17,9 +17,8 @@ use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 
 use crate::backend::Backend;
-use crate::driver::PAGE;
 use crate::error::EngineError;
-use crate::pool::Pool;
+use crate::pool::{PAGE, Pool};
 
 pub(crate) struct Ring {
     uring: IoUring,

@@ -11,10 +11,11 @@ use foreread_core::path::{Fault, StreamId};
 use foreread_core::table::Found;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
-use crate::driver::{Outcome, PAGE, in_page};
+use crate::driver::{Outcome, in_page};
 use crate::error::ReadError;
 use crate::file::FileShared;
 use crate::inbox::{Marker, Post};
+use crate::pool::PAGE;
 
 /// One reader of a file. Made by [`crate::File::stream`]; ends when it is dropped.
 #[derive(Debug)]
