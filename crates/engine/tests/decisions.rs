@@ -1,5 +1,5 @@
-//! What the engine does is what the core decided: the same reads give the same decisions as the plain
-//! walk over a plain set, and the device is asked for what they say and nothing else.
+//! What the engine does is what the core decided: the same reads give the same decisions as the
+//! plain walk over a plain set, and the device is asked for what they say and nothing else.
 
 #[path = "../../core/tests/common/mod.rs"]
 mod plain;

@@ -1,0 +1,209 @@
+//! Readers against the driver, in every interleaving that the memory model allows.
+//!
+//! In:    a cache of one frame, so that each fill evicts what a reader may be looking at.
+//! Out:   nothing, or the interleaving in which a reader got what it should not.
+//! Never: the order that one processor happens to choose.
+//!
+//! ```text
+//!   RUSTFLAGS="--cfg loom" cargo test -p foreread-core --release --test loom
+//! ```
+//!
+//! Each model says which lines it guards: with that line weakened, it was seen to fail. The bytes
+//! of a frame are two relaxed atomics here; the engine copies them in a way the compiler cannot
+//! see.
+
+#![cfg(loom)]
+
+use foreread_core::cache::{PageCache, Use};
+use foreread_core::table::{FileSlot, Table};
+use foreread_core::units::{PageIndex, Pages};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+const FILE: FileSlot = FileSlot(0);
+const OTHER_FILE: FileSlot = FileSlot(1);
+const PAGE: PageIndex = PageIndex(0);
+const OTHER_PAGE: PageIndex = PageIndex(1);
+const KEPT_PAGE: PageIndex = PageIndex(2);
+
+/// A frame's bytes: two words, because a copy that stops half-way shows in two.
+type Bytes = Arc<[AtomicU64; 2]>;
+
+/// A cache of one frame, or of two of which one is held: all else goes through the same frame.
+fn cache(keep: Option<PageIndex>) -> (PageCache, Bytes) {
+    let mut cache = PageCache::with_frames(1 + u32::from(keep.is_some()));
+    if let Some(page) = keep {
+        let _held = cache.start_fill(FILE, page, Use::Wanted, false);
+    }
+    (cache, Arc::new([AtomicU64::new(0), AtomicU64::new(0)]))
+}
+
+/// Fills the page with `byte`, as a device would.
+fn fill(cache: &mut PageCache, file: FileSlot, page: PageIndex, bytes: &Bytes, byte: u64) {
+    let filling = cache.start_fill(file, page, Use::Ahead, true);
+    for word in bytes.iter() {
+        word.store(byte, Ordering::Relaxed);
+    }
+    cache.filled(filling);
+}
+
+/// Reads the page as the engine does; None is a miss.
+fn read(table: &Table, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
+    let found = table.look_up(file, page)?;
+    if !found.entry().is_up_to_date() {
+        return None;
+    }
+    let copy = [bytes[0].load(Ordering::Relaxed), bytes[1].load(Ordering::Relaxed)];
+    found.still_holds().then_some(copy)
+}
+
+/// Guards, in `table.rs` and `table/writer.rs`: the fence of `still_holds`, the fence of `remove`,
+/// Release of `set_up_to_date`, Acquire of the entry in `look_up`; and the generation, without
+/// which the entry of the third fill is the entry of the first.
+#[test]
+fn a_reader_never_accepts_bytes_of_another_page_or_of_two() {
+    loom::model(|| {
+        let (mut cache, bytes) = cache(Some(KEPT_PAGE));
+        fill(&mut cache, FILE, PAGE, &bytes, 1);
+        let reader = thread::spawn({
+            let (table, bytes) = (cache.table(), Arc::clone(&bytes));
+            move || {
+                if let Some(copy) = read(&table, FILE, PAGE, &bytes) {
+                    assert!(copy == [1, 1] || copy == [3, 3], "{copy:?}");
+                }
+            }
+        });
+        fill(&mut cache, FILE, OTHER_PAGE, &bytes, 2);
+        fill(&mut cache, FILE, PAGE, &bytes, 3);
+        reader.join().unwrap();
+    });
+}
+
+/// Guards: the look at the leaf's key after the entry in `look_up` (the one in `find` is not enough),
+/// and that `add_leaf` stores the key before the leaf has an entry.
+#[test]
+fn a_reader_never_accepts_the_page_of_the_file_that_has_the_leaf_now() {
+    for (file, byte) in [(FILE, 1), (OTHER_FILE, 2)] {
+        loom::model(move || {
+            let (mut cache, bytes) = cache(None);
+            fill(&mut cache, FILE, PAGE, &bytes, 1);
+            let reader = thread::spawn({
+                let (table, bytes) = (cache.table(), Arc::clone(&bytes));
+                move || {
+                    if let Some(copy) = read(&table, file, PAGE, &bytes) {
+                        assert_eq!(copy, [byte; 2]);
+                    }
+                }
+            });
+            fill(&mut cache, OTHER_FILE, PAGE, &bytes, 2);
+            reader.join().unwrap();
+        });
+    }
+}
+
+/// Guards the same where the leaf comes back to the file with other bytes of the page.
+#[test]
+fn a_reader_never_accepts_the_page_of_a_file_that_had_the_leaf_in_between() {
+    // All interleavings take hours; those in which a thread is interrupted twice, seconds.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (mut cache, bytes) = cache(None);
+        fill(&mut cache, FILE, PAGE, &bytes, 1);
+        let reader = thread::spawn({
+            let (table, bytes) = (cache.table(), Arc::clone(&bytes));
+            move || {
+                if let Some(copy) = read(&table, FILE, PAGE, &bytes) {
+                    assert!(copy == [1, 1] || copy == [3, 3], "{copy:?}");
+                }
+            }
+        });
+        fill(&mut cache, OTHER_FILE, PAGE, &bytes, 2);
+        fill(&mut cache, FILE, PAGE, &bytes, 3);
+        reader.join().unwrap();
+    });
+}
+
+/// Guards: the compare-exchange of `take_marker`.
+#[test]
+fn a_marker_is_taken_by_exactly_one_of_two_readers() {
+    loom::model(|| {
+        let (mut cache, bytes) = cache(None);
+        fill(&mut cache, FILE, PAGE, &bytes, 1);
+        let take =
+            |table: &Table| table.look_up(FILE, PAGE).is_some_and(|found| found.take_marker());
+        let reader = thread::spawn({
+            let table = cache.table();
+            move || take(&table)
+        });
+        let here = take(&cache.table());
+        assert!(here != reader.join().unwrap());
+    });
+}
+
+/// Guards: that `Found::change` looks whether the entry names the same page. The page leaves and
+/// comes back with another marker: a reader takes the one it saw, and not the other.
+#[test]
+fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
+    loom::model(|| {
+        let (mut cache, bytes) = cache(Some(KEPT_PAGE));
+        fill(&mut cache, FILE, PAGE, &bytes, 1);
+        let reader = thread::spawn({
+            let table = cache.table();
+            move || {
+                let found = table.look_up(FILE, PAGE)?;
+                found.take_marker().then(|| found.entry().generation())
+            }
+        });
+        cache.forget_range(FILE, PAGE, Pages(1));
+        fill(&mut cache, FILE, PAGE, &bytes, 2);
+        let taken = reader.join().unwrap();
+        let now = cache.look_up(FILE, PAGE).unwrap();
+        assert_eq!(cache.take_marker(FILE, PAGE), taken != Some(now.generation()));
+    });
+}
+
+/// Guards: that a use is a compare-exchange and not a store, and that it expects the same page.
+#[test]
+fn a_use_neither_brings_an_evicted_page_back_nor_counts_for_the_next_one() {
+    loom::model(|| {
+        let (mut cache, bytes) = cache(None);
+        fill(&mut cache, FILE, PAGE, &bytes, 1);
+        let reader = thread::spawn({
+            let table = cache.table();
+            move || {
+                if let Some(found) = table.look_up(FILE, PAGE) {
+                    found.touch(false);
+                }
+            }
+        });
+        fill(&mut cache, OTHER_FILE, PAGE, &bytes, 2);
+        reader.join().unwrap();
+        assert_eq!(cache.look_up(FILE, PAGE), None);
+        let next = cache.look_up(OTHER_FILE, PAGE).unwrap();
+        assert!(next.is_unused());
+        assert!(!next.is_referenced());
+    });
+}
+
+/// Guards: that both sides change flags by compare-exchange of the whole word, and try again.
+#[test]
+fn no_use_is_lost_between_two_readers_and_the_end_of_the_fill() {
+    loom::model(|| {
+        let (mut cache, _) = cache(None);
+        let filling = cache.start_fill(FILE, PAGE, Use::Ahead, false);
+        let readers = [(); 2].map(|()| {
+            let table = cache.table();
+            thread::spawn(move || table.look_up(FILE, PAGE).unwrap().touch(false))
+        });
+        cache.filled(filling);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        let entry = cache.look_up(FILE, PAGE).unwrap();
+        assert!(entry.is_up_to_date());
+        assert!(!entry.is_unused(), "the first use");
+        assert!(entry.is_referenced(), "the second use");
+    });
+}

@@ -1,0 +1,547 @@
+//! The read-ahead policies and their walk against models that are slow and obvious.
+//!
+//! In:    every small question, every read of every tiny file, and random large ones.
+//! Out:   model and core answer alike, and what is promised of all answers holds.
+//! Never: a rule taken from the core. The models were written from a description of the kernels'
+//!        behaviour, before their author saw the policies; where the two differ, one is wrong.
+//!
+//! The models are in policy_model/model.rs; golden traces of real kernels are golden.rs's. Below:
+//! decisions, sizes, markers, walks.
+
+#[path = "policy_model/model.rs"]
+mod model;
+
+use std::ops::Range;
+
+use foreread_core::readahead::walk::Reader;
+use foreread_core::readahead::{Ask, Decided, Decision, Limits, Pattern, Policy, Trigger, Window};
+use foreread_core::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
+use model::{Around, NO_HOLE, Sheet, int};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+#[test]
+fn none_is_what_the_model_says_in_every_small_case() {
+    every_small_case(Policy::None, &[Pattern::Random]);
+}
+
+#[test]
+fn linux_2_6_28_is_what_the_model_says_in_every_small_case() {
+    use Pattern::{Initial, Initial0, Interleaved, Oversize, Random, Subsequent};
+    let patterns = [Initial0, Initial, Oversize, Subsequent, Interleaved, Random];
+    every_small_case(Policy::Linux2_6_28, &patterns);
+}
+
+#[test]
+fn linux_2_6_31_is_what_the_model_says_in_every_small_case() {
+    every_small_case(Policy::Linux2_6_31, &EVERY_PATTERN);
+}
+
+#[test]
+fn linux_6_is_what_the_model_says_in_every_small_case() {
+    every_small_case(Policy::Linux6, &EVERY_PATTERN);
+}
+
+#[test]
+fn thrash_2009_is_what_the_model_says_in_every_small_case() {
+    every_small_case(Policy::Thrash2009, &EVERY_PATTERN);
+}
+
+const EVERY_PATTERN: [Pattern; 7] = [
+    Pattern::Initial0,
+    Pattern::Initial,
+    Pattern::Oversize,
+    Pattern::Subsequent,
+    Pattern::Context,
+    Pattern::Interleaved,
+    Pattern::Random,
+];
+
+/// The windows allowed: all small ones, where roundings and caps meet, and the default of Linux.
+const MAXES: [u64; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 32];
+
+const PAGES: Range<u64> = 0..13;
+const COUNTS: Range<u64> = 1..13;
+
+/// Asks model and policy the same, over and over, and checks that the answers are alike and that
+/// just these `patterns` occurred: a table of cases that never meets a rule proves nothing of it.
+///
+/// The full product of all inputs has some billions of cases. It is cut where rules cannot meet:
+///
+/// - a miss sees all histories, positions and counts, but three windows: none, one that ends at the
+///   page, one marked there. What lies past a missing page is either all resident or not at all;
+/// - a marker sees all distances of the hole, but only the policy that weighs the history against
+///   them sees all histories too;
+/// - all windows near the page are seen with few counts and little around the page;
+/// - the largest request of the device is varied where a policy knows of it, else taken in turn.
+fn every_small_case(policy: Policy, patterns: &[Pattern]) {
+    let mut bench = Bench { policy, cases: 0, seen: Vec::new() };
+    bench.misses();
+    bench.markers();
+    bench.windows();
+    for pattern in EVERY_PATTERN {
+        assert_eq!(bench.seen.contains(&pattern), patterns.contains(&pattern), "{pattern:?}");
+    }
+    println!("{}: {} cases", policy.name(), bench.cases);
+}
+
+struct Bench {
+    policy: Policy,
+    cases: u64,
+    seen: Vec<Pattern>,
+}
+
+impl Bench {
+    fn misses(&mut self) {
+        for (page, before) in PAGES.flat_map(|page| (0..=page).map(move |before| (page, before))) {
+            for (max, count) in MAXES.into_iter().flat_map(|max| COUNTS.map(move |n| (max, n))) {
+                let elsewhere = (page + before + count) % 2 == 0;
+                for prev_pos in previous_ends(page) {
+                    for last in [unopened(), ends_at(page), marked_at(page)] {
+                        let ask = miss(page, count, prev_pos);
+                        self.compare(last, ask, max, (before, 0, elsewhere));
+                    }
+                }
+            }
+        }
+    }
+
+    fn markers(&mut self) {
+        for (page, before) in PAGES.flat_map(|page| (0..=page).map(move |before| (page, before))) {
+            if self.policy != Policy::Thrash2009 && ![0, 1, page].contains(&before) {
+                continue;
+            }
+            for (max, count) in MAXES.into_iter().flat_map(|max| COUNTS.map(move |n| (max, n))) {
+                for ahead in (1..=max + 2).chain([NO_HOLE]) {
+                    let prev_pos = previous_ends(page)[usize::try_from(count % 9).unwrap()];
+                    for last in [unopened(), ends_at(page), marked_at(page)] {
+                        let ask = marker(page, count, prev_pos);
+                        self.compare(last, ask, max, (before, ahead, count % 2 == 0));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every shape of window to 8 pages, with its start, its marker and its end just before the
+    /// page, at it and just after it.
+    fn windows(&mut self) {
+        for page in PAGES {
+            for (size, async_size) in (1..=8).flat_map(|size| (0..=size).map(move |a| (size, a))) {
+                let mut starts: Vec<u64> = [0, size - async_size, size]
+                    .into_iter()
+                    .flat_map(|there| (page..page + 3).map(move |page| (page, there)))
+                    .filter_map(|(page, there)| page.checked_sub(there + 1))
+                    .collect();
+                starts.sort_unstable();
+                starts.dedup();
+                for start in starts {
+                    self.window(page, window(start, size, async_size));
+                }
+            }
+        }
+    }
+
+    fn window(&mut self, page: u64, last: Window) {
+        let sequential = Some(Bytes(page * PAGE_SIZE)).filter(|end| end.0 > 0);
+        for (max, count) in MAXES.into_iter().flat_map(|max| [(max, 1), (max, 6)]) {
+            for before in [0, page.min(3)] {
+                for prev_pos in [None, sequential] {
+                    self.compare(last, miss(page, count, prev_pos), max, (before, 0, false));
+                }
+                self.compare(last, marker(page, count, None), max, (before, 3, false));
+            }
+        }
+    }
+
+    fn compare(&mut self, last: Window, ask: Ask, max: u64, around: (u64, u64, bool)) {
+        let every = match self.policy {
+            Policy::Linux6 => &[0, 4, 16][..],
+            Policy::None | Policy::Linux2_6_28 | Policy::Linux2_6_31 | Policy::Thrash2009 => {
+                let turn = usize::try_from(self.cases % 3).unwrap();
+                &[0, 4, 16][turn..=turn]
+            }
+        };
+        let (before, ahead, elsewhere) = around;
+        for io_pages in every {
+            let limits = Limits { max: Pages(max), io_pages: Pages(*io_pages) };
+            let around = Around::new(self.policy, limits, ask, before, ahead, elsewhere);
+            let got = self.policy.decide(last, ask, limits, &around);
+            let want =
+                model::decide(self.policy, last, ask, limits, &|page| around.is_resident(page));
+            assert_eq!(got, want, "{last:?} {ask:?} {limits:?} {around:?}");
+            self.cases += 1;
+            if let Some(Decision { pattern, .. }) = got
+                && !self.seen.contains(&pattern)
+            {
+                self.seen.push(pattern);
+            }
+        }
+    }
+}
+
+/// The ends of a previous read that may decide whether `page` follows it: in the two pages before,
+/// in the page itself and after it, at the edges of pages and inside them. A read that returned
+/// nothing leaves no end, so no end is byte 0.
+fn previous_ends(page: u64) -> [Option<Bytes>; 9] {
+    let start = page * PAGE_SIZE;
+    let before = |bytes| start.checked_sub(bytes).filter(|end| *end > 0).map(Bytes);
+    [
+        None,
+        before(PAGE_SIZE + 1),
+        before(PAGE_SIZE),
+        before(PAGE_SIZE - 1),
+        before(0),
+        Some(Bytes(start + 1)),
+        Some(Bytes(start + PAGE_SIZE - 1)),
+        Some(Bytes(start + PAGE_SIZE)),
+        Some(Bytes(start + PAGE_SIZE + 1)),
+    ]
+}
+
+fn unopened() -> Window {
+    Window::default()
+}
+
+/// Up to three pages that end at `page`, with the last of them marked.
+fn ends_at(page: u64) -> Window {
+    let size = page.clamp(1, 3);
+    window(page.saturating_sub(size), size, 1)
+}
+
+/// Four pages of which `page` is marked: the third or, at the start of a file, the first.
+fn marked_at(page: u64) -> Window {
+    let start = page.saturating_sub(2);
+    window(start, 4, 4 - (page - start))
+}
+
+fn window(start: u64, size: u64, async_size: u64) -> Window {
+    Window { start: PageIndex(start), size: Pages(size), async_size: Pages(async_size) }
+}
+
+fn miss(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
+    Ask { page: PageIndex(page), count: Pages(count), trigger: Trigger::Miss, prev_pos }
+}
+
+fn marker(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
+    Ask { page: PageIndex(page), count: Pages(count), trigger: Trigger::Marker, prev_pos }
+}
+
+const LINUXES: [Policy; 3] = [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6];
+
+/// First windows, as published: the largest window allowed, then the sizes for reads of 1, 2, 3-4,
+/// 5-8, 9-16, 17-32, 33-64 and more pages.
+const FIRST_SIZES: [(u64, [u64; 8]); 8] = [
+    (1, [1, 1, 1, 1, 1, 1, 1, 1]),
+    (2, [2, 2, 2, 2, 2, 2, 2, 2]),
+    (4, [2, 4, 4, 4, 4, 4, 4, 4]),
+    (8, [2, 4, 8, 8, 8, 8, 8, 8]),
+    (16, [2, 4, 8, 16, 16, 16, 16, 16]),
+    (32, [4, 4, 8, 16, 32, 32, 32, 32]),
+    (128, [4, 8, 16, 16, 32, 64, 128, 128]),
+    (256, [4, 8, 16, 32, 32, 64, 128, 256]),
+];
+
+#[test]
+fn first_windows_have_the_sizes_of_the_published_table() {
+    for (max, row) in FIRST_SIZES {
+        for count in 1..=600 {
+            let column = (0..7).find(|column| count <= 1 << column).unwrap_or(7);
+            for policy in LINUXES {
+                let got = first_size(policy, count, max);
+                assert_eq!(got, row[column], "{}: {count} of {max}", policy.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn first_and_next_windows_have_the_sizes_of_the_formulas_for_every_count_and_maximum_to_600() {
+    for max in 1..=600 {
+        for number in 1..=600 {
+            let first = u64::try_from(model::init(int(number), int(max))).unwrap();
+            let next = u64::try_from(model::next(int(number), int(max))).unwrap();
+            for policy in LINUXES {
+                let at = || format!("{}: {number} of {max}", policy.name());
+                assert_eq!(first_size(policy, number, max), first, "first, {}", at());
+                if number <= max {
+                    assert_eq!(next_size(policy, number, max, next), next, "next, {}", at());
+                }
+            }
+        }
+    }
+}
+
+/// The size of the first window at the start of a file. 2.6.31 joins the second window to a first
+/// one that would meet its own marker at once; only then is it larger than `max`, and what lies
+/// before its marker is the first.
+fn first_size(policy: Policy, count: u64, max: u64) -> u64 {
+    let Decision { window, .. } = decide_empty(policy, unopened(), miss(0, count, None), max);
+    if window.size.0 > max { (window.size - window.async_size).0 } else { window.size.0 }
+}
+
+/// The size of the window after one of `size` pages, at its marker. The old window lies so that the
+/// new one should end at a multiple of four pages, and `linux-6` has nothing to cut there.
+fn next_size(policy: Policy, size: u64, max: u64, expected: u64) -> u64 {
+    let start = 1000 - (size + expected) % 4;
+    let ask = marker(start + size - 1, 1, None);
+    let decision = decide_empty(policy, window(start, size, 1), ask, max);
+    assert_eq!(decision.pattern, Pattern::Subsequent);
+    decision.window.size.0
+}
+
+fn decide_empty(policy: Policy, last: Window, ask: Ask, max: u64) -> Decision {
+    let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
+    let around = Around::new(policy, limits, ask, 0, 0, false);
+    policy.decide(last, ask, limits, &around).expect("a decision")
+}
+
+#[test]
+fn markers_are_counted_in_the_whole_window_or_back_from_the_end_of_the_file() {
+    for (start, size, end) in
+        (0..8).flat_map(|s| (0..9).flat_map(move |n| (0..20).map(move |e| (s, n, e))))
+    {
+        for async_size in 0..=size {
+            let window = window(start, size, async_size);
+            for policy in Policy::ALL {
+                let got = policy.marker(window, PageIndex(end));
+                let want = model::marker(policy, window, end);
+                assert_eq!(got, want.map(PageIndex), "{} {window:?} end {end}", policy.name());
+                // Only a window that the end of the file cuts has two answers.
+                assert!(start + size > end || got == window.marker(), "{window:?} end {end}");
+                assert!(got.is_none_or(|page| page.0 < end), "{window:?} end {end}");
+            }
+        }
+    }
+}
+
+/// All files to five pages, whatever is resident and marked: each page is missing, resident or
+/// marked. Reads start anywhere and go to one page past the end.
+#[test]
+fn walks_are_those_of_the_model_for_every_read_of_every_tiny_file() {
+    let mut walks = 0_u64;
+    for (end, code) in (1..=5_u32).flat_map(|end| (0..3_u64.pow(end)).map(move |c| (end, c))) {
+        let digits: Vec<u64> = (0..end).map(|page| code / 3_u64.pow(page) % 3).collect();
+        let sheet = Sheet {
+            resident: digits.iter().map(|digit| *digit > 0).collect(),
+            marked: digits.iter().map(|digit| *digit == 2).collect(),
+            ..Sheet::default()
+        };
+        let end = u64::from(end);
+        for (first, count) in (0..end).flat_map(|f| (1..=end + 1 - f).map(move |n| (f, n))) {
+            for (policy, max) in Policy::ALL.into_iter().flat_map(|p| [1, 2, 4].map(|m| (p, m))) {
+                let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
+                let prev_pos = previous_ends(first)[if code % 2 == 0 { 0 } else { 4 }];
+                let reader = Reader { policy, limits, prev_pos, end: PageIndex(end) };
+                for window in [unopened(), marked_at(first)] {
+                    Pair { window, sheet: sheet.clone() }.read(&reader, first, count);
+                    walks += 1;
+                }
+            }
+        }
+    }
+    println!("{walks} walks");
+}
+
+proptest! {
+    #![proptest_config(config(4096))]
+
+    #[test]
+    fn large_numbers_change_no_rule((last, ask, limits, before, ahead) in question()) {
+        for policy in Policy::ALL {
+            let around = Around::new(policy, limits, ask, before, ahead, true);
+            let got = policy.decide(last, ask, limits, &around);
+            let want = model::decide(policy, last, ask, limits, &|page| around.is_resident(page));
+            prop_assert_eq!(got, want, "{}", policy.name());
+        }
+    }
+
+    #[test]
+    fn windows_are_no_larger_than_allowed((last, ask, limits, before, ahead) in question()) {
+        let io_pages = limits.io_pages.min(ask.count);
+        for policy in Policy::ALL {
+            let around = Around::new(policy, limits, ask, before, ahead, true);
+            let Some(Decision { pattern, window }) = policy.decide(last, ask, limits, &around)
+            else { continue };
+            prop_assert!(window.async_size <= window.size);
+            match policy {
+                Policy::None => prop_assert_eq!(window.size, ask.count),
+                Policy::Linux2_6_28 => prop_assert!(window.size <= limits.max),
+                // A window whose first page would be its marker is joined with the next one.
+                Policy::Linux2_6_31 | Policy::Thrash2009 => {
+                    let is_joined = window.start == ask.page && window.size > limits.max;
+                    let (first, second) = (window.size - window.async_size, window.async_size);
+                    let largest = if is_joined { first.max(second) } else { window.size };
+                    prop_assert!(largest <= limits.max);
+                }
+                // A large read may be one request of the device, and a window keeps its size. With
+                // read-ahead off a page is still a page.
+                Policy::Linux6 => {
+                    let kept = if pattern == Pattern::Subsequent { last.size } else { Pages(1) };
+                    prop_assert!(window.size <= limits.max.max(io_pages).max(kept));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn thrash_2009_has_never_more_ahead_than_behind_and_one(
+        (last, ask, limits, before, ahead) in question(),
+    ) {
+        let around = Around::new(Policy::Thrash2009, limits, ask, before, ahead, true);
+        // With nothing behind, it is another policy's turn.
+        if let Some(decision) = Policy::Thrash2009.decide(last, ask, limits, &around)
+            && before > 0
+        {
+            prop_assert!(decision.window.end() - ask.page <= Pages(before + 1));
+            prop_assert_eq!(decision.pattern, Pattern::Context);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    #[test]
+    fn walks_are_those_of_the_model_while_pages_come_and_go(
+        policy in proptest::sample::select(Policy::ALL.to_vec()),
+        (max, io_pages) in (0..40_u64, proptest::sample::select(vec![0, 16, 64])),
+        bytes in 1..300 * PAGE_SIZE,
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        let limits = Limits { max: Pages(max), io_pages: Pages(io_pages) };
+        let end = PageIndex(bytes.div_ceil(PAGE_SIZE));
+        let mut windows = [Window::default(); 2];
+        let mut ends = [None; 2];
+        let mut sheet = Sheet::of(end.0);
+        for step in steps {
+            let (stream, pos, len) = match step {
+                Step::Evict(pages) => {
+                    sheet.evict(pages);
+                    continue;
+                }
+                Step::Seek(stream, pos, len) => (stream, pos % bytes, len),
+                Step::ReadOn(stream, len) => (stream, ends[stream].unwrap_or(0), len),
+            };
+            if pos >= bytes {
+                continue;
+            }
+            let reader = Reader { policy, limits, prev_pos: ends[stream].map(Bytes), end };
+            let mut pair = Pair { window: windows[stream], sheet };
+            let decided = pair.read(
+                &reader,
+                pos / PAGE_SIZE,
+                (pos + len).div_ceil(PAGE_SIZE) - pos / PAGE_SIZE,
+            );
+            if decided.iter().all(|line| line.decision.pattern == Pattern::Random) {
+                prop_assert_eq!(pair.window, windows[stream], "random reads are not remembered");
+            }
+            (windows[stream], sheet) = (pair.window, pair.sheet);
+            ends[stream] = Some((pos + len).min(bytes));
+        }
+    }
+
+    /// Whatever lies in the cache, a walk takes each page of its read once, in order and resident
+    /// (the sheet insists on all three) and ends, even over a cache that brings a page only when
+    /// the walk stands before it.
+    #[test]
+    fn a_walk_takes_every_page_of_a_long_read_from_any_cache(
+        policy in proptest::sample::select(Policy::ALL.to_vec()),
+        max in 0..300_u64,
+        pages in proptest::collection::vec((any::<bool>(), any::<bool>()), 1..2500),
+        (first, count) in (0..2500_u64, 1..=2000_u64),
+        brings_least in any::<bool>(),
+    ) {
+        let end = pages.len() as u64;
+        let first = first % end;
+        let mut sheet = Sheet {
+            resident: pages.iter().map(|(resident, _)| *resident).collect(),
+            marked: pages.iter().map(|(resident, marked)| *resident && *marked).collect(),
+            brings_least,
+            next: first,
+        };
+        let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
+        let reader = Reader { policy, limits, prev_pos: None, end: PageIndex(end) };
+        let mut last = Window::default();
+        let mut decisions = 0;
+        reader.read(&mut last, &mut sheet, PageIndex(first), Pages(count), |_| decisions += 1);
+        let taken = (first + count).min(end) - first;
+        prop_assert_eq!(sheet.next, first + taken);
+        // A page is asked about when it is missing and when it is marked.
+        prop_assert!(decisions <= 2 * taken);
+    }
+}
+
+/// A case that failed is kept beside this file, and tried first from then on.
+fn config(cases: u32) -> ProptestConfig {
+    let failures = FileFailurePersistence::WithSource("proptest-regressions");
+    ProptestConfig { cases, failure_persistence: Some(Box::new(failures)), ..Default::default() }
+}
+
+/// What happens to a file: bytes or pages, the stream first where there is one.
+#[derive(Clone, Debug)]
+enum Step {
+    Seek(usize, u64, u64),
+    ReadOn(usize, u64),
+    Evict(Range<u64>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let len = || prop_oneof![1..3 * PAGE_SIZE, (1..80_u64).prop_map(|pages| pages * PAGE_SIZE)];
+    let page = || 0..300_u64;
+    prop_oneof![
+        2 => (0..2_usize, page(), len()).prop_map(|(s, p, n)| Step::Seek(s, p * PAGE_SIZE, n)),
+        1 => (0..2_usize, 0..300 * PAGE_SIZE, len()).prop_map(|(s, p, n)| Step::Seek(s, p, n)),
+        6 => (0..2_usize, len()).prop_map(|(s, n)| Step::ReadOn(s, n)),
+        2 => (page(), 1..60_u64).prop_map(|(p, n)| Step::Evict(p..p + n)),
+    ]
+}
+
+/// Last window, question, limits, and how many pages are resident before the page and from it on.
+fn question() -> impl Strategy<Value = (Window, Ask, Limits, u64, u64)> {
+    // Numbers of every length are equally frequent, so that small ones meet large ones.
+    let number = |bits: u32| (0..=bits, any::<u64>()).prop_map(|(bits, n)| n & ((1 << bits) - 1));
+    let last = (number(45), number(30), number(30));
+    let read = (0..4, number(45), number(40), any::<bool>(), 0..9_usize);
+    let limits = (number(40), number(20));
+    (last, read, limits, number(9), number(9)).prop_map(|(last, read, limits, before, ahead)| {
+        let (start, size, async_size) = last;
+        let last =
+            if size == 0 { unopened() } else { window(start, size, async_size % (size + 1)) };
+        let (which, any_page, count, is_marker, prev_pos) = read;
+        let page = match which {
+            0 => last.end().0,
+            1 => last.end().0 - last.async_size.0,
+            2 => any_page % 600,
+            _ => any_page,
+        };
+        let prev_pos = previous_ends(page)[prev_pos];
+        let ask = if is_marker { marker } else { miss }(page, count + 1, prev_pos);
+        let limits = Limits { max: Pages(limits.0), io_pages: Pages(limits.1) };
+        let ahead = if is_marker { ahead + 1 } else { 0 };
+        (last, ask, limits, before.min(page), ahead)
+    })
+}
+
+/// A stream and its cache, as the core and as the model leave them.
+struct Pair {
+    window: Window,
+    sheet: Sheet,
+}
+
+impl Pair {
+    /// Reads the same with the core's walk and with the model's; both must do the same.
+    fn read(&mut self, reader: &Reader, first: u64, count: u64) -> Vec<Decided> {
+        let (mut window, mut sheet) = (self.window, self.sheet.clone());
+        let want = model::read(reader, &mut window, &mut sheet, first, count);
+        let mut got = Vec::new();
+        self.sheet.next = first;
+        let before = self.sheet.clone();
+        reader.read(&mut self.window, &mut self.sheet, PageIndex(first), Pages(count), |decided| {
+            got.push(decided);
+        });
+        let same = got == want && self.window == window && self.sheet.same_pages(&sheet);
+        assert!(same, "{first}+{count} {reader:?}\n{before:?}\ncore {got:#?}\nmodel {want:#?}");
+        got
+    }
+}

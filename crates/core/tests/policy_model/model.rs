@@ -1,0 +1,477 @@
+//! The read-ahead policies and their walk, as slowly and obviously as they can be told.
+//!
+//! In:    what the core is asked, and a file's pages as a row of cells ([`Sheet`]).
+//! Out:   what the core should answer, and what its walk should leave behind.
+//! Never: a rule taken from the core, a shortcut, an answer of [`Residency`]: the model looks at
+//!        each page itself, so that a limit that is wrong by one shows.
+//!
+//! First the walk, then the decisions, each kernel's rules in the order in which it tries them;
+//! then the caches that the core is asked about, which insist on what it owes them.
+
+use std::ops::Range;
+
+use foreread_core::readahead::walk::{PageSet, Reader};
+use foreread_core::readahead::{
+    Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Trigger, Window,
+};
+use foreread_core::units::{PAGE_SIZE, PageIndex, Pages};
+
+/// A whole read: each page is asked about when it is missing and when it is marked.
+pub(crate) fn read(
+    reader: &Reader,
+    window: &mut Window,
+    sheet: &mut Sheet,
+    first: u64,
+    count: u64,
+) -> Vec<Decided> {
+    let mut trace = Vec::new();
+    for page in first..(first + count).min(reader.end.0) {
+        let here = usize::try_from(page).unwrap();
+        let ask = |trigger| {
+            let (page, count) = (PageIndex(page), Pages(first + count - page));
+            Ask { page, count, trigger, prev_pos: reader.prev_pos }
+        };
+        if !sheet.resident[here] {
+            trace.extend(answer(reader, window, sheet, ask(Trigger::Miss)));
+            sheet.resident[here] = true;
+        }
+        if sheet.marked[here] {
+            sheet.marked[here] = false;
+            trace.extend(answer(reader, window, sheet, ask(Trigger::Marker)));
+        }
+    }
+    trace
+}
+
+/// Does what was decided: pages that are resident or past the end of the file are not read, and
+/// only a page that is read can be marked.
+fn answer(reader: &Reader, last: &mut Window, sheet: &mut Sheet, ask: Ask) -> Option<Decided> {
+    let is_resident = |page| sheet.is_there(page);
+    let mut decision = decide(reader.policy, *last, ask, reader.limits, &is_resident)?;
+    let Window { start, size, .. } = decision.window;
+    if decision.pattern == Pattern::Random {
+        // Nothing remembers a random read, so its line shows what was read of the file.
+        decision.window.size = size.min(reader.end - start);
+    } else {
+        *last = decision.window;
+    }
+    let marked = marker(reader.policy, decision.window, reader.end.0);
+    let mut submitted = Pages::ZERO;
+    for page in start.0..(start + size).0.min(reader.end.0) {
+        if !sheet.is_there(page) {
+            let here = usize::try_from(page).unwrap();
+            sheet.resident[here] = true;
+            sheet.marked[here] = marked == Some(page);
+            submitted += Pages(1);
+        }
+    }
+    Some(Decided { ask, decision, submitted })
+}
+
+/// One decision. `is_resident` is the cache.
+pub(crate) fn decide(
+    policy: Policy,
+    last: Window,
+    ask: Ask,
+    limits: Limits,
+    is_resident: &dyn Fn(u64) -> bool,
+) -> Option<Decision> {
+    let mut q = Question {
+        page: int(ask.page.0),
+        count: int(ask.count.0),
+        prev_pos: ask.prev_pos.map(|end| int(end.0)),
+        start: int(last.start.0),
+        size: int(last.size.0),
+        async_size: int(last.async_size.0),
+        max: int(limits.max.0),
+        is_resident,
+    };
+    let is_marker = ask.trigger == Trigger::Marker;
+    let answer = match policy {
+        Policy::None => (!is_marker).then_some((Pattern::Random, q.page, q.count, 0)),
+        Policy::Linux2_6_28 => q.linux_2_6_28(is_marker),
+        Policy::Linux2_6_31 => q.linux_2_6_31(is_marker),
+        Policy::Thrash2009 => q.thrash_2009(is_marker),
+        Policy::Linux6 if q.max == 0 => {
+            // Read-ahead is off: a missing page is still read, alone; a marker brings nothing.
+            (!is_marker).then_some((Pattern::Random, q.page, 1, 0))
+        }
+        Policy::Linux6 => {
+            let io_pages = int(limits.io_pages.0);
+            if q.count > q.max && io_pages > q.max {
+                q.max = q.count.min(io_pages);
+            }
+            if is_marker { q.linux_6_marker() } else { Some(q.linux_6_miss()) }
+        }
+    };
+    answer.map(|(pattern, start, size, async_size)| {
+        let [start, size, async_size] =
+            [start, size, async_size].map(|number| u64::try_from(number).unwrap());
+        let (start, size, async_size) = (PageIndex(start), Pages(size), Pages(async_size));
+        Decision { pattern, window: Window { start, size, async_size } }
+    })
+}
+
+/// A question in plain signed numbers, so that the rules can be written as they are told: the page
+/// before page 0 is -1, and so is the page of a previous read that never was.
+struct Question<'a> {
+    page: i64,
+    count: i64,
+    prev_pos: Option<i64>,
+    start: i64,
+    size: i64,
+    async_size: i64,
+    max: i64,
+    is_resident: &'a dyn Fn(u64) -> bool,
+}
+
+/// Pattern, start, size, async_size.
+type Answer = (Pattern, i64, i64, i64);
+
+impl Question<'_> {
+    fn linux_2_6_28(&self, is_marker: bool) -> Option<Answer> {
+        if self.max == 0 {
+            return None;
+        }
+        if self.page != 0 && self.is_expected() {
+            return Some(self.advanced());
+        }
+        if is_marker {
+            let hole = self.first_hole(self.page, self.page + self.max)?;
+            let size = next(hole - self.page, self.max);
+            return Some((Pattern::Interleaved, hole, size, size));
+        }
+        // There is no rule for the start of a file: its first read follows page -1.
+        let is_sequential = self.follows(self.previous_page());
+        if !is_sequential && self.count <= self.max {
+            return Some((Pattern::Random, self.page, self.count, 0));
+        }
+        // Nor is a large read oversize where the next page was due anyway.
+        Some(self.first(self.count > self.max && !is_sequential))
+    }
+
+    fn linux_2_6_31(&self, is_marker: bool) -> Option<Answer> {
+        if self.max == 0 {
+            return None;
+        }
+        let answer = self.linux_2_6_31_unjoined(is_marker)?;
+        let (pattern, start, size, async_size) = answer;
+        // The read would meet the marker of its own window at once: the next window joins it.
+        if pattern != Pattern::Random && start == self.page && size == async_size {
+            let second = next(size, self.max);
+            return Some((pattern, start, size + second, second));
+        }
+        Some(answer)
+    }
+
+    fn linux_2_6_31_unjoined(&self, is_marker: bool) -> Option<Answer> {
+        if self.page == 0 {
+            return Some(self.first(self.count > self.max));
+        }
+        if self.is_expected() {
+            return Some(self.advanced());
+        }
+        if is_marker {
+            let hole = self.first_hole(self.page + 1, self.page + self.max)?;
+            let size = next(hole - self.page + self.count, self.max);
+            return Some((Pattern::Interleaved, hole, size, size));
+        }
+        if self.count > self.max || self.follows(self.previous_page()) {
+            return Some(self.first(self.count > self.max));
+        }
+        let mut history = self.history(self.max);
+        if history == 0 {
+            return Some((Pattern::Random, self.page, self.count, 0));
+        }
+        if history >= self.page {
+            history *= 2;
+        }
+        let size = init(history + self.count, self.max);
+        Some((Pattern::Context, self.page, size, size))
+    }
+
+    fn linux_6_miss(&self) -> Answer {
+        // Where the previous read ended counts, not the last page that it read: after a read to the
+        // end of a page, that is one page more.
+        let previous = self.prev_pos.map_or(-1, |end| end / int(PAGE_SIZE));
+        if self.page == 0 || self.count > self.max || self.follows(previous) {
+            let size = init(self.count, self.max);
+            let async_size = if size > self.count { size - self.count } else { size / 2 };
+            let pattern = self.first_pattern(self.count > self.max);
+            return (pattern, self.page, size, async_size);
+        }
+        let mut history = self.history(self.max - 1);
+        if history <= self.count {
+            return (Pattern::Random, self.page, self.count, 0);
+        }
+        if history >= self.page {
+            history *= 2;
+        }
+        (Pattern::Context, self.page, (history + self.count).min(self.max), 1)
+    }
+
+    fn linux_6_marker(&self) -> Option<Answer> {
+        let (pattern, start, size) = if self.page == self.start + self.size - self.async_size {
+            let size = self.size.max(next(self.size, self.max));
+            (Pattern::Subsequent, self.start + self.size, size)
+        } else {
+            let hole = self.first_hole(self.page + 1, self.page + self.max)?;
+            (Pattern::Interleaved, hole, next(hole - self.page + self.count, self.max))
+        };
+        // A window ends at a multiple of four pages, or of two or one if `max` is no such multiple.
+        let align = [4, 2, 1].into_iter().find(|align| self.max % align == 0).unwrap();
+        let end = (start + size) / align * align;
+        let size = if end > start { end - start } else { size };
+        Some((pattern, start, size, size))
+    }
+
+    fn thrash_2009(&self, is_marker: bool) -> Option<Answer> {
+        if self.history(1) == 0 {
+            return self.linux_2_6_31(is_marker);
+        }
+        let begin = self.first_hole(self.page, self.page + self.max - 1)?;
+        let hole_before = self.page - self.history(2 * self.max) - 1;
+        let end = self.page + (self.page - hole_before);
+        if end <= begin {
+            return None;
+        }
+        let size = (end - begin).min(self.max);
+        Some((Pattern::Context, begin, size, size))
+    }
+
+    /// The first window of the older two: at the start of a stream, and for a large read. A read
+    /// that fills it meets the marker on its first page.
+    fn first(&self, is_oversize: bool) -> Answer {
+        let size = init(self.count, self.max);
+        let async_size = if size > self.count { size - self.count } else { size };
+        (self.first_pattern(is_oversize), self.page, size, async_size)
+    }
+
+    fn first_pattern(&self, is_oversize: bool) -> Pattern {
+        if self.page == 0 {
+            Pattern::Initial0
+        } else if is_oversize {
+            Pattern::Oversize
+        } else {
+            Pattern::Initial
+        }
+    }
+
+    /// The next window of the older two, and all of it is ahead.
+    fn advanced(&self) -> Answer {
+        let size = next(self.size, self.max);
+        (Pattern::Subsequent, self.start + self.size, size, size)
+    }
+
+    /// The marker is one place to ask for more; if it was lost, the end of the window is another.
+    fn is_expected(&self) -> bool {
+        let end = self.start + self.size;
+        self.page == end - self.async_size || self.page == end
+    }
+
+    /// The last page of the previous read, for the older two.
+    fn previous_page(&self) -> i64 {
+        self.prev_pos.map_or(-1, |end| (end - 1) / int(PAGE_SIZE))
+    }
+
+    /// A difference below zero is none of 0 and 1: a step back is not sequential.
+    fn follows(&self, previous: i64) -> bool {
+        self.page == previous || self.page == previous + 1
+    }
+
+    /// The resident pages just before the page, counted to `most`.
+    fn history(&self, most: i64) -> i64 {
+        let mut count = 0;
+        while count < most && self.is_resident(self.page - count - 1) {
+            count += 1;
+        }
+        count
+    }
+
+    /// The first missing page from `first` to `last`.
+    fn first_hole(&self, first: i64, last: i64) -> Option<i64> {
+        (first..=last).find(|page| !self.is_resident(*page))
+    }
+
+    fn is_resident(&self, page: i64) -> bool {
+        page >= 0 && (self.is_resident)(u64::try_from(page).unwrap())
+    }
+}
+
+/// The size of a first window.
+pub(crate) fn init(count: i64, max: i64) -> i64 {
+    let mut rounded = 1;
+    while rounded < count {
+        rounded *= 2;
+    }
+    if rounded <= max / 32 {
+        4 * rounded
+    } else if rounded <= max / 4 {
+        2 * rounded
+    } else {
+        max
+    }
+}
+
+/// The size of the window after one of `size` pages.
+pub(crate) fn next(size: i64, max: i64) -> i64 {
+    let factor = if size < max / 16 { 4 } else { 2 };
+    (factor * size).min(max)
+}
+
+/// The older policies count from the window's start; `linux-6` counts back from where the window or
+/// the file ends. A marker is never on a page that is not read.
+pub(crate) fn marker(policy: Policy, window: Window, end: u64) -> Option<u64> {
+    let (start, size) = (int(window.start.0), int(window.size.0));
+    let read = size.min(int(end) - start).max(0);
+    let index = match policy {
+        Policy::None | Policy::Linux2_6_28 | Policy::Linux2_6_31 | Policy::Thrash2009 => size,
+        Policy::Linux6 => read,
+    } - int(window.async_size.0);
+    (0..read).contains(&index).then(|| u64::try_from(start + index).unwrap())
+}
+
+pub(crate) fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap()
+}
+
+/// A file's pages as a row of cells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sheet {
+    pub(crate) resident: Vec<bool>,
+    pub(crate) marked: Vec<bool>,
+    /// Whether a fetch brings only the page before which the walk stands.
+    pub(crate) brings_least: bool,
+    /// The page that the walk must take next.
+    pub(crate) next: u64,
+}
+
+impl Sheet {
+    pub(crate) fn of(pages: u64) -> Self {
+        let cells = vec![false; usize::try_from(pages).unwrap()];
+        Self { resident: cells.clone(), marked: cells, ..Self::default() }
+    }
+
+    fn is_there(&self, page: u64) -> bool {
+        self.resident.get(usize::try_from(page).unwrap()).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn evict(&mut self, pages: Range<u64>) {
+        for page in pages.map(|page| usize::try_from(page).unwrap()) {
+            if page < self.resident.len() {
+                (self.resident[page], self.marked[page]) = (false, false);
+            }
+        }
+    }
+
+    pub(crate) fn same_pages(&self, other: &Self) -> bool {
+        self.resident == other.resident && self.marked == other.marked
+    }
+}
+
+impl Residency for Sheet {
+    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+        let run = (0..page.0).rev().take_while(|page| self.is_there(*page));
+        Pages(run.take(usize::try_from(limit.0).unwrap()).count() as u64)
+    }
+
+    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+        (page.0..page.0 + limit.0).find(|page| !self.is_there(*page)).map(PageIndex)
+    }
+}
+
+impl PageSet for Sheet {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.is_there(page.0)
+    }
+
+    fn take_marker(&mut self, page: PageIndex) -> bool {
+        std::mem::take(&mut self.marked[usize::try_from(page.0).unwrap()])
+    }
+
+    fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
+        let mut count = Pages::ZERO;
+        for page in pages.start.0..pages.end.0 {
+            let here = usize::try_from(page).unwrap();
+            assert!(here < self.resident.len(), "page {page} lies past the end of the file");
+            if !self.resident[here] && (!self.brings_least || page == self.next) {
+                self.resident[here] = true;
+                self.marked[here] = marker == Some(PageIndex(page));
+                count += Pages(1);
+            }
+        }
+        count
+    }
+
+    fn consume(&mut self, page: PageIndex) {
+        assert!(self.is_there(page.0), "page {page} is taken before it was fetched");
+        assert_eq!(page.0, self.next, "pages are taken once each, in order");
+        self.next += 1;
+    }
+}
+
+/// So far that no policy looks there.
+pub(crate) const NO_HOLE: u64 = 1 << 30;
+
+/// A page and what is resident around it: a run before it, and a run from it on, which a missing
+/// page does not have. Next to each run is a hole; past the holes is `elsewhere`.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    page: u64,
+    before: u64,
+    ahead: u64,
+    elsewhere: bool,
+    /// How many pages the policy may look back and ahead: a look costs time on every random read.
+    reach: (u64, u64),
+}
+
+impl Around {
+    pub(crate) fn new(
+        policy: Policy,
+        limits: Limits,
+        ask: Ask,
+        before: u64,
+        ahead: u64,
+        elsewhere: bool,
+    ) -> Self {
+        let (max, io_pages) = (limits.max.0, limits.io_pages.0.min(ask.count.0));
+        let reach = match policy {
+            Policy::None => (0, 0),
+            Policy::Linux2_6_28 => (0, max + 1),
+            Policy::Linux2_6_31 => (max, max + 1),
+            Policy::Thrash2009 => (2 * max, max + 1),
+            // One page less of history than a window: windows of one page find no stream by it.
+            Policy::Linux6 => (max.max(io_pages).saturating_sub(1), max.max(io_pages) + 1),
+        };
+        Self { page: ask.page.0, before, ahead, elsewhere, reach }
+    }
+
+    pub(crate) fn is_resident(&self, page: u64) -> bool {
+        if page < self.page {
+            let distance = self.page - page;
+            distance <= self.before || (distance > self.before + 1 && self.elsewhere)
+        } else {
+            let distance = page - self.page;
+            distance < self.ahead || (distance > self.ahead && self.elsewhere)
+        }
+    }
+}
+
+impl Residency for Around {
+    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+        assert_eq!(page.0, self.page, "history counts back from the page asked for");
+        assert!(limit.0 <= self.reach.0, "{limit} pages back is too far: {self:?}");
+        let mut count = 0;
+        while count < limit.0 && count < page.0 && self.is_resident(page.0 - count - 1) {
+            count += 1;
+        }
+        Pages(count)
+    }
+
+    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+        assert!(page.0 >= self.page, "no policy looks for a hole behind the page");
+        let end = page.0 + limit.0;
+        assert!(end <= self.page + self.reach.1, "{limit} from {page} is too far: {self:?}");
+        (page.0..end).find(|page| !self.is_resident(*page)).map(PageIndex)
+    }
+}
