@@ -70,9 +70,10 @@ impl Table {
         let leaf = self.find(key)?;
         let cell = self.cell(Place { leaf, index: index_in_leaf(page) });
         let entry = Entry(cell.load(Ordering::Acquire));
-        // The leaf may have been given to other pages since it was found, and then the entry is
-        // one of theirs. A leaf's key is stored before its first entry, so it is asked after.
-        let is_ours = self.keys[leaf as usize].load(Ordering::Acquire) == key.0;
+        // The leaf may have been given to other pages since it was found, and then the entry is one
+        // of theirs. Keys change only while a leaf is empty, so after an entry of theirs we cannot
+        // load our old key. (After our own, evicted entry we can; `still_holds` finds that out.)
+        let is_ours = self.key(leaf) == Some(key);
         (is_ours && entry.is_present()).then_some(Found { cell, entry })
     }
 }
@@ -101,7 +102,8 @@ impl Found<'_> {
     pub fn still_holds(&self) -> bool {
         fence(Ordering::Acquire);
         let now = Entry(self.cell.load(Ordering::Relaxed));
-        self.entry.is_up_to_date() && now.is_up_to_date() && now.names_same(self.entry)
+        // What is up to date stays so as long as it is there.
+        self.entry.is_up_to_date() && now.names_same(self.entry)
     }
 
     /// Notes a use of the page: the first clears `unused`, a later one sets `referenced`, unless it
@@ -275,12 +277,24 @@ impl Key {
         Self(u64::from(file.0 + 1) << BASE_BITS | (page.0 / LEAF_PAGES))
     }
 
+    /// The key of the 64 pages before, if the file has any.
+    #[inline]
+    fn before(self) -> Option<Self> {
+        (self.0 & BASE_MASK != 0).then(|| Self(self.0 - 1))
+    }
+
+    /// The key of the 64 pages after, if a file may have any.
+    #[inline]
+    fn after(self) -> Option<Self> {
+        (self.0 & BASE_MASK != BASE_MASK).then(|| Self(self.0 + 1))
+    }
+
     fn file(self) -> FileSlot {
         FileSlot((self.0 >> BASE_BITS) as u32 - 1)
     }
 
     fn base(self) -> PageIndex {
-        PageIndex((self.0 & ((1 << BASE_BITS) - 1)) * LEAF_PAGES)
+        PageIndex((self.0 & BASE_MASK) * LEAF_PAGES)
     }
 
     #[inline]
@@ -292,11 +306,6 @@ impl Key {
 #[inline]
 const fn index_in_leaf(page: PageIndex) -> u32 {
     (page.0 % LEAF_PAGES) as u32
-}
-
-#[inline]
-const fn first_of_leaf(page: PageIndex) -> PageIndex {
-    PageIndex(page.0 - page.0 % LEAF_PAGES)
 }
 
 /// Mixes a word so that each of the upper bits depends on all bits. No two words mix to the same.
@@ -323,6 +332,7 @@ const SLOTS_PER_LEAF: usize = 2;
 
 /// The largest file has 2^51 pages, so 2^45 leaves.
 const BASE_BITS: u32 = 45;
+const BASE_MASK: u64 = (1 << BASE_BITS) - 1;
 const _: () = assert!(MAX_FILE_PAGES.0 == LEAF_PAGES << BASE_BITS);
 
 /// Odd, and without a pattern: 2^64 over the golden ratio, and a factor of splitmix64.

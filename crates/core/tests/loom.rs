@@ -8,9 +8,9 @@
 //!   RUSTFLAGS="--cfg loom" cargo test -p foreread-core --release --test loom
 //! ```
 //!
-//! Each model says which lines it guards: with that line weakened, it was seen to fail. The bytes
-//! of a frame are two relaxed atomics here; the engine copies them in a way the compiler cannot
-//! see.
+//! Each model says what it guards in `table.rs` and `table/writer.rs`: with any of that removed or
+//! made relaxed, the model was seen to fail. A frame's bytes are two relaxed atomics here; the
+//! engine copies them in a way that the compiler cannot see into.
 
 #![cfg(loom)]
 
@@ -48,19 +48,16 @@ fn fill(cache: &mut PageCache, file: FileSlot, page: PageIndex, bytes: &Bytes, b
     cache.filled(filling);
 }
 
-/// Reads the page as the engine does; None is a miss.
+/// Reads the page as the engine does, but copies even what cannot be up to date; None is a miss.
 fn read(table: &Table, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
     let found = table.look_up(file, page)?;
-    if !found.entry().is_up_to_date() {
-        return None;
-    }
     let copy = [bytes[0].load(Ordering::Relaxed), bytes[1].load(Ordering::Relaxed)];
     found.still_holds().then_some(copy)
 }
 
-/// Guards, in `table.rs` and `table/writer.rs`: the fence of `still_holds`, the fence of `remove`,
-/// Release of `set_up_to_date`, Acquire of the entry in `look_up`; and the generation, without
-/// which the entry of the third fill is the entry of the first.
+/// Guards the four orderings of a copy: Acquire in `look_up`, the fences of `still_holds` and
+/// `remove`, Release in `set_up_to_date`. And in `still_holds` the look at both entries; and the
+/// generation, without which the entry of the third fill is the entry of the first.
 #[test]
 fn a_reader_never_accepts_bytes_of_another_page_or_of_two() {
     loom::model(|| {
@@ -80,8 +77,7 @@ fn a_reader_never_accepts_bytes_of_another_page_or_of_two() {
     });
 }
 
-/// Guards: the look at the leaf's key after the entry in `look_up` (the one in `find` is not enough),
-/// and that `add_leaf` stores the key before the leaf has an entry.
+/// Guards the look at the leaf's key after the entry in `look_up`: the one in `find` is too early.
 #[test]
 fn a_reader_never_accepts_the_page_of_the_file_that_has_the_leaf_now() {
     for (file, byte) in [(FILE, 1), (OTHER_FILE, 2)] {
@@ -102,10 +98,10 @@ fn a_reader_never_accepts_the_page_of_the_file_that_has_the_leaf_now() {
     }
 }
 
-/// Guards the same where the leaf comes back to the file with other bytes of the page.
+/// Guards the same where the leaf comes back to the file, with other bytes of the page.
 #[test]
 fn a_reader_never_accepts_the_page_of_a_file_that_had_the_leaf_in_between() {
-    // All interleavings take hours; those in which a thread is interrupted twice, seconds.
+    // All interleavings take more than a minute; those with three interruptions, two seconds.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -125,7 +121,7 @@ fn a_reader_never_accepts_the_page_of_a_file_that_had_the_leaf_in_between() {
     });
 }
 
-/// Guards: the compare-exchange of `take_marker`.
+/// Guards the compare-exchange in `Found::change`.
 #[test]
 fn a_marker_is_taken_by_exactly_one_of_two_readers() {
     loom::model(|| {
@@ -142,8 +138,8 @@ fn a_marker_is_taken_by_exactly_one_of_two_readers() {
     });
 }
 
-/// Guards: that `Found::change` looks whether the entry names the same page. The page leaves and
-/// comes back with another marker: a reader takes the one it saw, and not the other.
+/// Guards that `Found::change` looks whether the entry names the same page. The page leaves and comes
+/// back with another marker: a reader takes the one it saw, and not the other.
 #[test]
 fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
     loom::model(|| {
@@ -164,7 +160,8 @@ fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
     });
 }
 
-/// Guards: that a use is a compare-exchange and not a store, and that it expects the same page.
+/// Guards the same for uses; Release in `insert`, without which the new entry may be seen before its
+/// leaf's new key; and that a key changes only while its leaf is empty.
 #[test]
 fn a_use_neither_brings_an_evicted_page_back_nor_counts_for_the_next_one() {
     loom::model(|| {
@@ -187,7 +184,7 @@ fn a_use_neither_brings_an_evicted_page_back_nor_counts_for_the_next_one() {
     });
 }
 
-/// Guards: that both sides change flags by compare-exchange of the whole word, and try again.
+/// Guards that `Found::change` and `TableWriter::update` try again when they lose a race.
 #[test]
 fn no_use_is_lost_between_two_readers_and_the_end_of_the_fill() {
     loom::model(|| {

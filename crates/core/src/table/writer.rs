@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::entry::{FRAMES_MAX, REFERENCED, UP_TO_DATE};
 use super::{
     Entry, FileSlot, Frame, Generation, Key, LEAF_CELLS, LEAF_PAGES, Place, SLOTS_PER_LEAF, Table,
-    first_of_leaf, index_in_leaf,
+    index_in_leaf,
 };
 use crate::sync::{AtomicU64, Ordering, fence, zeroed};
 use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
@@ -121,6 +121,7 @@ impl TableWriter {
         end: PageIndex,
         mut removed: impl FnMut(Entry),
     ) {
+        let end = end.min(PageIndex(MAX_FILE_PAGES.0));
         let bases = start.0 / LEAF_PAGES..end.0.div_ceil(LEAF_PAGES);
         if bases.end.saturating_sub(bases.start) <= u64::from(self.fresh) {
             for base in bases {
@@ -146,24 +147,24 @@ impl TableWriter {
     ///       ^ a hole:    64 pages at     the bits below P, moved to the top
     ///         stop       a step          of the word, counted from there
     /// ```
-    ///
-    /// Pages are counted in the last leaf only. Where the next leaf is does not depend on what this
-    /// one says, only whether we go there: so the processor looks up several at a time. (With the
-    /// count of each leaf in between, a history of 512 pages took four times as long.)
     pub(crate) fn history(&self, file: FileSlot, page: PageIndex, limit: Pages) -> Pages {
-        let mut start = page;
-        while start.0 > 0 && page - start < limit {
-            let last = PageIndex(start.0 - 1);
-            let Some(resident) = self.resident_around(file, last) else { break };
-            let above = u64::BITS - 1 - index_in_leaf(last);
-            let missing = !resident << above;
-            if missing != 0 {
-                start = PageIndex(start.0 - u64::from(missing.leading_zeros()));
-                break;
-            }
-            start = first_of_leaf(last);
+        let Some(last) = page.0.checked_sub(1).map(PageIndex) else { return Pages::ZERO };
+        let Some((mut key, mut leaf)) = self.leaf_of(file, last) else { return Pages::ZERO };
+        let mut known = u64::from(index_in_leaf(last)) + 1;
+        let mut missing = !self.resident[leaf as usize] << (LEAF_PAGES - known);
+        let mut count = 0;
+        while missing == 0 {
+            count += known;
+            let before = if count < limit.0 { key.before() } else { None };
+            let Some(next) = before.and_then(|key| self.leaf_beside(key, leaf.wrapping_sub(1)))
+            else {
+                return Pages(count).min(limit);
+            };
+            (key, leaf) = next;
+            known = LEAF_PAGES;
+            missing = !self.resident[leaf as usize];
         }
-        (page - start).min(limit)
+        Pages(count + u64::from(missing.leading_zeros())).min(limit)
     }
 
     /// The first page in `[page, page + limit)` that is not resident; None if all of them are.
@@ -173,28 +174,43 @@ impl TableWriter {
         page: PageIndex,
         limit: Pages,
     ) -> Option<PageIndex> {
-        let mut hole = page;
-        while hole - page < limit {
-            let Some(resident) = self.resident_around(file, hole) else { break };
-            let missing = !resident >> index_in_leaf(hole);
-            if missing != 0 {
-                hole = hole + Pages(missing.trailing_zeros().into());
-                break;
-            }
-            hole = first_of_leaf(hole) + Pages(LEAF_PAGES);
+        let in_reach = |count: u64| (count < limit.0).then(|| page + Pages(count));
+        let Some((mut key, mut leaf)) = self.leaf_of(file, page) else { return in_reach(0) };
+        let mut known = LEAF_PAGES - u64::from(index_in_leaf(page));
+        let mut missing = !self.resident[leaf as usize] >> (LEAF_PAGES - known);
+        let mut count = 0;
+        while missing == 0 {
+            count += known;
+            let after = if count < limit.0 { key.after() } else { None };
+            let Some(next) = after.and_then(|key| self.leaf_beside(key, leaf + 1)) else {
+                return in_reach(count);
+            };
+            (key, leaf) = next;
+            known = LEAF_PAGES;
+            missing = !self.resident[leaf as usize];
         }
-        (hole - page < limit).then_some(hole)
+        in_reach(count + u64::from(missing.trailing_zeros()))
     }
 
-    /// A bit for each page of the leaf that has this page, if there is one.
-    #[inline]
-    fn resident_around(&self, file: FileSlot, page: PageIndex) -> Option<u64> {
-        // Policies ask for what may lie past the end of a file, and even of the largest one.
+    /// The leaf that has this page, if there is one. Policies ask for what may lie past the end of
+    /// a file, and even of the largest one.
+    fn leaf_of(&self, file: FileSlot, page: PageIndex) -> Option<(Key, u32)> {
         if page.0 >= MAX_FILE_PAGES.0 {
             return None;
         }
-        let leaf = self.table.find(Key::of(file, page))?;
-        Some(self.resident[leaf as usize])
+        let key = Key::of(file, page);
+        Some((key, self.table.find(key)?))
+    }
+
+    /// The leaf of this key, which may be `beside` the last one: leaves are given out in order, so
+    /// those of a stream mostly lie side by side, and one look at a key is less than a search.
+    #[inline]
+    fn leaf_beside(&self, key: Key, beside: u32) -> Option<(Key, u32)> {
+        let found = self.table.keys.get(beside as usize);
+        if found.is_some_and(|found| found.load(Ordering::Relaxed) == key.0) {
+            return Some((key, beside));
+        }
+        Some((key, self.table.find(key)?))
     }
 
     fn remove_in_leaf(
@@ -242,9 +258,9 @@ impl TableWriter {
             }
         };
         self.resident[leaf as usize] = 0;
-        // Before the first entry, so that a reader who sees that one does not take it for a page of
-        // the leaf's last life.
-        self.table.keys[leaf as usize].store(key.0, Ordering::Release);
+        // Relaxed will do here and below: the entries that come next are released, and the fence in
+        // `remove` stands between those that were here and the new key.
+        self.table.keys[leaf as usize].store(key.0, Ordering::Relaxed);
         self.table.add_slot(key.hash(), leaf);
         leaf
     }
@@ -252,7 +268,7 @@ impl TableWriter {
     fn remove_leaf(&mut self, leaf: u32) {
         let key = self.table.key(leaf).expect("a leaf that is removed is in use");
         self.table.remove_slot(key.hash(), leaf);
-        self.table.keys[leaf as usize].store(0, Ordering::Release);
+        self.table.keys[leaf as usize].store(0, Ordering::Relaxed);
         self.resident[leaf as usize] = u64::from(self.free);
         self.free = leaf + 1;
     }
