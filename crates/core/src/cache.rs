@@ -114,8 +114,14 @@ impl PageCache {
     /// The memory of the frames themselves is the caller's: [`frames`](Self::frames) pages of it.
     #[must_use]
     pub fn new(bound: Bytes) -> Self {
+        Self::sharing(bound, 0)
+    }
+
+    /// The same, where its owner keeps so many `more` bytes for each frame within the bound.
+    #[must_use]
+    pub(crate) fn sharing(bound: Bytes, more: u64) -> Self {
         assert!(bound >= Self::MIN_BOUND, "a bound of {bound} bytes is too small for a cache");
-        let frames = bound.0 / (PAGE_SIZE + Self::metadata_bytes_per_frame());
+        let frames = bound.0 / (PAGE_SIZE + Self::metadata_bytes_per_frame() + more);
         Self::with_frames(u32::try_from(frames).expect("a bound of a terabyte at most"))
     }
 

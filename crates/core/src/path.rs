@@ -166,7 +166,7 @@ impl IoPath {
     /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let cache = PageCache::new(config.memory);
+        let cache = PageCache::sharing(config.memory, Waiters::BYTES_PER_FRAME);
         let largest = Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1));
         Self {
             max_window: config.max_window.min(largest),

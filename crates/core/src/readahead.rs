@@ -18,7 +18,7 @@ pub mod walk;
 
 use core::fmt;
 
-use crate::units::{Bytes, PageIndex, Pages};
+use crate::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
 
 /// What a policy may ask of a cache: which pages of the reader's file are resident.
 ///
@@ -78,7 +78,7 @@ pub struct Ask {
 /// What bounds a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// The largest window. 0 switches read-ahead off.
+    /// The largest window; no file has more than [`MAX_FILE_PAGES`]. 0 switches read-ahead off.
     pub max: Pages,
     /// The largest request that the device takes, or 0. A read larger than `max` may be one request
     /// of up to this size in the policies that know of it (`linux-6`).
@@ -176,6 +176,7 @@ impl Policy {
         cache: &impl Residency,
     ) -> Option<Decision> {
         assert!(ask.count > Pages::ZERO, "a read of no pages asks nothing");
+        let limits = Limits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
         match self {
             Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
             Self::Linux2_6_28 => linux_2_6_28::decide(last, ask, limits, cache),

@@ -21,6 +21,7 @@ use foreread_core::table::Frame;
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
 /// What is done to the path.
 #[derive(Clone, Debug)]
@@ -359,7 +360,11 @@ fn policy() -> impl Strategy<Value = Policy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 128,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whatever_happens_reads_end_once_with_their_own_pages(

@@ -25,6 +25,9 @@ struct Node {
 }
 
 impl Waiters {
+    /// What each frame costs here. Reads that wait cost more, but only as many as wait.
+    pub(super) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64;
+
     pub(super) fn new(frames: u32) -> Self {
         Self { first: vec![0; frames as usize], nodes: Vec::new(), free: Vec::new() }
     }

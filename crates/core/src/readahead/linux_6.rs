@@ -1,9 +1,10 @@
 //! `linux-6`: what Linux 6.16 and later decide on mappings without large folios.
 //!
 //! In:    the same as linux-2.6.31, and the largest request of the device.
-//! Out:   the same ramp; streams found by history on their third page instead of their second; the
-//!        ends of windows on multiples of four pages.
-//! Never: a window above `max`, but for one large read on a device that takes it as one request.
+//! Out:   the same ramp; streams found by history on their third page instead of their second;
+//!        windows that a marker asks for end on multiples of four pages.
+//! Never: a first window above `max`, but for a large read on a device that takes it as one
+//!        request; the stream then keeps windows of that size.
 
 use super::linux_2_6_31::after_hole;
 use super::{Ask, Decision, Limits, Pattern, Residency, Trigger, Window, sizes};

@@ -1,7 +1,7 @@
 //! How large a first window is, and how windows grow: the two tables that all Linux policies share.
 //!
 //! In:    a count of pages and the largest window.
-//! Out:   a size between 1 and `max`.
+//! Out:   a size between 1 and `max`; after a window of none (a fresh stream), none.
 //! Never: a window above `max`.
 
 use crate::units::Pages;

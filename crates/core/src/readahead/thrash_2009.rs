@@ -5,7 +5,7 @@
 //! Never: the stream's own state, as long as the page before is resident; else linux-2.6.31.
 
 use super::{Ask, Decision, Limits, Pattern, Residency, Window, linux_2_6_31};
-use crate::units::{PageIndex, Pages};
+use crate::units::Pages;
 
 /// ```text
 ///   |<------- reach: 27 ------->|<------- reach: 27 ------->|
@@ -38,8 +38,7 @@ pub(super) fn decide(
     }
     let size = (end - start).min(max);
     let window = Window { start, size, async_size: size };
-    let pattern = if start == PageIndex(0) { Pattern::Initial0 } else { Pattern::Context };
-    Some(Decision { pattern, window })
+    Some(Decision { pattern: Pattern::Context, window })
 }
 
 /// How many windows back the run is followed: one that is being read, one before it.
