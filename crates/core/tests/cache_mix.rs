@@ -2,6 +2,9 @@
 //!
 //! `./dev golden` writes the table anew; the diff is the review.
 
+#![expect(clippy::cast_possible_truncation, reason = "a rank of 5000")]
+#![expect(clippy::cast_sign_loss, reason = "a power of a positive number")]
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use foreread_core::cache::{PageCache, Use};

@@ -138,8 +138,8 @@ fn a_marker_is_taken_by_exactly_one_of_two_readers() {
     });
 }
 
-/// Guards that `Found::change` looks whether the entry names the same page. The page leaves and comes
-/// back with another marker: a reader takes the one it saw, and not the other.
+/// Guards that `Found::change` looks whether the entry names the same page. The page leaves and
+/// comes back with another marker: a reader takes the one it saw, and not the other.
 #[test]
 fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
     loom::model(|| {
@@ -160,8 +160,8 @@ fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
     });
 }
 
-/// Guards the same for uses; Release in `insert`, without which the new entry may be seen before its
-/// leaf's new key; and that a key changes only while its leaf is empty.
+/// Guards the same for uses; Release in `insert`, without which the new entry may be seen before
+/// its leaf's new key; and that a key changes only while its leaf is empty.
 #[test]
 fn a_use_neither_brings_an_evicted_page_back_nor_counts_for_the_next_one() {
     loom::model(|| {

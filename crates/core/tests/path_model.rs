@@ -481,6 +481,29 @@ fn reads_wait_for_frames_in_the_order_of_their_arrival() {
     assert_eq!(world.ended, 16);
 }
 
+/// A path that counted the read that missed a page as a second use of it promoted every page: a scan
+/// pushed out what was used again and again.
+#[test]
+fn pages_that_are_read_once_never_become_active() {
+    for policy in [Policy::None, Policy::Linux6] {
+        let mut world = World::new(policy, 1 << 20, 32, &[40_960_000]);
+        for page in 0..10_000 {
+            world.read(0, page * 4096, 4096);
+            world.pump();
+            while let Some(tag) = world.in_flight.keys().next().copied() {
+                world.complete(tag, Answer::Good);
+                world.pump();
+            }
+            while !world.ready.is_empty() {
+                world.release(0);
+            }
+        }
+        let stats = world.path.cache_stats();
+        assert!(stats.evictions > 9000, "{stats:?}");
+        assert_eq!((stats.activations, stats.evicted_before_use), (0, 0), "{stats:?}");
+    }
+}
+
 /// Read-ahead takes what is left over: a window is cut when frames are short, a read never is.
 #[test]
 fn windows_are_cut_when_frames_are_short() {

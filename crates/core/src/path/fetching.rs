@@ -147,12 +147,14 @@ impl PageSet for Fetching<'_> {
     fn consume(&mut self, page: PageIndex) {
         let wanted = self.wanted.as_mut().expect("only a read consumes");
         let entry = self.cache.look_up(self.file, page).expect("a consumed page was fetched");
-        self.cache.touch(self.file, page, wanted.continues == Some(page));
         let frame = &mut wanted.frames[place_of(wanted.pages.start, page)];
         let is_new = *frame == NO_FRAME;
         if is_new {
+            // Wanted when it was asked for: that was its first use.
             *frame = entry.frame();
             self.cache.hold(*frame);
+        } else {
+            self.cache.touch(self.file, page, wanted.continues == Some(page));
         }
         if !entry.is_up_to_date() {
             self.stats.pages_joined += u64::from(!is_new);

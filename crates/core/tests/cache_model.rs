@@ -1,0 +1,372 @@
+//! The page cache against a model of it that is slow and obvious, after every one of many steps.
+//!
+//! In:    named sequences of steps, and random ones over few frames and pages that meet often.
+//! Out:   both have the same pages, flags, lists in the same order, runs, room and counters; and
+//!        each frame is in one place.
+//! Never: a look inside. What readers and read-ahead can see is compared, and the dump.
+//!
+//! The model is in cache_model/model.rs.
+
+#![cfg(not(loom))]
+
+#[path = "cache_model/model.rs"]
+mod model;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use foreread_core::cache::{Filling, PageCache, Use};
+use foreread_core::readahead::Residency;
+use foreread_core::table::{FileSlot, Frame, Generation};
+use foreread_core::units::{Bytes, PageIndex, Pages};
+use model::{Model, Name};
+use proptest::prelude::*;
+
+/// One step. What it names by number is taken modulo how many there are, and skipped if none.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Fill { name: Name, ahead: bool, marker: bool },
+    End { fill: usize, well: bool },
+    Hold { page: usize },
+    Release { hold: usize },
+    Touch { name: Name, continues: bool },
+    TakeMarker { name: Name },
+    ForgetRange { file: u32, start: u64, pages: u64 },
+    ForgetFile { file: u32, pages: u64 },
+}
+use Step::{End, Fill, ForgetFile, ForgetRange, Hold, Release, TakeMarker, Touch};
+
+#[test]
+fn the_page_that_came_first_leaves_first_unless_it_was_used_again() {
+    let mut both = Both::new(3);
+    both.read([(0, 1), (0, 2), (0, 3)]);
+    assert_eq!(both.lists(), (vec![3, 2, 1], vec![]));
+    both.read([(0, 1), (0, 4)]);
+    assert_eq!(both.lists(), (vec![4, 3], vec![1]), "1 was referenced, so 2 left");
+    both.read([(0, 5), (0, 6)]);
+    assert_eq!(both.lists(), (vec![6, 5], vec![1]));
+}
+
+#[test]
+fn a_scan_does_not_push_out_what_is_used_again() {
+    let mut both = Both::new(8);
+    both.read([(0, 1), (0, 2), (0, 1), (0, 2)]);
+    both.read((100..200).map(|page| (1, page)));
+    assert_eq!(both.lists().1, [2, 1]);
+}
+
+#[test]
+fn the_active_list_gives_back_what_would_make_it_the_longer_one() {
+    let mut both = Both::new(4);
+    let pages = [(0, 1), (0, 2), (0, 3), (0, 4)];
+    both.read(pages);
+    both.read(pages);
+    both.read([(0, 5)]);
+    assert_eq!(both.lists(), (vec![5, 2], vec![4, 3]), "1 and 2 went back, and 1 was at the tail");
+}
+
+#[test]
+fn a_page_that_comes_back_early_starts_as_active() {
+    let mut both = Both::new(4);
+    both.read([(0, 1), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]);
+    assert_eq!(both.lists(), (vec![5, 4, 3], vec![1]));
+    both.read([(0, 2)]);
+    assert_eq!(
+        both.lists(),
+        (vec![5, 4], vec![2, 1]),
+        "2 left one place too early, and one is active"
+    );
+    both.read([(0, 6), (0, 7), (0, 3)]);
+    assert_eq!(both.lists().0[0], 3, "3 was away for too long");
+}
+
+#[test]
+fn an_eviction_makes_room_in_a_leaf_that_it_empties() {
+    run(1, &[fill(0, 5), end(), fill(0, 6), end(), fill(1, 6), end(), fill(0, 5), end()]);
+}
+
+#[test]
+fn the_shadow_of_the_page_that_returns_is_taken_before_it_can_be_overwritten() {
+    // One frame, one shadow: the page that makes room for 5 would overwrite the shadow of 5.
+    let mut both = run(1, &[fill(0, 5), end(), fill(0, 6), end(), fill(0, 5), end()]);
+    assert_eq!(both.cache.stats().refaults, 1);
+    both.step(fill(0, 6));
+    assert_eq!(both.cache.stats().refaults, 2);
+}
+
+#[test]
+fn a_file_that_is_forgotten_leaves_its_frames_to_their_fills_and_holds() {
+    let mut both = run(4, &[fill(0, 1), fill(0, 2), end(), end(), Hold { page: 0 }, fill(0, 3)]);
+    both.step(ForgetFile { file: 0, pages: 4 });
+    assert_eq!(both.cache.available(), Pages(2));
+    both.step(fill(0, 3));
+    both.step(end());
+    assert!(both.cache.look_up(FileSlot(0), PageIndex(3)).is_some_and(|new| !new.is_up_to_date()));
+    both.step(Release { hold: 0 });
+    both.step(end());
+    assert_eq!(both.cache.available(), Pages(4));
+}
+
+#[test]
+fn a_page_whose_fill_failed_misses_again_while_its_readers_still_hold_the_frame() {
+    let mut both = run(2, &[fill(0, 1), Hold { page: 0 }, End { fill: 0, well: false }]);
+    assert_eq!(both.cache.look_up(FileSlot(0), PageIndex(1)), None);
+    assert_eq!(both.cache.available(), Pages(1));
+    both.step(fill(0, 1));
+    both.step(Release { hold: 0 });
+    assert_eq!(both.cache.available(), Pages(1));
+}
+
+#[test]
+fn an_eviction_ends_though_every_page_is_referenced() {
+    let mut cache = PageCache::with_frames(200);
+    for page in (0..200).map(PageIndex) {
+        let filling = cache.start_fill(FileSlot(0), page, Use::Wanted, false);
+        cache.filled(filling);
+        cache.touch(FileSlot(0), page, false);
+    }
+    let _filling = cache.start_fill(FileSlot(0), PageIndex(200), Use::Wanted, false);
+    assert_eq!(cache.stats().activations, 32);
+    assert_eq!(cache.look_up(FileSlot(0), PageIndex(32)), None, "the next one left all the same");
+}
+
+#[test]
+fn a_bound_covers_the_frames_and_what_is_kept_for_them() {
+    let cost = 4096 + PageCache::metadata_bytes_per_frame();
+    for bound in [PageCache::MIN_BOUND, Bytes(64 << 20), Bytes((1 << 30) + 12345)] {
+        let frames = u64::from(PageCache::new(bound).frames());
+        assert!(frames * cost <= bound.0);
+        assert!((frames + 1) * cost > bound.0);
+    }
+}
+
+#[test]
+#[should_panic(expected = "no frame for")]
+fn a_fill_needs_a_frame_that_is_available() {
+    let mut cache = PageCache::with_frames(1);
+    let _filling = cache.start_fill(FileSlot(0), PageIndex(1), Use::Wanted, false);
+    let _another = cache.start_fill(FileSlot(0), PageIndex(2), Use::Wanted, false);
+}
+
+#[test]
+fn a_range_may_end_past_the_largest_file() {
+    // Found by the random steps: the last page of the largest file, and one more, panicked.
+    run(1, &[fill(0, LAST), end(), ForgetRange { file: 0, start: LAST, pages: 2 }, fill(0, LAST)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_cache_does_what_the_model_does(
+        frames in 1..16_u32,
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        run(frames, &steps);
+    }
+}
+
+/// Pages on both sides of the borders of leaves, near and far.
+const PAGES: [u64; 12] = [0, 1, 2, 62, 63, 64, 65, 127, 128, 1 << 20, 1 << 40, LAST];
+const LAST: u64 = (1 << 51) - 1;
+const FILES: [u32; 3] = [0, 1, (1 << 19) - 2];
+
+fn step() -> impl Strategy<Value = Step> {
+    let file = || prop::sample::select(&FILES[..]);
+    let page = || prop::sample::select(&PAGES[..]);
+    let name = move || (file(), page());
+    let pages = || prop_oneof![0..3_u64, Just(64), Just(129), Just(1 << 50)];
+    prop_oneof![
+        10 => (name(), any::<bool>(), any::<bool>())
+            .prop_map(|(name, ahead, marker)| Fill { name, ahead, marker }),
+        9 => (any::<usize>(), prop::bool::weighted(0.9))
+            .prop_map(|(fill, well)| End { fill, well }),
+        3 => any::<usize>().prop_map(|page| Hold { page }),
+        3 => any::<usize>().prop_map(|hold| Release { hold }),
+        8 => (name(), any::<bool>()).prop_map(|(name, continues)| Touch { name, continues }),
+        2 => name().prop_map(|name| TakeMarker { name }),
+        1 => (name(), pages())
+            .prop_map(|((file, start), pages)| ForgetRange { file, start, pages }),
+        1 => (file(), pages()).prop_map(|(file, pages)| ForgetFile { file, pages }),
+    ]
+}
+
+fn fill(file: u32, page: u64) -> Step {
+    Fill { name: (file, page), ahead: false, marker: false }
+}
+
+/// The oldest fill ends well.
+fn end() -> Step {
+    End { fill: 0, well: true }
+}
+
+fn run(frames: u32, steps: &[Step]) -> Both {
+    let mut both = Both::new(frames);
+    for &step in steps {
+        both.step(step);
+    }
+    both
+}
+
+/// The cache, the model, and what the caller of both has in hand.
+struct Both {
+    cache: PageCache,
+    model: Model,
+    fills: Vec<Filling>,
+    holds: Vec<Frame>,
+    /// Of the last page in each frame.
+    generations: BTreeMap<Frame, Generation>,
+}
+
+impl Both {
+    fn new(frames: u32) -> Self {
+        let cache = PageCache::with_frames(frames);
+        let model = Model::new(frames);
+        Self { cache, model, fills: vec![], holds: vec![], generations: BTreeMap::new() }
+    }
+
+    /// Uses pages as a reader does: what is not resident is filled.
+    fn read(&mut self, names: impl IntoIterator<Item = Name>) {
+        for name in names {
+            if self.model.page(name).is_some() {
+                self.step(Touch { name, continues: false });
+            } else {
+                self.step(fill(name.0, name.1));
+                self.step(end());
+            }
+        }
+    }
+
+    /// The pages on the inactive and on the active list, without their files.
+    fn lists(&self) -> (Vec<u64>, Vec<u64>) {
+        let pages = |list: &VecDeque<Name>| list.iter().map(|name| name.1).collect();
+        (pages(&self.model.inactive), pages(&self.model.active))
+    }
+
+    fn step(&mut self, step: Step) {
+        self.apply(step);
+        self.check();
+    }
+
+    fn apply(&mut self, step: Step) {
+        let Self { cache, model, fills, holds, generations } = self;
+        match step {
+            Fill { name, ahead, marker } => {
+                if model.page(name).is_some() || model.available() == 0 {
+                    return;
+                }
+                let use_ = if ahead { Use::Ahead } else { Use::Wanted };
+                let filling = cache.start_fill(FileSlot(name.0), PageIndex(name.1), use_, marker);
+                let before = generations.insert(filling.frame(), filling.generation());
+                assert!(
+                    before != Some(filling.generation()),
+                    "a frame's next page is not its last"
+                );
+                model.start_fill(name, ahead, marker, filling.frame().0);
+                fills.push(filling);
+            }
+            End { fill, well } => {
+                let Some(at) = fill.checked_rem(fills.len()) else { return };
+                let filling = fills.remove(at);
+                model.end_fill(filling.frame().0, well);
+                if well {
+                    cache.filled(filling);
+                } else {
+                    cache.fill_failed(filling);
+                }
+            }
+            Hold { page } => {
+                let resident: Vec<Name> =
+                    names().filter(|&name| model.page(name).is_some()).collect();
+                let Some(at) = page.checked_rem(resident.len()) else { return };
+                let frame = Frame(model.page(resident[at]).unwrap().frame);
+                model.hold(resident[at]);
+                cache.hold(frame);
+                holds.push(frame);
+            }
+            Release { hold } => {
+                let Some(at) = hold.checked_rem(holds.len()) else { return };
+                let frame = holds.remove(at);
+                model.release(frame.0);
+                cache.release(frame);
+            }
+            Touch { name, continues } => {
+                model.touch(name, continues);
+                cache.touch(FileSlot(name.0), PageIndex(name.1), continues);
+            }
+            TakeMarker { name } => {
+                let taken = cache.take_marker(FileSlot(name.0), PageIndex(name.1));
+                assert_eq!(taken, model.take_marker(name));
+            }
+            ForgetRange { file, start, pages } => {
+                model.forget_range(file, start, pages);
+                cache.forget_range(FileSlot(file), PageIndex(start), Pages(pages));
+            }
+            ForgetFile { file, pages } => {
+                // Whoever forgets a file knows how many pages it has.
+                model.forget_file(file, pages.max(1 << 51));
+                cache.forget_file(FileSlot(file), Pages(pages.max(1 << 51)));
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.cache.stats(), self.model.stats);
+        assert_eq!(self.cache.available(), Pages(self.model.available() as u64));
+        for name in names() {
+            self.check_page(name);
+            self.check_runs(name);
+        }
+        self.check_frames();
+    }
+
+    fn check_page(&self, name: Name) {
+        let entry = self.cache.look_up(FileSlot(name.0), PageIndex(name.1));
+        let Some(page) = self.model.page(name) else {
+            assert_eq!(entry, None, "{name:?}");
+            return;
+        };
+        let entry = entry.unwrap_or_else(|| panic!("{name:?} is lost"));
+        assert_eq!(entry.frame(), Frame(page.frame));
+        assert_eq!(entry.is_up_to_date(), page.up_to_date, "{name:?}");
+        assert_eq!(entry.has_marker(), page.marker, "{name:?}");
+        assert_eq!(entry.is_unused(), page.unused, "{name:?}");
+        assert_eq!(entry.is_referenced(), page.referenced, "{name:?}");
+        assert_eq!(self.cache.is_held(entry.frame()), page.holds > 0, "{name:?}");
+    }
+
+    fn check_runs(&self, (file, page): Name) {
+        let residency = self.cache.residency(FileSlot(file));
+        for limit in [1, 2, 70] {
+            let history = self.model.history((file, page + 1), limit);
+            assert_eq!(residency.history(PageIndex(page + 1), Pages(limit)), Pages(history));
+            let hole = self.model.next_hole((file, page), limit).map(PageIndex);
+            assert_eq!(residency.next_hole(PageIndex(page), Pages(limit)), hole);
+        }
+    }
+
+    /// Each frame is in one place, the lists are in order, and each listed frame names its page.
+    fn check_frames(&self) {
+        let dump = self.cache.dump();
+        let places = [&dump.free, &dump.inactive, &dump.active, &dump.held, &dump.orphans];
+        let all: Vec<Frame> = places.into_iter().flatten().copied().collect();
+        let distinct: BTreeSet<Frame> = all.iter().copied().collect();
+        assert_eq!(all.len(), self.cache.frames() as usize, "{dump:?}");
+        assert_eq!(distinct.len(), all.len(), "{dump:?}");
+
+        let pages = |frames: &[Frame]| -> Vec<Name> {
+            let pages = frames.iter().map(|&frame| self.cache.page_of(frame));
+            pages.map(|page| page.map(|(file, page)| (file.0, page.0)).unwrap()).collect()
+        };
+        assert_eq!(pages(&dump.inactive), Vec::from(self.model.inactive.clone()));
+        assert_eq!(pages(&dump.active), Vec::from(self.model.active.clone()));
+        assert!(pages(&dump.held).iter().all(|&name| self.model.page(name).unwrap().holds > 0));
+        assert_eq!(dump.free.len(), self.model.free());
+        let orphans: BTreeSet<u32> = dump.orphans.iter().map(|frame| frame.0).collect();
+        assert_eq!(orphans, self.model.orphans.keys().copied().collect());
+        assert!(orphans.iter().all(|&frame| self.cache.page_of(Frame(frame)).is_none()));
+    }
+}
+
+fn names() -> impl Iterator<Item = Name> {
+    FILES.into_iter().flat_map(|file| PAGES.map(|page| (file, page)))
+}

@@ -1,0 +1,211 @@
+//! The page cache as it is described and not as it is built: maps, lists, a loop for everything.
+//!
+//! In:    what the cache is told.
+//! Out:   what it should have come to.
+//! Never: a table, a bitmap, a hash of its own, a number that is kept where it could be counted.
+
+use std::collections::{HashMap, VecDeque};
+
+use foreread_core::cache::CacheStats;
+
+/// A page: its file, and its index.
+pub(crate) type Name = (u32, u64);
+
+#[derive(Debug)]
+pub(crate) struct Model {
+    frames: usize,
+    pages: HashMap<Name, Page>,
+    /// Heads are at the front.
+    pub(crate) inactive: VecDeque<Name>,
+    pub(crate) active: VecDeque<Name>,
+    /// How often each frame is held whose page has left the table.
+    pub(crate) orphans: HashMap<u32, u32>,
+    /// The oldest is at the front; None was matched.
+    shadows: VecDeque<Option<(Name, u64)>>,
+    age: u64,
+    pub(crate) stats: CacheStats,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) frame: u32,
+    /// The fill is one of them.
+    pub(crate) holds: u32,
+    pub(crate) up_to_date: bool,
+    pub(crate) marker: bool,
+    pub(crate) unused: bool,
+    pub(crate) referenced: bool,
+    active: bool,
+}
+
+impl Model {
+    pub(crate) fn new(frames: u32) -> Self {
+        Self {
+            frames: frames as usize,
+            pages: HashMap::new(),
+            inactive: VecDeque::new(),
+            active: VecDeque::new(),
+            orphans: HashMap::new(),
+            shadows: VecDeque::new(),
+            age: 0,
+            stats: CacheStats::default(),
+        }
+    }
+
+    pub(crate) fn page(&self, name: Name) -> Option<&Page> {
+        self.pages.get(&name)
+    }
+
+    pub(crate) fn page_in(&self, frame: u32) -> Option<Name> {
+        self.pages.iter().find(|(_, page)| page.frame == frame).map(|(&name, _)| name)
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.frames - self.pages.len() - self.orphans.len()
+    }
+
+    pub(crate) fn available(&self) -> usize {
+        self.free() + self.inactive.len() + self.active.len()
+    }
+
+    /// Makes room and starts the fill; the cache says afterwards which frame it took.
+    pub(crate) fn start_fill(&mut self, name: Name, ahead: bool, marker: bool, frame: u32) {
+        let active = self.refault(name);
+        if self.free() == 0 {
+            self.evict();
+        }
+        assert!(self.page_in(frame).is_none(), "frame {frame} holds a page that did not leave");
+        assert!(!self.orphans.contains_key(&frame), "frame {frame} is an orphan");
+        let page = Page { frame, holds: 1, marker, unused: ahead, active, ..Page::default() };
+        self.pages.insert(name, page);
+    }
+
+    pub(crate) fn end_fill(&mut self, frame: u32, well: bool) {
+        if let Some(name) = self.page_in(frame) {
+            if well {
+                self.pages.get_mut(&name).unwrap().up_to_date = true;
+            } else {
+                self.forget(name);
+            }
+        }
+        self.release(frame);
+    }
+
+    pub(crate) fn hold(&mut self, name: Name) {
+        self.unlist(name);
+        self.pages.get_mut(&name).unwrap().holds += 1;
+    }
+
+    pub(crate) fn release(&mut self, frame: u32) {
+        if let Some(name) = self.page_in(frame) {
+            let page = self.pages.get_mut(&name).unwrap();
+            page.holds -= 1;
+            if page.holds == 0 {
+                let list = if page.active { &mut self.active } else { &mut self.inactive };
+                list.push_front(name);
+            }
+        } else {
+            let holds = self.orphans.get_mut(&frame).unwrap();
+            *holds -= 1;
+            if *holds == 0 {
+                self.orphans.remove(&frame);
+            }
+        }
+    }
+
+    pub(crate) fn touch(&mut self, name: Name, continues: bool) {
+        if let Some(page) = self.pages.get_mut(&name) {
+            if page.unused {
+                page.unused = false;
+            } else if !continues {
+                page.referenced = true;
+            }
+        }
+    }
+
+    pub(crate) fn take_marker(&mut self, name: Name) -> bool {
+        self.pages.get_mut(&name).is_some_and(|page| std::mem::take(&mut page.marker))
+    }
+
+    pub(crate) fn forget_range(&mut self, file: u32, start: u64, pages: u64) {
+        let range = start..start + pages;
+        let gone = |name: &Name| name.0 == file && range.contains(&name.1);
+        let names: Vec<Name> = self.pages.keys().copied().filter(gone).collect();
+        for name in names {
+            self.forget(name);
+        }
+    }
+
+    pub(crate) fn forget_file(&mut self, file: u32, pages: u64) {
+        self.forget_range(file, 0, pages);
+        for shadow in &mut self.shadows {
+            *shadow = shadow.filter(|(name, _)| name.0 != file);
+        }
+    }
+
+    pub(crate) fn history(&self, (file, page): Name, limit: u64) -> u64 {
+        let before = (0..page).rev().take(usize::try_from(limit).unwrap());
+        before.take_while(|&page| self.pages.contains_key(&(file, page))).count() as u64
+    }
+
+    pub(crate) fn next_hole(&self, (file, page): Name, limit: u64) -> Option<u64> {
+        (page..page + limit).find(|&page| !self.pages.contains_key(&(file, page)))
+    }
+
+    fn refault(&mut self, name: Name) -> bool {
+        let same = |shadow: &&mut Option<(Name, u64)>| shadow.is_some_and(|(of, _)| of == name);
+        let Some((_, then)) = self.shadows.iter_mut().find(same).and_then(Option::take) else {
+            return false;
+        };
+        self.stats.refaults += 1;
+        let is_early = self.age - then <= self.active.len() as u64;
+        if is_early {
+            self.stats.refaults_activated += 1;
+            self.stats.activations += 1;
+            self.age += 1;
+        }
+        is_early
+    }
+
+    fn evict(&mut self) {
+        loop {
+            while self.active.len() > self.inactive.len() {
+                let name = self.active.pop_back().unwrap();
+                self.pages.get_mut(&name).unwrap().active = false;
+                self.inactive.push_front(name);
+                self.stats.demotions += 1;
+            }
+            let name = self.inactive.pop_back().unwrap();
+            let page = self.pages.get_mut(&name).unwrap();
+            if !page.referenced {
+                self.stats.evictions += 1;
+                self.stats.evicted_before_use += u64::from(page.unused);
+                self.pages.remove(&name);
+                self.shadows.push_back(Some((name, self.age)));
+                self.age += 1;
+                if self.shadows.len() > self.frames {
+                    self.shadows.pop_front();
+                }
+                return;
+            }
+            page.referenced = false;
+            page.active = true;
+            self.active.push_front(name);
+            self.stats.activations += 1;
+            self.age += 1;
+        }
+    }
+
+    fn forget(&mut self, name: Name) {
+        self.unlist(name);
+        let page = self.pages.remove(&name).unwrap();
+        if page.holds > 0 {
+            self.orphans.insert(page.frame, page.holds);
+        }
+    }
+
+    fn unlist(&mut self, name: Name) {
+        self.inactive.retain(|&listed| listed != name);
+        self.active.retain(|&listed| listed != name);
+    }
+}
