@@ -220,7 +220,10 @@ impl IoPath {
     /// Closes a file: its streams end and its pages leave the cache. No read of it may be on its
     /// way.
     pub fn close(&mut self, now: Instant, file: FileId) {
-        let Some(File { len, .. }) = self.files.remove(file) else { return };
+        let Some(File { len, streams, .. }) = self.files.remove(file) else { return };
+        if streams > 0 {
+            self.streams.retain(|stream| stream.file != file);
+        }
         self.cache.forget_file(FileSlot(file.index()), len.pages_up());
         self.admit(now);
     }

@@ -91,7 +91,15 @@ fn open_direct(path: &Path, buffered: bool) -> Result<Direct, OpenError> {
 fn open(path: &Path, flags: OFlags) -> Result<File, OpenError> {
     let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).expect("open flags are an int");
     let opened = File::options().read(true).custom_flags(flags).open(path);
-    opened.map_err(|source| failed(path, "open", source))
+    let file = opened.map_err(|source| failed(path, "open", source))?;
+    // It was wanted for the open only; a ring of an older kernel would not wait for such a file.
+    let set = rustix::fs::fcntl_setfl(&file, flags_after_open(flags));
+    set.map_err(|errno| failed(path, "set the flags", errno.into()))?;
+    Ok(file)
+}
+
+fn flags_after_open(flags: i32) -> OFlags {
+    OFlags::from_bits_retain(flags.cast_unsigned()) - OFlags::NONBLOCK
 }
 
 fn is_refusal(error: &io::Error) -> bool {

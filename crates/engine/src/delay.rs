@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Delay {
     /// What each request costs, whatever its size.
     pub latency: Duration,
-    /// How many requests it works on at once.
+    /// How many requests it works on at once, 1 to 1024.
     pub parallel: u32,
     /// Bytes a second that each of them moves; None for no limit.
     pub bandwidth: Option<u64>,
@@ -42,7 +42,7 @@ impl DelayModel {
     /// An idle device.
     #[must_use]
     pub fn new(delay: Delay) -> Self {
-        Self { delay, free_at_ns: vec![0; delay.parallel.max(1) as usize] }
+        Self { delay, free_at_ns: vec![0; delay.parallel.clamp(1, MOST_PARALLEL) as usize] }
     }
 
     /// Starts a request now, and says when it is done.
@@ -111,7 +111,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 fn count(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|count| (1..=1024).contains(count))
+    text.parse().ok().filter(|count| (1..=MOST_PARALLEL).contains(count))
 }
 
 fn rate(text: &str) -> Option<u64> {
@@ -125,6 +125,9 @@ fn rate(text: &str) -> Option<u64> {
     };
     digits.parse::<u64>().ok()?.checked_mul(unit).filter(|rate| *rate > 0)
 }
+
+/// More at a time is no limit at all: so many are never in flight.
+const MOST_PARALLEL: u32 = 1024;
 
 const NS_PER_S: u64 = 1_000_000_000;
 

@@ -41,6 +41,8 @@ pub(crate) struct Driver {
     /// When a delayed request is done, by its tag.
     done_at: HashMap<u64, Instant>,
     started: Clock,
+    /// What the kernel said when it would not have the ring used any more.
+    broken: Option<i32>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,8 @@ struct Early {
 pub(crate) enum Outcome {
     Copied(usize),
     Failed(Fault),
+    /// The process was forked: the ring is its parent's.
+    Forked,
 }
 
 impl Driver {
@@ -73,6 +77,7 @@ impl Driver {
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
             started: read_clock(),
+            broken: None,
         })
     }
 
@@ -94,6 +99,9 @@ impl Driver {
 
     /// Lets a file go. What the ring still reads of it ends on its own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
+        if self.ring.is_forked() {
+            return;
+        }
         let now = self.now();
         self.path.close(now, file);
         self.path.remove_device(now, device);
@@ -110,8 +118,22 @@ impl Driver {
         to: &mut [u8],
         prev_pos: Option<Bytes>,
     ) -> Outcome {
+        if self.ring.is_forked() {
+            return Outcome::Forked;
+        }
+        if let Some(errno) = self.broken {
+            return Outcome::Failed(Fault::Io(errno));
+        }
         let id = self.path.read(self.now(), stream, pos, Bytes(to.len() as u64), prev_pos);
-        let ready = self.wait_for(id);
+        let ready = match self.wait_for(id) {
+            Ok(ready) => ready,
+            Err(error) => {
+                // Nothing comes back from this ring any more, for anybody.
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                self.broken = Some(errno);
+                return Outcome::Failed(Fault::Io(errno));
+            }
+        };
         let outcome = match ready.fault {
             Some(fault) => Outcome::Failed(fault),
             None => Outcome::Copied(self.copy(id, pos, ready.len, to)),
@@ -122,6 +144,9 @@ impl Driver {
     }
 
     pub(crate) fn marker(&mut self, Marker { stream, page, count, prev_pos }: Marker) {
+        if self.ring.is_forked() || self.broken.is_some() {
+            return;
+        }
         self.path.marker(self.now(), stream, page, count, prev_pos);
         self.start_all();
     }
@@ -137,16 +162,16 @@ impl Driver {
     }
 
     /// Nothing else waits: a reader holds the engine's mutex until its read is ready.
-    fn wait_for(&mut self, id: ReadId) -> Ready {
+    fn wait_for(&mut self, id: ReadId) -> io::Result<Ready> {
         loop {
             self.reap();
             if let Some(ready) = self.path.poll_ready() {
                 assert!(ready.id == id, "one read at a time");
-                return ready;
+                return Ok(ready);
             }
             // One system call submits and waits.
             self.queue_all();
-            self.wait();
+            self.wait()?;
         }
     }
 
@@ -188,9 +213,7 @@ impl Driver {
             let bytes = len.0.min(device.backend.len.saturating_sub(offset).0);
             self.done_at.insert(bits, Instant(delay.finish_ns(now.0, bytes)));
         }
-        let frames = self.path.pages(tag).iter();
-        let pool = &self.pool;
-        let frames = frames.map(|page| pool.address(page.filling.frame()));
+        let frames = self.path.pages(tag).iter().map(|page| page.filling.frame());
         self.ring.read(bits, Arc::clone(&device.backend), offset.0, frames);
     }
 
@@ -217,20 +240,17 @@ impl Driver {
     }
 
     /// Waits until something may be due.
-    fn wait(&mut self) {
+    fn wait(&mut self) -> io::Result<()> {
         assert!(
             self.ring.in_flight() > 0 || !self.early.is_empty(),
             "a read waits for a device, or is ready"
         );
         let due = self.early.peek().map(|Reverse(early)| early.at);
         let at_most = due.map(|at| Duration::from_nanos(at.0.saturating_sub(self.now().0)));
-        let waited = self.ring.wait(at_most);
-        // Busy (EBUSY, EAGAIN): the completions that it asks us to take first are taken next.
-        let is_busy = |error: &io::Error| {
-            matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
-        };
-        if let Err(error) = waited {
-            assert!(is_busy(&error), "io_uring_enter: {error}");
+        match self.ring.wait(at_most) {
+            // Busy: it asks us to take the completions that there are, which is what comes next.
+            Err(error) if is_busy(&error) => Ok(()),
+            waited => waited,
         }
     }
 
@@ -244,6 +264,10 @@ impl Driver {
 #[expect(clippy::disallowed_methods, reason = "the driver is who tells the core the time")]
 fn read_clock() -> Clock {
     Clock::now()
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
 }
 
 /// Where in its page a byte lies.

@@ -104,6 +104,11 @@ pub enum ReadError {
         /// How long the file was.
         len: u64,
     },
+    /// The process was forked after the engine was made: the ring is the parent's.
+    Forked {
+        /// The file.
+        path: PathBuf,
+    },
     /// The device failed.
     Io {
         /// The file.
@@ -126,6 +131,9 @@ impl fmt::Display for EngineError {
             ),
             Self::Arena { len, source } => {
                 write!(f, "cannot reserve {len} bytes for pages ({source}): lower the memory bound")
+            }
+            Self::Ring { source } if is_out_of_descriptors(source) => {
+                write!(f, "cannot open a ring ({source}): raise ulimit -n, or close files")
             }
             Self::Ring { source } => write!(
                 f,
@@ -159,6 +167,11 @@ impl fmt::Display for OpenError {
             Self::TooMany { path } => {
                 write!(f, "{}: too many open files; close some first", path.display())
             }
+            Self::Io { path, doing, source } if is_out_of_descriptors(source) => write!(
+                f,
+                "{}: cannot {doing}: {source}; raise ulimit -n, or close files",
+                path.display()
+            ),
             Self::Io { path, doing, source } => {
                 write!(f, "{}: cannot {doing}: {source}", path.display())
             }
@@ -178,6 +191,11 @@ impl fmt::Display for ReadError {
                 f,
                 "{}: read at {offset} ended early: the file had {len} bytes when it was opened and \
                  has fewer now; open it again",
+                path.display()
+            ),
+            Self::Forked { path } => write!(
+                f,
+                "{}: this process was forked after the engine was made; make another one here",
                 path.display()
             ),
             Self::Io { path, offset, source } => {
@@ -213,7 +231,7 @@ impl Error for OpenError {
 impl Error for ReadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::PastEnd { .. } | Self::Shrunk { .. } => None,
+            Self::PastEnd { .. } | Self::Shrunk { .. } | Self::Forked { .. } => None,
             Self::Io { source, .. } => Some(source),
         }
     }
@@ -225,8 +243,13 @@ impl From<ReadError> for io::Error {
         let kind = match &error {
             ReadError::PastEnd { .. } => io::ErrorKind::InvalidInput,
             ReadError::Shrunk { .. } => io::ErrorKind::UnexpectedEof,
+            ReadError::Forked { .. } => io::ErrorKind::Unsupported,
             ReadError::Io { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

@@ -71,6 +71,11 @@ impl File {
     ///
     /// If the offset lies past the end, or the device fails.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        // A thread that ends may read once more after its streams have ended.
+        let is_alive = STREAMS.try_with(|_| ()).is_ok();
+        if !is_alive {
+            return self.stream().read_at(to, offset);
+        }
         STREAMS.with_borrow_mut(|streams| {
             if !streams.contains_key(&self.shared.serial) {
                 forget_closed_files(streams);
@@ -103,7 +108,11 @@ impl File {
 
 impl Drop for FileShared {
     fn drop(&mut self) {
-        self.engine.drive().close(self.device, self.id);
+        // After a driver's panic there is nothing to close, and a second panic would end the process.
+        if let Ok(mut driver) = self.engine.driver.lock() {
+            driver.close(self.device, self.id);
+        }
+        self.engine.empty_inbox();
     }
 }
 
@@ -122,7 +131,7 @@ struct ThreadStream {
 
 impl ThreadStream {
     fn new(file: &Arc<FileShared>) -> Self {
-        Self { file: Arc::downgrade(file), reader: Reader::new(file) }
+        Self { file: Arc::downgrade(file), reader: Reader::new() }
     }
 }
 

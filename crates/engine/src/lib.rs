@@ -36,8 +36,10 @@ mod pool;
 mod ring;
 mod stream;
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use driver::Driver;
 use inbox::Inbox;
@@ -213,6 +215,12 @@ impl Builder {
         if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
             return Err(EngineError::Memory { bound: memory });
         }
+        // The core cannot fail; what it is going to keep beside the pages is tried here.
+        let beside = usize::try_from(self.memory / BESIDE_THE_PAGES).unwrap_or(usize::MAX);
+        if Vec::<u8>::new().try_reserve_exact(beside).is_err() {
+            let source = std::io::ErrorKind::OutOfMemory.into();
+            return Err(EngineError::Arena { len: memory, source });
+        }
         let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
         let mut path = IoPath::new(Config { memory, policy: self.policy, max_window });
         path.set_trace(self.trace);
@@ -225,27 +233,68 @@ impl Builder {
 }
 
 impl Shared {
-    /// Becomes the driver.
+    /// Becomes the driver, waiting for whoever is.
     ///
-    /// A thread that panicked while it drove left the core in no known state: all others stop too.
-    fn drive(&self) -> MutexGuard<'_, Driver> {
-        self.driver.lock().expect("a driver panicked: the state of the cache is unknown")
+    /// # Panics
+    ///
+    /// If a driver panicked: the state of the cache is not known then.
+    fn drive(&self) -> Driving<'_> {
+        let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
+        Driving { driver: Some(driver), shared: self }
+    }
+
+    /// Becomes the driver if nobody is.
+    fn try_drive(&self) -> Option<Driving<'_>> {
+        let driver = self.driver.try_lock().ok()?;
+        Some(Driving { driver: Some(driver), shared: self })
     }
 
     /// Lets whoever drives do what hits have posted; does it here if nobody drives.
     ///
-    /// A driver empties the inbox before it reads and looks again when it stops, so what is posted
-    /// while the lock is taken is never left lying.
+    /// Who drives looks here again after it lets go ([`Driving`]), so what is posted meanwhile is
+    /// never left lying.
     fn empty_inbox(&self) {
+        // Between the post and the look at the lock, as between the unlock and the look at the
+        // inbox: one of the two sees the other.
+        fence(Ordering::SeqCst);
         while !self.inbox.is_empty() {
-            match self.driver.try_lock() {
-                Ok(mut driver) => driver.take_posts(&self.inbox),
-                Err(std::sync::TryLockError::WouldBlock) => return,
-                Err(std::sync::TryLockError::Poisoned(poisoned)) => {
-                    drop(PoisonError::into_inner(poisoned));
-                    return;
-                }
-            }
+            let Ok(mut driver) = self.driver.try_lock() else { return };
+            driver.take_posts(&self.inbox);
+            drop(driver);
+            fence(Ordering::SeqCst);
         }
     }
 }
+
+/// The driver's role, for as long as it is held.
+struct Driving<'s> {
+    /// None only while it is dropped.
+    driver: Option<MutexGuard<'s, Driver>>,
+    shared: &'s Shared,
+}
+
+impl Deref for Driving<'_> {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        self.driver.as_ref().expect("held until it is dropped")
+    }
+}
+
+impl DerefMut for Driving<'_> {
+    fn deref_mut(&mut self) -> &mut Driver {
+        self.driver.as_mut().expect("held until it is dropped")
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.driver = None;
+        if !std::thread::panicking() {
+            self.shared.empty_inbox();
+        }
+    }
+}
+
+/// What is kept beside the pages is less than this part of the bound.
+const BESIDE_THE_PAGES: u64 = 7;

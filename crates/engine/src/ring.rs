@@ -8,10 +8,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foreread_core::table::Frame;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
@@ -23,8 +23,10 @@ use crate::pool::{PAGE, Pool};
 pub(crate) struct Ring {
     uring: IoUring,
     in_flight: HashMap<u64, InFlight>,
-    /// Keeps the memory that reads in flight write to. The last of what a ring lets go.
-    _pool: Arc<Pool>,
+    /// The memory that reads in flight write to. The last of what a ring lets go.
+    pool: Arc<Pool>,
+    /// The process that made it: a forked child must not touch what it shares with its parent.
+    process: u32,
 }
 
 /// One read that the kernel is working on, with all that it needs until it ends.
@@ -61,7 +63,12 @@ impl Ring {
             let source = io::Error::other("the kernel is older than 5.11");
             return Err(EngineError::Ring { source });
         }
-        Ok(Self { uring, in_flight: HashMap::new(), _pool: pool })
+        Ok(Self { uring, in_flight: HashMap::new(), pool, process: std::process::id() })
+    }
+
+    /// Whether this process is a fork of the one that made the ring.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
     }
 
     /// Whether another read may be started.
@@ -81,11 +88,12 @@ impl Ring {
         tag: u64,
         backend: Arc<Backend>,
         offset: u64,
-        frames: impl Iterator<Item = NonNull<u8>>,
+        frames: impl Iterator<Item = Frame>,
     ) {
         assert!(self.has_room(), "the completion queue holds what is in flight");
         let mut vectors: Vec<libc::iovec> = Vec::new();
         for frame in frames {
+            let frame = self.pool.address(frame);
             match vectors.last_mut() {
                 Some(last)
                     if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == frame.as_ptr() =>
@@ -165,7 +173,7 @@ impl Ring {
             let _ = self.submit();
         }
         // SAFETY: descriptor, vectors and frames stay as they are until the completion: `in_flight`
-        // owns the first two, the ring holds the pool, and the core gives no frame away in flight.
+        // owns the first two, the addresses are the pool's, which the ring holds, and the core gives no frame away in flight.
         let pushed = unsafe { self.uring.submission().push(&entry) };
         pushed.expect("the submission queue holds what may be in flight");
     }
@@ -174,10 +182,13 @@ impl Ring {
 impl Drop for Ring {
     /// Waits for what is in flight: the kernel must not write to memory that is somebody else's.
     fn drop(&mut self) {
+        if self.is_forked() {
+            return;
+        }
         while !self.in_flight.is_empty() {
             if self.wait(None).is_err() {
                 // The kernel refuses to tell: rather lose the memory than have it written to.
-                std::mem::forget(Arc::clone(&self._pool));
+                std::mem::forget(Arc::clone(&self.pool));
                 return;
             }
             while self.completion().is_some() {}

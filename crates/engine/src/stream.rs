@@ -27,7 +27,8 @@ pub struct Stream {
 /// What a reader remembers between its reads.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    id: StreamId,
+    /// Made when there is first something to decide: a reader that only hits never waits for one.
+    id: Option<StreamId>,
     /// The byte after the last one that a read returned.
     prev_pos: Option<Bytes>,
 }
@@ -41,8 +42,7 @@ struct Markers {
 
 impl Stream {
     pub(crate) fn new(file: Arc<FileShared>) -> Self {
-        let reader = Reader::new(&file);
-        Self { file, reader }
+        Self { file, reader: Reader::new() }
     }
 
     /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
@@ -63,15 +63,16 @@ impl Drop for Stream {
 }
 
 impl Reader {
-    pub(crate) fn new(file: &FileShared) -> Self {
-        let id = file.engine.drive().path.stream(file.id);
-        Self { id, prev_pos: None }
+    pub(crate) const fn new() -> Self {
+        Self { id: None, prev_pos: None }
     }
 
     /// Ends the stream, without waiting for whoever drives.
     pub(crate) fn close(&self, file: &FileShared) {
-        file.engine.inbox.post(Post::CloseStream(self.id));
-        file.engine.empty_inbox();
+        if let Some(id) = self.id {
+            file.engine.inbox.post(Post::CloseStream(id));
+            file.engine.empty_inbox();
+        }
     }
 
     pub(crate) fn read_at(
@@ -89,6 +90,10 @@ impl Reader {
             return Ok(0);
         }
         let asked_end = PageIndex(Bytes(offset.saturating_add(to.len() as u64)).pages_up().0);
+        if self.id.is_none() {
+            // Without waiting: as long as there is none, markers are left for others, or for later.
+            self.id = file.engine.try_drive().map(|mut driver| driver.path.stream(file.id));
+        }
         let mut markers = Markers::default();
         let done = self.hit(file, &mut to[..wanted], Bytes(offset), &mut markers);
         let is_full = done == wanted;
@@ -115,7 +120,8 @@ impl Reader {
                 break;
             };
             found.touch(continues);
-            if found.entry().has_marker() && markers.has_room() && found.take_marker() {
+            let may_take = self.id.is_some() && markers.has_room();
+            if found.entry().has_marker() && may_take && found.take_marker() {
                 markers.add(page);
             }
             done += part;
@@ -140,7 +146,7 @@ impl Reader {
     /// Becomes the driver for what is left of a read, from byte `done` of it on.
     #[expect(clippy::too_many_arguments, reason = "one read, in the middle of it")]
     fn miss(
-        &self,
+        &mut self,
         file: &FileShared,
         to: &mut [u8],
         wanted: usize,
@@ -151,24 +157,20 @@ impl Reader {
     ) -> Result<(), ReadError> {
         let mut driver = file.engine.drive();
         driver.take_posts(&file.engine.inbox);
+        let id = *self.id.get_or_insert_with(|| driver.path.stream(file.id));
         for marker in self.markers(markers, asked_end) {
             driver.marker(marker);
         }
-        let mut result = Ok(());
         while done < wanted {
             // The rest of the buffer, not of the file: policies see what was asked.
             let pos = Bytes(offset + done as u64);
-            match driver.read(self.id, pos, &mut to[done..], self.prev_pos) {
+            match driver.read(id, pos, &mut to[done..], self.prev_pos) {
                 Outcome::Copied(bytes) => done += bytes,
-                Outcome::Failed(fault) => {
-                    result = Err(error(file, offset, fault));
-                    break;
-                }
+                Outcome::Failed(fault) => return Err(error(file, offset, fault)),
+                Outcome::Forked => return Err(ReadError::Forked { path: file.path.clone() }),
             }
         }
-        drop(driver);
-        file.engine.empty_inbox();
-        result
+        Ok(())
     }
 
     fn markers<'m>(
@@ -176,11 +178,10 @@ impl Reader {
         markers: &'m Markers,
         asked_end: PageIndex,
     ) -> impl Iterator<Item = Marker> + 'm {
-        markers.met.iter().flatten().map(move |page| Marker {
-            stream: self.id,
-            page: *page,
-            count: asked_end - *page,
-            prev_pos: self.prev_pos,
+        let met = markers.met.iter().flatten().zip(std::iter::repeat(self.id));
+        met.filter_map(move |(page, stream)| {
+            let (count, prev_pos) = (asked_end - *page, self.prev_pos);
+            Some(Marker { stream: stream?, page: *page, count, prev_pos })
         })
     }
 }
