@@ -32,6 +32,11 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Demo(demo::Args),
+
+    /// A part of the demo that needs a process of its own
+    #[command(name = demo::slow_server::VERB, hide = true)]
+    ServeSlowDevice(demo::slow_server::Args),
+
     /// Feed a policy a pattern and see each decision it takes
     ///
     /// Nothing is read and no device is touched: the policies are functions, and this calls them.

@@ -28,6 +28,10 @@ fn main() -> ExitCode {
     };
     let mut out = Output::stdout();
     let answer = match cli.verb {
+        Verb::ServeSlowDevice(args) => {
+            cmd::demo::slow_server::run(&args);
+            Ok(())
+        }
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
     };

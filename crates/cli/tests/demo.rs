@@ -36,7 +36,11 @@ fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(output.stderr.is_empty(), "no bar where nobody looks: {output:?}");
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        notes.lines().all(|line| line.starts_with("note: ")),
+        "no bar where nobody looks: {notes}"
+    );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the scratch file is gone");
 
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -94,6 +98,38 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
         assert!(line.contains(says), "{flags:?}: {line}");
     }
 }
+
+/// A demo that was killed once left a mount behind, or a process that nothing could end: it waited
+/// for an answer of its own.
+#[test]
+fn however_it_ends_nothing_is_left() {
+    for (signal, seconds) in
+        [("INT", "0.1"), ("TERM", "0.3"), ("KILL", "0.05"), ("KILL", "0.4"), ("KILL", "0.7")]
+    {
+        let dir = TempDir::new().unwrap();
+        let status = Command::new("timeout")
+            .args(["-s", signal, seconds, env!("CARGO_BIN_EXE_foreread"), "demo", "--size", "16M"])
+            .env("TMPDIR", dir.path())
+            .output()
+            .unwrap()
+            .status;
+        assert!(!status.success(), "it was not done yet");
+        // The process that serves the slow device ends when it sees that ours has.
+        let is_left = || {
+            let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+            let is_mounted = mounts.contains(dir.path().to_str().unwrap());
+            is_mounted || fs::read_dir(dir.path()).unwrap().next().is_some()
+        };
+        let mut looks = 0;
+        while is_left() && looks < MOST_LOOKS {
+            looks += 1;
+        }
+        assert!(!is_left(), "{signal} after {seconds} s leaves something in {dir:?}");
+    }
+}
+
+/// Some seconds' worth.
+const MOST_LOOKS: u32 = 100_000;
 
 /// A file that the user may not read. Root may read everything, so as root this is somebody else.
 #[test]

@@ -81,7 +81,11 @@ impl fmt::Display for Delay {
             us => write!(f, "latency={us}us")?,
         }
         write!(f, ",parallel={}", self.parallel)?;
-        self.bandwidth.map_or(Ok(()), |rate| write!(f, ",bandwidth={rate}"))
+        match self.bandwidth {
+            None => Ok(()),
+            Some(rate) if rate % (1 << 20) == 0 => write!(f, ",bandwidth={}M", rate >> 20),
+            Some(rate) => write!(f, ",bandwidth={rate}"),
+        }
     }
 }
 

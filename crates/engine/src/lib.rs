@@ -32,6 +32,7 @@ mod driver;
 mod error;
 mod file;
 mod inbox;
+mod page_cache;
 mod pool;
 mod ring;
 mod stream;
@@ -50,6 +51,7 @@ pub use error::{EngineError, OpenError, ReadError};
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::readahead::Policy;
+pub use page_cache::cached_pages;
 pub use stream::Stream;
 
 use foreread_core::cache::{CacheStats, PageCache};
@@ -298,3 +300,31 @@ impl Drop for Driving<'_> {
 
 /// What is kept beside the pages is less than this part of the bound.
 const BESIDE_THE_PAGES: u64 = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A marker that was posted while somebody held the driver for another reason, such as to read
+    /// counters, once lay there until the next miss.
+    #[test]
+    fn a_marker_posted_while_somebody_drives_is_taken_when_they_stop() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+        let mut stream = engine.open(&path).expect("it is there").stream();
+        let mut page = vec![0; 4096];
+        stream.read_at(&mut page, 0).expect("the first window, with a marker on page 1");
+        stream.read_at(&mut page, 8192).expect("the window has come");
+
+        let driving = engine.shared.drive();
+        std::thread::scope(|scope| {
+            scope.spawn(|| stream.read_at(&mut page, 4096).expect("a hit"));
+        });
+        assert!(!engine.shared.inbox.is_empty(), "nobody else could drive");
+        drop(driving);
+        assert!(engine.shared.inbox.is_empty());
+        assert_eq!(engine.counters().path.markers, 1);
+    }
+}

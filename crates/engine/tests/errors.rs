@@ -130,7 +130,46 @@ fn streams_and_files_may_end_in_any_order() {
     drop(engine);
 }
 
-/// Closed files leave nothing: more of them than the page table has names for would not open.
+/// A bound that no machine has is an error, or a promise that is not called in; never an abort.
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    match Engine::builder().memory(1000 << 30).build() {
+        Ok(engine) => assert!(engine.max_window() > 0),
+        Err(error) => assert!(said(&error).contains("lower the memory bound")),
+    }
+}
+
+/// Threads read files once more while they end, after their streams have ended.
+#[test]
+fn a_thread_that_ends_may_still_read() {
+    struct ReadsAtTheEnd(foreread::File);
+
+    impl Drop for ReadsAtTheEnd {
+        fn drop(&mut self) {
+            let mut buffer = [0; 100];
+            assert_eq!(self.0.read_at(&mut buffer, 5000).unwrap(), 100);
+            assert_eq!(buffer, [7; 100]);
+        }
+    }
+
+    thread_local! {
+        static LAST: std::cell::RefCell<Option<ReadsAtTheEnd>> = const { std::cell::RefCell::new(None) };
+    }
+
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let file = engine().open(&path).unwrap();
+    let thread = std::thread::spawn(move || {
+        // Made before the thread's streams, so it ends after them.
+        LAST.set(Some(ReadsAtTheEnd(file.clone())));
+        file.read_at(&mut [0; 100], 0).unwrap();
+    });
+    thread.join().unwrap();
+}
+
+/// Closed files leave nothing: neither names in the page table nor the streams of the threads that
+/// read them, which once stayed behind, a hundred bytes a file.
 #[test]
 fn a_closed_file_makes_room_for_another() {
     let dir = TempDir::new().unwrap();
@@ -138,8 +177,20 @@ fn a_closed_file_makes_room_for_another() {
     fs::write(&path, vec![7; 10_000]).unwrap();
     let engine = engine();
     let mut buffer = [0; 100];
-    for _ in 0..3000 {
-        let file = engine.open(&path).unwrap();
-        assert_eq!(file.read_at(&mut buffer, 9_950).unwrap(), 50);
-    }
+    let mut open_and_close = |times: u32| {
+        for _ in 0..times {
+            let file = engine.open(&path).unwrap();
+            assert_eq!(file.read_at(&mut buffer, 9_950).unwrap(), 50);
+        }
+        resident_kib()
+    };
+    let before = open_and_close(3000);
+    let after = open_and_close(30_000);
+    assert!(after < before + 1024, "{} KiB more", after - before);
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }

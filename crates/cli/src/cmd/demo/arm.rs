@@ -7,10 +7,11 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::{Duration, Instant};
 
-use foreread::{Delay, DelayModel, Engine, OpenOptions, Policy, Stream};
+use foreread::{Delay, DelayModel, Engine, EngineError, OpenOptions, Policy, Stream};
+use foreread_core::geometry::DEFAULT_WINDOW;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
@@ -35,10 +36,13 @@ pub(super) struct Course<'t> {
     pub(super) target: &'t Target,
     pub(super) delay: Option<Delay>,
     /// The delayed target as the kernel sees it; an error says why it cannot.
-    pub(super) mount: Option<Result<SlowMount, io::Error>>,
+    mount: Option<Result<RefCell<SlowMount>, io::Error>>,
     pub(super) policy: Policy,
+    /// The kernel's largest window, in bytes, where it says so.
+    pub(super) kernel_window: Option<u64>,
+    /// Foreread's, after its memory bound has cut it.
     pub(super) window: u64,
-    pub(super) memory: u64,
+    memory: u64,
 }
 
 /// What a device was asked for.
@@ -63,79 +67,101 @@ pub(super) struct SlowDevice {
 }
 
 impl<'t> Course<'t> {
+    /// Foreread gets the window that was asked for, else the kernel's own, so that the comparison is
+    /// one of equals.
     pub(super) fn new(
         target: &'t Target,
         delay: Option<Delay>,
         policy: Policy,
-        window: u64,
+        asked_window: Option<u64>,
         memory: u64,
-    ) -> Self {
-        let mount = delay.map(|delay| SlowMount::new(target.reopen()?, target.len, delay));
-        // At the kernel's own window where it has one, so that the comparison is of the policies.
-        let of_the_kernel = match &mount {
-            Some(Ok(mount)) => {
-                std::fs::metadata(mount.directory()).ok().and_then(|stat| bdi_window(stat.dev()))
-            }
+    ) -> Result<Self, EngineError> {
+        let mount = delay.map(|delay| SlowMount::new(target.file(), target.len, delay));
+        let mount = mount.map(|mount| mount.map(RefCell::new));
+        let kernel_window = match &mount {
+            Some(Ok(mount)) => mount.borrow().device().and_then(bdi_window),
             Some(Err(_)) => None,
             None => target.kernel_window,
         };
-        let window = of_the_kernel.unwrap_or(window);
-        Self { target, delay, mount, policy, window, memory }
+        let window = asked_window.or(kernel_window).unwrap_or(DEFAULT_WINDOW.0);
+        let engine = Engine::builder().memory(memory).max_window(window).build()?;
+        let window = engine.max_window();
+        Ok(Self { target, delay, mount, policy, kernel_window, window, memory })
     }
 
-    /// Why the kernel's page cache cannot be shown, if it cannot.
-    pub(super) fn kernel_missing(&self) -> Option<String> {
-        let error = self.mount.as_ref()?.as_ref().err()?;
-        Some(format!(
-            "kernel buffered is left out: a slow device for it needs a FUSE mount ({error}); run as \
-             root, or install fuse3"
-        ))
+    /// What a reader of the output has to know: which arm is missing, and why.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(Err(error)) = &self.mount {
+            notes.push(format!(
+                "no kernel column for the slow device: it needs a FUSE mount ({error}); run as root, \
+                 or install fuse3"
+            ));
+        }
+        if self.delay.is_some_and(|delay| delay.latency < FUSE_SHOWS) && self.has_kernel() {
+            notes.push(
+                "the kernel reads the slow device through FUSE, whose own cost (some 20 us a \
+                 request) shows with latencies this short"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    fn has_kernel(&self) -> bool {
+        !matches!(self.mount, Some(Err(_)))
     }
 
     /// A cold reader; None where the arm cannot read this target.
     pub(super) fn reader(&self, arm: Arm) -> io::Result<Option<Reader<'_>>> {
         self.target.drop_cache();
-        Ok(Some(match arm {
+        Ok(match arm {
             Arm::Buffered => {
                 let file = match &self.mount {
                     None => self.target.reopen()?,
-                    Some(Ok(mount)) => File::open(mount.path())?,
+                    Some(Ok(mount)) => mount.borrow().open()?,
                     Some(Err(_)) => return Ok(None),
                 };
                 drop_cache(&file);
-                Reader::Buffered { file, before: self.kernel_asked(), course: self }
+                Some(Reader::Buffered { file, before: self.kernel_asked()?, course: self })
             }
+            Arm::Direct if self.target.buffered.is_some() => None,
             Arm::Direct => {
                 let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags are an int");
-                let opened = File::options().read(true).custom_flags(flags).open(&self.target.path);
-                let Ok(file) = opened else { return Ok(None) };
+                let file =
+                    File::options().read(true).custom_flags(flags).open(&self.target.path)?;
                 let model = self.delay.map(DelayModel::new);
                 let device =
                     model.map(|model| RefCell::new(SlowDevice { model, started: clock() }));
-                Reader::Direct { file, device, asked: (0, 0) }
+                Some(Reader::Direct { file, device, asked: (0, 0) })
             }
             Arm::Foreread => {
                 let builder = Engine::builder().policy(self.policy).memory(self.memory);
                 let engine = builder.max_window(self.window).build().map_err(io::Error::other)?;
                 let options = OpenOptions { delay: self.delay, buffered: false };
-                let file =
-                    engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
-                Reader::Foreread { stream: file.stream(), engine }
+                let opened = engine.open_with(&self.target.path, &options);
+                let stream = opened.map_err(io::Error::other)?.stream();
+                Some(Reader::Foreread { engine, stream })
             }
-        }))
+        })
     }
 
-    /// What the kernel asked of the device so far: counted by the mount, or by the kernel itself
-    /// for this process, in bytes only.
-    fn kernel_asked(&self) -> Asked {
-        match &self.mount {
+    /// What the kernel asked of the device so far: counted by the mount's server, or by the kernel
+    /// itself for this process, in bytes only.
+    fn kernel_asked(&self) -> io::Result<Asked> {
+        Ok(match &self.mount {
             Some(Ok(mount)) => {
-                let (reads, bytes) = mount.counts();
+                let (reads, bytes) = mount.borrow_mut().counts()?;
                 Asked { reads: Some(reads), bytes: Some(bytes), evicted_before_use: None }
             }
             Some(Err(_)) => Asked::default(),
             None => Asked { bytes: process_read_bytes(), ..Asked::default() },
-        }
+        })
+    }
+
+    /// How many pages fit the cache with room for windows beside them.
+    pub(super) fn hot_pages(&self) -> u64 {
+        self.memory / 2 / 4096
     }
 }
 
@@ -161,10 +187,10 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn asked(&self) -> Asked {
-        match self {
+    pub(super) fn asked(&self) -> io::Result<Asked> {
+        Ok(match self {
             Self::Buffered { before, course, .. } => {
-                let now = course.kernel_asked();
+                let now = course.kernel_asked()?;
                 let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
                 Asked {
                     reads: since(now.reads, before.reads),
@@ -183,7 +209,7 @@ impl Reader<'_> {
                     evicted_before_use: Some(counters.cache.evicted_before_use),
                 }
             }
-        }
+        })
     }
 }
 
@@ -205,3 +231,6 @@ fn process_read_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
+
+/// Below this latency what FUSE costs is more than a few parts in a hundred.
+const FUSE_SHOWS: Duration = Duration::from_millis(1);

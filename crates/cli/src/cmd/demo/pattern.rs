@@ -48,14 +48,22 @@ impl Pattern {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Seq4k => "one stream",
-            Self::Inter2 => "two streams in turns",
+            Self::Inter2 => "two in turns",
             Self::Rand4k => "random, cold",
             Self::Hot4k => "random, cached",
         }
     }
 
+    /// What its cells count.
+    pub(super) const fn unit(self) -> &'static str {
+        match self {
+            Self::Seq4k | Self::Inter2 | Self::Rand4k => "MB/s",
+            Self::Hot4k => "ns",
+        }
+    }
+
     /// Where read number `i` begins in a file of `pages` pages; None when the pattern is over.
-    fn page(self, i: u64, pages: u64, seed: u64) -> Option<u64> {
+    fn page(self, i: u64, pages: u64, hot: u64, seed: u64) -> Option<u64> {
         match self {
             Self::Seq4k => (i < pages).then_some(i),
             Self::Inter2 => (i / 2 < pages / 2).then_some(i / 2 + i % 2 * (pages / 2)),
@@ -63,7 +71,7 @@ impl Pattern {
                 let places = pages / APART;
                 (i < places).then(|| shuffled(i, seed, places) * APART + APART / 2)
             }
-            Self::Hot4k => Some(mix(seed ^ i) % HOT_PAGES.min(pages)),
+            Self::Hot4k => Some(mix(seed ^ i) % hot),
         }
     }
 
@@ -71,6 +79,7 @@ impl Pattern {
         self,
         reader: &mut Reader<'_>,
         len: u64,
+        hot: u64,
         seed: u64,
         enough: Enough,
     ) -> io::Result<Run> {
@@ -78,21 +87,22 @@ impl Pattern {
         let mut buffer = vec![0; 2 * PAGE];
         let start = buffer.as_ptr().align_offset(PAGE);
         let page = &mut buffer[start..start + PAGE];
+        let hot = HOT_PAGES.min(pages).min(hot);
         if self == Self::Hot4k {
-            for index in 0..HOT_PAGES.min(pages) {
+            for index in 0..hot {
                 reader.read(page, index * PAGE as u64)?;
             }
         }
-        let before = reader.asked();
+        let before = reader.asked()?;
         let started = clock();
         let mut reads = 0;
         while reads < enough.reads && !(reads.is_multiple_of(LOOK) && over(started, enough.time)) {
-            let Some(index) = self.page(reads, pages, seed) else { break };
+            let Some(index) = self.page(reads, pages, hot, seed) else { break };
             reader.read(page, index * PAGE as u64)?;
             reads += 1;
         }
         let elapsed = clock().duration_since(started);
-        let asked = since(before, reader.asked());
+        let asked = since(before, reader.asked()?);
         Ok(Run { reads, elapsed, asked })
     }
 }
@@ -148,6 +158,7 @@ const APART: u64 = 8;
 const LOOK: u64 = 16;
 
 /// The hot set, 64 MiB: larger than the processor's caches, smaller than the cache's default bound.
+/// A small bound makes it smaller.
 const HOT_PAGES: u64 = 16_384;
 
 #[cfg(test)]

@@ -57,7 +57,11 @@ impl Row {
             arm,
             policy: (arm == Arm::Foreread).then(|| course.policy.name()),
             threads: 1,
-            window_kib: (arm != Arm::Direct).then_some(course.window / 1024),
+            window_kib: match arm {
+                Arm::Buffered => course.kernel_window.map(|window| window / 1024),
+                Arm::Direct => None,
+                Arm::Foreread => Some(course.window / 1024),
+            },
             runs: taken.len(),
             mb_per_s: Spread::of(&taken, Run::mb_per_s),
             ns_per_read: Spread::of(&taken, Run::ns_per_read),
@@ -72,10 +76,8 @@ impl Row {
 
     fn cell(&self) -> String {
         match self.kind {
-            Pattern::Hot4k => format!("{} ns", self.ns_per_read.shown()),
-            Pattern::Seq4k | Pattern::Inter2 | Pattern::Rand4k => {
-                format!("{} MB/s", self.mb_per_s.shown())
-            }
+            Pattern::Hot4k => self.ns_per_read.shown(),
+            Pattern::Seq4k | Pattern::Inter2 | Pattern::Rand4k => self.mb_per_s.shown(),
         }
     }
 
@@ -87,20 +89,25 @@ impl Row {
             .zip(&other.taken)
             .map(|(ours, theirs)| theirs.ns_per_read() / ours.ns_per_read())
             .collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios[ratios.len() / 2]
+        median(&mut ratios)
+    }
+}
+
+/// The middle one, or what is between the two in the middle.
+fn median(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let half = figures.len() / 2;
+    if figures.len() % 2 == 1 {
+        figures[half]
+    } else {
+        f64::midpoint(figures[half - 1], figures[half])
     }
 }
 
 impl Spread {
     fn of(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Self {
         let mut figures: Vec<f64> = runs.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        Self {
-            median: figures[figures.len() / 2],
-            min: figures[0],
-            max: figures[figures.len() - 1],
-        }
+        Self { median: median(&mut figures), min: figures[0], max: figures[figures.len() - 1] }
     }
 
     fn shown(self) -> String {
@@ -125,32 +132,39 @@ pub(super) fn print(
     target: &Target,
     args: &Args,
     rows: &[Row],
-    notes: &[String],
 ) -> Result<(), Failure> {
     writeln!(
         out,
-        "{}, 4 KiB reads, {} runs, policy {}",
+        "{}, 4 KiB reads, policy {}; median [least-most] of {}; x: median of paired runs",
         target.name,
-        args.runs,
-        args.policy.name()
+        args.policy.name(),
+        args.runs
     )?;
     for key in ["plain", "delayed"] {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.target == key).collect();
-        let window = rows.iter().find_map(|row| row.window_kib).unwrap_or(0);
         let how = match key {
             "plain" => "as it is".to_owned(),
-            _ => format!("behind {}", args.delay),
+            _ => format!("behind {} (the kernel: over FUSE)", args.delay),
         };
-        writeln!(out, "\n{how}, windows of up to {window} KiB")?;
+        writeln!(out, "\n{how}, {}", windows(&rows))?;
         let kinds = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, Pattern::Hot4k];
         let lines = kinds.iter().filter_map(|kind| line(&rows, *kind));
         table::print(out, HEADING, lines)?;
     }
     writeln!(out, "\n{}", meaning(rows))?;
-    for note in notes {
-        writeln!(out, "note: {note}")?;
-    }
     Ok(())
+}
+
+/// The largest windows: one figure where they are the same.
+fn windows(rows: &[&Row]) -> String {
+    let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
+    match (of(Arm::Buffered), of(Arm::Foreread)) {
+        (Some(kernel), Some(ours)) if kernel != ours => {
+            format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")
+        }
+        (_, Some(ours)) => format!("windows up to {ours} KiB"),
+        (_, None) => "no windows".to_owned(),
+    }
 }
 
 fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
@@ -163,7 +177,7 @@ fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
         }
     };
     Some([
-        kind.title().to_owned(),
+        format!("{}, {}", kind.title(), kind.unit()),
         table::or_dash(kernel.map(Row::cell)),
         table::or_dash(direct.map(Row::cell)),
         ours.cell(),
@@ -172,7 +186,7 @@ fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
     ])
 }
 
-/// What the table says, in two sentences.
+/// What the table says, in two sentences: what it gives, and where it gives least.
 fn meaning(rows: &[Row]) -> String {
     let row = |target: &str, kind, arm| {
         rows.iter().find(|row| row.target == target && row.kind == kind && row.arm == arm)
@@ -180,31 +194,64 @@ fn meaning(rows: &[Row]) -> String {
     let times = |target, kind, other| {
         Some(row(target, kind, Arm::Foreread)?.times(row(target, kind, other)?))
     };
-    let shown = |times: Option<f64>| times.map_or("-".to_owned(), |times| format!("{times:.2}"));
-    let random = row("delayed", Pattern::Rand4k, Arm::Foreread);
-    let per_read = random.and_then(|row| row.device_bytes.map(|bytes| (bytes, row.bytes_wanted)));
-    let random = match per_read {
-        Some((bytes, wanted)) if bytes == wanted => "not a byte more".to_owned(),
-        Some((bytes, wanted)) => format!("{:.2} times as much", bytes as f64 / wanted as f64),
-        None => "an unknown amount".to_owned(),
-    };
-    format!(
-        "On the slow device foreread reads one stream {} times as fast as O_DIRECT alone and {} times \
-         as fast as the kernel's\npage cache at the same window, two streams in turns {} times as fast \
-         as the kernel. A random read asks the device for\nwhat it wants and {random}, and a cached \
-         page comes {} times as fast as by pread.",
-        shown(times("delayed", Pattern::Seq4k, Arm::Direct)),
-        shown(times("delayed", Pattern::Seq4k, Arm::Buffered)),
-        shown(times("delayed", Pattern::Inter2, Arm::Buffered)),
-        shown(times("plain", Pattern::Hot4k, Arm::Buffered)),
-    )
+    let mut gives = Vec::new();
+    if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Direct) {
+        gives.push(format!("reads one stream {times:.1} times as fast as O_DIRECT alone"));
+    }
+    if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Buffered) {
+        gives.push(format!("{times:.2} times as fast as the kernel's page cache"));
+    }
+    if let Some(times) = times("delayed", Pattern::Inter2, Arm::Buffered) {
+        gives.push(format!("two streams in turns {times:.2} times as fast as that"));
+    }
+    let random = row("delayed", Pattern::Rand4k, Arm::Foreread)
+        .and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted as f64));
+    if let Some(bytes) = random {
+        gives.push(format!("asks for {bytes:.2} bytes a byte that random reads want"));
+    }
+    if let Some(times) = times("plain", Pattern::Hot4k, Arm::Buffered) {
+        gives.push(format!("gives a cached page {times:.1} times as fast as pread"));
+    }
+    let against_kernel = rows.iter().filter(|row| row.arm == Arm::Foreread).filter_map(|ours| {
+        let kernel = row(ours.target, ours.kind, Arm::Buffered)?;
+        Some((ours.times(kernel), ours))
+    });
+    let worst = against_kernel.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(times, ours)| {
+        let place = if ours.target == "plain" { "as it is" } else { "on the slow device" };
+        format!(
+            " Beside the kernel it does worst at '{}' {place}: {times:.2} x.",
+            ours.kind.title()
+        )
+    });
+    let gives = gives.join(", ");
+    wrapped(&format!("On the slow device foreread {gives}.{}", worst.unwrap_or_default()))
 }
+
+/// Lines of a width that most terminals have.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in text.split(' ') {
+        let needs = word.len() + usize::from(width > 0);
+        let separator = match width {
+            0 => "",
+            _ if width + needs > WIDTH => "\n",
+            _ => " ",
+        };
+        width = if separator == " " { width + needs } else { word.len() };
+        lines += separator;
+        lines += word;
+    }
+    lines
+}
+
+const WIDTH: usize = 98;
 
 const HEADING: [&str; 6] = [
     "pattern",
     "kernel buffered",
     "O_DIRECT bare",
     "foreread",
-    "foreread / kernel",
+    "foreread/kernel",
     "device bytes a read",
 ];

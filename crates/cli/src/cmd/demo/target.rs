@@ -6,14 +6,13 @@
 //!        that ends.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use foreread::OpenError;
-use rustix::fs::Advice;
-use rustix::io::ReadWriteFlags;
+use rustix::fs::{Advice, FallocateFlags};
+use rustix::io::Errno;
 
 use crate::output::Failure;
 
@@ -25,6 +24,8 @@ pub(super) struct Target {
     pub(super) len: u64,
     /// How far the kernel reads ahead of it, where it says so.
     pub(super) kernel_window: Option<u64>,
+    /// Why it cannot be read around the page cache, if it cannot.
+    pub(super) buffered: Option<&'static str>,
     /// Keeps a scratch file.
     file: File,
 }
@@ -45,6 +46,12 @@ impl Target {
             ))
         };
         let mut file = tempfile::tempfile_in(directory).map_err(failed)?;
+        // All or nothing: a disk that is too small is not filled first. Where a file system cannot
+        // promise, writing finds out.
+        let promised = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);
+        if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = promised {
+            return Err(failed(errno.into()));
+        }
         let mut block = vec![0; 1 << 20];
         let mut seed = 0;
         for written in (0..len).step_by(block.len()) {
@@ -59,15 +66,14 @@ impl Target {
         file.sync_all().map_err(failed)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let name = format!("a scratch file of {} MiB in {}", len >> 20, directory.display());
-        Ok(Self { path, name, len, kernel_window: kernel_window(&file), file })
+        let buffered = opened(&path)?.buffered();
+        Ok(Self { path, name, len, kernel_window: kernel_window(&file), buffered, file })
     }
 
     /// A file or block device that is there.
     pub(super) fn existing(path: &Path) -> Result<Self, Failure> {
-        // The engine knows best what can be read, and says why not.
-        let wrong = |error: &dyn std::error::Error| Failure::WrongUse(error.to_string());
-        let engine = foreread::Engine::builder().memory(1 << 20).build().map_err(|e| wrong(&e))?;
-        let len = engine.open(path).map_err(|e: OpenError| wrong(&e))?.len();
+        let readable = opened(path)?;
+        let len = readable.len();
         if len < SMALLEST {
             return Err(Failure::WrongUse(format!(
                 "{}: {len} bytes are too few to measure; give a file of at least 16 MiB",
@@ -78,7 +84,14 @@ impl Target {
             Failure::WrongUse(format!("{}: cannot open: {error}", path.display()))
         })?;
         let name = format!("{} ({} MiB)", path.display(), len >> 20);
-        Ok(Self { path: path.to_path_buf(), name, len, kernel_window: kernel_window(&file), file })
+        Ok(Self {
+            path: path.to_path_buf(),
+            name,
+            len,
+            kernel_window: kernel_window(&file),
+            buffered: readable.buffered(),
+            file,
+        })
     }
 
     /// Another descriptor of the same file, buffered.
@@ -86,21 +99,30 @@ impl Target {
         File::open(&self.path)
     }
 
-    /// Takes the file out of the kernel's page cache. False if some of it stayed.
-    pub(super) fn drop_cache(&self) -> bool {
+    /// Takes the file out of the kernel's page cache; says how many of its pages stayed, if the
+    /// kernel tells.
+    pub(super) fn drop_cache(&self) -> Option<u64> {
         drop_cache(&self.file)
+    }
+
+    /// The file itself.
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 }
 
-/// Takes a file out of the kernel's page cache. False if some of it stayed, as on a tmpfs, whose
-/// only copy that is.
-pub(super) fn drop_cache(file: &File) -> bool {
-    let dropped = rustix::fs::fadvise(file, 0, None, Advice::DontNeed).is_ok();
-    let mut byte = [0];
-    // A read that may not wait succeeds only from the cache.
-    let cached =
-        rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT);
-    dropped && cached.is_err()
+/// The engine knows best what can be read, and says why not.
+fn opened(path: &Path) -> Result<foreread::File, Failure> {
+    let wrong = |error: &dyn std::error::Error| Failure::WrongUse(error.to_string());
+    let engine = foreread::Engine::builder().memory(1 << 20).build().map_err(|e| wrong(&e))?;
+    engine.open(path).map_err(|error| wrong(&error))
+}
+
+/// Takes a file out of the kernel's page cache; says how many of its pages stayed, as all do on a
+/// tmpfs, whose only copy they are, and those that another process has mapped.
+pub(super) fn drop_cache(file: &File) -> Option<u64> {
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+    foreread::cached_pages(file).ok()
 }
 
 /// The kernel's read-ahead for the device that the file lies on, in bytes.

@@ -1,0 +1,239 @@
+//! The process that is a slow device: it answers the kernel's reads of one file late.
+//!
+//! In:    a file, a directory to mount it in; requests of the kernel; a line on stdin for counts.
+//! Out:   answers when the model says that such a device would have them.
+//! Never: longer than its parent. The end of stdin is the end.
+
+use std::collections::BinaryHeap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, Write as _};
+use std::os::fd::RawFd;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use clap::Args as Flags;
+use foreread::{Delay, DelayModel};
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner,
+    MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, Request,
+};
+use rustix::mount::UnmountFlags;
+
+use super::clock;
+
+/// How the demo starts it; no user does.
+#[derive(Debug, Flags)]
+pub(crate) struct Args {
+    file: RawFd,
+    len: u64,
+    delay: Delay,
+    directory: PathBuf,
+}
+
+/// What it is started with, but for the directory.
+pub(super) struct Serve {
+    pub(super) file: RawFd,
+    pub(super) len: u64,
+    pub(super) delay: Delay,
+}
+
+impl Serve {
+    pub(super) fn arguments(&self) -> [String; 4] {
+        let Self { file, len, delay } = self;
+        [VERB.to_owned(), file.to_string(), len.to_string(), delay.to_string()]
+    }
+}
+
+/// Serves until stdin ends. The first line of stdout says [`READY`], or what is wrong.
+pub(crate) fn run(args: &Args) {
+    let counts = Arc::new(Counts::default());
+    let session = mount(args, Arc::clone(&counts));
+    let first = session.as_ref().map_or_else(ToString::to_string, |_| READY.to_owned());
+    let mut line = String::new();
+    let say = |line: &str| writeln!(io::stdout(), "{line}").is_ok();
+    let mut is_wanted = say(&first) && session.is_ok();
+    while is_wanted {
+        line.clear();
+        is_wanted = io::stdin().lock().read_line(&mut line).is_ok_and(|bytes| bytes > 0) && {
+            let (reads, bytes) = (&counts.reads, &counts.bytes);
+            say(&format!("{} {}", reads.load(Ordering::SeqCst), bytes.load(Ordering::SeqCst)))
+        };
+    }
+    // If our parent was killed before it took the mount out of sight, it is still there to be seen.
+    // Out of sight only: an unmount that waits could wait for somebody who reads.
+    let _ = rustix::mount::unmount(&args.directory, UnmountFlags::DETACH);
+    let _ = std::fs::remove_dir(&args.directory);
+    std::process::exit(0);
+}
+
+fn mount(args: &Args, counts: Arc<Counts>) -> io::Result<fuser::BackgroundSession> {
+    let (late, answers) = channel();
+    std::thread::Builder::new()
+        .name("slow-device".to_owned())
+        .spawn(move || answer_in_time(&answers))?;
+    let device = SlowFile {
+        file: File::open(format!("/proc/self/fd/{}", args.file))?,
+        len: args.len,
+        started: clock(),
+        model: Mutex::new(DelayModel::new(args.delay)),
+        late,
+        counts,
+    };
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::RO, MountOption::FSName("foreread-demo".into())];
+    fuser::spawn_mount(device, &args.directory, &config)
+}
+
+/// What the kernel asked of the device so far.
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+struct SlowFile {
+    file: File,
+    len: u64,
+    started: Instant,
+    model: Mutex<DelayModel>,
+    late: Sender<Answer>,
+    counts: Arc<Counts>,
+}
+
+/// An answer to the kernel, and when it is due.
+struct Answer {
+    due: Instant,
+    data: Vec<u8>,
+    reply: ReplyData,
+}
+
+impl Filesystem for SlowFile {
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if parent == INodeNo::ROOT && name == FILE_NAME {
+            reply.entry(&FOREVER, &self.attributes(FILE), Generation(0));
+        } else {
+            reply.error(Errno::ENOENT);
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if inode == INodeNo::ROOT || inode == FILE {
+            reply.attr(&FOREVER, &self.attributes(inode));
+        } else {
+            reply.error(Errno::ENOENT);
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let size = u64::from(size).min(self.len.saturating_sub(offset));
+        let now = clock().duration_since(self.started);
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let due_ns = self.model.lock().expect("no panic").finish_ns(now_ns, size);
+        self.counts.reads.fetch_add(1, Ordering::SeqCst);
+        self.counts.bytes.fetch_add(size, Ordering::SeqCst);
+
+        let mut data = vec![0; usize::try_from(size).expect("a request is small")];
+        match self.file.read_exact_at(&mut data, offset) {
+            Ok(()) => {
+                let due = self.started + Duration::from_nanos(due_ns);
+                // The other end lives as long as this one.
+                let _ = self.late.send(Answer { due, data, reply });
+            }
+            Err(error) => reply.error(error.into()),
+        }
+    }
+}
+
+impl SlowFile {
+    fn attributes(&self, inode: INodeNo) -> FileAttr {
+        let is_root = inode == INodeNo::ROOT;
+        FileAttr {
+            ino: inode,
+            size: if is_root { 0 } else { self.len },
+            blocks: self.len.div_ceil(512),
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind: if is_root { FileType::Directory } else { FileType::RegularFile },
+            perm: if is_root { 0o755 } else { 0o444 },
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            flags: 0,
+            blksize: 4096,
+        }
+    }
+}
+
+/// Sends each answer when it is due. Ends when nobody can send another.
+fn answer_in_time(answers: &Receiver<Answer>) {
+    let mut waiting = BinaryHeap::new();
+    let mut is_open = true;
+    while is_open || !waiting.is_empty() {
+        let next = waiting.peek().map(|answer: &Answer| answer.due);
+        let received = match next {
+            Some(due) => answers.recv_timeout(due.saturating_duration_since(clock())),
+            None => answers.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok(answer) => waiting.push(answer),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => is_open = false,
+        }
+        while waiting.peek().is_some_and(|answer| answer.due <= clock() || !is_open) {
+            let Answer { data, reply, .. } = waiting.pop().expect("just seen");
+            reply.data(&data);
+        }
+    }
+}
+
+/// The earliest first.
+impl Ord for Answer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.due.cmp(&self.due)
+    }
+}
+
+impl PartialOrd for Answer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Answer {
+    fn eq(&self, other: &Self) -> bool {
+        self.due == other.due
+    }
+}
+
+impl Eq for Answer {}
+
+/// The one file of the mount.
+pub(super) const FILE_NAME: &str = "device";
+const FILE: INodeNo = INodeNo(2);
+
+/// Nothing changes.
+const FOREVER: Duration = Duration::from_secs(3600);
+
+/// The verb that starts it, which no help shows.
+pub(crate) const VERB: &str = "serve-slow-device";
+
+/// What it says when the mount is there.
+pub(super) const READY: &str = "ready";

@@ -1,0 +1,63 @@
+//! What the kernel's own page cache holds of a file: for those who measure beside it.
+//!
+//! In:    an open file.
+//! Out:   how many of its pages are in memory.
+//! Never: a page that was not there before. (A read that may not wait would start read-ahead.)
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+/// How many pages of the file, of the machine's size, the kernel's page cache holds.
+///
+/// # Errors
+///
+/// If the kernel is older than 6.5, which cannot say, or the file has no page cache.
+pub fn cached_pages(file: &File) -> io::Result<u64> {
+    let whole = Range { offset: 0, len: 0 };
+    let mut counts = Counts::default();
+    // SAFETY: cachestat(2) reads one structure and writes the other, and both live until it returns;
+    // the descriptor is open as long as `file` is.
+    let result = unsafe {
+        libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const whole, &raw mut counts, 0_u32)
+    };
+    if result == 0 { Ok(counts.cached) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `struct cachestat_range`: a length of 0 means to the end.
+#[repr(C)]
+struct Range {
+    offset: u64,
+    len: u64,
+}
+
+/// `struct cachestat`.
+#[repr(C)]
+#[derive(Default)]
+struct Counts {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// The same number on every architecture but alpha, as for all new calls.
+const CACHESTAT: libc::c_long = 451;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_just_written_is_cached() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&[7; 100_000]).expect("it is written");
+        match cached_pages(&file) {
+            Ok(pages) => assert!(pages >= 1, "of 25"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),
+        }
+    }
+}

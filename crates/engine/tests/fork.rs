@@ -1,0 +1,56 @@
+//! A process that forks after it made an engine: the child shares the ring with its parent and must
+//! not use it. A test of its own, so that no other thread runs while it forks.
+
+use std::fs;
+
+use foreread::{Engine, ReadError};
+use tempfile::TempDir;
+
+const PAGE: usize = 4096;
+
+#[test]
+fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    let content: Vec<u8> =
+        (0..400 * PAGE).map(|at| u8::try_from(at / PAGE % 251).unwrap()).collect();
+    fs::write(&path, &content).unwrap();
+    let engine = Engine::builder().memory(4 << 20).build().unwrap();
+    let file = engine.open(&path).unwrap();
+    let mut stream = file.stream();
+    let mut page = vec![0; PAGE];
+    // Read-ahead is on its way when the process forks.
+    for index in 100..104 {
+        stream.read_at(&mut page, index * PAGE as u64).unwrap();
+    }
+    // SAFETY: the child only reads memory that it has, asks the kernel for its number, and exits.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    for index in 104..250 {
+        match stream.read_at(&mut page, index * PAGE as u64) {
+            Ok(_) => assert!(
+                page == content[usize::try_from(index).unwrap() * PAGE..][..PAGE]
+                    || child_fails(child)
+            ),
+            Err(ReadError::Forked { .. }) if child == 0 => {}
+            Err(error) => assert!(child_fails(child), "{error}"),
+        }
+    }
+    if child == 0 {
+        // SAFETY: ends the child without running what is the parent's to run.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is where the answer goes.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "the child read wrong bytes");
+}
+
+/// In the child, a failed check must not unwind into the parent's test harness.
+fn child_fails(child: i32) -> bool {
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::_exit(1) };
+    }
+    false
+}
