@@ -3,8 +3,11 @@
 //!     cargo run -p foreread-core --example own_cache
 //!
 //! The program keeps its pool, its threads and its I/O. It tells foreread which pages are resident
-//! (`Residency`), lets `walk` take it through each read, and is told what to fetch (`PageSet`). One
-//! `Window` per scan is all the state there is.
+//! (`Residency`), lets a `Reader` take it through each read, and is told what to fetch (`PageSet`).
+//! A scan is a `Window` and where its last read ended: that is all the state there is.
+//!
+//! Pages are 4 KiB here. A pool of 16 KiB pages answers for four at a time: its page 7 is resident
+//! as pages 28 to 31, and a fetch of 30..34 fetches its pages 7 and 8.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,6 +22,7 @@ use foreread_core::units::{Bytes, PageIndex, Pages};
 struct Pool {
     resident: BTreeSet<PageIndex>,
     marked: BTreeSet<PageIndex>,
+    requests: u64,
 }
 
 impl Residency for Pool {
@@ -45,8 +49,8 @@ impl PageSet for Pool {
         self.marked.remove(&page)
     }
 
-    /// Here you start your I/O. Pages on their way count as resident; whoever reads one waits for
-    /// it.
+    /// Here you start your I/O and return. Pages on their way count as resident; whoever consumes
+    /// one waits for it. Your pool may evict others to make room, and may fetch fewer than asked.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
         let mut fetched = Pages(0);
         for page in (pages.start.0..pages.end.0).map(PageIndex) {
@@ -57,6 +61,7 @@ impl PageSet for Pool {
                 }
             }
         }
+        self.requests += u64::from(fetched > Pages(0));
         fetched
     }
 
@@ -66,24 +71,44 @@ impl PageSet for Pool {
     }
 }
 
-fn main() {
-    let mut pool = Pool::default();
-    // Two scans of one table of 4000 pages, in turns, 8 KiB at a time, through one window: what two
-    // cursors of one connection look like from below.
-    let mut window = Window::default();
-    let mut prev_pos = None;
-    for step in 0..24 {
-        for scan in [1, 2001] {
-            let first = PageIndex(scan + 2 * step);
-            let reader = Reader {
-                policy: Policy::Linux6,
-                limits: Limits { max: Pages(32), io_pages: Pages(256) },
-                prev_pos,
-                end: PageIndex(4000),
-            };
-            reader.read(&mut window, &mut pool, first, Pages(2), |decided| println!("{decided}"));
-            prev_pos = Some(Bytes(first.offset().0 + 8192));
-        }
+/// One scan.
+#[derive(Clone, Copy, Default)]
+struct Scan {
+    window: Window,
+    prev_pos: Option<Bytes>,
+}
+
+impl Scan {
+    fn read(&mut self, pool: &mut Pool, first: PageIndex, count: Pages) {
+        let reader = Reader {
+            policy: Policy::Linux6,
+            limits: Limits { max: Pages(32), io_pages: Pages(256) },
+            prev_pos: self.prev_pos,
+            end: PageIndex(4000),
+        };
+        reader.read(&mut self.window, pool, first, count, |decided| println!("  {decided}"));
+        self.prev_pos = Some((first + count).offset());
     }
-    println!("{} pages resident, {} of them were asked for", pool.resident.len(), 2 * 24 * 2);
+}
+
+fn main() {
+    // Two scans of one table in turns, 8 KiB at a time: 96 pages, and as many requests without
+    // read-ahead.
+    println!("each scan has its own state:");
+    let (mut pool, mut scans) = (Pool::default(), [Scan::default(); 2]);
+    for step in 0..24 {
+        scans[0].read(&mut pool, PageIndex(2 * step), Pages(2));
+        scans[1].read(&mut pool, PageIndex(2000 + 2 * step), Pages(2));
+    }
+    println!("{} requests for {} pages\n", pool.requests, pool.resident.len());
+
+    // The same through one state, as two cursors of one connection look from below: each still
+    // finds its stream by the pages and markers that it left in the pool.
+    println!("both share one:");
+    let (mut pool, mut shared) = (Pool::default(), Scan::default());
+    for step in 0..24 {
+        shared.read(&mut pool, PageIndex(2 * step), Pages(2));
+        shared.read(&mut pool, PageIndex(2000 + 2 * step), Pages(2));
+    }
+    println!("{} requests for {} pages", pool.requests, pool.resident.len());
 }

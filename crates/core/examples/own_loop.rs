@@ -2,96 +2,164 @@
 //!
 //!     cargo run -p foreread-core --example own_loop [FILE]
 //!
-//! `IoPath` never waits and never reads: it says what to read (`poll_dispatch`), is told what
-//! became of it (`complete`), and says who can go on (`poll_ready`). This loop uses plain `pread`,
-//! one at a time; yours uses io_uring, SPDK, a network, or virtual time.
+//! `IoPath` never waits and never reads: it says what to read (`poll_dispatch`), is told what became
+//! of it (`complete`), and says who can go on (`poll_ready`). This loop starts everything at once
+//! and lets two threads do the reads with plain `pread`, in whatever order they end; yours uses
+//! io_uring, SPDK, a network, or virtual time.
 
 #![expect(clippy::disallowed_methods, reason = "the program is who tells the core the time")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory, and 584 years")]
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Instant as Clock;
 
 use foreread_core::geometry::Geometry;
-use foreread_core::path::{Config, IoPath, Ready};
+use foreread_core::path::{Config, DeviceIo, IoPath, Ready, Tag};
 use foreread_core::readahead::Policy;
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, Pages};
 
 const PAGE: usize = 4096;
 
-fn main() -> std::io::Result<()> {
-    let path = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned() + "/src/path.rs");
+/// A read that has ended: which, and its bytes or the error number.
+type Done = (Tag, Result<Vec<u8>, i32>);
+
+/// What the loop owns: the core, the memory that its frames name, and the way to the device.
+struct Loop {
+    core: IoPath,
+    frames: Vec<u8>,
+    to_device: Sender<DeviceIo>,
+    from_device: Receiver<Done>,
+    started: Clock,
+}
+
+fn main() -> io::Result<()> {
+    let own_source = || concat!(env!("CARGO_MANIFEST_DIR"), "/src/path.rs").to_owned();
+    let path = std::env::args().nth(1).unwrap_or_else(own_source);
     let file = File::open(&path)?;
     let len = Bytes(file.metadata()?.len());
 
-    let mut core = IoPath::new(Config {
-        memory: Bytes(4 << 20),
-        policy: Policy::Linux6,
-        max_window: Pages(32),
-    });
-    // The memory is the program's: the core only names frames.
-    let mut frames = vec![0; core.frame_count() as usize * PAGE];
+    let memory = Bytes(4 << 20);
+    let mut core = IoPath::new(Config { memory, policy: Policy::Linux6, max_window: Pages(32) });
     let device = core.add_device(Geometry::new(len));
     let opened = core.open(device, len).expect("one file is not too many");
     let stream = core.stream(opened);
     core.set_trace(1000);
+    let frames = vec![0; core.frame_count() as usize * PAGE];
+    let (to_device, from_device) = start_device(file);
+    let mut driver = Loop { core, frames, to_device, from_device, started: Clock::now() };
 
-    let started = Clock::now();
-    let now = || Instant(started.elapsed().as_nanos() as u64);
     let (mut pos, mut lines, mut prev_pos) = (Bytes(0), 0, None);
     while pos < len {
-        let id = core.read(now(), stream, pos, Bytes(8192).min(len - pos), prev_pos);
-        let ready = drive(&mut core, &file, &mut frames, now)?;
-        assert_eq!((ready.id, ready.fault), (id, None));
-        for (i, frame) in core.frames(id).iter().enumerate() {
-            let start = frame.0 as usize * PAGE;
-            let part = (ready.len.0 as usize - i * PAGE).min(PAGE);
-            lines += frames[start..start + part].iter().filter(|byte| **byte == b'\n').count();
+        let now = driver.now();
+        let id = driver.core.read(now, stream, pos, Bytes(8192).min(len - pos), prev_pos);
+        let ready = driver.wait_for_one();
+        assert_eq!(ready.id, id, "one reader, one read at a time");
+        if let Some(fault) = ready.fault {
+            return Err(io::Error::other(format!("{path}: at byte {pos}: {fault:?}")));
         }
-        core.release(now(), id);
+        lines += driver.newlines(&ready);
+        driver.core.release(driver.now(), id);
         pos += ready.len;
         prev_pos = Some(pos);
     }
-    while let Some(event) = core.poll_trace() {
+    while let Some(event) = driver.core.poll_trace() {
         match event.what {
             What::Decided { decided, .. } => println!("{decided}"),
-            What::Dispatched { start, pages, .. } => println!("  read {pages} pages at {start}"),
+            What::Dispatched { start, pages, .. } => {
+                println!("  to the device: {pages} pages from byte {}", start.offset());
+            }
             What::Completed { .. } => {}
         }
     }
-    println!("{path}: {lines} lines, {} device reads", core.stats().device_reads);
+    println!("{path}: {lines} lines, {} device reads", driver.core.stats().device_reads);
     Ok(())
 }
 
-/// Does what the core asks for until a read is ready.
-fn drive(
-    core: &mut IoPath,
-    file: &File,
-    frames: &mut [u8],
-    now: impl Fn() -> Instant,
-) -> std::io::Result<Ready> {
-    loop {
-        if let Some(ready) = core.poll_ready() {
-            return Ok(ready);
-        }
-        let io = core.poll_dispatch(now()).expect("a read that is not ready waits for a device");
-        let mut bytes = vec![0; io.len.0 as usize];
-        let mut got = 0;
-        let result = loop {
-            match file.read_at(&mut bytes[got..], io.offset.0 + got as u64) {
-                Ok(0) => break Ok(Bytes(got as u64)),
-                Ok(more) => got += more,
-                Err(error) => break Err(error.raw_os_error().unwrap_or(5)),
+impl Loop {
+    /// The heart of it: start what there is to start, whoever it is for, then take what has ended.
+    ///
+    /// Starting everything each time around is what makes read-ahead: the next window is on its way
+    /// while this one is copied.
+    fn wait_for_one(&mut self) -> Ready {
+        loop {
+            while let Some(io) = self.core.poll_dispatch(self.now()) {
+                self.to_device.send(io).expect("the device lives as long as the loop");
             }
-        };
-        for (page, bytes) in core.pages(io.tag).iter().zip(bytes.chunks(PAGE)) {
-            let start = page.filling.frame().0 as usize * PAGE;
-            frames[start..start + PAGE].copy_from_slice(bytes);
+            while let Ok(done) = self.from_device.try_recv() {
+                self.complete(done);
+            }
+            if let Some(ready) = self.core.poll_ready() {
+                return ready;
+            }
+            let done = self.from_device.recv().expect("a read that is not ready is on its way");
+            self.complete(done);
         }
-        core.complete(now(), io.tag, result);
     }
+
+    fn complete(&mut self, (tag, result): Done) {
+        if let Ok(bytes) = &result {
+            for (page, bytes) in self.core.pages(tag).iter().zip(bytes.chunks(PAGE)) {
+                let start = page.filling.frame().0 as usize * PAGE;
+                self.frames[start..start + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        let result = result.map(|bytes| Bytes(bytes.len() as u64));
+        self.core.complete(self.now(), tag, result);
+    }
+
+    fn newlines(&self, ready: &Ready) -> usize {
+        let mut left = ready.len.0 as usize;
+        let mut count = 0;
+        for frame in self.core.frames(ready.id) {
+            let start = frame.0 as usize * PAGE;
+            let part = left.min(PAGE);
+            count += self.frames[start..start + part].iter().filter(|byte| **byte == b'\n').count();
+            left -= part;
+        }
+        count
+    }
+
+    fn now(&self) -> Instant {
+        Instant(self.started.elapsed().as_nanos() as u64)
+    }
+}
+
+/// Two threads that read what they are sent, each as fast as it can.
+fn start_device(file: File) -> (Sender<DeviceIo>, Receiver<Done>) {
+    let (to_device, requests) = channel::<DeviceIo>();
+    let (done, from_device) = channel();
+    let (file, requests) = (Arc::new(file), Arc::new(Mutex::new(requests)));
+    for _ in 0..2 {
+        let (file, requests, done) = (Arc::clone(&file), Arc::clone(&requests), done.clone());
+        std::thread::spawn(move || {
+            let next = || requests.lock().expect("nobody panics").recv().ok();
+            while let Some(io) = next() {
+                if done.send((io.tag, read(&file, &io))).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    (to_device, from_device)
+}
+
+/// As much as there is of what was asked: the end of the file may come first.
+fn read(file: &File, io: &DeviceIo) -> Result<Vec<u8>, i32> {
+    let mut bytes = vec![0; io.len.0 as usize];
+    let mut got = 0;
+    while got < bytes.len() {
+        match file.read_at(&mut bytes[got..], io.offset.0 + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.raw_os_error().unwrap_or(5)),
+        }
+    }
+    bytes.truncate(got);
+    Ok(bytes)
 }
