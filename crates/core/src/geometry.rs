@@ -126,12 +126,9 @@ pub fn block_size(size: Bytes, logical_block: Bytes, page_size: Bytes) -> Bytes 
     assert!(logical_block.0.is_power_of_two());
     assert!(page_size.0.is_power_of_two());
 
-    let mut block = logical_block.0;
-    while block < page_size.0 && size.0 & block == 0 {
-        block *= 2;
-    }
+    let divisor = if size == Bytes::ZERO { page_size.0 } else { 1 << size.0.trailing_zeros() };
+    let block = divisor.min(page_size.0).max(logical_block.0);
 
-    assert!(block >= logical_block.0);
     assert!(block <= logical_block.0.max(page_size.0));
     Bytes(block)
 }
@@ -427,5 +424,13 @@ mod tests {
         let whole = nearest_whole(Bytes(1_870_001 * SECTOR_SIZE), PAGE);
         assert_eq!(whole.below, Bytes(1_870_000 * SECTOR_SIZE));
         assert_eq!(whole.above, Some(Bytes(1_870_008 * SECTOR_SIZE)));
+    }
+
+    #[test]
+    fn a_size_that_is_no_multiple_of_the_logical_block_gets_the_logical_block() {
+        for (size, logical_block) in [(8193, 512), (505_000, 512), (511, 512), (1089 * 512, 1024)] {
+            let block = block_size(Bytes(size), Bytes(logical_block), Bytes(4096));
+            assert_eq!(block, Bytes(logical_block), "{size}");
+        }
     }
 }
