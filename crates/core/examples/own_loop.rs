@@ -2,10 +2,10 @@
 //!
 //!     cargo run -p foreread-core --example own_loop [FILE]
 //!
-//! `IoPath` never waits and never reads: it says what to read (`poll_dispatch`), is told what became
-//! of it (`complete`), and says who can go on (`poll_ready`). This loop starts everything at once
-//! and lets two threads do the reads with plain `pread`, in whatever order they end; yours uses
-//! io_uring, SPDK, a network, or virtual time.
+//! `IoPath` never waits and never reads: it says what to read (`poll_dispatch`), is told what
+//! became of it (`complete`), and says who can go on (`poll_ready`). This loop starts everything at
+//! once and lets two threads do the reads with plain `pread`, in whatever order they end; yours
+//! uses io_uring, SPDK, a network, or virtual time.
 
 #![expect(clippy::disallowed_methods, reason = "the program is who tells the core the time")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory, and 584 years")]

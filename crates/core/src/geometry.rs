@@ -369,6 +369,10 @@ mod tests {
 
     #[test]
     fn a_size_that_is_no_multiple_of_the_logical_block_gets_the_logical_block() {
+        for (size, logical_block) in [(8193, 512), (505_000, 512), (511, 512), (1089 * 512, 1024)] {
+            let block = block_size(Bytes(size), Bytes(logical_block), Bytes(4096));
+            assert_eq!(block, Bytes(logical_block), "{size}");
+        }
         assert_eq!(block_size(Bytes(3 * 512 + 1), Bytes(512), PAGE), Bytes(512));
         assert_eq!(block_size(Bytes(3 * 512), Bytes(1024), PAGE), Bytes(1024));
     }
@@ -424,13 +428,5 @@ mod tests {
         let whole = nearest_whole(Bytes(1_870_001 * SECTOR_SIZE), PAGE);
         assert_eq!(whole.below, Bytes(1_870_000 * SECTOR_SIZE));
         assert_eq!(whole.above, Some(Bytes(1_870_008 * SECTOR_SIZE)));
-    }
-
-    #[test]
-    fn a_size_that_is_no_multiple_of_the_logical_block_gets_the_logical_block() {
-        for (size, logical_block) in [(8193, 512), (505_000, 512), (511, 512), (1089 * 512, 1024)] {
-            let block = block_size(Bytes(size), Bytes(logical_block), Bytes(4096));
-            assert_eq!(block, Bytes(logical_block), "{size}");
-        }
     }
 }

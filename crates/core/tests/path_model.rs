@@ -481,8 +481,8 @@ fn reads_wait_for_frames_in_the_order_of_their_arrival() {
     assert_eq!(world.ended, 16);
 }
 
-/// A path that counted the read that missed a page as a second use of it promoted every page: a scan
-/// pushed out what was used again and again.
+/// A path that counted the read that missed a page as a second use of it promoted every page: a
+/// scan pushed out what was used again and again.
 #[test]
 fn pages_that_are_read_once_never_become_active() {
     for policy in [Policy::None, Policy::Linux6] {

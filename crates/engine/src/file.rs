@@ -108,7 +108,8 @@ impl File {
 
 impl Drop for FileShared {
     fn drop(&mut self) {
-        // After a driver's panic there is nothing to close, and a second panic would end the process.
+        // After a driver's panic there is nothing to close, and a second panic would end the
+        // process.
         if let Ok(mut driver) = self.engine.driver.lock() {
             driver.close(self.device, self.id);
         }

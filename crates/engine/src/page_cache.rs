@@ -16,8 +16,8 @@ use std::os::fd::AsRawFd as _;
 pub fn cached_pages(file: &File) -> io::Result<u64> {
     let whole = Range { offset: 0, len: 0 };
     let mut counts = Counts::default();
-    // SAFETY: cachestat(2) reads one structure and writes the other, and both live until it returns;
-    // the descriptor is open as long as `file` is.
+    // SAFETY: cachestat(2) reads one structure and writes the other, and both live until it
+    // returns; the descriptor is open as long as `file` is.
     let result = unsafe {
         libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const whole, &raw mut counts, 0_u32)
     };

@@ -173,7 +173,8 @@ impl Ring {
             let _ = self.submit();
         }
         // SAFETY: descriptor, vectors and frames stay as they are until the completion: `in_flight`
-        // owns the first two, the addresses are the pool's, which the ring holds, and the core gives no frame away in flight.
+        // owns the first two, the addresses are the pool's, which the ring holds, and the core
+        // gives no frame away in flight.
         let pushed = unsafe { self.uring.submission().push(&entry) };
         pushed.expect("the submission queue holds what may be in flight");
     }

@@ -67,8 +67,8 @@ pub(super) struct SlowDevice {
 }
 
 impl<'t> Course<'t> {
-    /// Foreread gets the window that was asked for, else the kernel's own, so that the comparison is
-    /// one of equals.
+    /// Foreread gets the window that was asked for, else the kernel's own, so that the comparison
+    /// is one of equals.
     pub(super) fn new(
         target: &'t Target,
         delay: Option<Delay>,
