@@ -107,6 +107,8 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     // The slow device first: it does not mind that the disk is still busy with the scratch file.
     let courses = [(Some(args.delay), &DELAYED[..]), (None, &PLAIN[..])];
     let bar = progress(courses.iter().map(|(_, patterns)| patterns.len()).sum(), args.runs);
+    let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
+    target.read_once().map_err(failed)?;
     for (delay, patterns) in courses {
         let window = args.max_window.map(|window| window.0);
         let course = Course::new(&target, delay, args.policy, window, args.memory.0)

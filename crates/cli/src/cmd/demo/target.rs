@@ -8,12 +8,14 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 
+use super::clock;
 use crate::output::Failure;
 
 pub(super) struct Target {
@@ -94,6 +96,22 @@ impl Target {
         })
     }
 
+    /// Reads the file once, as far as it comes in a few seconds, for what lies below the kernel: a
+    /// host, a controller or a drive whose cache would favour whoever reads second.
+    pub(super) fn read_once(&self) -> io::Result<()> {
+        let mut piece = vec![0; 1 << 20];
+        let started = clock();
+        let mut offset = 0;
+        while offset < self.len && clock().duration_since(started) < READ_ONCE {
+            let got = self.file.read_at(&mut piece, offset)?;
+            if got == 0 {
+                break;
+            }
+            offset += got as u64;
+        }
+        Ok(())
+    }
+
     /// Another descriptor of the same file, buffered.
     pub(super) fn reopen(&self) -> io::Result<File> {
         File::open(&self.path)
@@ -149,3 +167,6 @@ pub(super) fn mix(mut z: u64) -> u64 {
 
 /// Less is read before a clock has ticked often enough.
 const SMALLEST: u64 = 16 << 20;
+
+/// How long the one reading beforehand may take.
+const READ_ONCE: Duration = Duration::from_secs(4);
