@@ -135,10 +135,11 @@ pub(super) fn print(
 ) -> Result<(), Failure> {
     writeln!(
         out,
-        "{}, 4 KiB reads, policy {}; median [least-most] of {}; x: median of paired runs",
+        "{}, read 4 KiB at a time, policy {};\nmedian [least-most] of {}, ratios of runs made side by \
+         side",
         target.name,
         args.policy.name(),
-        args.runs
+        if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) },
     )?;
     for key in ["plain", "delayed"] {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.target == key).collect();
@@ -247,11 +248,5 @@ fn wrapped(text: &str) -> String {
 
 const WIDTH: usize = 98;
 
-const HEADING: [&str; 6] = [
-    "pattern",
-    "kernel buffered",
-    "O_DIRECT bare",
-    "foreread",
-    "foreread/kernel",
-    "device bytes a read",
-];
+const HEADING: [&str; 6] =
+    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "bytes/read"];
