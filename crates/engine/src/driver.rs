@@ -63,8 +63,6 @@ struct Early {
 pub(crate) enum Outcome {
     Copied(usize),
     Failed(Fault),
-    /// The process was forked: the ring is its parent's.
-    Forked,
 }
 
 impl Driver {
@@ -99,9 +97,6 @@ impl Driver {
 
     /// Lets a file go. What the ring still reads of it ends on its own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
-        if self.ring.is_forked() {
-            return;
-        }
         let now = self.now();
         self.path.close(now, file);
         self.path.remove_device(now, device);
@@ -118,9 +113,6 @@ impl Driver {
         to: &mut [u8],
         prev_pos: Option<Bytes>,
     ) -> Outcome {
-        if self.ring.is_forked() {
-            return Outcome::Forked;
-        }
         if let Some(errno) = self.broken {
             return Outcome::Failed(Fault::Io(errno));
         }

@@ -108,6 +108,9 @@ impl File {
 
 impl Drop for FileShared {
     fn drop(&mut self) {
+        if self.engine.is_forked() {
+            return;
+        }
         // After a driver's panic there is nothing to close, and a second panic would end the
         // process.
         if let Ok(mut driver) = self.engine.driver.lock() {

@@ -115,6 +115,8 @@ struct Shared {
     driver: Mutex<Driver>,
     /// What hits have to say to whoever drives.
     inbox: Inbox,
+    /// The process that made the engine.
+    process: u32,
 }
 
 impl Engine {
@@ -229,12 +231,19 @@ impl Builder {
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
         let driver = Mutex::new(Driver::new(path, Arc::clone(&pool))?);
-        let shared = Shared { table, pool, driver, inbox: Inbox::new() };
+        let process = std::process::id();
+        let shared = Shared { table, pool, driver, inbox: Inbox::new(), process };
         Ok(Engine { shared: Arc::new(shared) })
     }
 }
 
 impl Shared {
+    /// Whether this process is a fork of the one that made the engine: then the ring is its
+    /// parent's, and the lock may be held by a thread that only the parent has.
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
     /// Becomes the driver, waiting for whoever is.
     ///
     /// # Panics

@@ -155,6 +155,9 @@ impl Reader {
         markers: &Markers,
         asked_end: PageIndex,
     ) -> Result<(), ReadError> {
+        if file.engine.is_forked() {
+            return Err(ReadError::Forked { path: file.path.clone() });
+        }
         let mut driver = file.engine.drive();
         driver.take_posts(&file.engine.inbox);
         let id = *self.id.get_or_insert_with(|| driver.path.stream(file.id));
@@ -167,7 +170,6 @@ impl Reader {
             match driver.read(id, pos, &mut to[done..], self.prev_pos) {
                 Outcome::Copied(bytes) => done += bytes,
                 Outcome::Failed(fault) => return Err(error(file, offset, fault)),
-                Outcome::Forked => return Err(ReadError::Forked { path: file.path.clone() }),
             }
         }
         Ok(())
