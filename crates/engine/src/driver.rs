@@ -95,8 +95,18 @@ impl Driver {
         Some((device, file))
     }
 
+    /// What the kernel said when it would not have the ring used any more.
+    pub(crate) fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+
     /// Lets a file go. What the ring still reads of it ends on its own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
+        if self.broken.is_some() {
+            // Reads that will never end still hold frames of it: the core is left as it is.
+            self.devices.remove(&device);
+            return;
+        }
         let now = self.now();
         self.path.close(now, file);
         self.path.remove_device(now, device);

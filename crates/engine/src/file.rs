@@ -48,7 +48,17 @@ impl File {
 
         let backend = Arc::new(Backend::open(path, options.buffered)?);
         let path = path.to_path_buf();
-        let opened = engine.drive().open(&backend, options.delay);
+        let unusable = |source| OpenError::Io { path: path.clone(), doing: "use the ring", source };
+        if engine.is_forked() {
+            let why = "this process was forked after the engine was made; make another one here";
+            return Err(unusable(std::io::Error::other(why)));
+        }
+        let mut driver = engine.drive();
+        if let Some(errno) = driver.broken() {
+            return Err(unusable(std::io::Error::from_raw_os_error(errno)));
+        }
+        let opened = driver.open(&backend, options.delay);
+        drop(driver);
         let Some((device, id)) = opened else { return Err(OpenError::TooMany { path }) };
         let shared = FileShared {
             engine: Arc::clone(engine),

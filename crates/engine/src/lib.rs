@@ -72,6 +72,7 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct Engine {
     shared: Arc<Shared>,
+    max_window: u64,
 }
 
 /// Settings of an [`Engine`].
@@ -153,9 +154,12 @@ impl Engine {
         File::open(&self.shared, path.as_ref(), options)
     }
 
-    /// What has been done so far.
+    /// What has been done so far; in a forked child, nothing.
     #[must_use]
     pub fn counters(&self) -> Counters {
+        if self.shared.is_forked() {
+            return Counters::default();
+        }
         let driver = self.shared.drive();
         Counters {
             path: driver.path.stats(),
@@ -167,12 +171,16 @@ impl Engine {
     /// The largest window: what was asked for, or an eighth of the memory if that is less.
     #[must_use]
     pub fn max_window(&self) -> u64 {
-        self.shared.drive().path.max_window().bytes().0
+        self.max_window
     }
 
-    /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them.
+    /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them; in
+    /// a forked child, none.
     #[must_use]
     pub fn take_trace(&self) -> Vec<Event> {
+        if self.shared.is_forked() {
+            return Vec::new();
+        }
         let mut driver = self.shared.drive();
         std::iter::from_fn(|| driver.path.poll_trace()).collect()
     }
@@ -228,12 +236,13 @@ impl Builder {
         let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
         let mut path = IoPath::new(Config { memory, policy: self.policy, max_window });
         path.set_trace(self.trace);
+        let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
         let driver = Mutex::new(Driver::new(path, Arc::clone(&pool))?);
         let process = std::process::id();
         let shared = Shared { table, pool, driver, inbox: Inbox::new(), process };
-        Ok(Engine { shared: Arc::new(shared) })
+        Ok(Engine { shared: Arc::new(shared), max_window })
     }
 }
 

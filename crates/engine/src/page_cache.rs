@@ -42,7 +42,8 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// The same number on every architecture but alpha, as for all new calls.
+/// The same number on all architectures, as for all new calls, but alpha and MIPS: there it is an
+/// unknown call, and nothing is counted.
 const CACHESTAT: libc::c_long = 451;
 
 #[cfg(test)]

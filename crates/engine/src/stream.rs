@@ -69,7 +69,9 @@ impl Reader {
 
     /// Ends the stream, without waiting for whoever drives.
     pub(crate) fn close(&self, file: &FileShared) {
-        if let Some(id) = self.id {
+        if let Some(id) = self.id
+            && !file.engine.is_forked()
+        {
             file.engine.inbox.post(Post::CloseStream(id));
             file.engine.empty_inbox();
         }
@@ -134,7 +136,7 @@ impl Reader {
     /// A full hit: what it met is told to whoever drives.
     #[inline]
     fn post(&self, file: &FileShared, markers: &Markers, asked_end: PageIndex) {
-        if markers.count == 0 {
+        if markers.count == 0 || file.engine.is_forked() {
             return;
         }
         for marker in self.markers(markers, asked_end) {

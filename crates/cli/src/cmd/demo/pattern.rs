@@ -31,7 +31,8 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Enough {
     pub(super) time: Duration,
-    pub(super) reads: u64,
+    /// Reads between two looks at the clock.
+    pub(super) look: u64,
 }
 
 impl Pattern {
@@ -95,8 +96,8 @@ impl Pattern {
         }
         let before = reader.asked()?;
         let started = clock();
-        let mut reads = 0;
-        while reads < enough.reads && !(reads.is_multiple_of(LOOK) && over(started, enough.time)) {
+        let mut reads: u64 = 0;
+        while !(reads.is_multiple_of(enough.look) && over(started, enough.time)) {
             let Some(index) = self.page(reads, pages, hot, seed) else { break };
             reader.read(page, index * PAGE as u64)?;
             reads += 1;
@@ -153,9 +154,6 @@ pub(super) const PAGE: usize = 4096;
 /// Random reads are so many pages apart: in a small file some would otherwise follow each other by
 /// chance, and that is a stream, for the kernel as for us.
 const APART: u64 = 8;
-
-/// Reads between two looks at the clock, which costs a tenth of a cached read.
-const LOOK: u64 = 16;
 
 /// The hot set, 64 MiB: larger than the processor's caches, smaller than the cache's default bound.
 /// A small bound makes it smaller.

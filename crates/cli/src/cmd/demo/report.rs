@@ -200,19 +200,19 @@ fn meaning(rows: &[Row]) -> String {
         gives.push(format!("reads one stream {times:.1} times as fast as O_DIRECT alone"));
     }
     if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Buffered) {
-        gives.push(format!("{times:.2} times as fast as the kernel's page cache"));
+        gives.push(format!("reads it {times:.2} times as fast as the kernel's page cache"));
     }
     if let Some(times) = times("delayed", Pattern::Inter2, Arm::Buffered) {
-        gives.push(format!("two streams in turns {times:.2} times as fast as that"));
+        gives.push(format!("reads two streams in turns {times:.2} times as fast as that"));
     }
     let random = row("delayed", Pattern::Rand4k, Arm::Foreread)
-        .and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted as f64));
+        .and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted.max(1) as f64));
     if let Some(bytes) = random {
-        gives.push(format!("asks for {bytes:.2} bytes a byte that random reads want"));
+        gives.push(format!("and asks for {bytes:.2} bytes a byte that random reads want"));
     }
-    if let Some(times) = times("plain", Pattern::Hot4k, Arm::Buffered) {
-        gives.push(format!("gives a cached page {times:.1} times as fast as pread"));
-    }
+    let cached = times("plain", Pattern::Hot4k, Arm::Buffered).map_or(String::new(), |times| {
+        format!("A cached page comes {times:.1} times as fast as by pread; ")
+    });
     let against_kernel = rows.iter().filter(|row| row.arm == Arm::Foreread).filter_map(|ours| {
         let kernel = row(ours.target, ours.kind, Arm::Buffered)?;
         Some((ours.times(kernel), ours))
@@ -220,12 +220,13 @@ fn meaning(rows: &[Row]) -> String {
     let worst = against_kernel.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(times, ours)| {
         let place = if ours.target == "plain" { "as it is" } else { "on the slow device" };
         format!(
-            " Beside the kernel it does worst at '{}' {place}: {times:.2} x.",
+            "beside the kernel foreread does worst at '{}' {place}: {times:.2} x.",
             ours.kind.title()
         )
     });
     let gives = gives.join(", ");
-    wrapped(&format!("On the slow device foreread {gives}.{}", worst.unwrap_or_default()))
+    let worst = worst.unwrap_or_else(|| "the kernel is not beside it here.".to_owned());
+    wrapped(&format!("On the slow device foreread {gives}. {cached}{worst}"))
 }
 
 /// Lines of a width that most terminals have.

@@ -22,10 +22,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use foreread::Delay;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
-use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
 
-use super::slow_server::{FILE_NAME, READY, Serve};
+use super::slow_server::{FILE_NAME, READY, Serve, detach};
 
 /// The mount, as long as it lives.
 pub(super) struct SlowMount {
@@ -61,7 +60,7 @@ impl SlowMount {
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(directory.path(), flags, Mode::empty())?;
-        detach(&directory);
+        detach(directory.path());
         Ok(Self { root, server, ask, answers })
     }
 
@@ -92,14 +91,5 @@ impl Drop for SlowMount {
     fn drop(&mut self) {
         drop(self.ask.take());
         let _ = self.server.wait();
-    }
-}
-
-/// Takes the mount out of sight; it lives on as long as somebody has it open.
-fn detach(directory: &TempDir) {
-    if rustix::mount::unmount(directory.path(), UnmountFlags::DETACH).is_err() {
-        // Who is not root has mounted by this, and unmounts by it.
-        let mut command = Command::new("fusermount3");
-        let _ = command.arg("-uz").arg(directory.path()).stderr(Stdio::null()).status();
     }
 }

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, Write as _};
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -66,9 +67,24 @@ pub(crate) fn run(args: &Args) {
     }
     // If our parent was killed before it took the mount out of sight, it is still there to be seen.
     // Out of sight only: an unmount that waits could wait for somebody who reads.
-    let _ = rustix::mount::unmount(&args.directory, UnmountFlags::DETACH);
+    detach(&args.directory);
     let _ = std::fs::remove_dir(&args.directory);
     std::process::exit(0);
+}
+
+/// Takes a mount out of sight; it lives on as long as somebody has it open.
+pub(super) fn detach(directory: &Path) {
+    if rustix::mount::unmount(directory, UnmountFlags::DETACH).is_ok() {
+        return;
+    }
+    // Who is not root has mounted by one of these, and unmounts by it.
+    for helper in ["fusermount3", "fusermount"] {
+        let mut command = Command::new(helper);
+        let done = command.arg("-uz").arg(directory).stderr(Stdio::null()).status();
+        if done.is_ok_and(|status| status.success()) {
+            return;
+        }
+    }
 }
 
 fn mount(args: &Args, counts: Arc<Counts>) -> io::Result<fuser::BackgroundSession> {
