@@ -100,6 +100,12 @@ impl Driver {
         self.broken
     }
 
+    /// As if the kernel had said so.
+    #[cfg(test)]
+    pub(crate) fn break_down(&mut self, errno: i32) {
+        self.broken = Some(errno);
+    }
+
     /// Lets a file go. What the ring still reads of it ends on its own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
         if self.broken.is_some() {

@@ -102,6 +102,12 @@ impl File {
         Stream::new(Arc::clone(&self.shared))
     }
 
+    /// Its name in the core.
+    #[cfg(test)]
+    pub(crate) fn id(&self) -> FileId {
+        self.shared.id
+    }
+
     /// How many bytes it has.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "an empty file is not opened")]

@@ -345,4 +345,31 @@ mod tests {
         assert!(engine.shared.inbox.is_empty());
         assert_eq!(engine.counters().path.markers, 1);
     }
+
+    /// A kernel that refused the ring (a closed descriptor, a seccomp filter) once made the end of
+    /// the file panic, because reads that would never end still held its frames.
+    #[test]
+    fn a_ring_that_broke_is_an_error_for_all_and_files_still_close() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+        let file = engine.open(&path).expect("it is there");
+        let mut page = vec![0; 4096];
+        file.read_at(&mut page, 0).expect("the ring is whole");
+        let mut driver = engine.shared.drive();
+        // A read that begins and never ends.
+        let stream = driver.path.stream(file.id());
+        let now = foreread_core::units::Instant(1);
+        driver.path.read(now, stream, Bytes(500_000), Bytes(4096), None);
+        driver.break_down(libc::EBADF);
+        drop(driver);
+
+        assert!(file.read_at(&mut page, 0).is_ok(), "a hit needs no ring");
+        let error = file.read_at(&mut page, 900_000).expect_err("a miss does");
+        assert!(matches!(&error, ReadError::Io { source, .. }
+            if source.raw_os_error() == Some(libc::EBADF)));
+        assert!(matches!(engine.open(&path), Err(OpenError::Io { .. })));
+        drop(file);
+    }
 }

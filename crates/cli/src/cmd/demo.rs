@@ -142,8 +142,8 @@ fn measure(
     let mut taken: [Vec<Run>; 3] = Default::default();
     let enough = enough(course.delay, pattern);
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", course.target.name));
-    // One round that does not count: on a virtual machine memory that nobody has touched yet is slow
-    // to touch, for the kernel's page cache as for ours.
+    // One round that does not count: on a virtual machine memory that nobody has touched yet is
+    // slow to touch, for the kernel's page cache as for ours.
     let warm_ups = usize::from(course.delay.is_none() && pattern == Pattern::Seq4k);
     for round in 0..runs as usize + warm_ups {
         for turn in 0..Arm::ALL.len() {
