@@ -179,6 +179,12 @@ impl Policy {
         let limits = Limits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
         match self {
             Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
+            // Switched off, these decide nothing; `linux-6` still reads the page that is missing.
+            Self::Linux2_6_28 | Self::Linux2_6_31 | Self::Thrash2009
+                if limits.max == Pages::ZERO =>
+            {
+                None
+            }
             Self::Linux2_6_28 => linux_2_6_28::decide(last, ask, limits, cache),
             Self::Linux2_6_31 => linux_2_6_31::decide(last, ask, limits, cache),
             Self::Linux6 => linux_6::decide(last, ask, limits, cache),

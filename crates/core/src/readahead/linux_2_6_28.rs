@@ -25,9 +25,6 @@ pub(super) fn decide(
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;
-    if max == Pages::ZERO {
-        return None;
-    }
     if ask.page != PageIndex(0) && is_expected(last, ask.page) {
         return Some(subsequent(last, max));
     }

@@ -27,9 +27,6 @@ pub(super) fn decide(
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;
-    if max == Pages::ZERO {
-        return None;
-    }
     let decision = if ask.page == PageIndex(0) {
         Decision { pattern: Pattern::Initial0, window: initial(ask, max) }
     } else if is_expected(last, ask.page) {

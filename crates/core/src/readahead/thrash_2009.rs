@@ -23,9 +23,6 @@ pub(super) fn decide(
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;
-    if max == Pages::ZERO {
-        return None;
-    }
     let history = cache.history(ask.page, Pages(max.0 * LOOK_BACK));
     if history == Pages::ZERO {
         return linux_2_6_31::decide(last, ask, limits, cache);
