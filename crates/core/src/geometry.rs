@@ -163,8 +163,6 @@ pub fn nearest_whole(size: Bytes, page_size: Bytes) -> WholePages {
 pub struct Geometry {
     /// Its size; zero when it is not known.
     pub capacity: Bytes,
-    /// The logical block: offset, length and memory of a request are multiples of it.
-    pub io_align: Bytes,
     /// The largest request.
     pub max_io: Pages,
     /// How many requests it is given at once.
@@ -172,10 +170,6 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A page: what is aligned to a page is aligned to every logical block up to it, and the cache
-    /// reads whole pages anyway. Only the tail of a device with smaller blocks needs the real one.
-    pub const DEFAULT_IO_ALIGN: Bytes = Bytes(PAGE_SIZE);
-
     /// 1 MiB: no device of the sweeps in docs/geometry.md gains more than 7 % from larger windows,
     /// and a disk of 100 MB/s is done with one in about 10 ms, which is what the next one waits.
     pub const DEFAULT_MAX_IO: Pages = Pages(256);
@@ -187,12 +181,7 @@ impl Geometry {
     /// A device of which nothing is known but its size.
     #[must_use]
     pub const fn new(capacity: Bytes) -> Self {
-        Self {
-            capacity,
-            io_align: Self::DEFAULT_IO_ALIGN,
-            max_io: Self::DEFAULT_MAX_IO,
-            depth: Self::DEFAULT_DEPTH,
-        }
+        Self { capacity, max_io: Self::DEFAULT_MAX_IO, depth: Self::DEFAULT_DEPTH }
     }
 }
 

@@ -167,7 +167,7 @@ impl IoPath {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let cache = PageCache::sharing(config.memory, Waiters::BYTES_PER_FRAME);
-        let largest = Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1));
+        let largest = largest_read(&cache);
         Self {
             max_window: config.max_window.min(largest),
             policy: config.policy,
@@ -268,7 +268,7 @@ impl IoPath {
 
         let first = pos.page();
         let asked_end = PageIndex((pos + len).pages_up().0);
-        let count = (asked_end - first).min(self.largest_read());
+        let count = (asked_end - first).min(largest_read(&self.cache));
         let last = (first + count).min(PageIndex(file.len.pages_up().0));
         let end = (pos + len).min(file.len).min((first + count).offset());
         let goes_on = prev_pos == Some(pos) && pos > first.offset();
@@ -305,7 +305,7 @@ impl IoPath {
     ) {
         let Some(file) = self.streams.get(stream).map(|state| state.file) else { return };
         self.stats.markers += 1;
-        let count = count.min(self.largest_read()).max(Pages(1));
+        let count = count.min(largest_read(&self.cache)).max(Pages(1));
         self.walk(now, stream, file, prev_pos, None, |reader, window, fetching, decided| {
             reader.marker(window, fetching, page, count, decided);
         });
@@ -385,6 +385,11 @@ impl IoPath {
     pub fn trace_lost(&self) -> u64 {
         self.trace.lost()
     }
+}
+
+/// The most pages that one read may hold.
+fn largest_read(cache: &PageCache) -> Pages {
+    Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
 }
 
 /// One read may hold an eighth of the frames, and a window is no larger: so eight readers at a time

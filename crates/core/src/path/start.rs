@@ -7,18 +7,13 @@
 use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
-use super::{File, FileId, IoPath, Read, ReadId, Ready, SHARE_OF_ONE_READ, StreamId};
+use super::{File, FileId, IoPath, Read, ReadId, Ready, StreamId, largest_read};
 use crate::readahead::walk::Reader;
 use crate::readahead::{Decided, Limits, Window};
 use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
 impl IoPath {
-    /// The most pages that one read may hold.
-    pub(super) fn largest_read(&self) -> Pages {
-        Pages(u64::from(self.cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
-    }
-
     /// Starts the reads that wait for frames, as far as there are frames.
     pub(super) fn admit(&mut self, now: Instant) {
         while let Some(id) = self.queued.pop_front() {
@@ -77,7 +72,7 @@ impl IoPath {
     ) {
         let Some(&File { len, device, .. }) = self.files.get(file) else { return };
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
-        let largest = self.largest_read();
+        let largest = largest_read(&self.cache);
         let reader = Reader {
             policy: self.policy,
             limits: Limits { max: self.max_window, io_pages: geometry.max_io.min(largest) },
