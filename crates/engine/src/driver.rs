@@ -152,7 +152,7 @@ impl Driver {
     }
 
     pub(crate) fn marker(&mut self, Marker { stream, page, count, prev_pos }: Marker) {
-        if self.ring.is_forked() || self.broken.is_some() {
+        if self.broken.is_some() {
             return;
         }
         self.path.marker(self.now(), stream, page, count, prev_pos);

@@ -81,19 +81,18 @@ impl File {
     ///
     /// If the offset lies past the end, or the device fails.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
-        // A thread that ends may read once more after its streams have ended.
-        let is_alive = STREAMS.try_with(|_| ()).is_ok();
-        if !is_alive {
-            return self.stream().read_at(to, offset);
-        }
-        STREAMS.with_borrow_mut(|streams| {
-            if !streams.contains_key(&self.shared.serial) {
-                forget_closed_files(streams);
-                streams.insert(self.shared.serial, ThreadStream::new(&self.shared));
+        let read = STREAMS.try_with(|streams| {
+            let mut streams = streams.borrow_mut();
+            if let Some(stream) = streams.get_mut(&self.shared.serial) {
+                return stream.reader.read_at(&self.shared, to, offset);
             }
-            let stream = streams.get_mut(&self.shared.serial).expect("just inserted");
+            forget_closed_files(&mut streams);
+            let stream = ThreadStream::new(&self.shared);
+            let stream = streams.entry(self.shared.serial).or_insert(stream);
             stream.reader.read_at(&self.shared, to, offset)
-        })
+        });
+        // A thread that ends may read once more after its streams have ended.
+        read.unwrap_or_else(|_| self.stream().read_at(to, offset))
     }
 
     /// Begins a stream: for a scan that goes its own way while the same thread reads elsewhere.

@@ -277,7 +277,7 @@ impl Shared {
         // Between the post and the look at the lock, as between the unlock and the look at the
         // inbox: one of the two sees the other.
         fence(Ordering::SeqCst);
-        while !self.inbox.is_empty() {
+        while !self.inbox.is_empty() && !self.is_forked() {
             let Ok(mut driver) = self.driver.try_lock() else { return };
             driver.take_posts(&self.inbox);
             drop(driver);

@@ -67,11 +67,6 @@ impl Ring {
         Ok(Self { uring, in_flight: HashMap::new(), pool, process: std::process::id() })
     }
 
-    /// Whether this process is a fork of the one that made the ring.
-    pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
-    }
-
     /// Whether another read may be started.
     pub(crate) fn has_room(&self) -> bool {
         self.in_flight.len() < ENTRIES as usize
@@ -184,7 +179,7 @@ impl Ring {
 impl Drop for Ring {
     /// Waits for what is in flight: the kernel must not write to memory that is somebody else's.
     fn drop(&mut self) {
-        if self.is_forked() {
+        if std::process::id() != self.process {
             return;
         }
         while !self.in_flight.is_empty() {
