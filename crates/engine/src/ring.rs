@@ -4,48 +4,94 @@
 //! Out:   a tag and a result for each read.
 //! Never: more reads in flight than the completion queue holds. A read whose memory or descriptor
 //!        ends before it does: the ring keeps both until then.
+//!
+//! Two roles, so that whoever waits need not hold the lock of those who start reads:
+//!
+//! ```text
+//!   Ring (behind the engine's mutex)        Sleeper (shared, one thread at a time sleeps in it)
+//!     read()        queues                    wait()   hands over what is queued, and sleeps until
+//!     submit()      hands over                           a completion is there,
+//!     completion()  reaps                                the time is over,
+//!     wake()        ends the sleep                       or wake() was called, before or after
+//! ```
+//!
+//! Two kinds: io_uring, and threads that call `pread` where a system forbids io_uring. Which one is
+//! found by trying, never by the kernel's version.
 
-use std::collections::HashMap;
+#![allow(dead_code, reason = "the interface as a whole; a driver may need less of it")]
+
+mod pread;
+mod threads;
+mod uring;
+
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_core::table::Frame;
-use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode, squeue};
-use rustix::io::Errno;
 
 use crate::backend::Backend;
 use crate::error::EngineError;
-use crate::pool::{PAGE, Pool};
+use crate::pool::Pool;
 
+use pread::{Reading, Vectors};
+use threads::Threads;
+use uring::Uring;
+
+/// Starts reads and reaps their results. Lives behind the engine's mutex.
+#[derive(Debug)]
 pub(crate) struct Ring {
-    uring: IoUring,
-    in_flight: HashMap<u64, InFlight>,
-    /// The memory that reads in flight write to. The last of what a ring lets go.
+    kind: Kind,
+    sleeper: Arc<Sleeper>,
     pool: Arc<Pool>,
-    /// The process that made it: a forked child must not touch what it shares with its parent.
-    process: u32,
 }
 
-/// One read that the kernel is working on, with all that it needs until it ends.
-struct InFlight {
-    backend: Arc<Backend>,
-    offset: u64,
-    vectors: Vectors,
-    /// How often the kernel asked to try again.
-    retries: u32,
+#[derive(Debug)]
+enum Kind {
+    IoUring(Uring),
+    Threads(Threads),
 }
 
-/// Where the bytes of one read go. Boxed: the kernel keeps its address.
-struct Vectors(Box<[libc::iovec]>);
+/// Where one thread sleeps until a read is done. Needs no lock.
+#[derive(Debug)]
+pub(crate) struct Sleeper(Place);
 
-// SAFETY: the pointers lead into the arena, which any thread may hand to the kernel.
-unsafe impl Send for Vectors {}
+#[derive(Debug)]
+enum Place {
+    IoUring(Arc<uring::Shared>),
+    Threads(Arc<threads::Shared>),
+}
+
+/// Which kind of ring one wants.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum RingChoice {
+    /// io_uring if it works here, else threads.
+    #[default]
+    Probe,
+    /// io_uring, or an error.
+    IoUring,
+    /// Threads, also where io_uring works.
+    Threads,
+}
+
+/// Which kind of ring it came to be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum RingKind {
+    /// io_uring.
+    IoUring,
+    /// Threads that call `pread`.
+    Threads {
+        /// Why not io_uring: what the system said, or that threads were asked for.
+        why: String,
+    },
+}
 
 /// What became of a read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Completion {
     /// As it was given to [`Ring::read`].
     pub(crate) tag: u64,
@@ -54,31 +100,66 @@ pub(crate) struct Completion {
 }
 
 impl Ring {
-    /// Why no flags: any thread may submit and any may reap, one at a time, so SINGLE_ISSUER and
-    /// DEFER_TASKRUN, which tie a ring to one thread, are out; SQPOLL would spend a core.
-    /// COOP_TASKRUN makes a miss about a tenth faster (virtio, depth 1), but lets a completion wait
-    /// until the thread that submitted it next enters the kernel, while another waits for the page.
+    /// A ring of the kind that works here.
     pub(crate) fn new(pool: Arc<Pool>) -> Result<Self, EngineError> {
-        let uring = IoUring::new(ENTRIES).map_err(|source| EngineError::Ring { source })?;
-        if !uring.params().is_feature_ext_arg() {
-            let source = io::Error::other("the kernel is older than 5.11");
-            return Err(EngineError::Ring { source });
+        Self::with(pool, RingChoice::Probe)
+    }
+
+    /// A ring of a kind.
+    ///
+    /// ```text
+    ///   asked for   io_uring works   it does not   no descriptors left
+    ///   Probe       io_uring         threads       error: threads would not find any either
+    ///   IoUring     io_uring         error         error
+    ///   Threads     threads          threads       threads
+    /// ```
+    pub(crate) fn with(pool: Arc<Pool>, choice: RingChoice) -> Result<Self, EngineError> {
+        let kind = match choice {
+            RingChoice::Threads => Kind::Threads(Threads::new(&pool, "as asked".into())),
+            RingChoice::IoUring | RingChoice::Probe => match Uring::new(&pool) {
+                Ok(uring) => Kind::IoUring(uring),
+                Err(source) if choice == RingChoice::IoUring || is_out_of_descriptors(&source) => {
+                    return Err(EngineError::Ring { source });
+                }
+                Err(source) => Kind::Threads(Threads::new(&pool, source.to_string())),
+            },
+        };
+        let place = match &kind {
+            Kind::IoUring(uring) => Place::IoUring(uring.shared()),
+            Kind::Threads(threads) => Place::Threads(threads.shared()),
+        };
+        Ok(Self { kind, sleeper: Arc::new(Sleeper(place)), pool })
+    }
+
+    /// Which kind it is: for users to see.
+    pub(crate) fn kind(&self) -> RingKind {
+        match &self.kind {
+            Kind::IoUring(_) => RingKind::IoUring,
+            Kind::Threads(threads) => RingKind::Threads { why: threads.why().into() },
         }
-        Ok(Self { uring, in_flight: HashMap::new(), pool, process: std::process::id() })
     }
 
     /// Whether another read may be started.
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight.len() < ENTRIES as usize
+        self.in_flight() < READS_MAX
     }
 
-    /// How many reads the kernel is working on, or is done with but not yet asked about.
+    /// How many reads are being worked on, or are done but not yet asked about.
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        match &self.kind {
+            Kind::IoUring(uring) => uring.in_flight(),
+            Kind::Threads(threads) => threads.in_flight(),
+        }
     }
 
     /// Queues a read of whole pages at `offset` into `frames`, in their order. Pages whose frames
     /// are neighbours in memory become one vector.
+    ///
+    /// It starts with the next [`Self::submit`] or [`Sleeper::wait`], whoever calls it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room, or a read of the same tag is in flight.
     pub(crate) fn read(
         &mut self,
         tag: u64,
@@ -87,131 +168,112 @@ impl Ring {
         frames: impl Iterator<Item = Frame>,
     ) {
         assert!(self.has_room(), "the completion queue holds what is in flight");
-        let mut vectors: Vec<libc::iovec> = Vec::new();
-        for frame in frames {
-            let frame = self.pool.address(frame);
-            match vectors.last_mut() {
-                Some(last)
-                    if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == frame.as_ptr() =>
-                {
-                    last.iov_len += PAGE;
-                }
-                _ => vectors.push(libc::iovec { iov_base: frame.as_ptr().cast(), iov_len: PAGE }),
-            }
+        let reading = Reading::new(&self.pool, backend, offset, frames);
+        match &mut self.kind {
+            Kind::IoUring(uring) => uring.read(tag, reading),
+            Kind::Threads(threads) => threads.read(tag, reading),
         }
-        let vectors = Vectors(vectors.into_boxed_slice());
-        let read = InFlight { backend, offset, vectors, retries: 0 };
-        self.push(tag, &read);
-        let before = self.in_flight.insert(tag, read);
-        assert!(before.is_none(), "a tag is in flight once");
     }
 
-    /// Hands all queued reads to the kernel, and does not wait.
+    /// Hands all queued reads over, and does not wait. On an error they stay queued, and the next
+    /// call here or of [`Sleeper::wait`] offers them again.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
-        if self.uring.submission().is_empty() {
-            return Ok(());
-        }
-        again_if_interrupted(|| self.uring.submit())
-    }
-
-    /// Hands all queued reads to the kernel and waits until at least one is done, or the time is
-    /// over.
-    pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
-        let Some(at_most) = at_most else {
-            return again_if_interrupted(|| self.uring.submit_and_wait(1));
-        };
-        let time = Timespec::new().sec(at_most.as_secs()).nsec(at_most.subsec_nanos());
-        let args = SubmitArgs::new().timespec(&time);
-        match self.uring.submitter().submit_with_args(1, &args) {
-            Ok(_) => Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
-            // The caller looks at the clock again and waits for the rest.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(error),
+        match &mut self.kind {
+            Kind::IoUring(uring) => uring.submit(),
+            // They take what is queued without being told.
+            Kind::Threads(_) => Ok(()),
         }
     }
 
-    /// The next result that has come.
+    /// The next result that has come. Never waits.
     ///
     /// A read that the kernel cancelled because the thread that submitted it ended, or asks to try
-    /// again, is queued again and not reported.
+    /// again, is started again and not reported.
     pub(crate) fn completion(&mut self) -> Option<Completion> {
-        loop {
-            let (tag, result) = {
-                let entry = self.uring.completion().next()?;
-                (entry.user_data(), entry.result())
-            };
-            let read = self.in_flight.remove(&tag).expect("the kernel answers what was asked");
-            let again = [Errno::CANCELED, Errno::AGAIN, Errno::INTR]
-                .iter()
-                .any(|errno| -errno.raw_os_error() == result);
-            if again && read.retries < RETRIES {
-                let read = InFlight { retries: read.retries + 1, ..read };
-                self.push(tag, &read);
-                self.in_flight.insert(tag, read);
-                continue;
-            }
-            let result = u32::try_from(result).map_err(|_| -result);
-            return Some(Completion { tag, result });
+        match &mut self.kind {
+            Kind::IoUring(uring) => uring.completion(),
+            Kind::Threads(threads) => threads.completion(),
         }
     }
 
-    fn push(&mut self, tag: u64, read: &InFlight) {
-        let fd = Fd(read.backend.raw_fd());
-        let count = u32::try_from(read.vectors.0.len()).expect("a request has few pages");
-        let entry: squeue::Entry = opcode::Readv::new(fd, read.vectors.0.as_ptr(), count)
-            .offset(read.offset)
-            .build()
-            .user_data(tag);
-        if self.uring.submission().is_full() {
-            // Never as long as the kernel takes what it is given: it is as large as what may be in
-            // flight. It may have refused once (EAGAIN), and this is the second chance.
-            let _ = self.submit();
+    /// Where a thread may sleep without the engine's mutex.
+    pub(crate) fn sleeper(&self) -> Arc<Sleeper> {
+        Arc::clone(&self.sleeper)
+    }
+
+    /// Wakes whoever sleeps. If nobody does yet, the next sleep ends at once: it holds until
+    /// [`Self::completion`] is called.
+    pub(crate) fn wake(&mut self) {
+        match &mut self.kind {
+            Kind::IoUring(uring) => uring.wake(),
+            Kind::Threads(threads) => threads.wake(),
         }
-        // SAFETY: descriptor, vectors and frames stay as they are until the completion: `in_flight`
-        // owns the first two, the addresses are the pool's, which the ring holds, and the core
-        // gives no frame away in flight.
-        let pushed = unsafe { self.uring.submission().push(&entry) };
-        pushed.expect("the submission queue holds what may be in flight");
+    }
+
+    /// [`Sleeper::wait`], for whoever holds the ring anyway.
+    pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        self.sleeper.wait(at_most)
     }
 }
 
-impl Drop for Ring {
-    /// Waits for what is in flight: the kernel must not write to memory that is somebody else's.
-    fn drop(&mut self) {
-        if std::process::id() != self.process {
-            return;
-        }
-        while !self.in_flight.is_empty() {
-            if self.wait(None).is_err() {
-                // The kernel refuses to tell: rather lose the memory than have it written to.
-                std::mem::forget(Arc::clone(&self.pool));
-                return;
-            }
-            while self.completion().is_some() {}
+impl Sleeper {
+    /// Hands over what is queued and waits until at least one completion is there, or the time is
+    /// over, or somebody called [`Ring::wake`]: one system call.
+    ///
+    /// A completion that nobody has reaped yet, and a wake that nobody has seen yet, end it at
+    /// once. It may also end early with nothing to show (a signal): the caller reaps, looks at the
+    /// clock, and comes again. One thread at a time may be in here, and only that one reaps
+    /// meanwhile: otherwise it could sleep for a completion that another took.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let us wait. That it has no memory to start a read is an error only
+    /// after a second of refusals during which nothing else ended.
+    pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
+        match &self.0 {
+            Place::IoUring(uring) => uring.wait(at_most),
+            Place::Threads(threads) => threads.wait(at_most),
         }
     }
 }
 
-impl fmt::Debug for Ring {
+impl fmt::Display for RingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
-    }
-}
-
-fn again_if_interrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<()> {
-    loop {
-        match call() {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match self {
+            Self::IoUring => write!(f, "io_uring"),
+            Self::Threads { why } => write!(f, "threads ({why})"),
         }
     }
 }
 
-/// How many reads may be in flight at once, over all devices: enough for eight devices at their
-/// default depth.
+/// Reads whole pages at `offset` into `frames` in the calling thread: bytes, or the error number.
+///
+/// For the lone miss: with nothing else to start and nothing to wait for, one plain system call is
+/// the shortest way. The frames must be in flight in the core (nobody else fills them).
+///
+/// # Errors
+///
+/// The error number; a signal, or a kernel that asks to try again, only after a few tries.
+pub(crate) fn pread(
+    pool: &Pool,
+    backend: &Backend,
+    offset: u64,
+    frames: &mut dyn Iterator<Item = Frame>,
+) -> Result<u32, i32> {
+    pread::preadv(backend, offset, &Vectors::new(pool, frames))
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Entries of the submission queue; the completion queue has twice as many.
 const ENTRIES: u32 = 256;
+
+/// How many reads may be in flight at once, over all devices: seven devices at their default depth
+/// and all but one of an eighth. One entry is left for a wake, so that it finds a place even when
+/// the kernel takes nothing.
+const READS_MAX: usize = ENTRIES as usize - 1;
 
 /// How often a read is tried again when the kernel asks for it, before that is its error.
 const RETRIES: u32 = 16;

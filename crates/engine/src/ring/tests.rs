@@ -1,0 +1,237 @@
+//! Both kinds of ring, held to the same sentences.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Barrier, Mutex};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::pool::PAGE;
+
+const PAGES: u32 = 64;
+
+/// A file whose page n is filled with n, and a pool to read it into.
+struct Bench {
+    pool: Arc<Pool>,
+    backend: Arc<Backend>,
+    _dir: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        let mut file = File::create(&path).expect("a file");
+        for page in 0..PAGES {
+            file.write_all(&[u8::try_from(page).unwrap(); PAGE]).expect("space for it");
+        }
+        let backend = Arc::new(Backend::open(&path, false).expect("it is there"));
+        Self { pool: Arc::new(Pool::new(PAGES).expect("memory")), backend, _dir: dir }
+    }
+
+    /// Both kinds; only threads, and a line that says so, where io_uring is forbidden.
+    fn rings(&self, test: &str) -> Vec<Ring> {
+        let choices = [RingChoice::Threads, RingChoice::IoUring];
+        let rings = choices.map(|choice| Ring::with(Arc::clone(&self.pool), choice));
+        for error in rings.iter().filter_map(|ring| ring.as_ref().err()) {
+            eprintln!("SKIP half of {test}: {error}");
+        }
+        rings.into_iter().flatten().collect()
+    }
+
+    fn read(&self, ring: &mut Ring, tag: u64, page: u32, frames: &[u32]) {
+        let frames = frames.iter().copied().map(Frame);
+        ring.read(tag, Arc::clone(&self.backend), u64::from(page) * PAGE as u64, frames);
+    }
+
+    fn page_in(&self, frame: u32) -> Vec<u8> {
+        let mut page = vec![0xff; PAGE];
+        self.pool.copy_out(Frame(frame), 0, &mut page);
+        page
+    }
+}
+
+fn next(ring: &mut Ring) -> Completion {
+    loop {
+        if let Some(completion) = ring.completion() {
+            return completion;
+        }
+        ring.wait(None).expect("a ring that waits");
+    }
+}
+
+#[test]
+fn pages_come_to_the_frames_that_were_named_in_their_order() {
+    let bench = Bench::new();
+    for mut ring in bench.rings("pages_come") {
+        bench.read(&mut ring, 7, 10, &[5, 6, 3, 20]);
+        assert_eq!(ring.in_flight(), 1);
+        assert_eq!(next(&mut ring), Completion { tag: 7, result: Ok(4 * 4096) });
+        assert_eq!(ring.in_flight(), 0);
+        for (page, frame) in (10..).zip([5, 6, 3, 20]) {
+            assert_eq!(bench.page_in(frame), [page; PAGE], "{:?}", ring.kind());
+        }
+    }
+}
+
+#[test]
+fn a_read_over_the_end_is_short_and_a_wrong_one_is_an_error_number() {
+    let bench = Bench::new();
+    for mut ring in bench.rings("a_read_over_the_end") {
+        bench.read(&mut ring, 1, PAGES - 1, &[0, 1]);
+        assert_eq!(next(&mut ring).result, Ok(4096));
+        bench.read(&mut ring, 1, PAGES, &[0]);
+        assert_eq!(next(&mut ring).result, Ok(0));
+        ring.read(1, Arc::clone(&bench.backend), (1 << 63) + 4096, [Frame(0)].into_iter());
+        assert_eq!(next(&mut ring).result, Err(libc::EINVAL), "{:?}", ring.kind());
+    }
+    let lone =
+        |page: u64| pread(&bench.pool, &bench.backend, page << 12, &mut [Frame(9)].into_iter());
+    assert_eq!(lone(3), Ok(4096));
+    assert_eq!(bench.page_in(9), [3; PAGE]);
+    assert_eq!(lone(u64::from(PAGES)), Ok(0));
+    assert_eq!(lone(1 << 51), Err(libc::EINVAL));
+}
+
+#[test]
+fn as_many_as_there_is_room_for_are_in_flight_and_a_wake_still_finds_its_place() {
+    let bench = Bench::new();
+    for mut ring in bench.rings("as_many") {
+        let mut tag = 0;
+        while ring.has_room() {
+            bench.read(&mut ring, tag, 0, &[0]);
+            tag += 1;
+        }
+        ring.wake();
+        ring.wake();
+        let mut seen: Vec<u64> = (0..tag).map(|_| next(&mut ring).tag).collect();
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..255), "{:?}", ring.kind());
+        assert_eq!(ring.completion(), None);
+    }
+}
+
+/// The driver decides to sleep under its lock and sleeps without it: in between it may be woken.
+#[test]
+fn a_wake_before_the_sleep_ends_it_until_somebody_reaps() {
+    let bench = Bench::new();
+    for mut ring in bench.rings("a_wake_before") {
+        ring.wake();
+        let sleeper = ring.sleeper();
+        sleeper.wait(None).expect("the wake lies there");
+        sleeper.wait(None).expect("and still does");
+        assert_eq!(ring.completion(), None, "a wake is not a result");
+        sleeper.wait(Some(Duration::from_millis(1))).expect("the time ends, nothing else");
+        ring.wake();
+        sleeper.wait(None).expect("a second wake counts as the first did");
+    }
+}
+
+#[test]
+fn a_completion_that_nobody_reaped_ends_each_sleep_at_once() {
+    let bench = Bench::new();
+    for mut ring in bench.rings("a_completion_that_nobody") {
+        bench.read(&mut ring, 1, 0, &[0]);
+        let sleeper = ring.sleeper();
+        sleeper.wait(None).expect("submits and waits");
+        sleeper.wait(None).expect("has nothing to submit and need not wait");
+        assert_eq!(ring.completion().map(|completion| completion.tag), Some(1));
+    }
+}
+
+#[test]
+fn one_who_sleeps_is_woken_by_a_read_that_another_thread_starts() {
+    let bench = Bench::new();
+    for ring in bench.rings("one_who_sleeps") {
+        let sleeper = ring.sleeper();
+        let ring = Mutex::new(ring);
+        for round in 0..200 {
+            let start = Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    sleeper.wait(None).expect("it ends");
+                });
+                start.wait();
+                let mut ring = ring.lock().unwrap();
+                if round % 2 == 0 {
+                    bench.read(&mut ring, round, 1, &[0]);
+                    ring.submit().expect("there is memory");
+                } else {
+                    ring.wake();
+                }
+            });
+            let got = ring.lock().unwrap().completion();
+            assert_eq!(got.map(|completion| completion.tag), (round % 2 == 0).then_some(round));
+        }
+    }
+}
+
+/// Two threads start reads while a third sleeps and reaps: each read ends once, and none is lost
+/// between who pushed it and who entered the kernel with it.
+#[test]
+fn each_read_of_many_threads_ends_exactly_once() {
+    const READS: u64 = 3000;
+    let bench = Bench::new();
+    for ring in bench.rings("each_read") {
+        let sleeper = ring.sleeper();
+        let ring = Mutex::new(ring);
+        let mut seen = Vec::new();
+        std::thread::scope(|scope| {
+            for starter in 0..2 {
+                let (bench, ring) = (&bench, &ring);
+                scope.spawn(move || {
+                    let mut started = 0;
+                    while started < READS {
+                        let mut ring = ring.lock().unwrap();
+                        let batch = (started % 3 + 1).min(READS - started);
+                        for _ in 0..batch {
+                            if ring.has_room() {
+                                let page = u32::try_from(started % 60).unwrap();
+                                bench.read(&mut ring, started * 2 + starter, page, &[page]);
+                                started += 1;
+                            }
+                        }
+                        ring.submit().expect("there is memory");
+                    }
+                });
+            }
+            while seen.len() < 2 * usize::try_from(READS).unwrap() {
+                sleeper.wait(None).expect("something ends");
+                let mut ring = ring.lock().unwrap();
+                while let Some(Completion { tag, result }) = ring.completion() {
+                    assert_eq!(result, Ok(4096));
+                    seen.push(tag);
+                }
+            }
+        });
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..2 * READS), "{:?}", ring.lock().unwrap().kind());
+    }
+}
+
+#[test]
+fn a_ring_ends_with_reads_in_flight_and_its_sleeper_may_live_on() {
+    let bench = Bench::new();
+    for mut ring in bench.rings("a_ring_ends") {
+        for tag in 0..100 {
+            bench.read(&mut ring, tag, 0, &[0, 1, 2, 3]);
+        }
+        ring.submit().expect("there is memory");
+        let sleeper = ring.sleeper();
+        drop(ring);
+        assert_eq!(Arc::strong_count(&bench.backend), 1, "no descriptor is left in {sleeper:?}");
+    }
+    assert_eq!(Arc::strong_count(&bench.pool), 1);
+}
+
+#[test]
+fn a_ring_says_what_it_is() {
+    let bench = Bench::new();
+    let ring = Ring::with(Arc::clone(&bench.pool), RingChoice::Threads).unwrap();
+    assert_eq!(ring.kind().to_string(), "threads (as asked)");
+    if let Ok(ring) = Ring::with(Arc::clone(&bench.pool), RingChoice::IoUring) {
+        assert_eq!(ring.kind().to_string(), "io_uring");
+    }
+}

@@ -1,0 +1,225 @@
+//! The ring where io_uring is forbidden: threads that call `pread`.
+//!
+//! In:    reads, a wake.
+//! Out:   completions.
+//! Never: a lock held during a read. More threads than [`THREADS_MAX`], or any before the first
+//!        read. A thread that outlives the ring.
+//!
+//! ```text
+//!   read() --> queue --> worker: preadv --> done --> completion()
+//!                        worker: preadv      |
+//!                        ..                  +--> wakes the sleeper
+//! ```
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use super::Completion;
+use super::pread::Reading;
+use crate::pool::Pool;
+
+#[derive(Debug)]
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    in_flight: usize,
+    pool: Arc<Pool>,
+    why: String,
+    /// The process that made it: the threads are not there in a forked child.
+    process: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// There is something in `queue`, or the end.
+    has_work: Condvar,
+    /// There is something in `done`, or a wake.
+    has_news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// No longer than what may be in flight.
+    queue: VecDeque<(u64, Reading)>,
+    done: VecDeque<Completion>,
+    /// Workers that wait for work.
+    idle: usize,
+    /// Whether somebody waits for news. Condition variables ask the kernel even if nobody waits.
+    is_asleep: bool,
+    is_woken: bool,
+    is_ending: bool,
+}
+
+impl Threads {
+    pub(super) fn new(pool: &Arc<Pool>, why: String) -> Self {
+        Self {
+            shared: Arc::default(),
+            workers: Vec::new(),
+            in_flight: 0,
+            pool: Arc::clone(pool),
+            why,
+            process: std::process::id(),
+        }
+    }
+
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(super) fn why(&self) -> &str {
+        &self.why
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub(super) fn read(&mut self, tag: u64, reading: Reading) {
+        self.in_flight += 1;
+        let mut state = self.shared.state();
+        state.queue.push_back((tag, reading));
+        let (is_short, is_idle) = (state.queue.len() > state.idle, state.idle > 0);
+        drop(state);
+        if is_idle {
+            self.shared.has_work.notify_one();
+        }
+        if is_short && self.workers.len() < THREADS_MAX {
+            self.add_worker();
+        }
+    }
+
+    pub(super) fn completion(&mut self) -> Option<Completion> {
+        let mut state = self.shared.state();
+        state.is_woken = false;
+        let completion = state.done.pop_front()?;
+        drop(state);
+        self.in_flight -= 1;
+        Some(completion)
+    }
+
+    pub(super) fn wake(&mut self) {
+        let mut state = self.shared.state();
+        state.is_woken = true;
+        self.shared.tell(state);
+    }
+
+    fn add_worker(&mut self) {
+        let (shared, pool) = (Arc::clone(&self.shared), Arc::clone(&self.pool));
+        let name = format!("foreread-{}", self.workers.len());
+        let worker = Builder::new().name(name).stack_size(STACK).spawn(move || {
+            shared.work();
+            // The memory that it read into, until it reads no more.
+            drop(pool);
+        });
+        match worker {
+            Ok(worker) => self.workers.push(worker),
+            // Those that there are do it all.
+            Err(_) if !self.workers.is_empty() => {}
+            // No thread to be had at all: slow, but right.
+            Err(_) => self.read_here(),
+        }
+    }
+
+    fn read_here(&mut self) {
+        let mut state = self.shared.state();
+        while let Some((tag, reading)) = state.queue.pop_front() {
+            drop(state);
+            let result = reading.run();
+            state = self.shared.state();
+            state.done.push_back(Completion { tag, result });
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.has_no_news() {
+            return Ok(());
+        }
+        state.is_asleep = true;
+        let quiet = |state: &mut State| state.has_no_news();
+        let mut state = match at_most {
+            None => self.has_news.wait_while(state, quiet).expect(NO_PANIC),
+            Some(time) => self.has_news.wait_timeout_while(state, time, quiet).expect(NO_PANIC).0,
+        };
+        state.is_asleep = false;
+        Ok(())
+    }
+
+    /// What a worker does until the end.
+    fn work(&self) {
+        let mut state = self.state();
+        loop {
+            if state.is_ending {
+                return;
+            }
+            let Some((tag, reading)) = state.queue.pop_front() else {
+                state.idle += 1;
+                state = self.has_work.wait(state).expect(NO_PANIC);
+                state.idle -= 1;
+                continue;
+            };
+            drop(state);
+            let result = reading.run();
+            // The descriptor may be the last of its file: it is closed without the lock.
+            drop(reading);
+            state = self.state();
+            state.done.push_back(Completion { tag, result });
+            self.tell(state);
+            state = self.state();
+        }
+    }
+
+    /// Ends the sleep of whoever waits for news.
+    fn tell(&self, state: MutexGuard<'_, State>) {
+        let is_asleep = state.is_asleep;
+        drop(state);
+        if is_asleep {
+            self.has_news.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(NO_PANIC)
+    }
+}
+
+impl State {
+    fn has_no_news(&self) -> bool {
+        self.done.is_empty() && !self.is_woken
+    }
+}
+
+impl Drop for Threads {
+    /// What is being read is waited for; what is only queued is dropped.
+    fn drop(&mut self) {
+        if std::process::id() != self.process {
+            std::mem::forget(std::mem::take(&mut self.workers));
+            return;
+        }
+        let mut state = self.shared.state();
+        state.is_ending = true;
+        // A sleeper's handle may live on; the descriptors in here must not.
+        state.queue.clear();
+        drop(state);
+        self.shared.has_work.notify_all();
+        for worker in self.workers.drain(..) {
+            let ended = worker.join();
+            debug_assert!(ended.is_ok(), "a worker does not panic");
+        }
+    }
+}
+
+/// Enough to keep eight ways busy while as many others wait; a thread costs a stack and a switch.
+const THREADS_MAX: usize = 16;
+
+/// Between the lock and its end nothing is done that could panic.
+const NO_PANIC: &str = "nobody panics with this lock";
+
+/// A worker calls nothing deep.
+const STACK: usize = 64 << 10;

@@ -1,0 +1,375 @@
+//! The ring over io_uring.
+//!
+//! In:    reads, a wake.
+//! Out:   completions.
+//! Never: two threads that push, or two that reap: both are done by who holds the [`Uring`]. The
+//!        sleeper touches neither queue, it only enters the kernel.
+//!
+//! What may happen at the same time, and why nothing is lost:
+//!
+//! ```text
+//!   a push while another thread sleeps      the pusher submits it itself, or is the next to sleep
+//!   two threads submit the same entries     the kernel takes each once, under its own lock; who
+//!                                           came second took fewer than it said, and the kernel
+//!                                           returns without waiting: the sleeper looks again
+//!   a wake before the sleep begins          its completion lies in the queue, and the kernel
+//!                                           does not wait while the queue is not empty
+//!   two wakes                               one entry: the first still lies there
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, opcode, squeue};
+
+use super::pread::Reading;
+use super::{Completion, ENTRIES, RETRIES};
+use crate::pool::Pool;
+
+pub(super) struct Uring {
+    shared: Arc<Shared>,
+    in_flight: HashMap<u64, InFlight>,
+    /// Whether a wake is queued, on its way, or done and not yet swallowed.
+    is_waking: bool,
+    /// Whether reads were queued again since the last submit.
+    has_queued_again: bool,
+    /// The memory that reads in flight write to. The last of what a ring lets go.
+    pool: Arc<Pool>,
+    /// The process that made it: a forked child must not touch what it shares with its parent.
+    process: u32,
+}
+
+/// What the sleeper sees of it.
+pub(super) struct Shared {
+    uring: IoUring,
+    /// How many entries were ever pushed, and how many of them some call has seen the kernel take.
+    /// Both wrap. The difference is what is queued or, for a moment, more.
+    pushed: AtomicU32,
+    taken: AtomicU32,
+    /// How often in a row the kernel had no memory to start a read while nothing else ended.
+    refusals: AtomicU32,
+}
+
+/// One read that the kernel is working on.
+struct InFlight {
+    reading: Reading,
+    /// How often the kernel asked to try again.
+    retries: u32,
+}
+
+impl Uring {
+    /// A ring that has shown that it works.
+    ///
+    /// Why no flags: any thread may submit and any may reap, one at a time, so SINGLE_ISSUER and
+    /// DEFER_TASKRUN, which tie a ring to one thread, are out; SQPOLL would spend a core.
+    /// COOP_TASKRUN makes a miss about a tenth faster (virtio, depth 1), but lets a completion wait
+    /// until the thread that submitted it next enters the kernel, while another waits for the page.
+    pub(super) fn new(pool: &Arc<Pool>) -> io::Result<Self> {
+        let uring = IoUring::new(ENTRIES)?;
+        if !uring.params().is_feature_ext_arg() {
+            return Err(io::Error::other("its io_uring cannot wait for a time"));
+        }
+        probe(&uring)?;
+        let (pushed, taken, refusals) = Default::default();
+        Ok(Self {
+            shared: Arc::new(Shared { uring, pushed, taken, refusals }),
+            in_flight: HashMap::new(),
+            is_waking: false,
+            has_queued_again: false,
+            pool: Arc::clone(pool),
+            process: std::process::id(),
+        })
+    }
+
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(super) fn read(&mut self, tag: u64, reading: Reading) {
+        assert!(tag != WAKE, "a tag that is a wake's");
+        let read = InFlight { reading, retries: 0 };
+        self.start(tag, &read);
+        let before = self.in_flight.insert(tag, read);
+        assert!(before.is_none(), "a tag is in flight once");
+    }
+
+    pub(super) fn submit(&mut self) -> io::Result<()> {
+        self.has_queued_again = false;
+        loop {
+            match self.shared.uring.submit() {
+                Ok(taken) => {
+                    self.shared.note_taken(taken);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn completion(&mut self) -> Option<Completion> {
+        while let Some((tag, result)) = self.reap() {
+            if tag == WAKE {
+                self.is_waking = false;
+                continue;
+            }
+            let read = self.in_flight.remove(&tag).expect("the kernel answers what was asked");
+            let result = u32::try_from(result).map_err(|_| -result);
+            if is_again(result) && read.retries < RETRIES {
+                let read = InFlight { retries: read.retries + 1, ..read };
+                self.start(tag, &read);
+                self.in_flight.insert(tag, read);
+                self.has_queued_again = true;
+                continue;
+            }
+            return Some(Completion { tag, result });
+        }
+        if self.has_queued_again {
+            // Whoever reaps may be about to leave, and who waits for these sleeps already.
+            let _ = self.submit();
+        }
+        None
+    }
+
+    pub(super) fn wake(&mut self) {
+        if !self.is_waking {
+            self.push(&opcode::Nop::new().build().user_data(WAKE));
+            self.is_waking = true;
+        }
+        // A kernel without memory for one entry has some soon: a wake is worth a few tries. If all
+        // fail it goes with the next submit.
+        for _ in 0..RETRIES {
+            match self.submit() {
+                Err(error) if is_refusal(&error) => std::thread::yield_now(),
+                Ok(()) | Err(_) => return,
+            }
+        }
+    }
+
+    fn reap(&mut self) -> Option<(u64, i32)> {
+        // SAFETY: no other completion queue exists: they are made here only, each ends with its
+        // block, and `&mut self` lets one thread in at a time. The sleeper makes none.
+        let entry = unsafe { self.shared.uring.completion_shared() }.next()?;
+        Some((entry.user_data(), entry.result()))
+    }
+
+    fn start(&mut self, tag: u64, InFlight { reading, .. }: &InFlight) {
+        let fd = Fd(reading.backend.raw_fd());
+        let vectors = &reading.vectors;
+        let entry = opcode::Readv::new(fd, vectors.as_ptr(), vectors.count())
+            .offset(reading.offset)
+            .build()
+            .user_data(tag);
+        // What the entry names stays as it is until its completion: `in_flight` owns descriptor and
+        // vectors, the addresses are the pool's, which the ring holds, and the core gives no frame
+        // away in flight.
+        self.push(&entry);
+    }
+
+    /// The caller vouches that what the entry names lives until its completion.
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: no other submission queue exists: they are made here only, each ends with its
+        // statement, and `&mut self` lets one thread in at a time. The sleeper makes none; what it
+        // and the kernel read of this one are atomics.
+        let mut queue = unsafe { self.shared.uring.submission_shared() };
+        // SAFETY: as the two callers say: a NOP names nothing, a read's things are kept.
+        let pushed = unsafe { queue.push(entry) };
+        pushed.expect("the submission queue holds all reads in flight and a wake");
+        drop(queue);
+        // After the queue's tail: who sees this number and enters, the kernel sees the entry.
+        self.shared.pushed.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Shared {
+    pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
+        loop {
+            // It may be more than is queued, as another thread may be in between entering and
+            // counting; never less than this thread's own pushes.
+            let taken = self.taken.load(Ordering::Acquire);
+            let queued = self.pushed.load(Ordering::Acquire).wrapping_sub(taken);
+            match self.enter(queued, at_most) {
+                // All taken: so it waited, and something ended, or the time did, or a signal came.
+                Ok(now_taken) if now_taken == queued => {
+                    self.note_taken(now_taken as usize);
+                    return Ok(());
+                }
+                // The queue was empty: others took it all. What is pushed from here on is submitted
+                // by who pushes it, so this thread need only sleep.
+                Ok(0) => return self.enter(0, at_most).map(drop).or_else(ended_early),
+                // It stopped at an entry that is wrong or that it has no memory for, or others took
+                // some: the rest is tried again.
+                Ok(now_taken) => self.note_taken(now_taken as usize),
+                Err(error) if is_refusal(&error) => return self.wait_refused(error, at_most),
+                Err(error) => return ended_early(error),
+            }
+        }
+    }
+
+    /// The kernel would not start a read. What is in flight may give it the memory: so this sleeps
+    /// as asked, but not for long, and the caller comes again.
+    ///
+    /// ```text
+    ///   something ends meanwhile    fine, once more
+    ///   nothing does                a refusal; after a hundred in a row, a second, the error
+    /// ```
+    fn wait_refused(&self, error: io::Error, at_most: Option<Duration>) -> io::Result<()> {
+        let pause = at_most.map_or(REFUSED_PAUSE, |time| time.min(REFUSED_PAUSE));
+        match self.enter(0, Some(pause)) {
+            Ok(_) => {
+                self.refusals.store(0, Ordering::Relaxed);
+                return Ok(());
+            }
+            Err(error) if ended_early_is_ok(&error) => {}
+            // It does not even let us sleep in there.
+            Err(_) => std::thread::park_timeout(pause),
+        }
+        if pause < REFUSED_PAUSE {
+            // The caller has something else to do soon, and is no reason to give up sooner.
+            return Ok(());
+        }
+        let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
+        if refusals + 1 < REFUSALS_MAX { Ok(()) } else { Err(error) }
+    }
+
+    /// Submits so many entries and waits for one completion: one system call. If the kernel takes
+    /// fewer it does not wait.
+    fn enter(&self, to_submit: u32, at_most: Option<Duration>) -> io::Result<u32> {
+        let submitter = self.uring.submitter();
+        let entered = match at_most {
+            None => {
+                let flags = EnterFlags::GETEVENTS.bits();
+                // SAFETY: no signal mask is passed; the kernel takes no more entries than there
+                // are, and those are as `Uring::push` left them.
+                unsafe { submitter.enter::<libc::sigset_t>(to_submit, 1, flags, None) }
+            }
+            Some(at_most) => {
+                let time = Timespec::new().sec(at_most.as_secs()).nsec(at_most.subsec_nanos());
+                let args = SubmitArgs::new().timespec(&time);
+                let flags = (EnterFlags::GETEVENTS | EnterFlags::EXT_ARG).bits();
+                // SAFETY: as above; EXT_ARG says that the argument is what it is, and both it and
+                // the time live until the call returns.
+                unsafe { submitter.enter(to_submit, 1, flags, Some(&args)) }
+            }
+        };
+        entered.map(|taken| u32::try_from(taken).expect("no more than there are"))
+    }
+
+    fn note_taken(&self, taken: usize) {
+        if taken > 0 {
+            let taken = u32::try_from(taken).expect("no more than there are");
+            self.taken.fetch_add(taken, Ordering::Release);
+            self.refusals.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Uring {
+    /// Waits for what is in flight: the kernel must not write to memory that is somebody else's.
+    fn drop(&mut self) {
+        if std::process::id() != self.process {
+            return;
+        }
+        while !self.in_flight.is_empty() {
+            if self.shared.wait(None).is_err() {
+                // The kernel refuses to tell: rather lose the memory than have it written to.
+                std::mem::forget(Arc::clone(&self.pool));
+                std::mem::forget(std::mem::take(&mut self.in_flight));
+                return;
+            }
+            while self.completion().is_some() {}
+        }
+    }
+}
+
+impl fmt::Debug for Uring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uring").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("refusals", &self.refusals).finish_non_exhaustive()
+    }
+}
+
+/// Does what a ring is for, a NOP and a read of a byte: a system may allow a ring to be made and
+/// forbid to enter it, or know it without the one or the other.
+fn probe(uring: &IoUring) -> io::Result<()> {
+    let (from, mut to) = io::pipe()?;
+    to.write_all(&[PROBE_BYTE])?;
+    let mut byte = [0];
+    let vector = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
+    let read = opcode::Readv::new(Fd(from.as_raw_fd()), &raw const vector, 1);
+    let entries = [opcode::Nop::new().build().user_data(0), read.build().user_data(1)];
+    // SAFETY: nobody else knows the ring yet.
+    let mut queue = unsafe { uring.submission_shared() };
+    // SAFETY: pipe, vector and byte outlive the two completions that are waited for below. If the
+    // wait fails, nothing was started, or the read is done: the byte lies in the pipe.
+    let pushed = unsafe { queue.push_multiple(&entries) };
+    pushed.expect("an empty queue holds two");
+    drop(queue);
+    let (mut results, mut tries) = (0, 0);
+    while results < entries.len() {
+        match uring.submit_and_wait(1) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && tries < RETRIES => {
+                tries += 1;
+            }
+            Err(error) => return Err(error),
+        }
+        // SAFETY: nobody else knows the ring yet.
+        for entry in unsafe { uring.completion_shared() } {
+            let want = i32::from(entry.user_data() == 1);
+            match entry.result() {
+                result if result == want => results += 1,
+                result if result < 0 => return Err(io::Error::from_raw_os_error(-result)),
+                _ => return Err(io::Error::other("its io_uring does not read")),
+            }
+        }
+    }
+    if byte == [PROBE_BYTE] { Ok(()) } else { Err(io::Error::other("its io_uring misreads")) }
+}
+
+fn ended_early(error: io::Error) -> io::Result<()> {
+    if ended_early_is_ok(&error) { Ok(()) } else { Err(error) }
+}
+
+/// The time is over, or a signal came: either way the caller looks at the clock again.
+fn ended_early_is_ok(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR))
+}
+
+/// The kernel has no memory for what it is given (EBUSY: until completions are taken).
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
+}
+
+/// What is not the read's error: the thread that submitted it ended, or it shall be tried again.
+fn is_again(result: Result<u32, i32>) -> bool {
+    matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::EINTR))
+}
+
+/// The name of a wake's entry. No tag is all ones.
+const WAKE: u64 = u64::MAX;
+
+/// How long one sleep is while the kernel refuses: memory that comes back does so in milliseconds.
+const REFUSED_PAUSE: Duration = Duration::from_millis(10);
+
+/// So many pauses are a second. Who is out of memory for so long is told, and may end.
+const REFUSALS_MAX: u32 = 100;
+
+/// Anything that memory is not by chance.
+const PROBE_BYTE: u8 = 0xa7;
