@@ -373,3 +373,109 @@ const REFUSALS_MAX: u32 = 100;
 
 /// Anything that memory is not by chance.
 const PROBE_BYTE: u8 = 0xa7;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Ring, RingChoice, RingKind};
+    use super::*;
+    use crate::backend::Backend;
+    use crate::error::EngineError;
+    use foreread_core::table::Frame;
+
+    /// From here on the calling thread gets `errno` from a system call: what a container's filter
+    /// does, and what lack of memory looks like. Other threads see nothing of it.
+    fn refuse(call: libc::c_long, errno: i32) {
+        let op = |code: u32, jf: u8, k: u32| libc::sock_filter {
+            code: u16::try_from(code).unwrap(),
+            jt: 0,
+            jf,
+            k,
+        };
+        let errno = u32::try_from(errno).unwrap();
+        let mut program = [
+            op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, u32::try_from(call).unwrap()),
+            op(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | errno),
+            op(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let len = u16::try_from(program.len()).unwrap();
+        let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+        // SAFETY: it takes numbers only.
+        let set = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        assert_eq!(set, 0);
+        // SAFETY: the kernel copies the program, which lives as long as the call.
+        let set = unsafe {
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+        };
+        assert_eq!(set, 0, "{}", io::Error::last_os_error());
+    }
+
+    /// Runs it in a thread of its own, which takes its filters with it when it ends.
+    fn apart<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(run).join().expect("no panic in there"))
+    }
+
+    fn pool() -> Arc<Pool> {
+        Arc::new(Pool::new(4).expect("memory"))
+    }
+
+    fn backend() -> (tempfile::TempDir, Arc<Backend>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("file"), [7; 8192]).expect("a file");
+        let backend = Backend::open(&dir.path().join("file"), false).expect("it is there");
+        (dir, Arc::new(backend))
+    }
+
+    /// A ring that can be made is no proof: some filters forbid only to enter it.
+    #[test]
+    fn where_any_part_of_io_uring_is_forbidden_threads_read_and_say_why() {
+        let (_dir, backend) = backend();
+        for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter] {
+            for errno in [libc::EPERM, libc::ENOSYS, libc::ENOMEM] {
+                apart(|| {
+                    refuse(call, errno);
+                    let mut ring = Ring::new(pool()).expect("threads need no permission");
+                    let RingKind::Threads { why } = ring.kind() else {
+                        panic!("a ring all the same")
+                    };
+                    assert_eq!(why, io::Error::from_raw_os_error(errno).to_string());
+                    ring.read(1, Arc::clone(&backend), 0, [Frame(0)].into_iter());
+                    ring.sleeper().wait(None).expect("a thread reads");
+                    assert_eq!(ring.completion().map(|got| got.result), Some(Ok(4096)));
+                    let error = Ring::with(pool(), RingChoice::IoUring).expect_err("no ring");
+                    assert!(error.to_string().contains("io_uring_disabled=0"), "{error}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn without_descriptors_there_is_an_error_and_no_ring_of_threads() {
+        apart(|| {
+            refuse(libc::SYS_io_uring_setup, libc::EMFILE);
+            let error = Ring::new(pool()).expect_err("threads cannot open files either");
+            assert!(matches!(error, EngineError::Ring { .. }));
+            assert!(error.to_string().contains("ulimit -n"));
+        });
+    }
+
+    /// The driver once took "no memory" for "later" without end, and a reader spun for ever.
+    #[test]
+    fn a_kernel_that_never_has_memory_is_an_error_after_a_bounded_number_of_tries() {
+        let (_dir, backend) = backend();
+        apart(|| {
+            let Ok(mut ring) = Ring::with(pool(), RingChoice::IoUring) else {
+                eprintln!("SKIP a_kernel_that_never_has_memory: no io_uring here");
+                return;
+            };
+            refuse(libc::SYS_io_uring_enter, libc::ENOMEM);
+            ring.read(1, Arc::clone(&backend), 0, [Frame(0)].into_iter());
+            ring.submit().expect_err("it is offered again by the wait");
+            let sleeper = ring.sleeper();
+            let tries = (1..).find_map(|n| sleeper.wait(None).err().map(|error| (n, error)));
+            let (tries, error) = tries.expect("a thousand would be too many");
+            assert_eq!((tries, error.raw_os_error()), (REFUSALS_MAX, Some(libc::ENOMEM)));
+            assert_eq!(ring.in_flight(), 1, "what the kernel may still do is not forgotten");
+        });
+    }
+}
