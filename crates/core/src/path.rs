@@ -101,6 +101,8 @@ pub struct Device {
     queue: Noop,
     in_flight: u32,
     is_busy: bool,
+    /// It has something queued, and no room for it.
+    is_full: bool,
 }
 
 /// An open file.
@@ -153,6 +155,8 @@ pub struct IoPath {
     queued: VecDeque<ReadId>,
     /// Devices that have something queued and room for it.
     busy: VecDeque<DeviceId>,
+    /// How many devices have something queued and no room for it.
+    full: usize,
     ready: VecDeque<Ready>,
     trace: Trace,
     stats: Stats,
@@ -180,6 +184,7 @@ impl IoPath {
             flying: Slab::new(),
             queued: VecDeque::new(),
             busy: VecDeque::new(),
+            full: 0,
             ready: VecDeque::new(),
             trace: Trace::default(),
             stats: Stats::default(),
@@ -189,13 +194,14 @@ impl IoPath {
     /// Adds a device with a `noop` scheduler.
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         let queue = Noop::new(geometry.max_io);
-        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false })
+        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false })
     }
 
     /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
     /// working on still ends with [`Self::complete`].
     pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
         let Some(mut device) = self.devices.remove(device) else { return };
+        self.full -= usize::from(device.is_full);
         while let Some(request) = device.queue.take() {
             for page in request.pages {
                 let frame = page.filling.frame();

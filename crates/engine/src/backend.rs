@@ -1,13 +1,13 @@
 //! What is read: a regular file or a block device, around the page cache where it can be.
 //!
 //! In:    a path.
-//! Out:   a descriptor, the length, how requests must be aligned, and why it is buffered if it is.
+//! Out:   a descriptor, which file it is, its length now, and why it is buffered if it is.
 //! Never: an open that waits (of a pipe) or has effects (of a tape).
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use foreread_core::geometry::Geometry;
@@ -20,10 +20,17 @@ use crate::error::OpenError;
 #[derive(Debug)]
 pub(crate) struct Backend {
     file: File,
-    pub(crate) len: Bytes,
+    pub(crate) identity: Identity,
     pub(crate) geometry: Geometry,
     /// Why reads go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
+}
+
+/// Which file it is, whatever path leads there: a device by its number, other files by their inode.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Identity {
+    Device(u64),
+    Inode { on: u64, number: u64 },
 }
 
 impl Backend {
@@ -33,30 +40,40 @@ impl Backend {
         let kind = std::fs::metadata(path).map_err(|source| failed(path, "open", source))?;
         check_kind(path, kind.file_type())?;
 
-        let (mut file, buffered) = match open_direct(path, buffered)? {
+        let (file, buffered) = match open_direct(path, buffered)? {
             Direct::Yes(file) => (file, None),
             Direct::No(file, why) => (file, Some(why)),
         };
         let now = file.metadata().map_err(|source| failed(path, "stat", source))?;
         check_kind(path, now.file_type())?;
-        let len = if now.file_type().is_block_device() {
-            file.seek(SeekFrom::End(0)).map_err(|source| failed(path, "seek", source))?
+        let identity = if now.file_type().is_block_device() {
+            Identity::Device(now.rdev())
         } else {
-            now.len()
+            Identity::Inode { on: now.dev(), number: now.ino() }
         };
-        if len == 0 {
-            return Err(OpenError::Empty { path: path.to_path_buf() });
-        }
         if buffered.is_some() {
             // Two read-aheads would get in each other's way: ours asks for what it wants, no more.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         }
-        let len = Bytes(len);
-        Ok(Self { file, len, geometry: Geometry::new(len), buffered })
+        let len = size_of(&file, identity).map_err(|source| failed(path, "ask the size", source))?;
+        Ok(Self { file, identity, geometry: Geometry::new(len), buffered })
+    }
+
+    /// How long the file is now.
+    pub(crate) fn size(&self) -> io::Result<Bytes> {
+        size_of(&self.file, self.identity)
     }
 
     pub(crate) fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+}
+
+/// A device says it by a seek, which moves an offset that nobody uses.
+fn size_of(mut file: &File, identity: Identity) -> io::Result<Bytes> {
+    match identity {
+        Identity::Device(_) => file.seek(SeekFrom::End(0)).map(Bytes),
+        Identity::Inode { .. } => file.metadata().map(|now| Bytes(now.len())),
     }
 }
 

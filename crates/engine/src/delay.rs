@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// What a slow device is like: `latency=4ms,parallel=1,bandwidth=100M`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Delay {
     /// What each request costs, whatever its size.
     pub latency: Duration,

@@ -1,40 +1,41 @@
 //! The driver: between the core, which decides, and the ring, which does.
 //!
-//! In:    reads that missed, and what hits have posted.
-//! Out:   reads that are ready.
-//! Never: a decision. It carries values from one to the other and knows what time it is.
+//! In:    reads that missed, what hits have posted, completions.
+//! Out:   reads that are ready, and who is to be told.
+//! Never: a decision, a wait. It carries values from one to the other and knows what time it is.
 //!
 //! ```text
 //!   reader --> core.read() --> poll_dispatch() --> ring --> completion --> complete() --+
-//!     ^                             ^------------------------------------------------- -|
+//!     ^                             ^--------------------------------------------------|
 //!     +------------------------------------- poll_ready() <-----------------------------+
 //! ```
 //!
-//! A role, not a thread: whoever holds the engine's mutex drives, and a reader that misses drives
-//! itself; a hop to another thread would cost more than fifteen hits.
+//! A role, not a thread: whoever holds the engine's mutex drives. Who waits, and where, is in
+//! `lead.rs`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use foreread_core::path::{
-    DeviceId, DeviceIo, Fault, FileId, IoPath, ReadId, Ready, StreamId, Tag,
-};
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::path::{DeviceId, DeviceIo, FileId, IoPath, ReadId, StreamId, Tag};
+use foreread_core::table::Frame;
+use foreread_core::units::{Bytes, Instant, PageIndex};
 
+use crate::advice::Advised;
 use crate::backend::Backend;
 use crate::delay::{Delay, DelayModel};
+use crate::file::FileShared;
 use crate::inbox::{Inbox, Marker, Post};
-use crate::pool::{PAGE, Pool};
 use crate::ring::{Completion, Ring};
+use crate::waiting::{Told, Wake, Waiter, Waiting};
 
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) path: IoPath,
+    pub(crate) waiting: Waiting,
     ring: Ring,
-    pool: Arc<Pool>,
     devices: HashMap<DeviceId, OpenDevice>,
     /// Results that came before their slow device would have had them, the earliest first.
     early: BinaryHeap<Reverse<Early>>,
@@ -43,6 +44,8 @@ pub(crate) struct Driver {
     started: Clock,
     /// What the kernel said when it would not have the ring used any more.
     broken: Option<i32>,
+    /// Misses that were read by the thread that missed, without the ring.
+    pub(crate) read_alone: u64,
 }
 
 #[derive(Debug)]
@@ -59,34 +62,38 @@ struct Early {
     result: Result<u32, i32>,
 }
 
-/// What became of a read: how many bytes were copied, or what is wrong.
-pub(crate) enum Outcome {
-    Copied(usize),
-    Failed(Fault),
+/// A request that the thread which wants it reads itself.
+pub(crate) struct Alone {
+    pub(crate) tag: Tag,
+    pub(crate) backend: Arc<Backend>,
+    pub(crate) offset: u64,
+    pub(crate) frames: Vec<Frame>,
 }
 
 impl Driver {
-    pub(crate) fn new(path: IoPath, pool: Arc<Pool>) -> Result<Self, crate::EngineError> {
-        Ok(Self {
+    pub(crate) fn new(path: IoPath, ring: Ring, waiting: Waiting) -> Self {
+        Self {
             path,
-            ring: Ring::new(Arc::clone(&pool))?,
-            pool,
+            waiting,
+            ring,
             devices: HashMap::new(),
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
             started: read_clock(),
             broken: None,
-        })
+            read_alone: 0,
+        }
     }
 
     /// Takes a file in: it is its own device, as nobody knows where it lies on the real one.
     pub(crate) fn open(
         &mut self,
         backend: &Arc<Backend>,
+        len: Bytes,
         delay: Option<Delay>,
     ) -> Option<(DeviceId, FileId)> {
         let device = self.path.add_device(backend.geometry);
-        let Some(file) = self.path.open(device, backend.len) else {
+        let Some(file) = self.path.open(device, len) else {
             self.path.remove_device(self.now(), device);
             return None;
         };
@@ -95,18 +102,7 @@ impl Driver {
         Some((device, file))
     }
 
-    /// What the kernel said when it would not have the ring used any more.
-    pub(crate) fn broken(&self) -> Option<i32> {
-        self.broken
-    }
-
-    /// As if the kernel had said so.
-    #[cfg(test)]
-    pub(crate) fn break_down(&mut self, errno: i32) {
-        self.broken = Some(errno);
-    }
-
-    /// Lets a file go. What the ring still reads of it ends on its own.
+    /// Lets a file go. What is still read of it ends on its own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
         if self.broken.is_some() {
             // Reads that will never end still hold frames of it: the core is left as it is.
@@ -120,35 +116,33 @@ impl Driver {
         self.start_all();
     }
 
-    /// Reads what is missing of `to` at `pos`, waits for it, and copies it: as much as one read of
-    /// the core covers.
-    pub(crate) fn read(
+    /// Begins a read of `len` bytes at `pos`.
+    pub(crate) fn begin(
         &mut self,
         stream: StreamId,
         pos: Bytes,
-        to: &mut [u8],
+        len: Bytes,
         prev_pos: Option<Bytes>,
-    ) -> Outcome {
-        if let Some(errno) = self.broken {
-            return Outcome::Failed(Fault::Io(errno));
+        who: Waiter,
+    ) -> ReadId {
+        let id = self.path.read(self.now(), stream, pos, len, prev_pos);
+        self.waiting.add(id, who);
+        self.note_ready();
+        id
+    }
+
+    /// A waiter gives a read up.
+    pub(crate) fn abandon(&mut self, id: ReadId, file: Arc<FileShared>) {
+        if self.waiting.abandon(id, file).is_some() {
+            self.release(id);
         }
-        let id = self.path.read(self.now(), stream, pos, Bytes(to.len() as u64), prev_pos);
-        let ready = match self.wait_for(id) {
-            Ok(ready) => ready,
-            Err(error) => {
-                // Nothing comes back from this ring any more, for anybody.
-                let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                self.broken = Some(errno);
-                return Outcome::Failed(Fault::Io(errno));
-            }
-        };
-        let outcome = match ready.fault {
-            Some(fault) => Outcome::Failed(fault),
-            None => Outcome::Copied(self.copy(id, pos, ready.len, to)),
-        };
+    }
+
+    /// A reader has copied what it wanted.
+    pub(crate) fn release(&mut self, id: ReadId) {
         self.path.release(self.now(), id);
+        self.note_ready();
         self.start_all();
-        outcome
     }
 
     pub(crate) fn marker(&mut self, Marker { stream, page, count, prev_pos }: Marker) {
@@ -161,6 +155,13 @@ impl Driver {
 
     /// Does what hits have posted.
     pub(crate) fn take_posts(&mut self, inbox: &Inbox) {
+        if inbox.is_empty() {
+            return;
+        }
+        if self.waiting.leader().is_none() {
+            // Nobody else would, as long as there are only hits.
+            self.reap();
+        }
         while let Some(post) = inbox.take() {
             match post {
                 Post::Marker(marker) => self.marker(marker),
@@ -169,43 +170,110 @@ impl Driver {
         }
     }
 
-    /// Nothing else waits: a reader holds the engine's mutex until its read is ready.
-    fn wait_for(&mut self, id: ReadId) -> io::Result<Ready> {
-        loop {
+    /// What has come is given to the core, unless somebody leads, who does that. Says whether
+    /// anything had.
+    pub(crate) fn reap_if_nobody_does(&mut self) -> bool {
+        let in_flight = self.ring.in_flight();
+        if self.waiting.leader().is_none() {
             self.reap();
-            if let Some(ready) = self.path.poll_ready() {
-                assert!(ready.id == id, "one read at a time");
-                return Ok(ready);
-            }
-            // One system call submits and waits.
-            self.queue_all();
-            self.wait()?;
         }
+        self.ring.in_flight() < in_flight
     }
 
-    fn copy(&self, id: ReadId, pos: Bytes, len: Bytes, to: &mut [u8]) -> usize {
-        let mut from = in_page(pos);
-        let mut rest = &mut to[..usize::try_from(len.0).expect("no longer than the buffer")];
-        let total = rest.len();
-        for frame in self.path.frames(id) {
-            let part = rest.len().min(PAGE - from);
-            let (now, later) = rest.split_at_mut(part);
-            self.pool.copy_out(*frame, from, now);
-            (rest, from) = (later, 0);
+    /// The leader's turn: what has come is given to the core, what the core wants goes out.
+    ///
+    /// Only the leader, or anybody while there is none, may reap: a completion that another takes
+    /// is one that the leader sleeps for in vain.
+    pub(crate) fn reap(&mut self) {
+        while let Some(Completion { tag, result }) = self.ring.completion() {
+            match self.done_at.remove(&tag) {
+                Some(at) => self.early.push(Reverse(Early { at, tag, result })),
+                None => self.complete(tag, result),
+            }
         }
-        assert!(rest.is_empty(), "the frames of a read cover it");
-        total
+        if !self.early.is_empty() {
+            let now = self.now();
+            while let Some(Reverse(early)) = self.early.peek().copied()
+                && early.at <= now
+            {
+                self.early.pop();
+                self.complete(early.tag, early.result);
+            }
+        }
+        self.note_ready();
+        self.queue_all();
+    }
+
+    /// Takes the one request that is to be started, if it is the only one: then the thread that
+    /// wants it reads it itself.
+    ///
+    /// ```text
+    ///   ring    push, enter, [device], completion queued, thread woken, reaped
+    ///   alone   preadv(2),   [device], thread woken
+    /// ```
+    ///
+    /// Why: a thread that waits anyway needs nobody to wait for it. On a fast device the ring's way
+    /// costs a tenth of a random read.
+    pub(crate) fn take_alone(&mut self) -> Option<Alone> {
+        if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
+            return None;
+        }
+        let now = self.now();
+        let first = self.path.poll_dispatch(now)?;
+        let second = self.path.poll_dispatch(now);
+        let device = self.devices.get(&first.device).expect("a device outlives its files");
+        if second.is_none() && device.delay.is_none() {
+            self.read_alone += 1;
+            let frames = self.path.pages(first.tag).iter().map(|page| page.filling.frame());
+            return Some(Alone {
+                tag: first.tag,
+                backend: Arc::clone(&device.backend),
+                offset: first.offset.0,
+                frames: frames.collect(),
+            });
+        }
+        for io in [Some(first), second].into_iter().flatten() {
+            self.start(now, io);
+        }
+        None
+    }
+
+    /// What became of it.
+    pub(crate) fn complete_alone(&mut self, tag: Tag, result: Result<u32, i32>) {
+        self.complete(tag.to_bits(), result);
+        self.note_ready();
+    }
+
+    pub(crate) fn advise(&mut self, stream: StreamId, advised: Advised) {
+        let _ = (stream, advised);
+    }
+
+    pub(crate) fn will_need(&mut self, file: FileId, pages: Range<PageIndex>) -> u64 {
+        let _ = (file, pages);
+        0
+    }
+
+    pub(crate) fn set_len(&mut self, file: FileId, len: Bytes) {
+        let _ = (file, len);
+    }
+
+    pub(crate) fn invalidate(&mut self, file: FileId, pages: Range<PageIndex>) {
+        let _ = (file, pages);
     }
 
     /// Starts all that the core wants dispatched, and does not wait for it.
-    fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         self.queue_all();
-        // What the kernel refuses this time it is offered again by the next wait.
+        // What the kernel refuses this time it is offered again by whoever sleeps next.
         let _ = self.ring.submit();
     }
 
-    /// Hands to the ring all that the core wants dispatched, as far as there is room.
-    fn queue_all(&mut self) {
+    /// Hands to the ring all that the core wants dispatched, as far as there is room; the kernel
+    /// gets it with the next submission.
+    pub(crate) fn queue_all(&mut self) {
+        if !self.ring.has_room() {
+            return;
+        }
         let now = self.now();
         while self.ring.has_room()
             && let Some(io) = self.path.poll_dispatch(now)
@@ -214,32 +282,57 @@ impl Driver {
         }
     }
 
+    /// When the leader has to look again even if no completion comes.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.early.peek().map(|Reverse(early)| early.at)
+    }
+
+    /// Whether a completion will come.
+    pub(crate) fn is_anything_on_its_way(&self) -> bool {
+        self.ring.in_flight() > 0 || !self.early.is_empty()
+    }
+
+    /// What is to be woken once the mutex is free; and if nobody leads, who is to lead.
+    pub(crate) fn before_unlock(&mut self) -> Vec<Wake> {
+        if self.broken.is_none() && self.is_anything_on_its_way() {
+            self.waiting.name_leader(self.path.is_dispatch_pending());
+        }
+        self.waiting.take_wakes()
+    }
+
+    /// What the kernel said when it would not have the ring used any more.
+    pub(crate) fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+
+    /// Nothing comes back from this ring any more, for anybody.
+    pub(crate) fn break_down(&mut self, errno: i32) {
+        self.broken = Some(errno);
+        self.waiting.wake_all();
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        let ns = read_clock().duration_since(self.started).as_nanos();
+        Instant(u64::try_from(ns).expect("an engine runs for less than 584 years"))
+    }
+
+    /// How long it is until then.
+    pub(crate) fn until(&self, then: Instant) -> Duration {
+        Duration::from_nanos(then.0.saturating_sub(self.now().0))
+    }
+
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
     fn start(&mut self, now: Instant, DeviceIo { tag, device, offset, len }: DeviceIo) {
         let device = self.devices.get_mut(&device).expect("its files are closed before a device");
         let bits = tag.to_bits();
         if let Some(delay) = &mut device.delay {
-            let bytes = len.0.min(device.backend.len.saturating_sub(offset).0);
-            self.done_at.insert(bits, Instant(delay.finish_ns(now.0, bytes)));
+            self.done_at.insert(bits, Instant(delay.finish_ns(now.0, len.0)));
         }
         let frames = self.path.pages(tag).iter().map(|page| page.filling.frame());
         self.ring.read(bits, Arc::clone(&device.backend), offset.0, frames);
-    }
-
-    /// Gives the core all results that have come and are due.
-    fn reap(&mut self) {
-        while let Some(Completion { tag, result }) = self.ring.completion() {
-            match self.done_at.remove(&tag) {
-                Some(at) => self.early.push(Reverse(Early { at, tag, result })),
-                None => self.complete(tag, result),
-            }
-        }
-        let now = self.now();
-        while let Some(Reverse(early)) = self.early.peek().copied()
-            && early.at <= now
-        {
-            self.early.pop();
-            self.complete(early.tag, early.result);
-        }
     }
 
     fn complete(&mut self, tag: u64, result: Result<u32, i32>) {
@@ -247,24 +340,15 @@ impl Driver {
         self.path.complete(self.now(), Tag::from_bits(tag), result);
     }
 
-    /// Waits until something may be due.
-    fn wait(&mut self) -> io::Result<()> {
-        assert!(
-            self.ring.in_flight() > 0 || !self.early.is_empty(),
-            "a read waits for a device, or is ready"
-        );
-        let due = self.early.peek().map(|Reverse(early)| early.at);
-        let at_most = due.map(|at| Duration::from_nanos(at.0.saturating_sub(self.now().0)));
-        match self.ring.wait(at_most) {
-            // Busy: it asks us to take the completions that there are, which is what comes next.
-            Err(error) if is_busy(&error) => Ok(()),
-            waited => waited,
+    /// Tells those whose reads are ready; releases what nobody wants.
+    fn note_ready(&mut self) {
+        while let Some(ready) = self.path.poll_ready() {
+            match self.waiting.note_ready(ready) {
+                Told::Waiter => {}
+                Told::SleepingLeader => self.ring.wake(),
+                Told::Nobody => self.path.release(self.now(), ready.id),
+            }
         }
-    }
-
-    fn now(&self) -> Instant {
-        let ns = read_clock().duration_since(self.started).as_nanos();
-        Instant(u64::try_from(ns).expect("an engine runs for less than 584 years"))
     }
 }
 
@@ -274,12 +358,6 @@ fn read_clock() -> Clock {
     Clock::now()
 }
 
-fn is_busy(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
-}
-
-/// Where in its page a byte lies.
-#[expect(clippy::cast_possible_truncation, reason = "less than a page")]
-pub(crate) fn in_page(pos: Bytes) -> usize {
-    (pos - pos.page().offset()).0 as usize
-}
+/// With more than this in the ring, a miss goes there too, so that there is always room for the two
+/// requests that are looked at.
+const MOST_IN_FLIGHT_BESIDE: usize = 128;

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use foreread_core::cache::PageCache;
 use foreread_core::units::Bytes;
@@ -61,11 +62,6 @@ pub enum OpenError {
         /// What it is.
         kind: &'static str,
     },
-    /// It has no bytes.
-    Empty {
-        /// What was asked for.
-        path: PathBuf,
-    },
     /// Too many files are open in this engine.
     TooMany {
         /// What was asked for.
@@ -95,14 +91,28 @@ pub enum ReadError {
         /// How long the file is.
         len: u64,
     },
-    /// The file is shorter than it was when it was opened.
-    Shrunk {
+    /// The device ended before the end that it states.
+    Short {
         /// The file.
         path: PathBuf,
         /// Where the read began.
         offset: u64,
-        /// How long the file was.
+        /// How long the file says that it is.
         len: u64,
+    },
+    /// The device did not answer in time.
+    TimedOut {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// How long the read waited.
+        after: Duration,
+    },
+    /// As many pages are pinned as may be: a quarter of the memory.
+    PinLimit {
+        /// The file.
+        path: PathBuf,
     },
     /// The process was forked after the engine was made: the ring is the parent's.
     Forked {
@@ -161,9 +171,6 @@ impl fmt::Display for OpenError {
                 "{}: is a {kind}, which has no pages; give a file or a block device",
                 path.display()
             ),
-            Self::Empty { path } => {
-                write!(f, "{}: is empty: there is nothing to read", path.display())
-            }
             Self::TooMany { path } => {
                 write!(f, "{}: too many open files; close some first", path.display())
             }
@@ -187,10 +194,22 @@ impl fmt::Display for ReadError {
                 "{}: offset {offset} is past the end: the file has {len} bytes",
                 path.display()
             ),
-            Self::Shrunk { path, offset, len } => write!(
+            Self::Short { path, offset, len } => write!(
                 f,
-                "{}: read at {offset} ended early: the file had {len} bytes when it was opened and \
-                 has fewer now; open it again",
+                "{}: read at {offset} ended early: the device says that it has {len} bytes, and has \
+                 fewer; check it, and its partition table",
+                path.display()
+            ),
+            Self::TimedOut { path, offset, after } => write!(
+                f,
+                "{}: read at {offset} has had no answer for {after:?}: check the device (dmesg), or \
+                 allow it more time with Builder::timeout",
+                path.display()
+            ),
+            Self::PinLimit { path } => write!(
+                f,
+                "{}: a quarter of the memory is pinned: drop pins, copy with read_at, or raise the \
+                 memory bound",
                 path.display()
             ),
             Self::Forked { path } => write!(
@@ -222,7 +241,6 @@ impl Error for OpenError {
             | Self::Permission { .. }
             | Self::Directory { .. }
             | Self::NoPages { .. }
-            | Self::Empty { .. }
             | Self::TooMany { .. } => None,
         }
     }
@@ -231,7 +249,11 @@ impl Error for OpenError {
 impl Error for ReadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::PastEnd { .. } | Self::Shrunk { .. } | Self::Forked { .. } => None,
+            Self::PastEnd { .. }
+            | Self::Short { .. }
+            | Self::TimedOut { .. }
+            | Self::PinLimit { .. }
+            | Self::Forked { .. } => None,
             Self::Io { source, .. } => Some(source),
         }
     }
@@ -242,7 +264,9 @@ impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
         let kind = match &error {
             ReadError::PastEnd { .. } => io::ErrorKind::InvalidInput,
-            ReadError::Shrunk { .. } => io::ErrorKind::UnexpectedEof,
+            ReadError::Short { .. } => io::ErrorKind::UnexpectedEof,
+            ReadError::TimedOut { .. } => io::ErrorKind::TimedOut,
+            ReadError::PinLimit { .. } => io::ErrorKind::WouldBlock,
             ReadError::Forked { .. } => io::ErrorKind::Unsupported,
             ReadError::Io { source, .. } => source.kind(),
         };

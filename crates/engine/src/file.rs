@@ -6,36 +6,57 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use foreread_core::path::{DeviceId, FileId, IoPath};
 use foreread_core::table::FileSlot;
+use foreread_core::units::Bytes;
 
+use crate::OpenOptions;
+use crate::advice::{Advice, HandleAdvice};
 use crate::backend::Backend;
 use crate::error::{OpenError, ReadError};
-use crate::stream::{Reader, Stream};
-use crate::{OpenOptions, Shared};
+use crate::open_files::Key;
+use crate::read_async::ReadAt;
+use crate::reader::Reader;
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::waiting::IdHasher;
 
 /// An open file or block device. Cloning gives another handle to the same one; the last closes it.
+///
+/// A file that is opened twice, by whatever paths, is one file with one set of pages; each open has
+/// advice and streams of its own.
 #[derive(Clone, Debug)]
 pub struct File {
-    shared: Arc<FileShared>,
+    handle: Arc<Handle>,
 }
 
-/// What all handles of a file share.
+/// One open, as `open(2)` gives one: what clones of a [`File`] and its streams share.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) file: Arc<FileShared>,
+    pub(crate) path: PathBuf,
+    pub(crate) advice: HandleAdvice,
+    /// Never used again, in any engine: the name of the handle in each thread's list of streams.
+    serial: u64,
+}
+
+/// A file of the engine, however often it is open.
 #[derive(Debug)]
 pub(crate) struct FileShared {
     pub(crate) engine: Arc<Shared>,
     pub(crate) backend: Arc<Backend>,
-    pub(crate) path: PathBuf,
     pub(crate) id: FileId,
     pub(crate) slot: FileSlot,
     device: DeviceId,
-    /// Never used again, in any engine: the name of the file in each thread's list of streams.
-    serial: u64,
+    /// How long it is, as far as is known. Changed by the driver only.
+    len: AtomicU64,
 }
 
 impl File {
@@ -46,30 +67,24 @@ impl File {
     ) -> Result<Self, OpenError> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-        let backend = Arc::new(Backend::open(path, options.buffered)?);
+        // Always opened, even if it is open already: whether it may be is the system's to say.
+        let backend = Backend::open(path, options.buffered)?;
         let path = path.to_path_buf();
-        let unusable = |source| OpenError::Io { path: path.clone(), doing: "use the ring", source };
+        let failed = |doing, source| OpenError::Io { path: path.clone(), doing, source };
         if engine.is_forked() {
             let why = "this process was forked after the engine was made; make another one here";
-            return Err(unusable(std::io::Error::other(why)));
+            return Err(failed("use the ring", io::Error::other(why)));
         }
-        let mut driver = engine.drive();
-        if let Some(errno) = driver.broken() {
-            return Err(unusable(std::io::Error::from_raw_os_error(errno)));
+        let broken = engine.drive().broken();
+        if let Some(errno) = broken {
+            return Err(failed("use the ring", io::Error::from_raw_os_error(errno)));
         }
-        let opened = driver.open(&backend, options.delay);
-        drop(driver);
-        let Some((device, id)) = opened else { return Err(OpenError::TooMany { path }) };
-        let shared = FileShared {
-            engine: Arc::clone(engine),
-            backend,
-            path,
-            id,
-            slot: IoPath::slot(id),
-            device,
-            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
-        };
-        Ok(Self { shared: Arc::new(shared) })
+        let key = Key::new(&backend, options);
+        let file = engine.files.find_or(key, || FileShared::open(engine, backend, &path, options))?;
+        file.refresh().map_err(|source| failed("ask the size", source))?;
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let handle = Handle { file, path, advice: HandleAdvice::default(), serial };
+        Ok(Self { handle: Arc::new(handle) })
     }
 
     /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
@@ -81,43 +96,146 @@ impl File {
     ///
     /// If the offset lies past the end, or the device fails.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        let advised = self.handle.advice.get();
         let read = STREAMS.try_with(|streams| {
             let mut streams = streams.borrow_mut();
-            if let Some(stream) = streams.get_mut(&self.shared.serial) {
-                return stream.reader.read_at(&self.shared, to, offset);
+            if let Some(stream) = streams.get(&self.handle.serial) {
+                return stream.reader.read_at(&self.handle, advised, to, offset);
             }
             forget_closed_files(&mut streams);
-            let stream = ThreadStream::new(&self.shared);
-            let stream = streams.entry(self.shared.serial).or_insert(stream);
-            stream.reader.read_at(&self.shared, to, offset)
+            let stream = ThreadStream::new(&self.handle);
+            let stream = streams.entry(self.handle.serial).or_insert(stream);
+            stream.reader.read_at(&self.handle, advised, to, offset)
         });
         // A thread that ends may read once more after its streams have ended.
         read.unwrap_or_else(|_| self.stream().read_at(to, offset))
     }
 
+    /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
+    ///
+    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
+    /// polled. Each call is a stream of its own; a scan is better off with [`Stream::read_at_async`].
+    pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
+        ReadAt::alone(self.stream(), to, offset)
+    }
+
     /// Begins a stream: for a scan that goes its own way while the same thread reads elsewhere.
     #[must_use]
     pub fn stream(&self) -> Stream {
-        Stream::new(Arc::clone(&self.shared))
+        Stream::new(Arc::clone(&self.handle))
     }
 
-    /// Its name in the core.
-    #[cfg(test)]
-    pub(crate) fn id(&self) -> FileId {
-        self.shared.id
+    /// Says that these bytes will be read soon. They are asked from the device at once, as far as
+    /// there is memory for them, and nothing else is.
+    ///
+    /// Returns how many pages were asked for: those that are there, or on their way, are not.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child, or if the ring is broken.
+    pub fn will_need(
+        &self,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) -> Result<u64, ReadError> {
+        self.handle.will_need(ranges)
     }
 
-    /// How many bytes it has.
+    /// Says how this handle, its clones, and the threads that read by it, are going to read.
+    /// Streams made by [`Self::stream`] take the advice over when they are made.
+    pub fn advise(&self, advice: Advice) {
+        self.handle.advise(advice);
+    }
+
+    /// Asks the system how long the file is, and takes that over: for a file that has grown or
+    /// shrunk. (A read that reaches the end asks of its own accord.)
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn refresh(&self) -> io::Result<u64> {
+        self.handle.file.refresh().map(|len| len.0)
+    }
+
+    /// Forgets these bytes: somebody else has written them. The next read asks the device. (The
+    /// pages that the range begins and ends in go, too.)
+    pub fn invalidate(&self, range: Range<u64>) {
+        self.handle.file.forget(range, crate::advice::Edges::Included);
+    }
+
+    /// How many bytes it has, as far as is known: see [`Self::refresh`].
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "an empty file is not opened")]
     pub fn len(&self) -> u64 {
-        self.shared.backend.len.0
+        self.handle.file.len().0
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Why reads go through the kernel's page cache; None if they go around it.
     #[must_use]
     pub fn buffered(&self) -> Option<&'static str> {
-        self.shared.backend.buffered
+        self.handle.file.backend.buffered
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<FileShared> {
+        &self.handle.file
+    }
+}
+
+impl FileShared {
+    fn open(
+        engine: &Arc<Shared>,
+        backend: Backend,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        let failed = |doing, source| OpenError::Io { path: path.to_path_buf(), doing, source };
+        let backend = Arc::new(backend);
+        let len = backend.size().map_err(|source| failed("ask the size", source))?;
+        let mut driver = engine.drive();
+        let opened = driver.open(&backend, len, options.delay);
+        drop(driver);
+        let Some((device, id)) = opened else {
+            return Err(OpenError::TooMany { path: path.to_path_buf() });
+        };
+        let slot = IoPath::slot(id);
+        let (engine, len) = (Arc::clone(engine), AtomicU64::new(len.0));
+        Ok(Arc::new(Self { engine, backend, id, slot, device, len }))
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> Bytes {
+        Bytes(self.len.load(Ordering::Acquire))
+    }
+
+    /// The same, for a read that reaches the end: without the mutex, as nothing mostly changed.
+    pub(crate) fn refresh_if_changed(&self) -> io::Result<Bytes> {
+        if self.backend.size()? == self.len() { Ok(self.len()) } else { self.refresh() }
+    }
+
+    /// Asks the system how long the file is, and takes that over.
+    ///
+    /// ```text
+    ///   grown    |=========|==.......|            the old last page is read again: it ended early
+    ///   shrunk   |=========|=========|==          what lies behind the end is forgotten, and so
+    ///                ^new end                     is the page that the end is in
+    /// ```
+    pub(crate) fn refresh(&self) -> io::Result<Bytes> {
+        if self.engine.is_forked() {
+            return Ok(self.len());
+        }
+        // Asked under the mutex: of two answers the later one must win.
+        let mut driver = self.engine.drive();
+        let len = self.backend.size()?;
+        if len != self.len() && driver.broken().is_none() {
+            driver.set_len(self.id, len);
+            self.len.store(len.0, Ordering::Release);
+        }
+        Ok(len)
     }
 }
 
@@ -128,29 +246,32 @@ impl Drop for FileShared {
         }
         // After a driver's panic there is nothing to close, and a second panic would end the
         // process.
-        if let Ok(mut driver) = self.engine.driver.lock() {
-            driver.close(self.device, self.id);
+        if self.engine.driver.is_poisoned() {
+            return;
         }
-        self.engine.empty_inbox();
+        self.engine.drive().close(self.device, self.id);
     }
 }
 
 thread_local! {
-    /// The streams of this thread, by the serial of their file.
+    /// The streams of this thread, by the serial of their handle.
     static STREAMS: RefCell<Streams> = RefCell::default();
 }
 
-type Streams = HashMap<u64, ThreadStream, BuildHasherDefault<SerialHasher>>;
+type Streams = HashMap<u64, ThreadStream, BuildHasherDefault<IdHasher>>;
 
 /// A thread's stream of a file that others may close.
 struct ThreadStream {
+    handle: Weak<Handle>,
+    /// Which may stay open by other handles.
     file: Weak<FileShared>,
     reader: Reader,
 }
 
 impl ThreadStream {
-    fn new(file: &Arc<FileShared>) -> Self {
-        Self { file: Arc::downgrade(file), reader: Reader::new() }
+    fn new(handle: &Arc<Handle>) -> Self {
+        let (file, reader) = (Arc::downgrade(&handle.file), Reader::new(&handle.file));
+        Self { handle: Arc::downgrade(handle), file, reader }
     }
 }
 
@@ -163,28 +284,10 @@ impl Drop for ThreadStream {
     }
 }
 
-/// Files that were closed leave their entry behind in every thread that read them; each new entry
-/// pays for looking whether it is time to sweep.
+/// Handles that were closed leave their entry behind in every thread that read by them; each new
+/// entry pays for looking whether it is time to sweep.
 fn forget_closed_files(streams: &mut Streams) {
     if streams.len() == streams.capacity() {
-        streams.retain(|_, stream| stream.file.strong_count() > 0);
-    }
-}
-
-/// Serials are dense: they spread well enough as they are, turned so that the high bits differ too.
-#[derive(Default)]
-struct SerialHasher(u64);
-
-impl Hasher for SerialHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a serial is a u64");
-    }
-
-    fn write_u64(&mut self, serial: u64) {
-        self.0 = serial.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        streams.retain(|_, stream| stream.handle.strong_count() > 0);
     }
 }

@@ -26,39 +26,54 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod advice;
 mod backend;
+mod background;
 mod delay;
 mod driver;
 mod error;
 mod file;
+mod hits;
 mod inbox;
+mod lead;
+mod open_files;
 mod page_cache;
 mod pool;
+mod read_async;
+mod reader;
 mod ring;
+mod shared;
 mod stream;
+mod waiting;
 
-use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use background::Bell;
 use driver::Driver;
+use hits::Hits;
 use inbox::Inbox;
+use open_files::OpenFiles;
 use pool::Pool;
+use ring::{Ring, RingChoice, RingKind};
+use shared::Shared;
+use waiting::Waiting;
 
+pub use advice::Advice;
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError};
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::readahead::Policy;
 pub use page_cache::cached_pages;
+pub use read_async::ReadAt;
 pub use stream::Stream;
 
 use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::stats::Stats;
-use foreread_core::table::Table;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
 
@@ -82,6 +97,20 @@ pub struct Builder {
     max_window: u64,
     policy: Policy,
     trace: usize,
+    timeout: Option<Duration>,
+    io: Io,
+}
+
+/// Who carries reads to the kernel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Io {
+    /// io_uring where it works, else threads.
+    #[default]
+    Probe,
+    /// io_uring, or no engine.
+    IoUring,
+    /// Threads that call `preadv(2)`.
+    Threads,
 }
 
 /// How a file is opened.
@@ -97,27 +126,16 @@ pub struct OpenOptions {
 /// What an engine has done so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
+    /// Reads that found all they wanted, and needed no driver.
+    pub hits: u64,
+    /// Misses that the thread which missed read by itself, as they were all there was to read.
+    pub read_alone: u64,
     /// Of the path.
     pub path: Stats,
     /// Of the cache.
     pub cache: CacheStats,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
-}
-
-/// What all handles of one engine share.
-#[derive(Debug)]
-struct Shared {
-    /// Where hits are looked up: no lock.
-    table: Arc<Table>,
-    /// The pages' memory.
-    pool: Arc<Pool>,
-    /// Who holds this drives: feeds the core, submits, waits.
-    driver: Mutex<Driver>,
-    /// What hits have to say to whoever drives.
-    inbox: Inbox,
-    /// The process that made the engine.
-    process: u32,
 }
 
 impl Engine {
@@ -129,6 +147,8 @@ impl Engine {
             max_window: geometry::DEFAULT_WINDOW.0,
             policy: Policy::default(),
             trace: 0,
+            timeout: None,
+            io: Io::default(),
         }
     }
 
@@ -162,6 +182,8 @@ impl Engine {
         }
         let driver = self.shared.drive();
         Counters {
+            hits: self.shared.hits.sum(),
+            read_alone: driver.read_alone,
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
             markers_dropped: self.shared.inbox.dropped(),
@@ -172,6 +194,18 @@ impl Engine {
     #[must_use]
     pub fn max_window(&self) -> u64 {
         self.max_window
+    }
+
+    /// How reads get to the kernel, in words: `io_uring`, or threads and why.
+    #[must_use]
+    pub fn io(&self) -> String {
+        if self.shared.is_forked() {
+            return "nothing: a forked child".into();
+        }
+        match self.shared.drive().ring().kind() {
+            RingKind::IoUring => "io_uring".into(),
+            RingKind::Threads { why } => format!("threads: {why}"),
+        }
     }
 
     /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them; in
@@ -217,6 +251,24 @@ impl Builder {
         self
     }
 
+    /// How long a read may wait for its device before it is an error; for ever, unless this is said.
+    ///
+    /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
+    /// miss of one page then costs a little more: it goes through the ring, because a thread that
+    /// reads by itself cannot be called back.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Who carries reads to the kernel.
+    #[must_use]
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = io;
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
@@ -239,80 +291,30 @@ impl Builder {
         let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
-        let driver = Mutex::new(Driver::new(path, Arc::clone(&pool))?);
-        let process = std::process::id();
-        let shared = Shared { table, pool, driver, inbox: Inbox::new(), process };
-        Ok(Engine { shared: Arc::new(shared), max_window })
-    }
-}
-
-impl Shared {
-    /// Whether this process is a fork of the one that made the engine: then the ring is its
-    /// parent's, and the lock may be held by a thread that only the parent has.
-    fn is_forked(&self) -> bool {
-        std::process::id() != self.process
-    }
-
-    /// Becomes the driver, waiting for whoever is.
-    ///
-    /// # Panics
-    ///
-    /// If a driver panicked: the state of the cache is not known then.
-    fn drive(&self) -> Driving<'_> {
-        let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
-        Driving { driver: Some(driver), shared: self }
-    }
-
-    /// Becomes the driver if nobody is.
-    fn try_drive(&self) -> Option<Driving<'_>> {
-        let driver = self.driver.try_lock().ok()?;
-        Some(Driving { driver: Some(driver), shared: self })
-    }
-
-    /// Lets whoever drives do what hits have posted; does it here if nobody drives.
-    ///
-    /// Who drives looks here again after it lets go ([`Driving`]), so what is posted meanwhile is
-    /// never left lying.
-    fn empty_inbox(&self) {
-        // Between the post and the look at the lock, as between the unlock and the look at the
-        // inbox: one of the two sees the other.
-        fence(Ordering::SeqCst);
-        while !self.inbox.is_empty() && !self.is_forked() {
-            let Ok(mut driver) = self.driver.try_lock() else { return };
-            driver.take_posts(&self.inbox);
-            drop(driver);
-            fence(Ordering::SeqCst);
-        }
-    }
-}
-
-/// The driver's role, for as long as it is held.
-struct Driving<'s> {
-    /// None only while it is dropped.
-    driver: Option<MutexGuard<'s, Driver>>,
-    shared: &'s Shared,
-}
-
-impl Deref for Driving<'_> {
-    type Target = Driver;
-
-    fn deref(&self) -> &Driver {
-        self.driver.as_ref().expect("held until it is dropped")
-    }
-}
-
-impl DerefMut for Driving<'_> {
-    fn deref_mut(&mut self) -> &mut Driver {
-        self.driver.as_mut().expect("held until it is dropped")
-    }
-}
-
-impl Drop for Driving<'_> {
-    fn drop(&mut self) {
-        self.driver = None;
-        if !std::thread::panicking() {
-            self.shared.empty_inbox();
-        }
+        let choice = match self.io {
+            Io::Probe => RingChoice::Probe,
+            Io::IoUring => RingChoice::IoUring,
+            Io::Threads => RingChoice::Threads,
+        };
+        let ring = Ring::with(Arc::clone(&pool), choice)?;
+        let sleeper = ring.sleeper();
+        let shared = Arc::new_cyclic(|engine| {
+            let bell = Arc::new(Bell::new(engine.clone()));
+            let waiting = Waiting::new(Arc::clone(&bell));
+            Shared {
+                table,
+                pool,
+                driver: Mutex::new(Driver::new(path, ring, waiting)),
+                sleeper,
+                inbox: Inbox::new(),
+                files: OpenFiles::default(),
+                hits: Hits::default(),
+                bell,
+                timeout: self.timeout,
+                process: std::process::id(),
+            }
+        });
+        Ok(Engine { shared, max_window })
     }
 }
 
@@ -331,17 +333,24 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
         let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
-        let mut stream = engine.open(&path).expect("it is there").stream();
+        let stream = engine.open(&path).expect("it is there").stream();
         let mut page = vec![0; 4096];
         stream.read_at(&mut page, 0).expect("the first window, with a marker on page 1");
         stream.read_at(&mut page, 8192).expect("the window has come");
 
         let driving = engine.shared.drive();
-        std::thread::scope(|scope| {
-            scope.spawn(|| stream.read_at(&mut page, 4096).expect("a hit"));
+        let stream = std::thread::scope(|scope| {
+            let page = &mut page;
+            // The stream comes back: its file would close, and that needs the driver.
+            let hit = scope.spawn(move || {
+                stream.read_at(page, 4096).expect("a hit");
+                stream
+            });
+            hit.join().expect("it does not wait")
         });
         assert!(!engine.shared.inbox.is_empty(), "nobody else could drive");
         drop(driving);
+        drop(stream);
         assert!(engine.shared.inbox.is_empty());
         assert_eq!(engine.counters().path.markers, 1);
     }
@@ -359,9 +368,9 @@ mod tests {
         file.read_at(&mut page, 0).expect("the ring is whole");
         let mut driver = engine.shared.drive();
         // A read that begins and never ends.
-        let stream = driver.path.stream(file.id());
-        let now = foreread_core::units::Instant(1);
-        driver.path.read(now, stream, Bytes(500_000), Bytes(4096), None);
+        let stream = driver.path.stream(file.shared().id);
+        let waiter = waiting::Waiter::Thread(std::thread::current());
+        driver.begin(stream, Bytes(500_000), Bytes(4096), None, waiter);
         driver.break_down(libc::EBADF);
         drop(driver);
 

@@ -49,7 +49,7 @@ fn read_at_random(file: &File, want: &[u8], seed: u64, count: u64) {
 }
 
 fn read_in_order(file: &File, want: &[u8], piece: usize) {
-    let mut stream = file.stream();
+    let stream = file.stream();
     let mut buffer = vec![0; piece];
     let mut offset = 0;
     while offset < want.len() {

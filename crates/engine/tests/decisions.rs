@@ -54,7 +54,7 @@ fn the_engine_decides_as_the_plain_walk_does() {
         for (name, reads) in patterns() {
             let builder = Engine::builder().memory(32 << 20).policy(policy);
             let engine = builder.max_window(32 * 4096).trace(100_000).build().unwrap();
-            let mut stream = engine.open(&path).unwrap().stream();
+            let stream = engine.open(&path).unwrap().stream();
             let mut pages = PlainPages::default();
             let mut want = PlainStream::new(policy, 32);
             want.file = Bytes(LEN);

@@ -17,7 +17,7 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     fs::write(&path, &content).unwrap();
     let engine = Engine::builder().memory(4 << 20).build().unwrap();
     let file = engine.open(&path).unwrap();
-    let mut stream = file.stream();
+    let stream = file.stream();
     let mut page = vec![0; PAGE];
     // Read-ahead is on its way when the process forks.
     for index in 100..104 {

@@ -105,10 +105,22 @@ impl IoPath {
         }
     }
 
+    /// Whether requests are queued that no device has room for yet: somebody has to wait for
+    /// completions, or they stay queued.
+    #[must_use]
+    pub fn is_dispatch_pending(&self) -> bool {
+        !self.busy.is_empty() || self.full > 0
+    }
+
     /// Puts a device in the line for dispatch if it has something queued and room for it.
     pub(super) fn note_busy(&mut self, device: DeviceId) {
         let Some(state) = self.devices.get_mut(device) else { return };
         let has_room = state.in_flight < state.geometry.depth;
+        let is_full = !has_room && !state.queue.is_empty();
+        if is_full != state.is_full {
+            state.is_full = is_full;
+            self.full = if is_full { self.full + 1 } else { self.full - 1 };
+        }
         if !state.is_busy && has_room && !state.queue.is_empty() {
             state.is_busy = true;
             self.busy.push_back(device);

@@ -1,0 +1,85 @@
+//! The background thread: it drives what nobody waits for.
+//!
+//! In:    a ring of the bell.
+//! Out:   completions reaped, requests dispatched, tasks woken.
+//! Never: anything while a thread waits for a page: that one drives, a hop would cost more than
+//!        fifteen hits. A thread in programs that never need one: it starts at the first ring.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::shared::Shared;
+
+/// Wakes the background thread, and ends it.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    state: Mutex<State>,
+    changed: Condvar,
+    engine: Weak<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_started: bool,
+    is_rung: bool,
+    is_closed: bool,
+}
+
+impl Bell {
+    pub(crate) fn new(engine: Weak<Shared>) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), engine }
+    }
+
+    /// Starts the thread if it does not run yet.
+    pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.is_started {
+            return Ok(());
+        }
+        let bell = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("foreread".into()).stack_size(STACK);
+        thread.spawn(move || bell.run())?;
+        state.is_started = true;
+        Ok(())
+    }
+
+    /// There is something to drive. If the system gives no thread, the next reader drives it.
+    pub(crate) fn ring(self: &Arc<Self>) {
+        if self.start().is_ok() {
+            self.lock().is_rung = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// The engine has ended, and so does the thread.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    fn run(&self) {
+        while self.wait() {
+            // Held only as long as there is something to drive: an engine ends with its handles.
+            let Some(engine) = self.engine.upgrade() else { return };
+            engine.lead_in_the_background();
+        }
+    }
+
+    /// Waits for a ring; false when the engine has ended.
+    fn wait(&self) -> bool {
+        let mut state = self.lock();
+        while !state.is_rung && !state.is_closed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.is_rung = false;
+        !state.is_closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread calls the core, the ring and wakers of executors, none of which is deep.
+const STACK: usize = 512 << 10;

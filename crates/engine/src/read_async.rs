@@ -1,0 +1,165 @@
+//! Reads that do not block: a future for any executor.
+//!
+//! In:    polls.
+//! Out:   bytes, copied while it is polled.
+//! Never: a buffer that the kernel writes to: pages go to frames of the engine. So a future may be
+//!        dropped at any time, and its buffer is its owner's again at once.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use foreread_core::path::{Fault, ReadId};
+
+use crate::error::ReadError;
+use crate::lead::NotReady;
+use crate::reader::{Asked, Markers, error};
+use crate::stream::Stream;
+use crate::waiting::Waiter;
+
+/// A read on its way. Made by [`crate::File::read_at_async`] and [`Stream::read_at_async`].
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is awaited"]
+pub struct ReadAt<'a> {
+    stream: Source<'a>,
+    to: &'a mut [u8],
+    offset: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Borrowed(&'a mut Stream),
+    Own(Box<Stream>),
+}
+
+#[derive(Debug)]
+enum State {
+    NotPolled,
+    Waiting(Asked, ReadId),
+    Done,
+}
+
+impl<'a> ReadAt<'a> {
+    pub(crate) fn of_stream(stream: &'a mut Stream, to: &'a mut [u8], offset: u64) -> Self {
+        Self { stream: Source::Borrowed(stream), to, offset, state: State::NotPolled }
+    }
+
+    pub(crate) fn alone(stream: Stream, to: &'a mut [u8], offset: u64) -> Self {
+        Self { stream: Source::Own(Box::new(stream)), to, offset, state: State::NotPolled }
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Result<Poll<usize>, ReadError> {
+        let stream = self.stream.get();
+        let (handle, reader) = (&stream.handle, &stream.reader);
+        let mut read = match self.state {
+            State::NotPolled => {
+                let advised = stream.advised.get();
+                let mut read = reader.ask(handle, advised, self.to.len(), self.offset)?;
+                let mut markers = Markers::default();
+                reader.hit(handle, &mut read, self.to, &mut markers);
+                if read.done >= read.wanted {
+                    reader.full_hit(handle, &mut read, &markers);
+                    return Ok(Poll::Ready(reader.end(&read)));
+                }
+                if !begin(stream, &mut read, self.to, Some(&markers), context, &mut self.state)? {
+                    return Ok(Poll::Ready(reader.end(&read)));
+                }
+                read
+            }
+            State::Waiting(read, _) => read,
+            State::Done => panic!("a future is not polled after it has ended"),
+        };
+        while let State::Waiting(_, id) = self.state {
+            let mut driving = handle.file.engine.drive();
+            let Some(ready) = driving.waiting.take_ready(id) else {
+                if let Some(errno) = driving.broken() {
+                    driving.waiting.forget(id);
+                    self.state = State::Done;
+                    return Err(error(handle, read.offset, Fault::Io(errno)));
+                }
+                driving.waiting.set_waker(id, context.waker());
+                return Ok(Poll::Pending);
+            };
+            self.state = State::Done;
+            if let Some(fault) = ready.fault {
+                driving.release(id);
+                drop(driving);
+                reader.fail(handle, &mut read, NotReady::Fault(fault))?;
+            } else {
+                let frames = driving.path.frames(id).to_vec();
+                drop(driving);
+                reader.copy(&handle.file, &mut read, self.to, &frames, ready.len);
+                handle.file.engine.drive().release(id);
+            }
+            if read.done < read.wanted {
+                begin(stream, &mut read, self.to, None, context, &mut self.state)?;
+            }
+        }
+        Ok(Poll::Ready(reader.end(&read)))
+    }
+}
+
+impl Future for ReadAt<'_> {
+    type Output = Result<usize, ReadError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        match this.step(context) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(bytes)) => {
+                this.state = State::Done;
+                Poll::Ready(Ok(bytes))
+            }
+            Err(error) => {
+                this.state = State::Done;
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+impl Drop for ReadAt<'_> {
+    /// What is on its way stays on its way, for whoever wants it next.
+    fn drop(&mut self) {
+        let State::Waiting(_, id) = self.state else { return };
+        let file = &self.stream.get().handle.file;
+        if !file.engine.is_forked() && !file.engine.driver.is_poisoned() {
+            file.engine.drive().abandon(id, Arc::clone(file));
+        }
+    }
+}
+
+impl Source<'_> {
+    fn get(&self) -> &Stream {
+        match self {
+            Self::Borrowed(stream) => stream,
+            Self::Own(stream) => stream,
+        }
+    }
+}
+
+/// Begins to read what is left; false if nothing is.
+fn begin(
+    stream: &Stream,
+    read: &mut Asked,
+    to: &mut [u8],
+    markers: Option<&Markers>,
+    context: &Context<'_>,
+    state: &mut State,
+) -> Result<bool, ReadError> {
+    let handle = &stream.handle;
+    // Who drives while all tasks wait.
+    handle.file.engine.bell.start().map_err(|source| {
+        let (path, offset) = (handle.path.clone(), read.offset);
+        ReadError::Io { path, offset, source }
+    })?;
+    let waiter = || Waiter::Task(context.waker().clone());
+    let begun = stream.reader.begin(handle, read, to, markers, waiter)?;
+    let Some((mut driving, id)) = begun else { return Ok(false) };
+    driving.start_all();
+    drop(driving);
+    *state = State::Waiting(*read, id);
+    Ok(true)
+}

@@ -1,0 +1,134 @@
+//! What all handles of one engine share, and the driver's role.
+//!
+//! In:    whoever wants to drive.
+//! Out:   the driver, for as long as the role is held; afterwards whoever has to know is woken.
+//! Never: a wake-up under the mutex. A post left lying in the inbox.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use foreread_core::table::Table;
+
+use crate::background::Bell;
+use crate::driver::Driver;
+use crate::hits::Hits;
+use crate::inbox::Inbox;
+use crate::open_files::OpenFiles;
+use crate::pool::Pool;
+use crate::ring::Sleeper;
+
+/// What all handles of one engine share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Where hits are looked up: no lock.
+    pub(crate) table: Arc<Table>,
+    /// The pages' memory.
+    pub(crate) pool: Arc<Pool>,
+    /// Who holds this drives: feeds the core, submits, reaps if it leads.
+    pub(crate) driver: Mutex<Driver>,
+    /// Where the leader sleeps, without the mutex.
+    pub(crate) sleeper: Arc<Sleeper>,
+    /// What hits have to say to whoever drives.
+    pub(crate) inbox: Inbox,
+    /// Which files are open.
+    pub(crate) files: OpenFiles,
+    /// How many reads were hits.
+    pub(crate) hits: Hits,
+    /// Wakes the background thread.
+    pub(crate) bell: Arc<Bell>,
+    /// How long a read may wait for a device.
+    pub(crate) timeout: Option<Duration>,
+    /// The process that made the engine.
+    pub(crate) process: u32,
+}
+
+impl Shared {
+    /// Whether this process is a fork of the one that made the engine: then the ring is its
+    /// parent's, and the lock may be held by a thread that only the parent has.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    /// Becomes the driver, waiting for whoever is.
+    ///
+    /// # Panics
+    ///
+    /// If a driver panicked: the state of the cache is not known then.
+    pub(crate) fn drive(&self) -> Driving<'_> {
+        let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
+        Driving { driver: Some(driver), shared: self }
+    }
+
+    /// Becomes the driver if nobody is.
+    pub(crate) fn try_drive(&self) -> Option<Driving<'_>> {
+        let driver = self.driver.try_lock().ok()?;
+        Some(Driving { driver: Some(driver), shared: self })
+    }
+
+    /// Lets whoever drives do what hits have posted; does it here if nobody drives.
+    ///
+    /// Who drives looks here again after it lets go ([`Driving`]), so what is posted meanwhile is
+    /// never left lying.
+    pub(crate) fn empty_inbox(&self) {
+        // Between the post and the look at the lock, as between the unlock and the look at the
+        // inbox: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        while !self.inbox.is_empty() && !self.is_forked() {
+            let Ok(mut driver) = self.driver.try_lock() else { return };
+            driver.take_posts(&self.inbox);
+            let wakes = driver.before_unlock();
+            drop(driver);
+            for wake in wakes {
+                wake.run();
+            }
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // In a forked child the thread is not there, and its lock may be held for ever.
+        if !self.is_forked() {
+            self.bell.close();
+        }
+    }
+}
+
+/// The driver's role, for as long as it is held.
+pub(crate) struct Driving<'s> {
+    /// None only while it is dropped.
+    driver: Option<MutexGuard<'s, Driver>>,
+    shared: &'s Shared,
+}
+
+impl Deref for Driving<'_> {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        self.driver.as_ref().expect("held until it is dropped")
+    }
+}
+
+impl DerefMut for Driving<'_> {
+    fn deref_mut(&mut self) -> &mut Driver {
+        self.driver.as_mut().expect("held until it is dropped")
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        let Some(mut driver) = self.driver.take() else { return };
+        if std::thread::panicking() {
+            return;
+        }
+        let wakes = driver.before_unlock();
+        drop(driver);
+        for wake in wakes {
+            wake.run();
+        }
+        self.shared.empty_inbox();
+    }
+}
