@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::readahead::{Ask, Limits, Policy, Residency, Trigger, Window};
+use foreread_core::readahead::{Ask, Limits, Policy, Residency, Streams, Trigger, Window};
 use foreread_core::table::FileSlot;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
@@ -37,13 +37,18 @@ fn decisions(c: &mut Criterion) {
     let mut group = c.benchmark_group("decision");
     for policy in Policy::ALL {
         group.bench_function(format!("{}, 512 pages of history", policy.name()), |b| {
-            b.iter(|| policy.decide(Window::default(), black_box(ask), limits, &residency));
+            let mut streams = Streams::default();
+            let last = Window::default();
+            b.iter(|| policy.decide(last, &mut streams, black_box(ask), limits, &residency));
         });
     }
     let known = Window { start: PageIndex(50), size: Pages(32), async_size: Pages(32) };
     let marker = Ask { page: PageIndex(50), trigger: Trigger::Marker, ..ask };
     group.bench_function("linux-6, marker of a known stream", |b| {
-        b.iter(|| Policy::Linux6.decide(known, black_box(marker), limits, &residency));
+        let mut streams = Streams::default();
+        b.iter(|| {
+            Policy::Linux6.decide(known, &mut streams, black_box(marker), limits, &residency)
+        });
     });
     group.finish();
 
