@@ -26,6 +26,30 @@ fn cache() -> PageCache {
     cache
 }
 
+/// Where the nth stream begins.
+fn far(number: usize) -> PageIndex {
+    PageIndex((number as u64) << 40)
+}
+
+/// What a file remembers in which so many streams have met their first marker.
+fn streams_of(count: usize, limits: Limits, residency: &impl Residency) -> Streams {
+    let mut streams = Streams::default();
+    for number in 1..=count {
+        let prev_pos = Some(far(number).offset());
+        let start = Ask { page: far(number), count: Pages(1), trigger: Trigger::Miss, prev_pos };
+        let mut ask = |ask| {
+            let decision =
+                Policy::Adaptive.decide(Window::default(), &mut streams, ask, limits, residency);
+            decision.expect("a stream").window
+        };
+        let first = ask(start);
+        let page = first.marker().expect("a first window has a marker");
+        ask(Ask { page, trigger: Trigger::Marker, ..start });
+    }
+    assert_eq!(streams.count(), (count, 0));
+    streams
+}
+
 fn decisions(c: &mut Criterion) {
     let cache = cache();
     let residency = cache.residency(FILE);
@@ -50,6 +74,21 @@ fn decisions(c: &mut Criterion) {
             Policy::Linux6.decide(known, &mut streams, black_box(marker), limits, &residency)
         });
     });
+    for streams_before in [1, Streams::PROVED_MAX] {
+        let name = format!("adaptive, marker of one of {streams_before} streams");
+        let mut streams = streams_of(streams_before, limits, &residency);
+        group.bench_function(name, |b| {
+            // The chain of the last one, far from all that is resident.
+            let mut page = far(streams_before) + Pages(1);
+            b.iter(|| {
+                let marker = Ask { page, ..marker };
+                let decision = Policy::Adaptive
+                    .decide(known, &mut streams, black_box(marker), limits, &residency)
+                    .expect("the marker of a known stream");
+                page = decision.window.start;
+            });
+        });
+    }
     group.finish();
 
     let table = cache.table();

@@ -64,7 +64,7 @@ fn on_miss(streams: &mut Streams, ask: Ask, max: Pages, cache: &impl Residency) 
     if follows_previous_read(ask) {
         return begin(streams, Pattern::Initial, ask, max);
     }
-    streams.add_candidate(Entry::random(ask.page, ask.page + ask.count, 1));
+    streams.add_candidate(Entry::random(ask.page + ask.count, 1));
     Decision::random(ask, ask.count)
 }
 
@@ -83,7 +83,7 @@ fn go_on(streams: &mut Streams, place: Place, ask: Ask, max: Pages) -> Decision 
     if known.pace == Pages::ZERO {
         if !streams.is_trusted(&known) && !follows_previous_read(ask) {
             let reads = known.reads + 1;
-            streams.update(place, Entry::random(known.start, ask.page + ask.count, reads));
+            streams.update(place, Entry::random(ask.page + ask.count, reads));
             return Decision::random(ask, ask.count);
         }
         let window = around_read(ask, first);

@@ -15,16 +15,17 @@
 //!
 //! Why two: reads at random make candidates only, and so can push out only each other.
 
-use alloc::vec::Vec;
+mod set;
 
+use self::set::Set;
 use crate::units::{PageIndex, Pages};
 
 /// What a file remembers of its streams. Empty until the first question, and then as large as there
 /// are streams and random reads.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Streams {
-    proved: Vec<Entry>,
-    candidates: Vec<Entry>,
+    proved: Set,
+    candidates: Set,
     /// How many candidates there have been.
     arrivals: u32,
     /// How many times a proved stream was met.
@@ -76,12 +77,12 @@ impl Streams {
 
     /// The most memory that one file's streams take.
     pub const BYTES_MAX: usize =
-        size_of::<Self>() + (Self::PROVED_MAX + Self::CANDIDATES_MAX) * size_of::<Entry>();
+        size_of::<Self>() + (Self::PROVED_MAX + Self::CANDIDATES_MAX) * Set::BYTES_PER_ENTRY;
 
     /// How many streams are remembered: (proved ones, candidates).
     #[must_use]
     pub fn count(&self) -> (usize, usize) {
-        let count = |entries: &[Entry]| entries.iter().filter(|entry| entry.is_there()).count();
+        let count = |set: &Set| set.entries().iter().filter(|entry| entry.is_there()).count();
         (count(&self.proved), count(&self.candidates))
     }
 
@@ -92,43 +93,36 @@ impl Streams {
 
     pub(super) fn get(&self, place: Place) -> &Entry {
         match place {
-            Place::Proved(index) => &self.proved[index],
-            Place::Candidate(index) => &self.candidates[index],
+            Place::Proved(index) => self.proved.get(index),
+            Place::Candidate(index) => self.candidates.get(index),
         }
     }
 
-    fn get_mut(&mut self, place: Place) -> &mut Entry {
+    fn set(&mut self, place: Place, entry: Entry) {
         match place {
-            Place::Proved(index) => &mut self.proved[index],
-            Place::Candidate(index) => &mut self.candidates[index],
+            Place::Proved(index) => self.proved.set(index, entry),
+            Place::Candidate(index) => self.candidates.set(index, entry),
         }
     }
 
     /// The stream that waits for its reader to use this page.
     pub(super) fn with_marker(&self, page: PageIndex) -> Option<Place> {
-        self.find(|entry| entry.marker == Some(page))
+        self.find(page, |entry| entry.marker == Some(page))
     }
 
     /// The stream of which something ends just before this page.
     pub(super) fn ending_at(&self, page: PageIndex) -> Option<Place> {
-        self.find(|entry| entry.end == page)
+        self.find(page, |entry| entry.end == page)
     }
 
     /// The stream that had this page, or the one before it, ahead of it.
     pub(super) fn around(&self, page: PageIndex) -> Option<Place> {
-        self.find(|entry| {
-            // One comparison: below the start the difference wraps and is larger than any length.
-            let from_start = page.0.wrapping_sub(entry.start.0);
-            let len = entry.end.0 - entry.start.0;
-            from_start == len || (from_start < len && entry.pace > Pages::ZERO)
-        })
+        self.find(page, |_| true)
     }
 
-    fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Place> {
-        if let Some(index) = self.proved.iter().position(&is_it) {
-            return Some(Place::Proved(index));
-        }
-        self.candidates.iter().position(is_it).map(Place::Candidate)
+    fn find(&self, page: PageIndex, is_it: impl Fn(&Entry) -> bool) -> Option<Place> {
+        let proved = self.proved.find(page, &is_it).map(Place::Proved);
+        proved.or_else(|| self.candidates.find(page, is_it).map(Place::Candidate))
     }
 
     /// Whether few random reads came since the candidate was met, or it was met twice.
@@ -141,9 +135,10 @@ impl Streams {
         let slot = self.arrivals as usize % Self::CANDIDATES_MAX;
         self.arrivals = self.arrivals.wrapping_add(1);
         let entry = Entry { stamp: self.arrivals, ..entry };
-        match self.candidates.get_mut(slot) {
-            Some(oldest) => *oldest = entry,
-            None => self.candidates.push(entry),
+        if slot < self.candidates.len() {
+            self.candidates.set(slot, entry);
+        } else {
+            self.candidates.push(entry);
         }
     }
 
@@ -152,13 +147,15 @@ impl Streams {
     pub(super) fn add_proved(&mut self, entry: Entry) {
         self.meetings = self.meetings.wrapping_add(1);
         let entry = Entry { stamp: self.meetings, ..entry };
-        if let Some(free) = self.proved.iter_mut().find(|entry| !entry.is_there()) {
-            *free = entry;
-        } else if self.proved.len() < Self::PROVED_MAX {
+        let entries = self.proved.entries();
+        if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
+            self.proved.set(free, entry);
+        } else if entries.len() < Self::PROVED_MAX {
             self.proved.push(entry);
         } else {
-            let age = |entry: &&mut Entry| self.meetings.wrapping_sub(entry.stamp);
-            *self.proved.iter_mut().max_by_key(age).expect("there are many") = entry;
+            let age = |index: &usize| self.meetings.wrapping_sub(entries[*index].stamp);
+            let oldest = (0..entries.len()).max_by_key(age).expect("there are many");
+            self.proved.set(oldest, entry);
         }
     }
 
@@ -171,7 +168,7 @@ impl Streams {
             }
             Place::Candidate(_) => self.arrivals,
         };
-        *self.get_mut(place) = Entry { stamp, ..entry };
+        self.set(place, Entry { stamp, ..entry });
     }
 
     /// The stream is here now, and it is one.
@@ -187,7 +184,7 @@ impl Streams {
 
     /// Forgets one. The others stay in their places.
     pub(super) fn remove(&mut self, place: Place) {
-        *self.get_mut(place) = Entry::NOWHERE;
+        self.set(place, Entry::NOWHERE);
     }
 }
 
@@ -204,9 +201,9 @@ impl Entry {
         Self { start, end, marker, pace, stamp: 0, reads: 0 }
     }
 
-    /// What a random read leaves: it ended here.
-    pub(super) fn random(start: PageIndex, end: PageIndex, reads: u32) -> Self {
-        Self { reads, ..Self::new(start, end, None, Pages::ZERO) }
+    /// What random reads in a row leave: nothing ahead, and the place where they ended.
+    pub(super) fn random(end: PageIndex, reads: u32) -> Self {
+        Self { reads, ..Self::new(end, end, None, Pages::ZERO) }
     }
 
     fn is_there(&self) -> bool {
