@@ -3,7 +3,8 @@
 //!     cargo bench -p foreread-core
 //!
 //! The dear case: a miss that no state explains, so that the policy counts 512 pages of history in
-//! the page table. Beside it the cheap ones, and a look-up.
+//! the page table. Beside it the cheap ones, and what a reader pays: a look-up, a check that what it
+//! copied is the page, or a pin.
 
 use std::hint::black_box;
 
@@ -50,6 +51,19 @@ fn decisions(c: &mut Criterion) {
     let table = cache.table();
     c.bench_function("look-up of a resident page", |b| {
         b.iter(|| table.look_up(FILE, black_box(PageIndex(FIRST + 77))).map(|found| found.entry()));
+    });
+    c.bench_function("look-up and check of a resident page", |b| {
+        b.iter(|| {
+            let found = table.look_up(FILE, black_box(PageIndex(FIRST + 77)));
+            found.is_some_and(|found| black_box(found).still_holds())
+        });
+    });
+    c.bench_function("look-up, pin and unpin of a resident page", |b| {
+        b.iter(|| {
+            let found = table.look_up(FILE, black_box(PageIndex(FIRST + 77))).unwrap();
+            assert!(black_box(table.pin(&found)));
+            table.unpin(found.entry().frame(), found.entry().generation())
+        });
     });
 }
 

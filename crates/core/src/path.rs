@@ -192,6 +192,12 @@ impl IoPath {
         self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false })
     }
 
+    /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.
+    pub fn unpinned(&mut self, now: Instant, frame: Frame) {
+        self.cache.unpinned(frame);
+        self.admit(now);
+    }
+
     /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
     /// working on still ends with [`Self::complete`].
     pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
@@ -346,10 +352,10 @@ impl IoPath {
         self.cache.frames()
     }
 
-    /// How many frames nobody uses at this moment: neither filled nor held.
+    /// How many frames nobody uses at this moment: neither filled nor held, nor pinned orphans.
     #[must_use]
     pub fn idle_frames(&self) -> u64 {
-        self.cache.available().0
+        self.cache.idle().0
     }
 
     /// The largest window: what was asked for, or an eighth of the memory.
@@ -392,6 +398,7 @@ fn largest_read(cache: &PageCache) -> Pages {
     Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
 }
 
-/// One read may hold an eighth of the frames, and a window is no larger: so eight readers at a time
-/// never wait for each other's frames, and no reader can take the cache for itself.
+/// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
+/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the cache
+/// for itself.
 const SHARE_OF_ONE_READ: u64 = 8;
