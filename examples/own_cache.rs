@@ -4,7 +4,8 @@
 //!
 //! The program keeps its pool, its threads and its I/O. It tells foreread which pages are resident
 //! (`Residency`), lets a `Reader` take it through each read, and is told what to fetch (`PageSet`).
-//! A scan is a `Window` and where its last read ended: that is all the state there is.
+//! What is remembered is a `Streams` for each file, and for each scan a `State` and where its last
+//! read ended.
 //!
 //! Pages are 4 KiB here. A pool of 16 KiB pages answers for four at a time: its page 7 is resident
 //! as pages 28 to 31, and a fetch of 30..34 fetches its pages 7 and 8.
@@ -12,8 +13,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use foreread_core::readahead::walk::{PageSet, Reader};
-use foreread_core::readahead::{Limits, Policy, Residency, Window};
+use foreread_core::readahead::walk::{Memory, PageSet, Reader};
+use foreread_core::readahead::{Advice, Limits, Policy, Residency, Rules, State, Streams};
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
 /// Stands for your pool: which pages of one file it holds, and which of them carry a marker (a bit
@@ -74,19 +75,22 @@ impl PageSet for Pool {
 /// One scan.
 #[derive(Clone, Copy, Default)]
 struct Scan {
-    window: Window,
+    state: State,
     prev_pos: Option<Bytes>,
 }
 
 impl Scan {
-    fn read(&mut self, pool: &mut Pool, first: PageIndex, count: Pages) {
+    fn read(&mut self, streams: &mut Streams, pool: &mut Pool, first: PageIndex, count: Pages) {
         let reader = Reader {
-            policy: Policy::Linux6,
+            policy: Policy::Adaptive,
             limits: Limits { max: Pages(32), io_pages: Pages(256) },
             prev_pos: self.prev_pos,
             end: PageIndex(4000),
+            advice: Advice::Normal,
+            rules: Rules::default(),
         };
-        reader.read(&mut self.window, pool, first, count, |decided| println!("  {decided}"));
+        let memory = Memory { stream: &mut self.state, file: streams };
+        reader.read(memory, pool, first, count, |decided| println!("  {decided}"));
         self.prev_pos = Some((first + count).offset());
     }
 }
@@ -95,20 +99,22 @@ fn main() {
     // Two scans of one table in turns, 8 KiB at a time: 96 pages, and as many requests without
     // read-ahead.
     println!("each scan has its own state:");
-    let (mut pool, mut scans) = (Pool::default(), [Scan::default(); 2]);
+    let (mut pool, mut streams) = (Pool::default(), Streams::default());
+    let mut scans = [Scan::default(); 2];
     for step in 0..24 {
-        scans[0].read(&mut pool, PageIndex(2 * step), Pages(2));
-        scans[1].read(&mut pool, PageIndex(2000 + 2 * step), Pages(2));
+        scans[0].read(&mut streams, &mut pool, PageIndex(2 * step), Pages(2));
+        scans[1].read(&mut streams, &mut pool, PageIndex(2000 + 2 * step), Pages(2));
     }
     println!("{} requests for {} pages\n", pool.requests, pool.resident.len());
 
-    // The same through one state, as two cursors of one connection look from below: each still
-    // finds its stream by the pages and markers that it left in the pool.
+    // The same through one state, as two cursors of one connection look from below: what counts is
+    // where they read, and the file remembers that.
     println!("both share one:");
-    let (mut pool, mut shared) = (Pool::default(), Scan::default());
+    let (mut pool, mut streams) = (Pool::default(), Streams::default());
+    let mut shared = Scan::default();
     for step in 0..24 {
-        shared.read(&mut pool, PageIndex(2 * step), Pages(2));
-        shared.read(&mut pool, PageIndex(2000 + 2 * step), Pages(2));
+        shared.read(&mut streams, &mut pool, PageIndex(2 * step), Pages(2));
+        shared.read(&mut streams, &mut pool, PageIndex(2000 + 2 * step), Pages(2));
     }
     println!("{} requests for {} pages", pool.requests, pool.resident.len());
 }

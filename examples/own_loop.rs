@@ -19,7 +19,7 @@ use std::time::Instant as Clock;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, IoPath, Ready, Tag};
-use foreread_core::readahead::Policy;
+use foreread_core::readahead::{Policy, Rules};
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, Pages};
 
@@ -44,7 +44,8 @@ fn main() -> io::Result<()> {
     let len = Bytes(file.metadata()?.len());
 
     let memory = Bytes(4 << 20);
-    let mut core = IoPath::new(Config { memory, policy: Policy::Linux6, max_window: Pages(32) });
+    let (policy, max_window, rules) = (Policy::Adaptive, Pages(32), Rules::default());
+    let mut core = IoPath::new(Config { memory, policy, max_window, rules });
     let device = core.add_device(Geometry::new(len));
     let opened = core.open(device, len).expect("one file is not too many");
     let stream = core.stream(opened);

@@ -3,13 +3,14 @@
 //!     cargo bench -p foreread-core
 //!
 //! The dear case: a miss that no state explains, so that the policy counts 512 pages of history in
-//! the page table. Beside it the cheap ones, and a look-up.
+//! the page table. Beside it the cheap ones, and what a reader pays: a look-up, a check that what it
+//! copied is the page, or a pin.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::readahead::{Ask, Limits, Policy, Residency, Trigger, Window};
+use foreread_core::readahead::{Ask, Limits, Policy, Residency, Streams, Trigger, Window};
 use foreread_core::table::FileSlot;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
@@ -26,6 +27,30 @@ fn cache() -> PageCache {
     cache
 }
 
+/// Where the nth stream begins.
+fn far(number: usize) -> PageIndex {
+    PageIndex((number as u64) << 40)
+}
+
+/// What a file remembers in which so many streams have met their first marker.
+fn streams_of(count: usize, limits: Limits, residency: &impl Residency) -> Streams {
+    let mut streams = Streams::default();
+    for number in 1..=count {
+        let prev_pos = Some(far(number).offset());
+        let start = Ask { page: far(number), count: Pages(1), trigger: Trigger::Miss, prev_pos };
+        let mut ask = |ask| {
+            let decision =
+                Policy::Adaptive.decide(Window::default(), &mut streams, ask, limits, residency);
+            decision.expect("a stream").window
+        };
+        let first = ask(start);
+        let page = first.marker().expect("a first window has a marker");
+        ask(Ask { page, trigger: Trigger::Marker, ..start });
+    }
+    assert_eq!(streams.count(), (count, 0));
+    streams
+}
+
 fn decisions(c: &mut Criterion) {
     let cache = cache();
     let residency = cache.residency(FILE);
@@ -37,19 +62,52 @@ fn decisions(c: &mut Criterion) {
     let mut group = c.benchmark_group("decision");
     for policy in Policy::ALL {
         group.bench_function(format!("{}, 512 pages of history", policy.name()), |b| {
-            b.iter(|| policy.decide(Window::default(), black_box(ask), limits, &residency));
+            let mut streams = Streams::default();
+            let last = Window::default();
+            b.iter(|| policy.decide(last, &mut streams, black_box(ask), limits, &residency));
         });
     }
     let known = Window { start: PageIndex(50), size: Pages(32), async_size: Pages(32) };
     let marker = Ask { page: PageIndex(50), trigger: Trigger::Marker, ..ask };
     group.bench_function("linux-6, marker of a known stream", |b| {
-        b.iter(|| Policy::Linux6.decide(known, black_box(marker), limits, &residency));
+        let mut streams = Streams::default();
+        b.iter(|| {
+            Policy::Linux6.decide(known, &mut streams, black_box(marker), limits, &residency)
+        });
     });
+    for streams_before in [1, Streams::PROVED_MAX] {
+        let name = format!("adaptive, marker of one of {streams_before} streams");
+        let mut streams = streams_of(streams_before, limits, &residency);
+        group.bench_function(name, |b| {
+            // The chain of the last one, far from all that is resident.
+            let mut page = far(streams_before) + Pages(1);
+            b.iter(|| {
+                let marker = Ask { page, ..marker };
+                let decision = Policy::Adaptive
+                    .decide(known, &mut streams, black_box(marker), limits, &residency)
+                    .expect("the marker of a known stream");
+                page = decision.window.start;
+            });
+        });
+    }
     group.finish();
 
     let table = cache.table();
     c.bench_function("look-up of a resident page", |b| {
         b.iter(|| table.look_up(FILE, black_box(PageIndex(FIRST + 77))).map(|found| found.entry()));
+    });
+    c.bench_function("look-up and check of a resident page", |b| {
+        b.iter(|| {
+            let found = table.look_up(FILE, black_box(PageIndex(FIRST + 77)));
+            found.is_some_and(|found| black_box(found).still_holds())
+        });
+    });
+    c.bench_function("look-up, pin and unpin of a resident page", |b| {
+        b.iter(|| {
+            let found = table.look_up(FILE, black_box(PageIndex(FIRST + 77))).unwrap();
+            assert!(black_box(table.pin(&found)));
+            table.unpin(found.entry().frame(), found.entry().generation())
+        });
     });
 }
 

@@ -15,26 +15,26 @@ use alloc::vec::Vec;
 use self::frames::Frames;
 use crate::readahead::Residency;
 use crate::shadow::Shadows;
-use crate::table::{Entry, FRAMES_MAX, FileSlot, Frame, Generation, Table, TableWriter};
+use crate::table::{Entry, FRAMES_MAX, FileSlot, Frame, Generation, PinBudget, Table, TableWriter};
 use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
 
 /// All pages of all files, in one bound of memory.
 ///
 /// ```text
-///              start_fill                filled              referenced at the tail,
+///              start_fill                filled              referenced or pinned at the tail,
 ///   free  ------------------> in flight --------> inactive    or early refault
 ///    ^                            |    \          head..tail ----------------------> active
 ///    |                            |     \            |  ^                           head..tail
 ///    |          fill_failed,      |      \           |  |    more active than inactive   |
 ///    |<--- forget: orphan until --+       \          |  +--------------------------------+
-///    |      its holds end                  \         v
+///    |      holds and pins end             \         v
 ///    |                                      \     evicted: leaves a shadow, its frame is
 ///    +---------- forget ----------------------+   filled again at once
 /// ```
 ///
 /// A frame is on a list unless it is being filled or held, so everything on a list may be evicted
-/// at once, and [`available`](Self::available) is a sum of three lengths. A held frame goes back to
-/// the head of the list that it belongs to.
+/// at once, unless a reader has it pinned: of that the lists know nothing until eviction meets it.
+/// A held frame goes back to the head of the list that it belongs to.
 #[derive(Debug)]
 pub struct PageCache {
     table: TableWriter,
@@ -76,7 +76,8 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Of those, the ones that were read ahead and that nobody had used.
     pub evicted_before_use: u64,
-    /// Pages that became active: referenced when they reached the tail, or back early enough.
+    /// Pages that became active: referenced or pinned when they reached the tail, or back early
+    /// enough.
     pub activations: u64,
     /// Pages that went back from the active to the inactive list.
     pub demotions: u64,
@@ -97,7 +98,7 @@ pub struct CacheDump {
     pub active: Vec<Frame>,
     /// They are being filled or held, and their page is in the table.
     pub held: Vec<Frame>,
-    /// They are being filled or held, and their page is not in the table any more.
+    /// They are being filled, held or pinned, and their page is not in the table any more.
     pub orphans: Vec<Frame>,
 }
 
@@ -174,10 +175,37 @@ impl PageCache {
         self.frames.place(frame).map(|place| self.table.page_at(place))
     }
 
-    /// How many frames can be had right now, one after the other: the free and the listed ones.
+    /// How many frames can be had right now, one after the other.
+    ///
+    /// ```text
+    ///   frames   | filled or held | orphans | listed          P . P . . | free |
+    ///                                         |<- a quarter ->|<-- available ->|
+    /// ```
+    ///
+    /// Those are the free and the listed ones without a quarter of all frames: so many may be
+    /// pinned. Why a quarter, and not what the [`PinBudget`] has granted at the moment? Whoever
+    /// starts a read counts first and takes the frames then. If readers could pin what was counted
+    /// before it is taken, the read would stop half-way with frames in its hands. As it is,
+    ///
+    /// - while one is available, something can be evicted: nothing is free, so more than a quarter
+    ///   is listed, and no more than a quarter is pinned;
+    /// - a read that waits for frames gets them: when all others have ended, what is neither listed
+    ///   nor free is what it holds itself (with what it lacks, an eighth at most) or an orphan that
+    ///   is pinned (a quarter at most). So half of the frames are available to it at least;
+    /// - the sum depends on nothing that a reader can change: the same calls have the same outcome
+    ///   whatever other threads do.
+    ///
+    /// The price: at most three quarters of the frames are filled or held at a time. All of them
+    /// keep pages.
     #[must_use]
     pub fn available(&self) -> Pages {
-        self.frames.available()
+        Pages(self.frames.idle().0.saturating_sub(PinBudget::of(self.frames())))
+    }
+
+    /// How many frames are neither filled nor held, nor orphans.
+    #[must_use]
+    pub fn idle(&self) -> Pages {
+        self.frames.idle()
     }
 
     /// Counters.
@@ -213,7 +241,7 @@ impl PageCache {
             None => self.evict(),
         };
 
-        let generation = self.frames.next_generation(frame);
+        let generation = self.table.table().generation(frame);
         let unused = match use_ {
             Use::Wanted => false,
             Use::Ahead => true,
@@ -229,24 +257,24 @@ impl PageCache {
     #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
     pub fn filled(&mut self, filling: Filling) {
         let Filling { frame, generation } = filling;
-        assert!(self.frames.generation(frame) == generation, "{frame:?} was filled for a page ago");
+        self.assert_is_filled_for(frame, generation);
         if let Some(place) = self.frames.place(frame) {
             self.table.set_up_to_date(place, frame, generation);
         }
-        self.frames.release(frame);
+        self.release(frame);
     }
 
     /// Ends a fill that failed. The page leaves the table, so that the next reader misses again.
     #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
     pub fn fill_failed(&mut self, filling: Filling) {
         let Filling { frame, generation } = filling;
-        assert!(self.frames.generation(frame) == generation, "{frame:?} was filled for a page ago");
+        self.assert_is_filled_for(frame, generation);
         if let Some(place) = self.frames.place(frame) {
             let last = self.table.remove(place);
             assert!(!last.is_up_to_date(), "{frame:?} was filled before it failed");
-            self.frames.disown(frame);
+            disown(&mut self.frames, self.table.table(), frame);
         }
-        self.frames.release(frame);
+        self.release(frame);
     }
 
     /// Keeps a frame from being evicted, as many times as it is held. It must hold a page.
@@ -256,10 +284,25 @@ impl PageCache {
 
     /// Ends one hold.
     pub fn release(&mut self, frame: Frame) {
-        self.frames.release(frame);
+        if self.frames.release(frame) {
+            self.table.table().reopen(frame);
+        }
     }
 
-    /// Whether anybody holds the frame. A fill does, too.
+    /// Ends the pins of an orphan, as the last of its unpinners says
+    /// ([`Table::unpin`]): the frame is free, unless it is still filled or held.
+    pub fn unpinned(&mut self, frame: Frame) {
+        assert!(self.is_orphan(frame), "{frame:?} is not an orphan");
+        self.release(frame);
+    }
+
+    /// Whether the frame is in use, but not for a page that is in the table.
+    #[must_use]
+    pub(crate) fn is_orphan(&self, frame: Frame) -> bool {
+        self.frames.is_held(frame) && self.frames.place(frame).is_none()
+    }
+
+    /// Whether anybody holds the frame. A fill does, too; a pin does not before it is an orphan's.
     #[must_use]
     pub fn is_held(&self, frame: Frame) -> bool {
         self.frames.is_held(frame)
@@ -279,7 +322,7 @@ impl PageCache {
     }
 
     /// Forgets a file of so many pages: its pages leave the table, and its slot may name another
-    /// file. Frames that are filled or held are orphans, and free when that ends.
+    /// file. Frames that are filled, held or pinned are orphans, and free when that ends.
     ///
     /// Costs as many steps as the file may have leaves, or as there are leaves: the fewer.
     pub fn forget_file(&mut self, file: FileSlot, pages: Pages) {
@@ -290,7 +333,10 @@ impl PageCache {
     /// Forgets some pages of a file, at the same cost. Their shadows stay.
     pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
         let Self { table, frames, .. } = self;
-        table.remove_range(file, start, start + pages, |last| frames.disown(last.frame()));
+        let shared = Arc::clone(table.table());
+        table.remove_range(file, start, start + pages, |last| {
+            disown(frames, &shared, last.frame());
+        });
     }
 
     /// Whether a page that is filled now has been away for so short a time that it would still be
@@ -322,25 +368,31 @@ impl PageCache {
     ///           active                         inactive
     ///   head [ . . . . . . ] tail ----> head [ . . . . . . r . r ] tail
     ///     ^                   only if active                 |   |
-    ///     |                   is the longer                  |   +-- referenced: once more
-    ///     +--------------------------------------------------|-- around, as active
+    ///     |                   is the longer                  |   +-- referenced or pinned: once
+    ///     +--------------------------------------------------|-- more around, as active
     ///                                                        +-- not: evicted
     /// ```
     ///
     /// Why two lists: a page that is read once passes through the inactive list only, so a scan of
     /// a large file cannot push out what is used again and again. Why active is never the longer
     /// one: a page must have time to be used a second time before it reaches the tail.
+    ///
+    /// A pinned page goes around as active, and not back to the head of its own list: if all that
+    /// is inactive is pinned, the page that can leave is on the other list. Each page is met once
+    /// before any is met twice, and one is not pinned. So this takes no more steps than there are
+    /// pins, and those that readers add meanwhile, and `PROMOTIONS_MAX`, and one.
     fn evict(&mut self) -> Frame {
         let mut promotions = 0;
-        let place = loop {
+        let (frame, place) = loop {
             self.stats.demotions += u64::from(self.frames.balance());
-            let place = self.frames.tail().expect("one is available, and it is not free");
-            if promotions == PROMOTIONS_MAX || !self.table.take_referenced(place) {
-                break place;
+            let (frame, place) = self.frames.tail().expect("one is available, and it is not free");
+            let is_referenced = promotions < PROMOTIONS_MAX && self.table.take_referenced(place);
+            promotions += u32::from(is_referenced);
+            if !is_referenced && self.table.table().close(frame) {
+                break (frame, place);
             }
             self.frames.promote_tail();
             self.count_activation();
-            promotions += 1;
         };
 
         let (file, page) = self.table.page_at(place);
@@ -348,12 +400,25 @@ impl PageCache {
         self.shadows.leave(file, page);
         self.stats.evictions += 1;
         self.stats.evicted_before_use += u64::from(last.is_unused());
-        self.frames.take_tail(last.frame())
+        assert!(last.frame() == frame, "{last:?} is not the page of {frame:?}");
+        self.frames.take_tail(frame)
+    }
+
+    fn assert_is_filled_for(&self, frame: Frame, generation: Generation) {
+        let now = self.table.table().generation(frame);
+        assert!(now == generation, "{frame:?} was filled for a page ago");
     }
 
     fn count_activation(&mut self) {
         self.shadows.count_activation();
         self.stats.activations += 1;
+    }
+}
+
+/// The frame's page has left the table, otherwise than by eviction.
+fn disown(frames: &mut Frames, table: &Table, frame: Frame) {
+    if frames.disown(frame, table.orphan(frame)) {
+        table.reopen(frame);
     }
 }
 

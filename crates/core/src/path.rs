@@ -29,7 +29,7 @@ use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
 use crate::geometry::Geometry;
-use crate::readahead::{Policy, Window};
+use crate::readahead::{Advice, Policy, Rules, State, Streams};
 use crate::sched::Request;
 use crate::sched::noop::Noop;
 use crate::slab::{Id, Slab};
@@ -58,6 +58,8 @@ pub struct Config {
     pub policy: Policy,
     /// The largest window. A small bound makes it smaller.
     pub max_window: Pages,
+    /// Rules beside the policy's own.
+    pub rules: Rules,
 }
 
 /// Device I/O to start: read `len` bytes at `offset` into [`IoPath::pages`] of `tag`, in their
@@ -111,13 +113,18 @@ pub struct File {
     len: Bytes,
     device: DeviceId,
     streams: u32,
+    /// What a policy remembers that finds streams by position. Some bytes for a file without
+    /// random reads and with few streams; at most [`Streams::BYTES_MAX`].
+    remembered: Streams,
 }
 
 /// One reader's read-ahead state.
 #[derive(Debug)]
 pub struct Stream {
     file: FileId,
-    window: Window,
+    state: State,
+    advice: Advice,
+    no_reuse: bool,
 }
 
 /// A read on its way.
@@ -145,6 +152,7 @@ pub struct IoPath {
     cache: PageCache,
     policy: Policy,
     max_window: Pages,
+    rules: Rules,
     devices: Slab<Device>,
     files: Slab<File>,
     streams: Slab<Stream>,
@@ -175,6 +183,7 @@ impl IoPath {
         Self {
             max_window: config.max_window.min(largest),
             policy: config.policy,
+            rules: config.rules,
             waiters: Waiters::new(cache.frames()),
             cache,
             devices: Slab::new(),
@@ -195,6 +204,12 @@ impl IoPath {
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         let queue = Noop::new(geometry.max_io);
         self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false })
+    }
+
+    /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.
+    pub fn unpinned(&mut self, now: Instant, frame: Frame) {
+        self.cache.unpinned(frame);
+        self.admit(now);
     }
 
     /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
@@ -220,7 +235,7 @@ impl IoPath {
         if self.files.len() >= FILES_MAX as usize {
             return None;
         }
-        Some(self.files.insert(File { len, device, streams: 0 }))
+        Some(self.files.insert(File { len, device, streams: 0, remembered: Streams::default() }))
     }
 
     /// Closes a file: its streams end and its pages leave the cache. No read of it may be on its
@@ -244,7 +259,35 @@ impl IoPath {
     pub fn stream(&mut self, file: FileId) -> StreamId {
         let state = self.files.get_mut(file).expect("the file is open");
         state.streams += 1;
-        self.streams.insert(Stream { file, window: Window::default() })
+        let (state, advice) = (State::default(), Advice::default());
+        self.streams.insert(Stream { file, state, advice, no_reuse: false })
+    }
+
+    /// Sets what the stream's owner says of it, from its next question on. Of a closed stream:
+    /// nothing.
+    pub fn advise(&mut self, stream: StreamId, advice: Advice) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.advice = advice;
+        }
+    }
+
+    /// Sets whether the pages that this stream uses are left to the cache as if they would not be
+    /// used again: its uses never make a page active. Of a closed stream: nothing.
+    ///
+    /// Holds for what comes here. Who serves hits does the same with
+    /// [`Found::touch`](crate::table::Found::touch).
+    pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.no_reuse = no_reuse;
+        }
+    }
+
+    /// The stream's next read follows an explicit seek: only the rule `lseek` looks at that. Of a
+    /// closed stream: nothing.
+    pub fn seeked(&mut self, stream: StreamId) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.state.seeked = true;
+        }
     }
 
     /// Ends a stream. One of a closed file may be ended too, or not.
@@ -312,8 +355,8 @@ impl IoPath {
         let Some(file) = self.streams.get(stream).map(|state| state.file) else { return };
         self.stats.markers += 1;
         let count = count.min(largest_read(&self.cache)).max(Pages(1));
-        self.walk(now, stream, file, prev_pos, None, |reader, window, fetching, decided| {
-            reader.marker(window, fetching, page, count, decided);
+        self.walk(now, stream, file, prev_pos, None, |reader, memory, fetching, decided| {
+            reader.marker(memory, fetching, page, count, decided);
         });
     }
 
@@ -352,10 +395,10 @@ impl IoPath {
         self.cache.frames()
     }
 
-    /// How many frames nobody uses at this moment: neither filled nor held.
+    /// How many frames nobody uses at this moment: neither filled nor held, nor pinned orphans.
     #[must_use]
     pub fn idle_frames(&self) -> u64 {
-        self.cache.available().0
+        self.cache.idle().0
     }
 
     /// The largest window: what was asked for, or an eighth of the memory.
@@ -398,6 +441,7 @@ fn largest_read(cache: &PageCache) -> Pages {
     Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
 }
 
-/// One read may hold an eighth of the frames, and a window is no larger: so eight readers at a time
-/// never wait for each other's frames, and no reader can take the cache for itself.
+/// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
+/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the cache
+/// for itself.
 const SHARE_OF_ONE_READ: u64 = 8;

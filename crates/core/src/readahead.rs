@@ -1,7 +1,7 @@
 //! Read-ahead: how far ahead of a reader the device should already be working.
 //!
 //! In:    one page that a reader needs or a marker that it met ([`Ask`]), the window of its last
-//!        read-ahead, the largest window allowed ([`Limits`]), and what is resident
+//!        read-ahead or what its file remembers ([`Streams`]), the largest window allowed ([`Limits`]), and what is resident
 //!        ([`Residency`]).
 //! Out:   the next [`Window`] and the [`Pattern`] that explains it; or None, enough lies ahead.
 //! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
@@ -9,15 +9,20 @@
 //! The words are Linux's: start, size, async_size, marker, history, hole. One file per policy in
 //! `readahead/`; golden traces in tests/golden; pictures, tables and sources in docs/readahead.md.
 
+mod adaptive;
 mod linux_2_6_28;
 mod linux_2_6_31;
 mod linux_6;
+mod rules;
 mod sizes;
+mod streams;
 mod thrash_2009;
 pub mod walk;
 
 use core::fmt;
 
+pub use self::rules::Rules;
+pub use self::streams::Streams;
 use crate::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
 
 /// What a policy may ask of a cache: which pages of the reader's file are resident.
@@ -85,6 +90,60 @@ pub struct Limits {
     pub io_pages: Pages,
 }
 
+/// What is remembered of one stream.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct State {
+    /// Its last window; all zeros before the first.
+    pub window: Window,
+    /// The last pages that it asked for, at random or not: the rule `backwards` looks at them.
+    pub fetched: Window,
+    /// Whether it was moved by an explicit seek and has asked for nothing since: the rule `lseek`
+    /// looks at it.
+    pub seeked: bool,
+}
+
+/// What the owner of a stream says of it.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    Normal,
+    /// It reads from front to back: windows may be twice as large.
+    Sequential,
+    /// It reads here and there: a miss reads what is left of its read, and nothing is remembered.
+    Random,
+}
+
+impl Advice {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Normal, Self::Sequential, Self::Random];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Sequential => "sequential",
+            Self::Random => "random",
+        }
+    }
+
+    /// The advice of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|advice| advice.name() == name)
+    }
+
+    /// What bounds the windows of a stream with this advice.
+    fn limits(self, limits: Limits) -> Limits {
+        let max = limits.max.min(MAX_FILE_PAGES);
+        match self {
+            Self::Normal | Self::Random => limits,
+            Self::Sequential => Limits { max: max + max, ..limits },
+        }
+    }
+}
+
 /// What kind of access the policy believes to see.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Pattern {
@@ -100,6 +159,8 @@ pub enum Pattern {
     Context,
     /// A marker of a stream whose state is lost.
     Interleaved,
+    /// A stream that reads towards the start of the file.
+    Backwards,
     /// No stream: what is asked for, and nothing more.
     Random,
 }
@@ -134,16 +195,24 @@ pub enum Policy {
     /// Linux 2.6.31: the same, and streams found by their history in the page cache.
     Linux2_6_31,
     /// Linux 6.16 and later, on mappings without large folios.
-    #[default]
     Linux6,
     /// Never more ahead than was seen to survive behind; linux-2.6.31 where nothing is behind.
     Thrash2009,
+    /// The windows of `linux-6` for streams that are found by position, whatever their handle.
+    #[default]
+    Adaptive,
 }
 
 impl Policy {
     /// All of them, in the order of their age.
-    pub const ALL: [Self; 5] =
-        [Self::None, Self::Linux2_6_28, Self::Linux2_6_31, Self::Thrash2009, Self::Linux6];
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Linux2_6_28,
+        Self::Linux2_6_31,
+        Self::Thrash2009,
+        Self::Linux6,
+        Self::Adaptive,
+    ];
 
     /// The name on the command line and in JSON.
     #[must_use]
@@ -154,6 +223,7 @@ impl Policy {
             Self::Linux2_6_31 => "linux-2.6.31",
             Self::Linux6 => "linux-6",
             Self::Thrash2009 => "thrash-2009",
+            Self::Adaptive => "adaptive",
         }
     }
 
@@ -163,7 +233,11 @@ impl Policy {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Decides the next window of a stream whose last one was `last`.
+    /// Decides the next window of a stream whose last one was `last`, in a file that remembers
+    /// `streams`.
+    ///
+    /// The Linux policies look at `last` alone, which their caller keeps for each handle.
+    /// `adaptive` looks at `streams` alone, and keeps them itself.
     ///
     /// None means: nothing to read ahead. The page itself may still have to be read, singly.
     #[inline]
@@ -171,6 +245,7 @@ impl Policy {
     pub fn decide(
         self,
         last: Window,
+        streams: &mut Streams,
         ask: Ask,
         limits: Limits,
         cache: &impl Residency,
@@ -189,6 +264,7 @@ impl Policy {
             Self::Linux2_6_31 => linux_2_6_31::decide(last, ask, limits, cache),
             Self::Linux6 => linux_6::decide(last, ask, limits, cache),
             Self::Thrash2009 => thrash_2009::decide(last, ask, limits, cache),
+            Self::Adaptive => adaptive::decide(streams, ask, limits, cache),
         }
     }
 
@@ -210,6 +286,8 @@ impl Policy {
                 window.marker().filter(|marker| *marker < end)
             }
             Self::Linux6 => window.clipped(end).marker(),
+            // Nothing lies behind a window that reaches the end of the file.
+            Self::Adaptive => window.marker().filter(|_| window.end() < end),
         }
     }
 }
@@ -269,6 +347,7 @@ impl Pattern {
             Self::Subsequent => "subsequent",
             Self::Context => "context",
             Self::Interleaved => "interleaved",
+            Self::Backwards => "backwards",
             Self::Random => "random",
         }
     }

@@ -1,13 +1,14 @@
 //! The page table: which frame holds a page, for any number of readers and one driver.
 //!
 //! In:    a file and a page.
-//! Out:   the page's [`Entry`], and a way to ask later whether it still holds; to the driver also
-//!        which pages around it are resident.
+//! Out:   the page's [`Entry`], and a way to ask later whether it still holds, or to pin it; to the
+//!        driver also which pages around it are resident.
 //! Never: a lock, a page's bytes. A reader may miss a page that is there; it never gets another's.
 //!
 //! Which line each ordering guards, and against what, is in tests/loom.rs.
 
 mod entry;
+mod pins;
 mod writer;
 
 use alloc::boxed::Box;
@@ -15,6 +16,7 @@ use alloc::boxed::Box;
 pub(crate) use self::entry::FRAMES_MAX;
 use self::entry::MARKER;
 pub use self::entry::{Entry, Frame, Generation};
+pub use self::pins::PinBudget;
 pub(crate) use self::writer::TableWriter;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::units::{MAX_FILE_PAGES, PageIndex};
@@ -23,7 +25,7 @@ use crate::units::{MAX_FILE_PAGES, PageIndex};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileSlot(pub u32);
 
-/// All that readers share: three arrays of words, of a size that never changes.
+/// All that readers share: arrays of words, of a size that never changes.
 ///
 /// ```text
 ///   (file, page / 64)
@@ -49,6 +51,9 @@ pub struct Table {
     keys: Box<[AtomicU64]>,
     /// For each leaf its [`Entry`]s, or 0.
     cells: Box<[AtomicU64]>,
+    /// For each frame who has it pinned: see `table/pins.rs`.
+    frames: Box<[AtomicU64]>,
+    pins: PinBudget,
 }
 
 /// A page that was in the table when the reader looked.

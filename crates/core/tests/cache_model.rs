@@ -24,16 +24,49 @@ use proptest::prelude::*;
 /// One step. What it names by number is taken modulo how many there are, and skipped if none.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Fill { name: Name, ahead: bool, marker: bool },
-    End { fill: usize, well: bool },
-    Hold { page: usize },
-    Release { hold: usize },
-    Touch { name: Name, continues: bool },
-    TakeMarker { name: Name },
-    ForgetRange { file: u32, start: u64, pages: u64 },
-    ForgetFile { file: u32, pages: u64 },
+    Fill {
+        name: Name,
+        ahead: bool,
+        marker: bool,
+    },
+    End {
+        fill: usize,
+        well: bool,
+    },
+    Hold {
+        page: usize,
+    },
+    Release {
+        hold: usize,
+    },
+    Pin {
+        page: usize,
+    },
+    Unpin {
+        pin: usize,
+    },
+    /// The driver hears of the oldest orphan that was unpinned.
+    Report,
+    Touch {
+        name: Name,
+        continues: bool,
+    },
+    TakeMarker {
+        name: Name,
+    },
+    ForgetRange {
+        file: u32,
+        start: u64,
+        pages: u64,
+    },
+    ForgetFile {
+        file: u32,
+        pages: u64,
+    },
 }
-use Step::{End, Fill, ForgetFile, ForgetRange, Hold, Release, TakeMarker, Touch};
+use Step::{
+    End, Fill, ForgetFile, ForgetRange, Hold, Pin, Release, Report, TakeMarker, Touch, Unpin,
+};
 
 #[test]
 fn the_page_that_came_first_leaves_first_unless_it_was_used_again() {
@@ -97,13 +130,104 @@ fn the_shadow_of_the_page_that_returns_is_taken_before_it_can_be_overwritten() {
 fn a_file_that_is_forgotten_leaves_its_frames_to_their_fills_and_holds() {
     let mut both = run(4, &[fill(0, 1), fill(0, 2), end(), end(), Hold { page: 0 }, fill(0, 3)]);
     both.step(ForgetFile { file: 0, pages: 4 });
-    assert_eq!(both.cache.available(), Pages(2));
+    assert_eq!(both.cache.idle(), Pages(2));
     both.step(fill(0, 3));
     both.step(end());
     assert!(both.cache.look_up(FileSlot(0), PageIndex(3)).is_some_and(|new| !new.is_up_to_date()));
     both.step(Release { hold: 0 });
     both.step(end());
-    assert_eq!(both.cache.available(), Pages(4));
+    assert_eq!(both.cache.idle(), Pages(4));
+}
+
+#[test]
+fn a_pinned_page_is_not_evicted_but_goes_around_as_active() {
+    let mut both = Both::new(4);
+    both.read([(0, 1), (0, 2), (0, 62), (0, 63)]);
+    both.step(Pin { page: 0 });
+    both.read([(0, 64)]);
+    assert_eq!(both.lists(), (vec![64, 63, 62], vec![1]), "2 left in its place");
+    both.read([(0, 65), (0, 127), (0, 128), (1, 1), (1, 2), (1, 62)]);
+    assert_eq!(both.lists().1, [1]);
+    both.step(Unpin { pin: 0 });
+    assert_eq!(both.cache.idle(), Pages(4), "it is no orphan: nobody has to be told");
+}
+
+#[test]
+fn a_page_that_is_forgotten_while_it_is_pinned_leaves_its_frame_to_its_pins() {
+    let mut both = Both::new(8);
+    both.read([(0, 1)]);
+    both.step(Pin { page: 0 });
+    both.step(Pin { page: 0 });
+    both.step(ForgetRange { file: 0, start: 1, pages: 1 });
+    assert_eq!(both.cache.idle(), Pages(7));
+    both.read([(0, 1)]);
+    both.step(Unpin { pin: 0 });
+    assert_eq!(both.unpinned, [], "another has it pinned");
+    both.step(Unpin { pin: 0 });
+    assert_eq!(both.unpinned, [Frame(0)]);
+    assert_eq!(both.cache.idle(), Pages(7), "the driver has not heard of it");
+    both.step(Report);
+    assert_eq!(both.cache.idle(), Pages(8));
+}
+
+#[test]
+fn an_eviction_finds_the_only_page_that_is_not_pinned_wherever_it_is() {
+    // More pins than the budget has: with a quarter of the frames, each list has pages to spare.
+    const FRAMES: u64 = 8;
+    for free in 0..FRAMES {
+        for active in 0..FRAMES {
+            let mut cache = PageCache::with_frames(8);
+            let fill = |cache: &mut PageCache, page| {
+                let filling = cache.start_fill(FileSlot(0), PageIndex(page), Use::Wanted, false);
+                cache.filled(filling);
+            };
+            (0..FRAMES).for_each(|page| fill(&mut cache, page));
+            // So many are promoted before the pins are met at all.
+            (0..active).for_each(|page| cache.touch(FileSlot(0), PageIndex(page), false));
+            let table = cache.table();
+            let pins = (0..FRAMES).filter(|&page| page != free).filter(|&page| {
+                let found = table.look_up(FileSlot(0), PageIndex(page)).unwrap();
+                table.pin(&found)
+            });
+            assert_eq!(pins.count(), 7);
+            fill(&mut cache, 100);
+            assert_eq!(cache.look_up(FileSlot(0), PageIndex(free)), None, "{free} {active}");
+            assert!(cache.stats().activations <= 7 + active, "{free} {active}");
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_not_there_or_has_left_cannot_be_pinned() {
+    let mut cache = PageCache::with_frames(1);
+    let table = cache.table();
+    let filling = cache.start_fill(FileSlot(0), PageIndex(1), Use::Wanted, false);
+    let early = table.look_up(FileSlot(0), PageIndex(1)).unwrap();
+    assert!(!table.pin(&early), "its bytes are on their way");
+    cache.filled(filling);
+    assert!(!table.pin(&early), "as far as its reader knows, they still are");
+    let found = table.look_up(FileSlot(0), PageIndex(1)).unwrap();
+    for _ in 0..2 {
+        // By eviction, and by being forgotten; it comes back both times.
+        let filling = cache.start_fill(FileSlot(0), PageIndex(2), Use::Wanted, false);
+        cache.filled(filling);
+        assert!(!table.pin(&found));
+        cache.forget_file(FileSlot(0), Pages(9));
+        let filling = cache.start_fill(FileSlot(0), PageIndex(1), Use::Wanted, false);
+        cache.filled(filling);
+        assert!(!table.pin(&found), "the same page in the same frame, and another generation");
+    }
+    let found = table.look_up(FileSlot(0), PageIndex(1)).unwrap();
+    assert!(table.pin(&found));
+    assert!(!table.unpin(found.entry().frame(), found.entry().generation()));
+}
+
+#[test]
+#[should_panic(expected = "is not an orphan")]
+fn a_frame_whose_page_is_in_the_table_is_nobodys_orphan() {
+    let mut cache = PageCache::with_frames(1);
+    let filling = cache.start_fill(FileSlot(0), PageIndex(1), Use::Wanted, false);
+    cache.unpinned(filling.frame());
 }
 
 #[test]
@@ -182,6 +306,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(fill, well)| End { fill, well }),
         3 => any::<usize>().prop_map(|page| Hold { page }),
         3 => any::<usize>().prop_map(|hold| Release { hold }),
+        3 => any::<usize>().prop_map(|page| Pin { page }),
+        3 => any::<usize>().prop_map(|pin| Unpin { pin }),
+        3 => Just(Report),
         8 => (name(), any::<bool>()).prop_map(|(name, continues)| Touch { name, continues }),
         2 => name().prop_map(|name| TakeMarker { name }),
         1 => (name(), pages())
@@ -213,6 +340,9 @@ struct Both {
     model: Model,
     fills: Vec<Filling>,
     holds: Vec<Frame>,
+    pins: Vec<(Frame, Generation)>,
+    /// Orphans whose last pin has ended, and the cache does not know.
+    unpinned: VecDeque<Frame>,
     /// Of the last page in each frame.
     generations: BTreeMap<Frame, Generation>,
 }
@@ -221,7 +351,15 @@ impl Both {
     fn new(frames: u32) -> Self {
         let cache = PageCache::with_frames(frames);
         let model = Model::new(frames);
-        Self { cache, model, fills: vec![], holds: vec![], generations: BTreeMap::new() }
+        Self {
+            cache,
+            model,
+            fills: vec![],
+            holds: vec![],
+            pins: vec![],
+            unpinned: VecDeque::new(),
+            generations: BTreeMap::new(),
+        }
     }
 
     /// Uses pages as a reader does: what is not resident is filled.
@@ -248,7 +386,7 @@ impl Both {
     }
 
     fn apply(&mut self, step: Step) {
-        let Self { cache, model, fills, holds, generations } = self;
+        let Self { cache, model, fills, holds, pins, unpinned, generations } = self;
         match step {
             Fill { name, ahead, marker } => {
                 if model.page(name).is_some() || model.available() == 0 {
@@ -289,6 +427,41 @@ impl Both {
                 model.release(frame.0);
                 cache.release(frame);
             }
+            Pin { page } => {
+                let resident: Vec<Name> =
+                    names().filter(|&name| model.page(name).is_some()).collect();
+                let Some(at) = page.checked_rem(resident.len()) else { return };
+                let table = cache.table();
+                if table.pin_budget().try_take(1) == 0 {
+                    return;
+                }
+                let (file, page) = resident[at];
+                let found = table.look_up(FileSlot(file), PageIndex(page)).unwrap();
+                let is_pinned = table.pin(&found);
+                assert_eq!(is_pinned, model.pin(resident[at]));
+                if is_pinned {
+                    pins.push((found.entry().frame(), found.entry().generation()));
+                } else {
+                    table.pin_budget().give_back(1);
+                }
+            }
+            Unpin { pin } => {
+                let Some(at) = pin.checked_rem(pins.len()) else { return };
+                let (frame, generation) = pins.remove(at);
+                let is_last = cache.table().unpin(frame, generation);
+                assert_eq!(is_last, model.unpin(frame.0));
+                if is_last {
+                    unpinned.push_back(frame);
+                } else {
+                    cache.table().pin_budget().give_back(1);
+                }
+            }
+            Report => {
+                let Some(frame) = unpinned.pop_front() else { return };
+                model.unpinned(frame.0);
+                cache.unpinned(frame);
+                cache.table().pin_budget().give_back(1);
+            }
             Touch { name, continues } => {
                 model.touch(name, continues);
                 cache.touch(FileSlot(name.0), PageIndex(name.1), continues);
@@ -315,6 +488,10 @@ impl Both {
         for name in names() {
             self.check_page(name);
             self.check_runs(name);
+        }
+        // A frame that is pinned is not given to another page.
+        for (frame, generation) in &self.pins {
+            assert_eq!(self.generations[frame], *generation, "{frame:?}");
         }
         self.check_frames();
     }

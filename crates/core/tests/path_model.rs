@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{PlainPages, PlainStream};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag};
-use foreread_core::readahead::{Decided, Policy};
+use foreread_core::readahead::{Decided, Policy, Rules};
 use foreread_core::table::Frame;
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
@@ -87,8 +87,9 @@ struct World {
 
 impl World {
     fn new(policy: Policy, memory: u64, max: u64, lens: &[u64]) -> Self {
+        let rules = Rules::default();
         let mut path =
-            IoPath::new(Config { memory: Bytes(memory), policy, max_window: Pages(max) });
+            IoPath::new(Config { memory: Bytes(memory), policy, max_window: Pages(max), rules });
         path.set_trace(1_000_000);
         let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
         let mut world = Self {

@@ -73,6 +73,7 @@ pub use stream::Stream;
 use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
+use foreread_core::readahead::Rules;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
@@ -286,7 +287,8 @@ impl Builder {
             return Err(EngineError::Arena { len: memory, source });
         }
         let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
-        let mut path = IoPath::new(Config { memory, policy: self.policy, max_window });
+        let rules = Rules::default();
+        let mut path = IoPath::new(Config { memory, policy: self.policy, max_window, rules });
         path.set_trace(self.trace);
         let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);

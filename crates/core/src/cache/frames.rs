@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::CacheDump;
 use crate::lru::{Links, List};
-use crate::table::{Frame, Generation, Place};
+use crate::table::{Frame, Place};
 use crate::units::Pages;
 
 /// The frames of a cache.
@@ -24,18 +24,11 @@ use crate::units::Pages;
 ///            +----------------+------------------+
 /// ```
 ///
-/// A fill is one of the holds. Everything here starts as zeros, which are free of charge until they
+/// A fill is one of the holds, and so are the pins of an orphan, together. Everything here starts as zeros, which are free of charge until they
 /// are written: frames that were never used are not even on the list of free ones.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// Of the page that each frame holds, or held last.
-    ///
-    /// When readers can pin frames, this becomes the frame's own word, shared with them:
-    /// generation, an orphan bit and the number of pins, closed by compare-exchange before its page
-    /// is removed.
-    generations: Vec<u32>,
-    /// [`Home`]s. Bare numbers here and above, because the system's zeros are taken as they are for
-    /// those only.
+    /// [`Home`]s. Bare numbers, because the system's zeros are taken as they are for those only.
     homes: Vec<u64>,
     holds: Vec<u32>,
     links: Links,
@@ -58,12 +51,11 @@ struct Home(u64);
 
 impl Frames {
     pub(super) const BYTES_PER_FRAME: u64 =
-        (2 * size_of::<u32>() + size_of::<u64>()) as u64 + Links::BYTES_PER_FRAME;
+        (size_of::<u32>() + size_of::<u64>()) as u64 + Links::BYTES_PER_FRAME;
 
     pub(super) fn new(frames: u32) -> Self {
         let len = frames as usize;
         Self {
-            generations: vec![0; len],
             homes: vec![0; len],
             holds: vec![0; len],
             links: Links::new(frames),
@@ -78,7 +70,8 @@ impl Frames {
         u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
     }
 
-    pub(super) fn available(&self) -> Pages {
+    /// How many are free or listed.
+    pub(super) fn idle(&self) -> Pages {
         let free = self.free.len() + (self.len() - self.fresh);
         Pages((free + self.inactive.len() + self.active.len()).into())
     }
@@ -86,10 +79,6 @@ impl Frames {
     /// How long the active list is.
     pub(super) fn active(&self) -> u32 {
         self.active.len()
-    }
-
-    pub(super) fn generation(&self, frame: Frame) -> Generation {
-        Generation(self.generations[frame.0 as usize])
     }
 
     /// Where the frame's page is; None if it is in the table no more.
@@ -112,15 +101,6 @@ impl Frames {
         })
     }
 
-    /// Makes a frame that is on no list ready for its next page.
-    pub(super) fn next_generation(&mut self, frame: Frame) -> Generation {
-        assert!(self.home(frame) == Home::NONE, "{frame:?} still holds a page");
-        assert!(!self.is_held(frame), "{frame:?} is still held");
-        let generation = self.generation(frame).next();
-        self.generations[frame.0 as usize] = generation.0;
-        generation
-    }
-
     /// Starts the life of a page in the frame; the fill is its first hold.
     pub(super) fn start(&mut self, frame: Frame, place: Place, active: bool) {
         assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
@@ -137,12 +117,13 @@ impl Frames {
         *holds = holds.checked_add(1).expect("fewer than 2^32 readers of one page");
     }
 
-    /// Ends one hold. After the last, the frame goes to the head of its list, or is free.
-    pub(super) fn release(&mut self, frame: Frame) {
+    /// Ends one hold. After the last, the frame goes to the head of its list; or it is free, and
+    /// then this is true.
+    pub(super) fn release(&mut self, frame: Frame) -> bool {
         let holds = &mut self.holds[frame.0 as usize];
         *holds = holds.checked_sub(1).expect("what is released was held");
         if *holds > 0 {
-            return;
+            return false;
         }
         let home = self.home(frame);
         let list = match home.place() {
@@ -151,24 +132,25 @@ impl Frames {
             Some(_) => &mut self.inactive,
         };
         list.push_head(&mut self.links, frame);
+        home == Home::NONE
     }
 
-    /// Notes that the frame's page is in the table no more. The frame is free, or an orphan.
-    pub(super) fn disown(&mut self, frame: Frame) {
+    /// Notes that the frame's page is in the table no more. The frame is an orphan; or it is free,
+    /// and then this is true.
+    ///
+    /// The pins of an orphan are one more hold, all together, and the last unpinner ends it. Before
+    /// that they are none: what the pins of a listed frame come to, eviction alone must know.
+    pub(super) fn disown(&mut self, frame: Frame, is_pinned: bool) -> bool {
         assert!(self.home(frame) != Home::NONE, "{frame:?} holds no page");
-        if self.is_held(frame) {
-            self.homes[frame.0 as usize] = Home::NONE.0;
-        } else {
-            self.unlist(frame);
-            self.homes[frame.0 as usize] = Home::NONE.0;
-            self.free.push_head(&mut self.links, frame);
-        }
+        self.hold(frame);
+        self.homes[frame.0 as usize] = Home::NONE.0;
+        !is_pinned && self.release(frame)
     }
 
-    /// Where the page is whose frame is at the tail of the inactive list.
-    pub(super) fn tail(&self) -> Option<Place> {
+    /// The frame at the tail of the inactive list, and where its page is.
+    pub(super) fn tail(&self) -> Option<(Frame, Place)> {
         let frame = self.inactive.tail()?;
-        Some(self.place(frame).expect("a frame on a list holds a page"))
+        Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
     /// Takes the frame at the tail of the inactive list, whose page has left the table.

@@ -92,6 +92,8 @@ pub(super) struct Fetching<'a> {
     pub(super) max_io: Pages,
     /// Whether frames may be taken for pages that nobody wants yet.
     pub(super) may_read_ahead: bool,
+    /// Whether no use of this stream makes a page active.
+    pub(super) no_reuse: bool,
     /// None for a marker: nobody waits.
     pub(super) wanted: Option<&'a mut Wanted>,
 }
@@ -154,7 +156,8 @@ impl PageSet for Fetching<'_> {
             *frame = entry.frame();
             self.cache.hold(*frame);
         } else {
-            self.cache.touch(self.file, page, wanted.continues == Some(page));
+            let continues = self.no_reuse || wanted.continues == Some(page);
+            self.cache.touch(self.file, page, continues);
         }
         if !entry.is_up_to_date() {
             self.stats.pages_joined += u64::from(!is_new);

@@ -7,9 +7,9 @@
 use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
-use super::{File, FileId, IoPath, Read, ReadId, Ready, StreamId, largest_read};
-use crate::readahead::walk::Reader;
-use crate::readahead::{Decided, Limits, Window};
+use super::{File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
+use crate::readahead::walk::{Memory, Reader};
+use crate::readahead::{Advice, Decided, Limits};
 use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -47,8 +47,8 @@ impl IoPath {
             file,
             prev_pos,
             Some(&mut wanted),
-            |reader, window, cache, decided| {
-                reader.read(window, cache, first, count, decided);
+            |reader, memory, cache, decided| {
+                reader.read(memory, cache, first, count, decided);
             },
         );
         assert!(wanted.missing == Pages::ZERO, "a read that is started has all its pages");
@@ -68,16 +68,26 @@ impl IoPath {
         file: FileId,
         prev_pos: Option<Bytes>,
         wanted: Option<&mut Wanted>,
-        run: impl FnOnce(&Reader, &mut Window, &mut Fetching<'_>, &mut dyn FnMut(Decided)),
+        run: impl FnOnce(&Reader, Memory<'_>, &mut Fetching<'_>, &mut dyn FnMut(Decided)),
     ) {
-        let Some(&File { len, device, .. }) = self.files.get(file) else { return };
+        let Some(File { len, device, remembered, .. }) = self.files.get_mut(file) else { return };
+        let (len, device) = (*len, *device);
+        let Stream { state, advice, no_reuse, .. } =
+            self.streams.get_mut(stream).expect("the stream is open");
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
         let largest = largest_read(&self.cache);
+        // Twice as much for a sequential stream, but no more than one read may hold.
+        let max = match advice {
+            Advice::Sequential => self.max_window.min(Pages(largest.0 / 2)),
+            Advice::Normal | Advice::Random => self.max_window,
+        };
         let reader = Reader {
             policy: self.policy,
-            limits: Limits { max: self.max_window, io_pages: geometry.max_io.min(largest) },
+            limits: Limits { max, io_pages: geometry.max_io.min(largest) },
             prev_pos,
             end: PageIndex(len.pages_up().0),
+            advice: *advice,
+            rules: self.rules,
         };
         let mut requests = Vec::new();
         let mut fetching = Fetching {
@@ -90,11 +100,12 @@ impl IoPath {
             file_len: len,
             max_io: geometry.max_io,
             may_read_ahead: self.queued.is_empty(),
+            no_reuse: *no_reuse,
             wanted,
         };
-        let window = &mut self.streams.get_mut(stream).expect("the stream is open").window;
+        let memory = Memory { stream: state, file: remembered };
         let trace = &mut self.trace;
-        run(&reader, window, &mut fetching, &mut |decided| {
+        run(&reader, memory, &mut fetching, &mut |decided| {
             trace.push(now, || What::Decided { stream, decided });
         });
         let state = self.devices.get_mut(device).expect("a file's device outlives it");

@@ -119,7 +119,7 @@ fn ending_aligned(window: Window, max: Pages) -> Window {
 
 /// Whether the read begins in the page of the first byte that the previous one did not return, or
 /// in the page after it. (Up to Linux 5.10 the last byte returned counted instead.)
-fn follows_previous_read(ask: Ask) -> bool {
+pub(super) fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
     let previous = ask.prev_pos.map_or(BEFORE_THE_FIRST, |Bytes(end)| Bytes(end).page().0);
     ask.page.0.wrapping_sub(previous) <= 1

@@ -1,6 +1,6 @@
 //! One read's way through its pages: when a policy is asked, and what is done with its answer.
 //!
-//! In:    a read, a policy, the stream's window, and a cache ([`PageSet`]).
+//! In:    a read, a policy, what is remembered ([`Memory`]), and a cache ([`PageSet`]).
 //! Out:   pages fetched, each wanted page consumed in order, and every decision to a callback.
 //! Never: a wait. A page that was fetched counts as resident from then on.
 //!
@@ -10,7 +10,10 @@
 
 use core::ops::Range;
 
-use super::{Ask, Decided, Limits, Pattern, Policy, Residency, Trigger, Window};
+use super::{
+    Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Rules, State, Streams,
+    Trigger,
+};
 use crate::units::{Bytes, PageIndex, Pages};
 
 /// A cache of one file's pages, as far as a read needs it.
@@ -40,10 +43,23 @@ pub struct Reader {
     pub prev_pos: Option<Bytes>,
     /// One past the file's last page.
     pub end: PageIndex,
+    /// What the stream's owner said of it.
+    pub advice: Advice,
+    /// Rules beside the policy's own.
+    pub rules: Rules,
+}
+
+/// What is remembered from one read to the next: some policies look at one, some at the other.
+#[derive(Debug)]
+pub struct Memory<'m> {
+    /// Of the stream: each reader has its own.
+    pub stream: &'m mut State,
+    /// Of the file: all its readers share it.
+    pub file: &'m mut Streams,
 }
 
 impl Reader {
-    /// Reads `count` pages from `first` on and updates the stream's `window`.
+    /// Reads `count` pages from `first` on, and remembers what was decided.
     ///
     /// ```text
     ///   for each page   not resident?  ask the policy; still not?  fetch it alone
@@ -53,9 +69,11 @@ impl Reader {
     ///
     /// The read is not clipped at the end of the file before the policy sees it (it asks for what
     /// its caller asked), but no page past the end is visited.
+    ///
+    /// A stream of [`Advice::Random`] leaves marks where they are: they are other readers'.
     pub fn read(
         &self,
-        window: &mut Window,
+        mut memory: Memory<'_>,
         cache: &mut impl PageSet,
         first: PageIndex,
         count: Pages,
@@ -65,34 +83,35 @@ impl Reader {
         let mut page = first;
         while page < last.min(self.end) {
             if !cache.is_resident(page) {
-                self.ask(window, cache, page, last - page, Trigger::Miss, &mut decided);
+                self.ask(&mut memory, cache, page, last - page, Trigger::Miss, &mut decided);
                 if !cache.is_resident(page) {
                     cache.fetch(page..page + Pages(1), None);
                 }
             }
-            if cache.take_marker(page) {
-                self.ask(window, cache, page, last - page, Trigger::Marker, &mut decided);
+            if self.advice != Advice::Random && cache.take_marker(page) {
+                self.ask(&mut memory, cache, page, last - page, Trigger::Marker, &mut decided);
             }
             cache.consume(page);
             page = page + Pages(1);
         }
     }
 
-    /// A hit met a marker, `count` pages before the end of its read, and has cleared it.
+    /// A hit met a marker, `count` pages before the end of its read, and has cleared it. Whose it
+    /// was must not lose it, so it brings a window whatever the advice.
     pub fn marker(
         &self,
-        window: &mut Window,
+        mut memory: Memory<'_>,
         cache: &mut impl PageSet,
         page: PageIndex,
         count: Pages,
         mut decided: impl FnMut(Decided),
     ) {
-        self.ask(window, cache, page, count, Trigger::Marker, &mut decided);
+        self.ask(&mut memory, cache, page, count, Trigger::Marker, &mut decided);
     }
 
     fn ask(
         &self,
-        window: &mut Window,
+        memory: &mut Memory<'_>,
         cache: &mut impl PageSet,
         page: PageIndex,
         count: Pages,
@@ -100,18 +119,34 @@ impl Reader {
         decided: &mut impl FnMut(Decided),
     ) {
         let ask = Ask { page, count, trigger, prev_pos: self.prev_pos };
-        let Some(mut decision) = self.policy.decide(*window, ask, self.limits, cache) else {
-            return;
-        };
+        let Some(mut decision) = self.decide(memory, ask, cache) else { return };
         if decision.is_remembered() {
-            *window = decision.window;
+            memory.stream.window = decision.window;
         }
+        memory.stream.fetched = decision.window;
         let marker = self.policy.marker(decision.window, self.end);
         let pages = decision.window.clipped(self.end);
         if decision.pattern == Pattern::Random {
             decision.window = pages;
         }
         let submitted = cache.fetch(pages.start..pages.end(), marker);
+        if submitted > Pages::ZERO {
+            memory.stream.seeked = false;
+        }
         decided(Decided { ask, decision, submitted });
+    }
+
+    fn decide(&self, memory: &mut Memory<'_>, ask: Ask, cache: &impl PageSet) -> Option<Decision> {
+        if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
+            return Some(Decision::random(ask, ask.count));
+        }
+        let limits = self.advice.limits(self.limits);
+        if let Some(decision) = self.rules.before(memory.stream, ask, limits) {
+            return Some(decision);
+        }
+        let window = memory.stream.window;
+        let decision = self.policy.decide(window, memory.file, ask, limits, cache)?;
+        let max = if self.policy == Policy::None { Pages::ZERO } else { limits.max };
+        Some(self.rules.after(decision, memory.stream, ask, max, self.end))
     }
 }

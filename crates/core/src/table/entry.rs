@@ -124,7 +124,7 @@ impl Generation {
 /// One past the largest frame number.
 pub(crate) const FRAMES_MAX: u32 = 1 << FRAME_BITS;
 
-const GENERATION_BITS: u32 = 28;
+pub(super) const GENERATION_BITS: u32 = 28;
 const FRAME_BITS: u32 = 28;
 const GENERATIONS: u32 = 1 << GENERATION_BITS;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 use super::entry::{FRAMES_MAX, REFERENCED, UP_TO_DATE};
 use super::{
-    Entry, FileSlot, Frame, Generation, Key, LEAF_CELLS, LEAF_PAGES, Place, SLOTS_PER_LEAF, Table,
-    index_in_leaf,
+    Entry, FileSlot, Frame, Generation, Key, LEAF_CELLS, LEAF_PAGES, PinBudget, Place,
+    SLOTS_PER_LEAF, Table, index_in_leaf,
 };
 use crate::sync::{AtomicU64, Ordering, fence, zeroed};
 use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
@@ -34,7 +34,7 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     /// What each frame costs here and in [`Table`].
     pub(crate) const BYTES_PER_FRAME: u64 =
-        ((LEAF_CELLS + SLOTS_PER_LEAF + 1) * size_of::<AtomicU64>() + size_of::<u64>()) as u64;
+        ((LEAF_CELLS + SLOTS_PER_LEAF + 2) * size_of::<AtomicU64>() + size_of::<u64>()) as u64;
 
     pub(crate) fn new(frames: u32) -> Self {
         assert!(frames > 0, "a table holds at least one page");
@@ -44,6 +44,8 @@ impl TableWriter {
             slots: zeroed(leaves * SLOTS_PER_LEAF),
             keys: zeroed(leaves),
             cells: zeroed(leaves * LEAF_CELLS),
+            frames: zeroed(leaves),
+            pins: PinBudget::new(frames),
         };
         Self { table: Arc::new(table), resident: vec![0; leaves], free: 0, fresh: 0 }
     }

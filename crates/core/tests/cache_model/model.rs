@@ -18,8 +18,8 @@ pub(crate) struct Model {
     /// Heads are at the front.
     pub(crate) inactive: VecDeque<Name>,
     pub(crate) active: VecDeque<Name>,
-    /// How often each frame is held whose page has left the table.
-    pub(crate) orphans: HashMap<u32, u32>,
+    /// The frames that are held or pinned and whose page has left the table.
+    pub(crate) orphans: HashMap<u32, Orphan>,
     /// The oldest is at the front; None was matched.
     shadows: VecDeque<Option<(Name, u64)>>,
     age: u64,
@@ -31,11 +31,20 @@ pub(crate) struct Page {
     pub(crate) frame: u32,
     /// The fill is one of them.
     pub(crate) holds: u32,
+    pub(crate) pins: u32,
     pub(crate) up_to_date: bool,
     pub(crate) marker: bool,
     pub(crate) unused: bool,
     pub(crate) referenced: bool,
     active: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Orphan {
+    holds: u32,
+    pins: u32,
+    /// The last pin has ended, or there was none.
+    is_reported: bool,
 }
 
 impl Model {
@@ -64,8 +73,10 @@ impl Model {
         self.frames - self.pages.len() - self.orphans.len()
     }
 
+    /// A quarter of the frames is for pins, whether there are any or not.
     pub(crate) fn available(&self) -> usize {
-        self.free() + self.inactive.len() + self.active.len()
+        let idle = self.free() + self.inactive.len() + self.active.len();
+        idle.saturating_sub(self.frames / 4)
     }
 
     /// Makes room and starts the fill; the cache says afterwards which frame it took.
@@ -105,11 +116,37 @@ impl Model {
                 list.push_front(name);
             }
         } else {
-            let holds = self.orphans.get_mut(&frame).unwrap();
-            *holds -= 1;
-            if *holds == 0 {
-                self.orphans.remove(&frame);
-            }
+            self.change_orphan(frame, |orphan| orphan.holds -= 1);
+        }
+    }
+
+    /// Nobody can pin what is not there yet.
+    pub(crate) fn pin(&mut self, name: Name) -> bool {
+        let Some(page) = self.pages.get_mut(&name) else { return false };
+        page.pins += u32::from(page.up_to_date);
+        page.up_to_date
+    }
+
+    /// Whether it was the last pin of an orphan.
+    pub(crate) fn unpin(&mut self, frame: u32) -> bool {
+        if let Some(name) = self.page_in(frame) {
+            self.pages.get_mut(&name).unwrap().pins -= 1;
+            return false;
+        }
+        let orphan = self.orphans.get_mut(&frame).unwrap();
+        orphan.pins -= 1;
+        orphan.pins == 0
+    }
+
+    pub(crate) fn unpinned(&mut self, frame: u32) {
+        self.change_orphan(frame, |orphan| orphan.is_reported = true);
+    }
+
+    fn change_orphan(&mut self, frame: u32, change: impl Fn(&mut Orphan)) {
+        let orphan = self.orphans.get_mut(&frame).unwrap();
+        change(orphan);
+        if orphan.holds == 0 && orphan.is_reported {
+            self.orphans.remove(&frame);
         }
     }
 
@@ -177,7 +214,7 @@ impl Model {
             }
             let name = self.inactive.pop_back().unwrap();
             let page = self.pages.get_mut(&name).unwrap();
-            if !page.referenced {
+            if !page.referenced && page.pins == 0 {
                 self.stats.evictions += 1;
                 self.stats.evicted_before_use += u64::from(page.unused);
                 self.pages.remove(&name);
@@ -199,8 +236,9 @@ impl Model {
     fn forget(&mut self, name: Name) {
         self.unlist(name);
         let page = self.pages.remove(&name).unwrap();
-        if page.holds > 0 {
-            self.orphans.insert(page.frame, page.holds);
+        if page.holds > 0 || page.pins > 0 {
+            let Page { holds, pins, .. } = page;
+            self.orphans.insert(page.frame, Orphan { holds, pins, is_reported: pins == 0 });
         }
     }
 

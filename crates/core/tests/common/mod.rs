@@ -8,14 +8,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use foreread_core::readahead::walk::{PageSet, Reader};
-use foreread_core::readahead::{Decided, Limits, Policy, Residency, Window};
+use foreread_core::readahead::walk::{Memory, PageSet, Reader};
+use foreread_core::readahead::{Advice, Decided, Limits, Policy, Residency, Rules, State, Streams};
 use foreread_core::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
 
 #[derive(Clone, Debug, Default)]
 pub struct PlainPages {
     pub resident: BTreeSet<u64>,
     pub markers: BTreeSet<u64>,
+    /// What the policies remember of the file.
+    pub streams: Streams,
     /// The runs that fetches asked for since a decision was last reported, as `start+count`.
     runs: Rc<RefCell<Vec<String>>>,
 }
@@ -70,15 +72,18 @@ pub struct PlainStream {
     pub policy: Policy,
     pub limits: Limits,
     pub file: Bytes,
-    pub window: Window,
+    pub state: State,
     pub prev_pos: Option<Bytes>,
+    pub advice: Advice,
+    pub rules: Rules,
 }
 
 impl PlainStream {
     pub fn new(policy: Policy, max: u64) -> Self {
         let limits = Limits { max: Pages(max), io_pages: Pages(0) };
         let file = MAX_FILE_PAGES.bytes().min(Bytes(i64::MAX as u64));
-        Self { policy, limits, file, window: Window::default(), prev_pos: None }
+        let (advice, rules) = (Advice::default(), Rules::default());
+        Self { policy, limits, file, state: State::default(), prev_pos: None, advice, rules }
     }
 
     pub fn read_bytes(&mut self, pages: &mut PlainPages, pos: u64, len: u64) -> Vec<Line> {
@@ -92,13 +97,18 @@ impl PlainStream {
             limits: self.limits,
             prev_pos: self.prev_pos,
             end: PageIndex(self.file.pages_up().0),
+            advice: self.advice,
+            rules: self.rules,
         };
         let first = Bytes(pos).page();
         let count = PageIndex(Bytes(pos + len).pages_up().0) - first;
         let runs = Rc::clone(&pages.runs);
-        reader.read(&mut self.window, pages, first, count, |decided| {
+        let mut streams = std::mem::take(&mut pages.streams);
+        let memory = Memory { stream: &mut self.state, file: &mut streams };
+        reader.read(memory, pages, first, count, |decided| {
             decisions.push((decided, runs.take()));
         });
+        pages.streams = streams;
         runs.take();
         self.prev_pos = Some(Bytes(end));
         decisions

@@ -92,6 +92,7 @@ pub(crate) fn decide(
         Policy::Linux2_6_28 => q.linux_2_6_28(is_marker),
         Policy::Linux2_6_31 => q.linux_2_6_31(is_marker),
         Policy::Thrash2009 => q.thrash_2009(is_marker),
+        Policy::Adaptive => unreachable!("it looks at no window: adaptive.rs"),
         Policy::Linux6 if q.max == 0 => {
             // Read-ahead is off: a missing page is still read, alone; a marker brings nothing.
             (!is_marker).then_some((Pattern::Random, q.page, 1, 0))
@@ -327,6 +328,9 @@ pub(crate) fn marker(policy: Policy, window: Window, end: u64) -> Option<u64> {
     let index = match policy {
         Policy::None | Policy::Linux2_6_28 | Policy::Linux2_6_31 | Policy::Thrash2009 => size,
         Policy::Linux6 => read,
+        // A window that reaches the end has nothing behind it.
+        Policy::Adaptive if read < size || start + size == int(end) => return None,
+        Policy::Adaptive => size,
     } - int(window.async_size.0);
     (0..read).contains(&index).then(|| u64::try_from(start + index).unwrap())
 }
@@ -438,6 +442,8 @@ impl Around {
         let reach = match policy {
             Policy::None => (0, 0),
             Policy::Linux2_6_28 => (0, max + 1),
+            // It looks whether the page before is still there.
+            Policy::Adaptive => (1, max + 1),
             Policy::Linux2_6_31 => (max, max + 1),
             Policy::Thrash2009 => (2 * max, max + 1),
             // One page less of history than a window: windows of one page find no stream by it.

@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreread_core::readahead::walk::Reader;
-use foreread_core::readahead::{Decided, Limits, Policy, Trigger, Window};
+use foreread_core::readahead::walk::{Memory, Reader};
+use foreread_core::readahead::{Advice, Decided, Limits, Policy, Rules, State, Streams, Trigger};
 use foreread_core::units::{Bytes, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
 use serde::Serialize;
 
@@ -83,7 +83,8 @@ pub(crate) struct Args {
 /// What one reader's stream remembers.
 #[derive(Default)]
 struct Stream {
-    window: Window,
+    state: State,
+    advice: Advice,
     prev_pos: Option<Bytes>,
 }
 
@@ -132,6 +133,7 @@ fn decisions(args: &Args, mut pages: ResidentPages) -> Vec<Line> {
     let end = file_end(args);
     let limits = Limits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
     let mut streams: BTreeMap<Option<&str>, Stream> = BTreeMap::new();
+    let mut remembered = Streams::default();
     let mut lines = Vec::new();
     for read in &args.reads {
         // A read that returns nothing asks nothing, and its stream stays where it was.
@@ -144,10 +146,13 @@ fn decisions(args: &Args, mut pages: ResidentPages) -> Vec<Line> {
             limits,
             prev_pos: stream.prev_pos,
             end: PageIndex(end.pages_up().0),
+            advice: stream.advice,
+            rules: Rules::default(),
         };
         let first = read.pos.page();
         let count = PageIndex(read.end.pages_up().0) - first;
-        reader.read(&mut stream.window, &mut pages, first, count, |decided| {
+        let memory = Memory { stream: &mut stream.state, file: &mut remembered };
+        reader.read(memory, &mut pages, first, count, |decided| {
             lines.push(Line { stream: read.stream.clone(), decided });
         });
         stream.prev_pos = Some(read.end.min(end));
@@ -220,6 +225,7 @@ fn about(policy: Policy) -> &'static str {
         Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
         Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
         Policy::Thrash2009 => "never more ahead than was seen to survive behind",
+        Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
     }
 }
 

@@ -1,0 +1,205 @@
+//! `adaptive`: the windows of linux-6, for streams that are found by position.
+//!
+//! In:    a miss or a marker, and what the file remembers of its streams ([`Streams`]).
+//! Out:   the window of the stream that comes to this page, whatever handle it came through.
+//! Never: a page more than was asked, on the first read of a place; history longer than one page;
+//!        more than `max` pages beyond the read that asks.
+//!
+//! ```text
+//!   one file          a's window               b's window
+//!   -----------|======#===========|--------|==#======|-------|-|---------
+//!                     ^           ^           ^              r ^
+//!             a meets its marker, |    b meets its own         a random read ended here:
+//!             or misses the page  |                            whoever goes on from it
+//!             after its end ------+                            is a stream
+//! ```
+
+use super::linux_6::follows_previous_read;
+use super::streams::{Entry, Place};
+use super::{Ask, Decision, Limits, Pattern, Residency, Streams, Trigger, Window, sizes};
+use crate::units::{PageIndex, Pages};
+
+/// A miss and a marker are two questions. The first rule that matches decides.
+///
+/// ```text
+///   miss    1  page 0                                              initial0
+///           2  after the end of a window, the page before it       subsequent, one size larger
+///              still there: the stream outran its marker
+///           3  inside a window, the page before it still there:    subsequent, of the same size
+///              the page was evicted before its reader came
+///           4  after a random read, one of the last 8 or itself    initial
+///              in a row with another
+///           5  in or next to the last read of the same handle      initial
+///           6  anything else                                       random, and remembered
+///   marker  1  of a remembered stream                              subsequent
+///           2  any other                                           interleaved
+/// ```
+///
+/// Switched off (`max` 0), each miss reads what is left of its read.
+pub(super) fn decide(
+    streams: &mut Streams,
+    ask: Ask,
+    limits: Limits,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    match (ask.trigger, limits.max) {
+        (Trigger::Miss, Pages::ZERO) => Some(Decision::random(ask, ask.count)),
+        (Trigger::Marker, Pages::ZERO) => None,
+        (Trigger::Miss, max) => Some(on_miss(streams, ask, max, cache)),
+        (Trigger::Marker, max) => on_marker(streams, ask, max, cache),
+    }
+}
+
+fn on_miss(streams: &mut Streams, ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
+    if ask.page == PageIndex(0) {
+        return begin(streams, Pattern::Initial0, ask, max);
+    }
+    // A reader that comes to this page has just used the one before it. Where that one is gone,
+    // nobody has been for a long time, and what was remembered is a stream that ended.
+    if let Some(place) = streams.around(ask.page)
+        && cache.history(ask.page, Pages(1)) > Pages::ZERO
+    {
+        return go_on(streams, place, ask, max);
+    }
+    if follows_previous_read(ask) {
+        return begin(streams, Pattern::Initial, ask, max);
+    }
+    streams.add_candidate(Entry::random(ask.page + ask.count, 1));
+    Decision::random(ask, ask.count)
+}
+
+/// A first window. Whether it is the start of a stream shows when its marker is met.
+fn begin(streams: &mut Streams, pattern: Pattern, ask: Ask, max: Pages) -> Decision {
+    let size = sizes::initial(ask.count, max);
+    let window = around_read(ask, size);
+    streams.add_candidate(entry(ask, window, size));
+    Decision { pattern, window }
+}
+
+/// A miss where a remembered stream is expected.
+fn go_on(streams: &mut Streams, place: Place, ask: Ask, max: Pages) -> Decision {
+    let known = *streams.get(place);
+    let first = sizes::initial(ask.count, max);
+    if known.pace == Pages::ZERO {
+        if !streams.is_trusted(&known) && !follows_previous_read(ask) {
+            let reads = known.reads + 1;
+            streams.update(place, Entry::random(ask.page + ask.count, reads));
+            return Decision::random(ask, ask.count);
+        }
+        let window = around_read(ask, first);
+        streams.update(place, entry(ask, window, first));
+        return Decision { pattern: Pattern::Initial, window };
+    }
+    let is_evicted = ask.page < known.end;
+    let size = if is_evicted { known.pace.min(max) } else { sizes::next(known.pace, max) };
+    let size = size.max(first);
+    let window = around_read(ask, size);
+    streams.prove(place, entry(ask, window, size));
+    Decision { pattern: Pattern::Subsequent, window }
+}
+
+/// A window that begins with the read that misses.
+///
+/// ```text
+///   |<-- count -->|                    |<------- count ------->|
+///   |=============#---------|          |=======================#---------|
+///   |<------- size -------->|                                  |<- size ->|
+/// ```
+///
+/// A read that would fill its window alone gets all of it behind itself: then nothing of a stream
+/// of large reads is asked for twice, and its marker is where its next read begins.
+fn around_read(ask: Ask, size: Pages) -> Window {
+    let ahead = if size > ask.count { size - ask.count } else { size };
+    Window { start: ask.page, size: ask.count + ahead, async_size: ahead }
+}
+
+/// The reader has come to a marker: the next window begins at the first hole behind what lies ahead.
+///
+/// ```text
+///           |<------ what lies ahead ------>|<-------- size -------->|
+///   --------#===============================|========================|
+///           ^page                           ^hole
+/// ```
+///
+/// At the hole, so that the first page of the window is really fetched and can carry its marker: a
+/// chain of windows breaks where the marker falls on a page that is resident already.
+fn on_marker(
+    streams: &mut Streams,
+    ask: Ask,
+    max: Pages,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    let known = streams.with_marker(ask.page);
+    let (pattern, hole, size) = match known.map(|place| *streams.get(place)) {
+        Some(Entry { end, pace, .. }) => {
+            let size = sizes::next(pace, max);
+            let Some(hole) = cache.next_hole(end, max) else {
+                // A window's worth is there and none of it can be marked: its end will be missed.
+                streams.prove(known?, Entry::new(ask.page, end + max, None, size));
+                return None;
+            };
+            (Pattern::Subsequent, hole, size)
+        }
+        None => {
+            let hole = cache.next_hole(ask.page + Pages(1), max)?;
+            (Pattern::Interleaved, hole, sizes::next(hole - ask.page + ask.count, max))
+        }
+    };
+    if meets_another(streams, known, ask.page, hole, size) {
+        return None;
+    }
+    let window = behind_read(ask, hole, size);
+    match known {
+        Some(place) => streams.prove(place, entry(ask, window, size)),
+        None => streams.add_proved(entry(ask, window, size)),
+    }
+    Some(Decision { pattern, window })
+}
+
+/// Whether the hole is where another stream's window ends. Two streams that meet become one.
+///
+/// ```text
+///   a at its marker      |#==========|                    a becomes b: b's marker is on a's way
+///   b's window                       |======#=======|
+///
+///   a at its marker      |#==========|===|                 b was one random read: a takes it in
+/// ```
+fn meets_another(
+    streams: &mut Streams,
+    known: Option<Place>,
+    page: PageIndex,
+    hole: PageIndex,
+    size: Pages,
+) -> bool {
+    let Some(place) = streams.ending_at(hole).filter(|other| Some(*other) != known) else {
+        return false;
+    };
+    let mut other = *streams.get(place);
+    if other.marker.is_none_or(|marker| marker <= page) {
+        streams.remove(place);
+        return false;
+    }
+    if let Some(known) = known {
+        streams.remove(known);
+    }
+    other.pace = other.pace.max(size);
+    streams.prove(place, other);
+    true
+}
+
+/// The window from `hole` on, with `size` pages behind what the read itself still lacks.
+///
+/// ```text
+///   |<------------ count ----------->|
+///   #===================|------------#------------|
+///   ^page               ^hole        |<-- size -->|
+/// ```
+fn behind_read(ask: Ask, hole: PageIndex, size: Pages) -> Window {
+    let lacks = Pages((ask.page + ask.count).0.saturating_sub(hole.0));
+    Window { start: hole, size: lacks + size, async_size: size }
+}
+
+/// What is remembered of a window that was asked for here.
+fn entry(ask: Ask, window: Window, pace: Pages) -> Entry {
+    Entry::new(ask.page, window.end(), window.marker(), pace)
+}

@@ -1,0 +1,124 @@
+//! Some windows, searched by page.
+//!
+//! In:    a page.
+//! Out:   the entries that have the page, or the one before it, ahead of their reader.
+//! Never: more than one look at each lane of eight, whatever is in it.
+//!
+//! ```text
+//!   lanes     starts s s s s s s s s | lens n n n n n n n n     page - s <= n, eight at a time
+//!   entries   |e|e|e|e|e|e|e|e|e|e|e|e|                         and then exactly
+//! ```
+//!
+//! Why lanes: every read at random asks, and finds nothing. 32 bits of a page are enough to find
+//! nothing, and eight such comparisons are a few instructions.
+
+use alloc::vec::Vec;
+
+use super::Entry;
+use crate::units::PageIndex;
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Set {
+    lanes: Vec<Lane>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Lane {
+    starts: [u32; LANE],
+    lens: [u32; LANE],
+}
+
+const LANE: usize = 8;
+
+impl Set {
+    /// What each entry costs, if there are a multiple of eight.
+    pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>() + size_of::<Lane>() / LANE;
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(super) fn get(&self, index: usize) -> &Entry {
+        &self.entries[index]
+    }
+
+    /// The first entry from whose start to whose end the page lies, and of which more is true.
+    #[inline]
+    pub(super) fn find(&self, page: PageIndex, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let low = low_half(page.0);
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut is_near = false;
+            for (start, len) in lane.starts.iter().zip(&lane.lens) {
+                is_near |= low.wrapping_sub(*start) <= *len;
+            }
+            if is_near {
+                let first = number * LANE;
+                let entries = self.entries[first..].iter().take(LANE);
+                let found = entries
+                    .clone()
+                    .position(|entry| entry.start <= page && page <= entry.end && is_it(entry));
+                if let Some(index) = found {
+                    return Some(first + index);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        if self.entries.len() == self.lanes.len() * LANE {
+            self.lanes.push(Lane::default());
+        }
+        self.entries.push(entry);
+        self.set(self.entries.len() - 1, entry);
+    }
+
+    pub(super) fn set(&mut self, index: usize, entry: Entry) {
+        self.entries[index] = entry;
+        let lane = &mut self.lanes[index / LANE];
+        lane.starts[index % LANE] = low_half(entry.start.0);
+        // A window of more pages is looked at in any case.
+        lane.lens[index % LANE] = u32::try_from(entry.end.0 - entry.start.0).unwrap_or(u32::MAX);
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the rest is looked at afterwards")]
+fn low_half(page: u64) -> u32 {
+    page as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Pages;
+
+    fn entry(start: u64, end: u64) -> Entry {
+        Entry::new(PageIndex(start), PageIndex(end), None, Pages(1))
+    }
+
+    #[test]
+    fn a_page_is_found_from_the_start_to_the_end_and_nowhere_else() {
+        let mut set = Set::default();
+        for number in 0..30 {
+            set.push(entry(100 * number + 50, 100 * number + 60));
+        }
+        set.set(17, entry(1 << 40, (1 << 40) + (1 << 33)));
+        for page in 0..3000 {
+            let number = usize::try_from(page / 100).unwrap();
+            let want = (number != 17 && (50..=60).contains(&(page % 100))).then_some(number);
+            assert_eq!(set.find(PageIndex(page), |_| true), want, "{page}");
+            let alike = PageIndex(page + (1 << 32));
+            assert_eq!(set.find(alike, |_| true), None, "only its low half is alike: {page}");
+        }
+        let far = |page| set.find(PageIndex(page), |_| true);
+        assert_eq!(far((1 << 40) - 1), None);
+        assert_eq!(far(1 << 40), Some(17));
+        assert_eq!(far((1 << 40) + (1 << 33)), Some(17));
+        assert_eq!(far((1 << 40) + (1 << 33) + 1), None);
+    }
+}
