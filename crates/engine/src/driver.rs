@@ -166,6 +166,11 @@ impl Driver {
             match post {
                 Post::Marker(marker) => self.marker(marker),
                 Post::CloseStream(stream) => self.path.close_stream(stream),
+                Post::Unpinned(frame) => {
+                    self.path.unpinned(self.now(), frame);
+                    self.note_ready();
+                    self.start_all();
+                }
             }
         }
     }
@@ -245,7 +250,8 @@ impl Driver {
     }
 
     pub(crate) fn advise(&mut self, stream: StreamId, advised: Advised) {
-        let _ = (stream, advised);
+        self.path.advise(stream, advised.pattern);
+        self.path.set_no_reuse(stream, advised.is_used_once);
     }
 
     pub(crate) fn will_need(&mut self, file: FileId, pages: Range<PageIndex>) -> u64 {

@@ -208,8 +208,8 @@ impl fmt::Display for ReadError {
             ),
             Self::PinLimit { path } => write!(
                 f,
-                "{}: a quarter of the memory is pinned: drop pins, copy with read_at, or raise the \
-                 memory bound",
+                "{}: the page cannot be pinned: a quarter of the memory is; drop pins, copy with \
+                 read_at, or raise the memory bound",
                 path.display()
             ),
             Self::Forked { path } => write!(

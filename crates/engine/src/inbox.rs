@@ -1,4 +1,4 @@
-//! What hits have to say to whoever drives: markers met, streams ended.
+//! What hits have to say to whoever drives: markers met, streams and pins ended.
 //!
 //! In:    posts, from any thread.
 //! Out:   the same, in order, to the driver.
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreread_core::path::StreamId;
+use foreread_core::table::Frame;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) enum Post {
     Marker(Marker),
     /// A stream has ended.
     CloseStream(StreamId),
+    /// The last pin of a page that has left has ended.
+    Unpinned(Frame),
 }
 
 /// A marker, as the policy wants to know of it.
@@ -53,7 +56,7 @@ impl Inbox {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            Post::Marker(_) | Post::CloseStream(_) => posts.push_back(post),
+            Post::Marker(_) | Post::CloseStream(_) | Post::Unpinned(_) => posts.push_back(post),
         }
         self.has_posts.store(true, Ordering::SeqCst);
     }

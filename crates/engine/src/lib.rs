@@ -38,6 +38,7 @@ mod inbox;
 mod lead;
 mod open_files;
 mod page_cache;
+mod pin;
 mod pool;
 mod read_async;
 mod reader;
@@ -65,15 +66,15 @@ pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError};
 pub use file::File;
 pub use foreread_core as core;
-pub use foreread_core::readahead::Policy;
+pub use foreread_core::readahead::{Policy, Rules};
 pub use page_cache::cached_pages;
+pub use pin::Pin;
 pub use read_async::ReadAt;
 pub use stream::Stream;
 
 use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
-use foreread_core::readahead::Rules;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
@@ -100,6 +101,7 @@ pub struct Builder {
     trace: usize,
     timeout: Option<Duration>,
     io: Io,
+    rules: Rules,
 }
 
 /// Who carries reads to the kernel.
@@ -150,6 +152,7 @@ impl Engine {
             trace: 0,
             timeout: None,
             io: Io::default(),
+            rules: Rules::default(),
         }
     }
 
@@ -260,6 +263,13 @@ impl Builder {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Rules beside the policy's own; at first, none.
+    #[must_use]
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
         self
     }
 

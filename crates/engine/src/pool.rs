@@ -70,6 +70,16 @@ impl Pool {
         unsafe { copy_racing(source.as_ptr(), to.as_mut_ptr(), to.len()) }
     }
 
+    /// The page in this frame, for as long as the caller has it pinned.
+    #[inline]
+    pub(crate) fn pinned_page(&self, frame: Frame) -> &[u8] {
+        let page = self.address(frame);
+        // SAFETY: the frame lies in the arena, and the arena lives as long as `self`. A frame that
+        // is pinned holds a page that is up to date, and is filled again only when its last pin has
+        // ended (foreread_core::table::Table::pin), so nobody writes to it meanwhile.
+        unsafe { std::slice::from_raw_parts(page.as_ptr(), PAGE) }
+    }
+
     fn len_of(frames: u32) -> usize {
         frames as usize * PAGE
     }

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::io;
 
 use foreread_core::path::{Fault, ReadId, StreamId};
+use foreread_core::readahead::Advice as Pattern;
 use foreread_core::table::{Found, Frame};
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
@@ -132,7 +133,11 @@ impl Reader {
                 break;
             };
             found.touch(continues || read.advised.is_used_once);
-            if found.entry().has_marker() && markers.has_room() && self.has_stream(file) {
+            if found.entry().has_marker()
+                && read.may_take_markers()
+                && markers.has_room()
+                && self.has_stream(file)
+            {
                 markers.take(&found, page);
             }
             read.done += part;
@@ -150,6 +155,11 @@ impl Reader {
             // It shrank while we copied.
             read.shrink_to(file.len());
         }
+        self.post(handle, read, markers);
+    }
+
+    fn post(&self, handle: &Handle, read: &Asked, markers: &Markers) {
+        let file = &*handle.file;
         if markers.count == 0 || file.engine.is_forked() {
             return;
         }
@@ -157,6 +167,31 @@ impl Reader {
             file.engine.inbox.post(Post::Marker(marker));
         }
         file.engine.empty_inbox();
+    }
+
+    /// A page was pinned, which is a hit of a read up to `end`.
+    #[inline]
+    pub(crate) fn pinned(
+        &self,
+        handle: &Handle,
+        advised: Advised,
+        found: &Found<'_>,
+        pos: Bytes,
+        end: Bytes,
+    ) {
+        let continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
+        found.touch(continues || advised.is_used_once);
+        self.hits.add_one();
+        if found.entry().has_marker() {
+            let room = in_page(end) + PAGE - in_page(pos);
+            let read = Asked { offset: pos.0, room: room.min(PAGE), wanted: 0, done: 0, advised };
+            let mut markers = Markers::default();
+            if read.may_take_markers() && self.has_stream(&handle.file) {
+                markers.take(found, pos.page());
+            }
+            self.post(handle, &read, &markers);
+        }
+        self.prev_pos.set(Some(end));
     }
 
     /// What a read returns, once it is done.
@@ -336,6 +371,11 @@ impl Asked {
     /// Where it stands.
     pub(crate) fn pos(&self) -> Bytes {
         Bytes(self.offset + self.done as u64)
+    }
+
+    /// A reader at random leaves markers where they are: they are other readers'.
+    fn may_take_markers(&self) -> bool {
+        self.advised.pattern != Pattern::Random
     }
 
     fn end_of_room(&self) -> Bytes {

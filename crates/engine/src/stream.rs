@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::advice::{Advice, Advised, Edges};
 use crate::error::ReadError;
 use crate::file::Handle;
+use crate::pin::PinsInHand;
 use crate::read_async::ReadAt;
 use crate::reader::Reader;
 
@@ -19,12 +20,13 @@ pub struct Stream {
     pub(crate) handle: Arc<Handle>,
     pub(crate) reader: Reader,
     pub(crate) advised: Cell<Advised>,
+    pub(crate) pins: PinsInHand,
 }
 
 impl Stream {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
         let (reader, advised) = (Reader::new(&handle.file), Cell::new(handle.advice.get()));
-        Self { handle, reader, advised }
+        Self { handle, reader, advised, pins: PinsInHand::default() }
     }
 
     /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
@@ -58,5 +60,6 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.reader.close(&self.handle.file);
+        self.pins.give_back(&self.handle.file.engine.table);
     }
 }

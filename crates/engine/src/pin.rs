@@ -1,0 +1,164 @@
+//! Pins: pages read where they lie, without a copy.
+//!
+//! In:    an offset.
+//! Out:   the page's bytes from there on, which stay as they are for as long as the pin lives.
+//! Never: more than a quarter of the memory pinned. A page that changes or goes while it is pinned:
+//!        if it leaves the cache, its frame waits for the last pin.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+use foreread_core::table::{Frame, Generation, Table};
+use foreread_core::units::{Bytes, Pages};
+
+use crate::error::ReadError;
+use crate::inbox::Post;
+use crate::reader::in_page;
+use crate::stream::Stream;
+
+/// Some bytes of a file, in the cache's own memory. Made by [`Stream::pin`].
+#[derive(Debug)]
+#[must_use = "a pin ends when it is dropped"]
+pub struct Pin<'s> {
+    stream: &'s Stream,
+    page: Pinned,
+    from: usize,
+    to: usize,
+}
+
+/// The frame that is pinned, in the life in which it was.
+#[derive(Clone, Copy, Debug)]
+struct Pinned {
+    frame: Frame,
+    generation: Generation,
+}
+
+/// Pins that a stream has in hand.
+///
+/// They are taken from the engine's budget a batch at a time, because that is shared by all
+/// threads and a pin costs no more than ten nanoseconds. A stream that has pinned keeps up to a
+/// batch until it ends.
+#[derive(Debug, Default)]
+pub(crate) struct PinsInHand(Cell<u64>);
+
+impl PinsInHand {
+    #[inline]
+    fn take_one(&self, table: &Table) -> bool {
+        if self.0.get() == 0 {
+            self.0.set(table.pin_budget().try_take(BATCH));
+        }
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    #[inline]
+    fn put_back(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    /// The stream ends, and so have its pins.
+    pub(crate) fn give_back(&self, table: &Table) {
+        table.pin_budget().give_back(self.0.take());
+    }
+
+    /// Some of them, when they are more than a batch: after many pins at a time.
+    fn give_back_surplus(&self, table: &Table) {
+        if self.0.get() > 2 * BATCH {
+            table.pin_budget().give_back(self.0.get() - BATCH);
+            self.0.set(BATCH);
+        }
+    }
+}
+
+impl Stream {
+    /// Pins the page that `offset` lies in, and gives its bytes from there on: to the end of the
+    /// page, or of the file, where there are none. Reads it first if it is not resident.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: then copy, with
+    /// [`Self::read_at`]. Else as [`Self::read_at`].
+    pub fn pin(&self, offset: u64) -> Result<Pin<'_>, ReadError> {
+        let (handle, engine) = (&*self.handle, &*self.handle.file.engine);
+        let mut is_miss = false;
+        for _ in 0..TRIES {
+            if is_miss || Bytes(offset) >= handle.file.len() {
+                // The shortest read that brings the page, and knows all about ends and errors.
+                if self.read_at(&mut [0], offset)? == 0 {
+                    return Ok(self.pin_of_nothing());
+                }
+            }
+            if !self.pins.take_one(&engine.table) {
+                break;
+            }
+            if let Some(pin) = self.pin_if_resident(Bytes(offset)) {
+                return Ok(pin);
+            }
+            self.pins.put_back();
+            is_miss = true;
+        }
+        Err(ReadError::PinLimit { path: handle.path.clone() })
+    }
+
+    #[inline]
+    fn pin_if_resident(&self, pos: Bytes) -> Option<Pin<'_>> {
+        let file = &*self.handle.file;
+        let found = file.engine.table.look_up(file.slot, pos.page())?;
+        if !file.engine.table.pin(&found) {
+            return None;
+        }
+        let page = Pinned { frame: found.entry().frame(), generation: found.entry().generation() };
+        let end = (pos.page() + Pages(1)).offset().min(file.len());
+        let from = in_page(pos);
+        let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
+        self.reader.pinned(&self.handle, self.advised.get(), &found, pos, end);
+        Some(Pin { stream: self, page, from, to })
+    }
+
+    /// Of no page, at the end of the file.
+    fn pin_of_nothing(&self) -> Pin<'_> {
+        let page = Pinned { frame: NO_FRAME, generation: Generation::default() };
+        Pin { stream: self, page, from: 0, to: 0 }
+    }
+}
+
+impl Deref for Pin<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        if self.page.frame == NO_FRAME {
+            return &[];
+        }
+        let page = self.stream.handle.file.engine.pool.pinned_page(self.page.frame);
+        &page[self.from..self.to]
+    }
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Pinned { frame, generation } = self.page;
+        if frame == NO_FRAME {
+            return;
+        }
+        let engine = &*self.stream.handle.file.engine;
+        if engine.table.unpin(frame, generation) && !engine.is_forked() {
+            engine.inbox.post(Post::Unpinned(frame));
+            engine.empty_inbox();
+        }
+        self.stream.pins.put_back();
+        self.stream.pins.give_back_surplus(&engine.table);
+    }
+}
+
+/// Stands for the page that is not there at the end of a file.
+const NO_FRAME: Frame = Frame(u32::MAX);
+
+/// How many pins a stream takes at a time: sixteen pages, a reply of 64 KiB.
+const BATCH: u64 = 16;
+
+/// How often a page that was evicted between its read and its pin is read again.
+const TRIES: u32 = 16;
+
