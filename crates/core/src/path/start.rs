@@ -29,9 +29,9 @@ impl IoPath {
     /// All or none, and in the order of arrival: two reads that each hold half of the frames would
     /// wait for each other for ever. A read that lacks no frame waits for nobody.
     pub(super) fn try_start(&mut self, now: Instant, id: ReadId, is_its_turn: bool) -> bool {
-        let Read { stream, count, prev_pos, wanted, .. } = self.reads.get_mut(id).expect("a read");
-        let (stream, count, prev_pos) = (*stream, *count, *prev_pos);
-        let file = self.streams.get(stream).expect("a stream outlives its reads").file;
+        let Read { stream, file, count, prev_pos, wanted, .. } =
+            self.reads.get_mut(id).expect("a read");
+        let (stream, file, count, prev_pos) = (*stream, *file, *count, *prev_pos);
         wanted.hold_what_is_resident(&mut self.cache, Self::slot(file));
         let lacks = wanted.missing;
         if lacks > Pages::ZERO && (!is_its_turn || self.cache.available() < lacks) {
@@ -92,7 +92,12 @@ impl IoPath {
             may_read_ahead: self.queued.is_empty(),
             wanted,
         };
-        let window = &mut self.streams.get_mut(stream).expect("the stream is open").window;
+        // A read that nobody awaits any more may outlive its stream.
+        let mut forgotten = Window::default();
+        let window = match self.streams.get_mut(stream) {
+            Some(state) => &mut state.window,
+            None => &mut forgotten,
+        };
         let trace = &mut self.trace;
         run(&reader, window, &mut fetching, &mut |decided| {
             trace.push(now, || What::Decided { stream, decided });
