@@ -17,6 +17,7 @@
 //! [`IoPath::read`] only when one is missing. See `examples/own_loop.rs`.
 
 mod fetching;
+mod files;
 mod io;
 mod start;
 mod waiters;
@@ -81,7 +82,8 @@ pub struct DeviceIo {
 pub struct Ready {
     /// Which; to be given to [`IoPath::frames`] and [`IoPath::release`].
     pub id: ReadId,
-    /// What it covers, which may be less than was asked: the rest is another read.
+    /// What it covers, which may be less than was asked: the rest is another read. Nothing, if the
+    /// file ends before, or was closed before the read had its frames.
     pub len: Bytes,
     /// What went wrong, if anything: then the frames hold nothing.
     pub fault: Option<Fault>,
@@ -92,7 +94,7 @@ pub struct Ready {
 pub enum Fault {
     /// The device failed, with this error number.
     Io(i32),
-    /// The device ended before the file did: it is shorter than it said.
+    /// The device ended before the file did: it is shorter than it said, or it was removed.
     Short,
 }
 
@@ -116,6 +118,9 @@ pub struct File {
     /// What a policy remembers that finds streams by position. Some bytes for a file without
     /// random reads and with few streams; at most [`Streams::BYTES_MAX`].
     remembered: Streams,
+    /// Reads that are not released yet.
+    reads: u32,
+    is_closing: bool,
 }
 
 /// One reader's read-ahead state.
@@ -131,6 +136,11 @@ pub struct Stream {
 #[derive(Debug)]
 pub struct Read {
     stream: StreamId,
+    file: FileId,
+    pos: Bytes,
+    /// How much was asked for.
+    asked: Bytes,
+    /// How much it covers.
     len: Bytes,
     /// The pages it asked for, not clipped at the end of the file: policies see what was asked.
     count: Pages,
@@ -212,16 +222,14 @@ impl IoPath {
         self.admit(now);
     }
 
-    /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
-    /// working on still ends with [`Self::complete`].
+    /// Removes a device that no open file lies on. What was queued for it is dropped, and those who
+    /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
     pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
         let Some(mut device) = self.devices.remove(device) else { return };
         self.full -= usize::from(device.is_full);
         while let Some(request) = device.queue.take() {
             for page in request.pages {
-                let frame = page.filling.frame();
-                assert!(!self.waiters.is_waited_for(frame), "a file is still read");
-                self.cache.fill_failed(page.filling);
+                self.fail(page, Fault::Short);
             }
         }
         self.admit(now);
@@ -235,18 +243,9 @@ impl IoPath {
         if self.files.len() >= FILES_MAX as usize {
             return None;
         }
-        Some(self.files.insert(File { len, device, streams: 0, remembered: Streams::default() }))
-    }
-
-    /// Closes a file: its streams end and its pages leave the cache. No read of it may be on its
-    /// way.
-    pub fn close(&mut self, now: Instant, file: FileId) {
-        let Some(File { len, streams, .. }) = self.files.remove(file) else { return };
-        if streams > 0 {
-            self.streams.retain(|stream| stream.file != file);
-        }
-        self.cache.forget_file(FileSlot(file.index()), len.pages_up());
-        self.admit(now);
+        let remembered = Streams::default();
+        let file = File { len, device, streams: 0, remembered, reads: 0, is_closing: false };
+        Some(self.files.insert(file))
     }
 
     /// Where the file is found in the [`Self::table`].
@@ -258,9 +257,9 @@ impl IoPath {
     /// Begins a stream: each reader of a file, in each thread, has one of its own.
     pub fn stream(&mut self, file: FileId) -> StreamId {
         let state = self.files.get_mut(file).expect("the file is open");
+        assert!(!state.is_closing, "{file:?} is closed");
         state.streams += 1;
-        let (state, advice) = (State::default(), Advice::default());
-        self.streams.insert(Stream { file, state, advice, no_reuse: false })
+        self.streams.insert(Stream::new(file))
     }
 
     /// Sets what the stream's owner says of it, from its next question on. Of a closed stream:
@@ -301,7 +300,8 @@ impl IoPath {
     /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
     ///
     /// `prev_pos` is the byte after the last one that the stream's previous read returned. At most
-    /// an eighth of all frames serve one read: [`Ready::len`] says what it came to.
+    /// an eighth of all frames serve one read: [`Ready::len`] says what it came to. One at the end
+    /// of the file, or behind it, is ready at once, with a length of 0.
     pub fn read(
         &mut self,
         now: Instant,
@@ -310,32 +310,37 @@ impl IoPath {
         len: Bytes,
         prev_pos: Option<Bytes>,
     ) -> ReadId {
-        let state = self.streams.get(stream).expect("the stream is open");
-        let file = self.files.get(state.file).expect("the file is open");
+        let file = self.streams.get(stream).expect("the stream is open").file;
+        let state = self.files.get_mut(file).expect("the file is open");
         assert!(len > Bytes::ZERO, "a read of nothing");
-        assert!(pos < file.len, "a read at {pos} of a file of {} bytes", file.len);
+        state.reads += 1;
 
         let first = pos.page();
         let asked_end = PageIndex((pos + len).pages_up().0);
         let count = (asked_end - first).min(largest_read(&self.cache));
-        let last = (first + count).min(PageIndex(file.len.pages_up().0));
-        let end = (pos + len).min(file.len).min((first + count).offset());
         let goes_on = prev_pos == Some(pos) && pos > first.offset();
         let continues = goes_on.then_some(first);
-        let id = self.reads.insert(Read {
+        let mut read = Read {
             stream,
-            len: end - pos,
+            file,
+            pos,
+            asked: len,
+            len,
             count,
             prev_pos,
-            wanted: Wanted::default(),
+            wanted: Wanted { continues, ..Wanted::default() },
             fault: None,
-        });
-        self.reads.get_mut(id).expect("just inserted").wanted =
-            Wanted { id: Some(id), pages: first..last, continues, ..Wanted::default() };
+        };
+        read.cover(state.len);
+        let is_over = read.is_over();
         self.stats.reads += 1;
-        self.stats.pages_wanted += (last - first).0;
+        self.stats.pages_wanted += (read.wanted.pages.end - read.wanted.pages.start).0;
+        let id = self.reads.insert(read);
+        self.reads.get_mut(id).expect("just inserted").wanted.id = Some(id);
 
-        if !self.try_start(now, id, self.queued.is_empty()) {
+        if is_over {
+            self.ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
+        } else if !self.try_start(now, id, self.queued.is_empty()) {
             self.stats.waited_for_frames += 1;
             self.queued.push_back(id);
         }
@@ -343,7 +348,7 @@ impl IoPath {
     }
 
     /// A hit met and cleared the marker of `page`, with `count` pages left of its read, that one
-    /// included. Of a closed stream: nothing.
+    /// included. Of a closed stream, or behind the end of the file: nothing.
     pub fn marker(
         &mut self,
         now: Instant,
@@ -353,6 +358,9 @@ impl IoPath {
         prev_pos: Option<Bytes>,
     ) {
         let Some(file) = self.streams.get(stream).map(|state| state.file) else { return };
+        if self.files.get(file).is_none_or(|state| page.offset() >= state.len) {
+            return;
+        }
         self.stats.markers += 1;
         let count = count.min(largest_read(&self.cache)).max(Pages(1));
         self.walk(now, stream, file, prev_pos, None, |reader, memory, fetching, decided| {
@@ -375,6 +383,8 @@ impl IoPath {
         for frame in read.wanted.frames {
             self.cache.release(frame);
         }
+        self.files.get_mut(read.file).expect("a file outlives its reads").reads -= 1;
+        self.end_if_over(read.file);
         self.admit(now);
     }
 
@@ -433,6 +443,12 @@ impl IoPath {
     #[must_use]
     pub fn trace_lost(&self) -> u64 {
         self.trace.lost()
+    }
+}
+
+impl Stream {
+    fn new(file: FileId) -> Self {
+        Self { file, state: State::default(), advice: Advice::default(), no_reuse: false }
     }
 }
 

@@ -8,11 +8,14 @@
 //!   RUSTFLAGS="--cfg loom" cargo test -p foreread-core --release --test loom
 //! ```
 //!
-//! Each model says what it guards in `table.rs` and `table/writer.rs`: with any of that removed or
-//! made relaxed, the model was seen to fail. A frame's bytes are two relaxed atomics here; the
+//! Each model says what it guards in `table.rs`, `table/writer.rs` and `table/pins.rs`: with any of
+//! that removed or made relaxed, the model was seen to fail. The models of pins are in loom/pins.rs. A frame's bytes are two relaxed atomics here; the
 //! engine copies them in a way that the compiler cannot see into.
 
 #![cfg(loom)]
+
+#[path = "loom/pins.rs"]
+mod pins;
 
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::table::{FileSlot, Table};

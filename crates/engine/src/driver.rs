@@ -260,11 +260,15 @@ impl Driver {
     }
 
     pub(crate) fn set_len(&mut self, file: FileId, len: Bytes) {
-        let _ = (file, len);
+        self.path.set_len(self.now(), file, len);
+        self.note_ready();
+        self.start_all();
     }
 
     pub(crate) fn invalidate(&mut self, file: FileId, pages: Range<PageIndex>) {
-        let _ = (file, pages);
+        self.path.invalidate(self.now(), file, pages);
+        self.note_ready();
+        self.start_all();
     }
 
     /// Starts all that the core wants dispatched, and does not wait for it.

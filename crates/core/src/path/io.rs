@@ -52,7 +52,10 @@ impl IoPath {
                 good += Pages(1);
                 self.cache.filled(page.filling);
                 self.wake(frame, None);
-            } else if pages > 1 && self.waiters.is_waited_for(page.filling.frame()) {
+            } else if pages > 1
+                && self.waiters.is_waited_for(page.filling.frame())
+                && self.devices.get(device).is_some()
+            {
                 let start = start + Sectors(index as u64 * SECTORS_PER_PAGE);
                 self.try_again(now, device, start, page);
             } else {
@@ -73,20 +76,21 @@ impl IoPath {
     /// ```text
     ///   request of several pages   somebody waits for this one   read it once more, alone
     ///                              nobody waits                  drop it
-    ///   request of one page        somebody waits                the error is theirs
-    ///                              nobody waits                  drop it
+    ///   request of one page, or    somebody waits                the error is theirs
+    ///   the device is removed      nobody waits                  drop it
     /// ```
     ///
     /// A reader must not pay for a bad sector in a neighbour that it never asked for.
     fn try_again(&mut self, now: Instant, device: DeviceId, start: Sector, page: PageFill) {
         self.stats.retries += 1;
-        let state = self.devices.get_mut(device).expect("a device outlives its waiting reads");
+        let state =
+            self.devices.get_mut(device).expect("only a device that is there is asked again");
         let pages = Vec::from([page]);
         state.queue.add(Request { start, pages, arrival: now, is_ahead: false, is_retry: true });
     }
 
     /// A page came to nothing: it leaves the cache, and those who wait for it are told.
-    fn fail(&mut self, page: PageFill, fault: Fault) {
+    pub(super) fn fail(&mut self, page: PageFill, fault: Fault) {
         let frame = page.filling.frame();
         self.stats.pages_failed += u64::from(self.waiters.is_waited_for(frame));
         self.cache.fill_failed(page.filling);

@@ -29,9 +29,9 @@ impl IoPath {
     /// All or none, and in the order of arrival: two reads that each hold half of the frames would
     /// wait for each other for ever. A read that lacks no frame waits for nobody.
     pub(super) fn try_start(&mut self, now: Instant, id: ReadId, is_its_turn: bool) -> bool {
-        let Read { stream, count, prev_pos, wanted, .. } = self.reads.get_mut(id).expect("a read");
-        let (stream, count, prev_pos) = (*stream, *count, *prev_pos);
-        let file = self.streams.get(stream).expect("a stream outlives its reads").file;
+        let Read { stream, file, count, prev_pos, wanted, .. } =
+            self.reads.get_mut(id).expect("a read");
+        let (stream, file, count, prev_pos) = (*stream, *file, *count, *prev_pos);
         wanted.hold_what_is_resident(&mut self.cache, Self::slot(file));
         let lacks = wanted.missing;
         if lacks > Pages::ZERO && (!is_its_turn || self.cache.available() < lacks) {
@@ -72,8 +72,10 @@ impl IoPath {
     ) {
         let Some(File { len, device, remembered, .. }) = self.files.get_mut(file) else { return };
         let (len, device) = (*len, *device);
+        // A read that nobody awaits any more may outlive its stream.
+        let mut forgotten = Stream::new(file);
         let Stream { state, advice, no_reuse, .. } =
-            self.streams.get_mut(stream).expect("the stream is open");
+            self.streams.get_mut(stream).unwrap_or(&mut forgotten);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
         let largest = largest_read(&self.cache);
         // Twice as much for a sequential stream, but no more than one read may hold.

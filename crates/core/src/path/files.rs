@@ -1,0 +1,145 @@
+//! Files that change under their readers: other lengths, pages that are out of date, the end.
+//!
+//! In:    what became of a file.
+//! Out:   pages forgotten; reads that wait for frames cut to what there is.
+//! Never: a read lost. What is on its way ends, whatever becomes of its file meanwhile.
+
+use core::ops::Range;
+
+use super::{FileId, IoPath, Read, Ready};
+use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex};
+
+impl IoPath {
+    /// Closes a file: its streams end and its pages leave the cache.
+    ///
+    /// ```text
+    ///   its reads              what becomes of them
+    ///   that wait for frames   end now, with a length of 0
+    ///   on their way           end as they would have
+    /// ```
+    ///
+    /// The file itself goes with the last of them that is released: until then its
+    /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
+    /// it again does nothing.
+    pub fn close(&mut self, now: Instant, file: FileId) {
+        let Some(state) = self.files.get_mut(file).filter(|state| !state.is_closing) else {
+            return;
+        };
+        state.is_closing = true;
+        let (pages, streams) = (state.len.pages_up(), state.streams);
+        state.len = Bytes::ZERO;
+        if streams > 0 {
+            self.streams.retain(|stream| stream.file != file);
+        }
+        self.cache.forget_file(Self::slot(file), pages);
+        self.cover_queued(file, Bytes::ZERO);
+        self.end_if_over(file);
+        self.admit(now);
+    }
+
+    /// The file has another length now.
+    ///
+    /// ```text
+    ///   grew     |=====|=====|==   |              |=====|=====|.....|.....|..
+    ///                         ^ the page at the old end is forgotten: it has more bytes now
+    ///
+    ///   shrank   |=====|=====|=====|==            |=====|==...|
+    ///                     ^ from the page at the new end on all are forgotten: if the file grows
+    ///                       again, zeros follow, and not what was there
+    /// ```
+    ///
+    /// Reads that wait for frames are cut to the new length, and end with a length of 0 if they
+    /// start behind it. Reads on their way are not disturbed, and whoever waits for a page that was
+    /// forgotten gets it as the device had it. If it had none of it any more, that is
+    /// [`Fault::Short`](super::Fault::Short): who changes lengths asks again, for what there is.
+    pub fn set_len(&mut self, now: Instant, file: FileId, len: Bytes) {
+        assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
+        let state = self.files.get_mut(file).expect("the file is open");
+        assert!(!state.is_closing, "{file:?} is closed");
+        let before = core::mem::replace(&mut state.len, len);
+        if before == len {
+            return;
+        }
+        let first = before.min(len).page();
+        let end = PageIndex(before.pages_up().0);
+        if first < end {
+            self.cache.forget_range(Self::slot(file), first, end - first);
+        }
+        self.cover_queued(file, len);
+        self.admit(now);
+    }
+
+    /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads
+    /// on their way are not disturbed, and later ones ask the device. Of a closed file: nothing.
+    pub fn invalidate(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) {
+        if self.files.get(file).is_none() || pages.start >= pages.end {
+            return;
+        }
+        self.cache.forget_range(Self::slot(file), pages.start, pages.end - pages.start);
+        self.admit(now);
+    }
+
+    /// The pages that lie wholly in `len` bytes at `pos`: what goes when the application says that
+    /// it does not need those any more.
+    ///
+    /// ```text
+    ///   bytes        |-----------------------|         a part of a page may be needed by others
+    ///   pages   |......|=======|=======|.......|
+    ///
+    ///   at the end   |------------------|              of the last page there is no other part
+    ///   pages   |......|=======|========|
+    /// ```
+    #[must_use]
+    pub fn whole_pages(&self, file: FileId, pos: Bytes, len: Bytes) -> Range<PageIndex> {
+        let end_of_file = self.files.get(file).expect("the file is open").len;
+        let start = PageIndex(pos.min(end_of_file).pages_up().0);
+        let rest = end_of_file - pos.min(end_of_file);
+        let end =
+            if len >= rest { PageIndex(end_of_file.pages_up().0) } else { (pos + len).page() };
+        start..end.max(start)
+    }
+
+    /// The reads of a file that wait for frames, as they are in a file of this length.
+    pub(super) fn cover_queued(&mut self, file: FileId, len: Bytes) {
+        let Self { queued, reads, ready, .. } = self;
+        queued.retain(|&id| {
+            let read = reads.get_mut(id).expect("a queued read is not released");
+            if read.file == file {
+                read.cover(len);
+            }
+            let is_over = read.is_over();
+            if is_over {
+                ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
+            }
+            !is_over
+        });
+    }
+
+    /// Lets a closed file go after its last read.
+    pub(super) fn end_if_over(&mut self, file: FileId) {
+        if self.files.get(file).is_some_and(|state| state.is_closing && state.reads == 0) {
+            self.files.remove(file);
+        }
+    }
+}
+
+impl Read {
+    /// What it covers of a file of this length: less than was asked if the file ends before, or if
+    /// it would need too many frames.
+    pub(super) fn cover(&mut self, file_len: Bytes) {
+        let first = self.pos.page();
+        if self.pos >= file_len {
+            self.len = Bytes::ZERO;
+            self.wanted.pages = first..first;
+            return;
+        }
+        let last = first + self.count;
+        self.len = (self.pos + self.asked).min(file_len).min(last.offset()) - self.pos;
+        self.wanted.pages = first..last.min(PageIndex(file_len.pages_up().0));
+    }
+
+    /// Whether there is nothing to read for it.
+    pub(super) fn is_over(&self) -> bool {
+        self.len == Bytes::ZERO
+    }
+}

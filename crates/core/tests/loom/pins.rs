@@ -1,0 +1,179 @@
+//! Readers that pin, readers that copy, and the driver, in every interleaving.
+//!
+//! In:    a cache of one frame or two, whose driver evicts or forgets what readers may have pinned.
+//! Out:   nothing, or the interleaving in which a pinned page changed, or a frame was freed by two
+//!        or by nobody.
+//! Never: bytes that are atomics only. Who has a page pinned reads plain memory, so each frame has
+//!        a cell whose accesses loom checks for a race, beside the words that a copy takes.
+
+use foreread_core::cache::{PageCache, Use};
+use foreread_core::table::{Frame, Table};
+use foreread_core::units::{PageIndex, Pages};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{FILE, KEPT_PAGE, OTHER_PAGE, PAGE};
+
+/// What the frames hold.
+struct Memory(Vec<(UnsafeCell<()>, [AtomicU64; 2])>);
+
+impl Memory {
+    fn new(frames: u32) -> Arc<Self> {
+        let frame = |_| (UnsafeCell::new(()), [AtomicU64::new(0), AtomicU64::new(0)]);
+        Arc::new(Self((0..frames).map(frame).collect()))
+    }
+
+    fn write(&self, frame: Frame, byte: u64) {
+        let (cell, words) = &self.0[frame.0 as usize];
+        cell.with_mut(|_| ());
+        for word in words {
+            word.store(byte, Ordering::Relaxed);
+        }
+    }
+
+    /// As one reads memory that cannot change.
+    fn read(&self, frame: Frame) -> [u64; 2] {
+        self.0[frame.0 as usize].0.with(|_| ());
+        self.copy(frame)
+    }
+
+    /// As one copies what may be refilled meanwhile.
+    fn copy(&self, frame: Frame) -> [u64; 2] {
+        let words = &self.0[frame.0 as usize].1;
+        [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
+    }
+}
+
+fn fill(cache: &mut PageCache, page: PageIndex, memory: &Memory, byte: u64) {
+    let filling = cache.start_fill(FILE, page, Use::Ahead, false);
+    memory.write(filling.frame(), byte);
+    cache.filled(filling);
+}
+
+/// What a reader came to that pinned the page.
+struct Pinned {
+    bytes: [u64; 2],
+    is_first_generation: bool,
+    /// Whether it was the last pin of an orphan.
+    was_last: bool,
+}
+
+fn pin_and_read(table: &Table, memory: &Memory) -> Option<Pinned> {
+    let found = table.look_up(FILE, PAGE)?;
+    if !table.pin(&found) {
+        return None;
+    }
+    let (frame, generation) = (found.entry().frame(), found.entry().generation());
+    let bytes = memory.read(frame);
+    let is_first_generation = generation == foreread_core::table::Generation::default();
+    Some(Pinned { bytes, is_first_generation, was_last: table.unpin(frame, generation) })
+}
+
+fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(run);
+}
+
+/// Guards Release in `unpin` and Acquire in `close`, without which the refill may come before the
+/// end of the read; and that `close` looks at the pins and at no other time than it changes the
+/// generation. The reader that only copies is there to see that pins do not disturb it.
+#[test]
+fn a_pinned_page_stays_while_another_is_evicted_in_its_place() {
+    bounded(3, || {
+        let (mut cache, memory) = (PageCache::with_frames(2), Memory::new(2));
+        fill(&mut cache, PAGE, &memory, 1);
+        fill(&mut cache, OTHER_PAGE, &memory, 2);
+        let pinner = thread::spawn({
+            let (table, memory) = (cache.table(), Arc::clone(&memory));
+            move || {
+                if let Some(pinned) = pin_and_read(&table, &memory) {
+                    assert_eq!(pinned.bytes, [1; 2]);
+                    assert!(!pinned.was_last, "a page that stays is no orphan");
+                }
+            }
+        });
+        let copier = thread::spawn({
+            let (table, memory) = (cache.table(), Arc::clone(&memory));
+            move || {
+                let Some(found) = table.look_up(FILE, PAGE) else { return };
+                let copy = memory.copy(found.entry().frame());
+                assert!(!found.still_holds() || copy == [1; 2], "{copy:?}");
+            }
+        });
+        fill(&mut cache, KEPT_PAGE, &memory, 3);
+        pinner.join().unwrap();
+        copier.join().unwrap();
+        let stayed = [PAGE, OTHER_PAGE].map(|page| cache.look_up(FILE, page).is_some());
+        assert!(stayed[0] != stayed[1], "one of the two left");
+        assert_eq!(cache.idle(), Pages(2));
+    });
+}
+
+/// Guards that `orphan` and `unpin` each look and change at once: else both free the frame, or
+/// neither. Guards Acquire in `reopen` against a pin that ended before; and in `pin` the look at
+/// the generation and at the orphan bit, without which what was found before is pinned after.
+#[test]
+fn a_page_that_is_forgotten_while_it_is_pinned_is_freed_by_exactly_one_party() {
+    loom::model(|| {
+        let (mut cache, memory) = (PageCache::with_frames(1), Memory::new(1));
+        fill(&mut cache, PAGE, &memory, 1);
+        let reader = thread::spawn({
+            let (table, memory) = (cache.table(), Arc::clone(&memory));
+            move || pin_and_read(&table, &memory)
+        });
+        cache.forget_range(FILE, PAGE, Pages(1));
+        let is_free = cache.idle() == Pages(1);
+        if is_free {
+            fill(&mut cache, PAGE, &memory, 2);
+        }
+        let mut was_last = false;
+        if let Some(pinned) = reader.join().unwrap() {
+            assert_eq!(pinned.bytes, if pinned.is_first_generation { [1; 2] } else { [2; 2] });
+            was_last = pinned.was_last;
+        }
+        assert!(was_last != is_free, "exactly one of them");
+        if was_last {
+            cache.unpinned(Frame(0));
+            fill(&mut cache, PAGE, &memory, 2);
+        }
+    });
+}
+
+/// Guards the compare-exchange in `pin`, and Acquire in `reopen` once more: the last unpinner knows
+/// that it is the last, but what the other one read, only its own Release says.
+#[test]
+fn of_two_that_have_an_orphan_pinned_exactly_one_is_the_last() {
+    bounded(2, || {
+        let (mut cache, memory) = (PageCache::with_frames(1), Memory::new(1));
+        fill(&mut cache, PAGE, &memory, 1);
+        let reports = Arc::new(AtomicU64::new(0));
+        let readers = [(); 2].map(|()| {
+            let (table, memory) = (cache.table(), Arc::clone(&memory));
+            let reports = Arc::clone(&reports);
+            thread::spawn(move || {
+                let Some(pinned) = pin_and_read(&table, &memory) else { return };
+                assert_eq!(pinned.bytes, [1; 2]);
+                if pinned.was_last {
+                    reports.fetch_add(1, Ordering::Release);
+                }
+            })
+        });
+        cache.forget_range(FILE, PAGE, Pages(1));
+        let is_free = cache.idle() == Pages(1);
+        // As the driver does: it waits for nobody, and hears of it when it looks.
+        let is_reported = reports.load(Ordering::Acquire) == 1;
+        if is_reported {
+            cache.unpinned(Frame(0));
+        }
+        if is_free || is_reported {
+            fill(&mut cache, OTHER_PAGE, &memory, 2);
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        assert_eq!(reports.load(Ordering::Relaxed), u64::from(!is_free));
+    });
+}
