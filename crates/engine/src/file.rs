@@ -46,7 +46,9 @@ impl File {
     ) -> Result<Self, OpenError> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-        let backend = Arc::new(Backend::open(path, options.buffered)?);
+        let mut backend = Backend::open(path, options.buffered)?;
+        backend.faults.clone_from(&options.faults);
+        let backend = Arc::new(backend);
         let path = path.to_path_buf();
         let unusable = |source| OpenError::Io { path: path.clone(), doing: "use the ring", source };
         if engine.is_forked() {

@@ -30,6 +30,7 @@ mod backend;
 mod delay;
 mod driver;
 mod error;
+mod faults;
 mod file;
 mod inbox;
 mod page_cache;
@@ -48,6 +49,8 @@ use pool::Pool;
 
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError};
+#[doc(hidden)]
+pub use faults::{Faults, Mishap};
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::readahead::Policy;
@@ -92,6 +95,9 @@ pub struct OpenOptions {
     pub delay: Option<Delay>,
     /// Reads through the kernel's page cache instead of around it.
     pub buffered: bool,
+    /// Makes reads fail on purpose: for tests.
+    #[doc(hidden)]
+    pub faults: Option<Arc<Faults>>,
 }
 
 /// What an engine has done so far.
