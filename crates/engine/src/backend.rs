@@ -9,6 +9,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::units::{Bytes, PAGE_SIZE};
@@ -16,6 +17,7 @@ use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::error::OpenError;
+use crate::faults::Faults;
 
 #[derive(Debug)]
 pub(crate) struct Backend {
@@ -24,6 +26,8 @@ pub(crate) struct Backend {
     pub(crate) geometry: Geometry,
     /// Why reads go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
+    /// What goes wrong on purpose.
+    pub(crate) faults: Option<Arc<Faults>>,
 }
 
 /// Which file it is, whatever path leads there: a device by its number, other files by their inode.
@@ -56,7 +60,7 @@ impl Backend {
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         }
         let len = size_of(&file, identity).map_err(|source| failed(path, "ask the size", source))?;
-        Ok(Self { file, identity, geometry: Geometry::new(len), buffered })
+        Ok(Self { file, identity, geometry: Geometry::new(len), buffered, faults: None })
     }
 
     /// How long the file is now.

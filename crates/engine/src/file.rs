@@ -68,7 +68,8 @@ impl File {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
 
         // Always opened, even if it is open already: whether it may be is the system's to say.
-        let backend = Backend::open(path, options.buffered)?;
+        let mut backend = Backend::open(path, options.buffered)?;
+        backend.faults.clone_from(&options.faults);
         let path = path.to_path_buf();
         let failed = |doing, source| OpenError::Io { path: path.clone(), doing, source };
         if engine.is_forked() {

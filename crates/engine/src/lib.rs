@@ -32,6 +32,7 @@ mod background;
 mod delay;
 mod driver;
 mod error;
+mod faults;
 mod file;
 mod hits;
 mod inbox;
@@ -64,6 +65,8 @@ use waiting::Waiting;
 pub use advice::Advice;
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError};
+#[doc(hidden)]
+pub use faults::{Faults, Mishap};
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::readahead::{Policy, Rules};
@@ -124,6 +127,9 @@ pub struct OpenOptions {
     pub delay: Option<Delay>,
     /// Reads through the kernel's page cache instead of around it.
     pub buffered: bool,
+    /// Makes reads fail on purpose: for tests.
+    #[doc(hidden)]
+    pub faults: Option<Arc<Faults>>,
 }
 
 /// What an engine has done so far.

@@ -23,6 +23,8 @@ pub(crate) struct Key {
     identity: Identity,
     is_buffered: bool,
     delay: Option<Delay>,
+    /// Where its faults are, if it fails on purpose.
+    faults: usize,
 }
 
 impl Key {
@@ -31,6 +33,7 @@ impl Key {
             identity: backend.identity,
             is_buffered: backend.buffered.is_some(),
             delay: options.delay,
+            faults: backend.faults.as_ref().map_or(0, |faults| Arc::as_ptr(faults).addr()),
         }
     }
 }

@@ -36,6 +36,7 @@ use foreread_core::table::Frame;
 
 use crate::backend::Backend;
 use crate::error::EngineError;
+use crate::faults::Try;
 use crate::pool::Pool;
 
 use pread::{Reading, Vectors};
@@ -260,7 +261,9 @@ pub(crate) fn pread(
     offset: u64,
     frames: &mut dyn Iterator<Item = Frame>,
 ) -> Result<u32, i32> {
-    pread::preadv(backend, offset, &Vectors::new(pool, frames))
+    let vectors = Vectors::new(pool, frames);
+    let fate = pread::judge(backend, offset, &vectors, Try::First);
+    pread::preadv(backend, offset, &vectors, fate)
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {

@@ -12,6 +12,7 @@ use foreread_core::table::Frame;
 
 use super::RETRIES;
 use crate::backend::Backend;
+use crate::faults::{Fate, Try};
 use crate::pool::{PAGE, Pool};
 
 /// A read of whole pages, with all that it needs until it ends.
@@ -20,6 +21,8 @@ pub(super) struct Reading {
     pub(super) backend: Arc<Backend>,
     pub(super) offset: u64,
     pub(super) vectors: Vectors,
+    /// What is to go wrong on purpose; None for nothing.
+    pub(super) fate: Option<Box<Fate>>,
 }
 
 /// Where the bytes of one read go. Boxed: the kernel keeps its address.
@@ -35,12 +38,29 @@ impl Reading {
         offset: u64,
         frames: impl Iterator<Item = Frame>,
     ) -> Self {
-        Self { backend, offset, vectors: Vectors::new(pool, frames) }
+        let mut reading = Self { backend, offset, vectors: Vectors::new(pool, frames), fate: None };
+        reading.judge(Try::First);
+        reading
+    }
+
+    /// Whether it waits for a test to let it go.
+    pub(super) fn is_held(&self) -> bool {
+        self.fate.as_ref().is_some_and(|fate| fate.gate.is_some())
+    }
+
+    /// Asks before each try what is to become of it.
+    pub(super) fn judge(&mut self, which: Try) {
+        self.fate = judge(&self.backend, self.offset, &self.vectors, which);
+    }
+
+    /// The result that a try shall have, given what the kernel said.
+    pub(super) fn befall(&self, result: Result<u32, i32>) -> Result<u32, i32> {
+        befall(self.fate.as_deref(), &self.vectors, result)
     }
 
     /// Reads it here and now. Whoever calls keeps the pool alive meanwhile.
-    pub(super) fn run(&self) -> Result<u32, i32> {
-        preadv(&self.backend, self.offset, &self.vectors)
+    pub(super) fn run(&mut self) -> Result<u32, i32> {
+        preadv(&self.backend, self.offset, &self.vectors, self.fate.take())
     }
 }
 
@@ -69,6 +89,22 @@ impl Vectors {
         self.0.as_ptr()
     }
 
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|vector| vector.iov_len as u64).sum()
+    }
+
+    /// Makes all from byte `from` on useless to whoever looks.
+    fn overwrite(&self, mut from: usize) {
+        for vector in &self.0 {
+            let skip = from.min(vector.iov_len);
+            from -= skip;
+            let start = vector.iov_base.cast::<u8>().wrapping_add(skip);
+            // SAFETY: a part of the vector, which leads into the arena, to a frame that only this
+            // read fills; readers that look at it meanwhile throw away what they see.
+            unsafe { start.write_bytes(OVERWRITTEN, vector.iov_len - skip) };
+        }
+    }
+
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.0.len()).expect("a request has few pages")
     }
@@ -81,14 +117,41 @@ impl fmt::Debug for Vectors {
 }
 
 /// A signal, or a kernel that asks to try again, is not an error yet: a few times it is done again.
-pub(super) fn preadv(backend: &Backend, offset: u64, vectors: &Vectors) -> Result<u32, i32> {
+pub(super) fn preadv(
+    backend: &Backend,
+    offset: u64,
+    vectors: &Vectors,
+    mut fate: Option<Box<Fate>>,
+) -> Result<u32, i32> {
     let mut retries = 0;
     loop {
-        let result = preadv_once(backend, offset, vectors);
+        if let Some(fate) = &mut fate {
+            fate.pass_gate();
+        }
+        let result = befall(fate.as_deref(), vectors, preadv_once(backend, offset, vectors));
         match result {
             Err(libc::EINTR | libc::EAGAIN) if retries < RETRIES => retries += 1,
             Ok(_) | Err(_) => return result,
         }
+        fate = judge(backend, offset, vectors, Try::Again);
+    }
+}
+
+/// All that the tool for tests costs where it is not used: this one branch.
+pub(super) fn judge(
+    backend: &Backend,
+    offset: u64,
+    vectors: &Vectors,
+    which: Try,
+) -> Option<Box<Fate>> {
+    let faults = backend.faults.as_ref()?;
+    Some(Box::new(faults.judge(offset, vectors.bytes(), which)))
+}
+
+fn befall(fate: Option<&Fate>, vectors: &Vectors, result: Result<u32, i32>) -> Result<u32, i32> {
+    match fate {
+        None => result,
+        Some(fate) => fate.befall(result, |from| vectors.overwrite(from)),
     }
 }
 
@@ -100,3 +163,6 @@ fn preadv_once(backend: &Backend, offset: u64, vectors: &Vectors) -> Result<u32,
     let bytes = unsafe { libc::preadv(backend.raw_fd(), vectors.as_ptr(), count, offset) };
     u32::try_from(bytes).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
+
+/// No page of a test is filled with it.
+const OVERWRITTEN: u8 = 0xe5;

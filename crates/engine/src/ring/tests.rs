@@ -7,6 +7,7 @@ use std::sync::{Barrier, Mutex};
 use tempfile::TempDir;
 
 use super::*;
+use crate::faults::{Faults, Mishap};
 use crate::pool::PAGE;
 
 const PAGES: u32 = 64;
@@ -233,5 +234,110 @@ fn a_ring_says_what_it_is() {
     assert_eq!(ring.kind().to_string(), "threads (as asked)");
     if let Ok(ring) = Ring::with(Arc::clone(&bench.pool), RingChoice::IoUring) {
         assert_eq!(ring.kind().to_string(), "io_uring");
+    }
+}
+
+/// A bench whose file fails as told.
+fn faulty() -> (Bench, Arc<Faults>) {
+    let mut bench = Bench::new();
+    let faults = Arc::new(Faults::default());
+    let backend = Arc::get_mut(&mut bench.backend).expect("nobody else has it yet");
+    backend.faults = Some(Arc::clone(&faults));
+    (bench, faults)
+}
+
+#[test]
+fn faults_strike_alike_in_every_kind_of_read() {
+    let (bench, faults) = faulty();
+    let mut rings: Vec<Option<Ring>> = bench.rings("faults").into_iter().map(Some).collect();
+    rings.push(None);
+    for mut ring in rings {
+        let mut read = |page: u32| match &mut ring {
+            Some(ring) => {
+                bench.read(ring, 1, page, &[0, 1]);
+                next(ring).result
+            }
+            None => {
+                let frames = &mut [Frame(0), Frame(1)].into_iter();
+                pread(&bench.pool, &bench.backend, u64::from(page) << 12, frames)
+            }
+        };
+        faults.clear();
+        faults.inject(7..8, 1..2, Mishap::Errno(libc::EIO));
+        faults.inject(20..21, 0..1, Mishap::Short(5000));
+        faults.inject(30..31, 0..16, Mishap::Errno(libc::EAGAIN));
+        faults.inject(40..41, 0..17, Mishap::Errno(libc::EAGAIN));
+        faults.inject(50..51, 0..1, Mishap::Errno(libc::ENOMEM));
+
+        assert_eq!(read(6), Ok(8192), "the 0th time");
+        assert_eq!(read(7), Err(libc::EIO));
+        assert_eq!(bench.page_in(1), [0xe5; PAGE], "what did not come is not there");
+        assert_eq!(read(7), Ok(8192));
+        assert_eq!(bench.page_in(1), [8; PAGE]);
+        assert_eq!(read(20), Ok(3192));
+        assert_eq!(bench.page_in(0)[..3192], [20; 3192]);
+        assert_eq!(bench.page_in(0)[3192..], [0xe5; 904]);
+        assert_eq!(read(30), Ok(8192), "sixteen times again is not an error");
+        assert_eq!(read(40), Err(libc::EAGAIN), "seventeen is");
+        assert_eq!(read(50), Err(libc::ENOMEM));
+    }
+}
+
+#[test]
+fn a_held_read_ends_after_it_is_let_go_and_others_pass_it() {
+    let (bench, faults) = faulty();
+    let mut held = 0;
+    for mut ring in bench.rings("a_held_read") {
+        faults.clear();
+        faults.inject(3..4, 0..1, Mishap::Hold);
+        bench.read(&mut ring, 1, 3, &[3]);
+        bench.read(&mut ring, 2, 4, &[4]);
+        ring.submit().expect("there is memory");
+        held += 1;
+        faults.wait_held(held);
+        assert_eq!(next(&mut ring).tag, 2);
+        ring.wait(Some(Duration::from_millis(1))).expect("the time ends, not the read");
+        assert_eq!((ring.completion(), ring.in_flight()), (None, 1));
+        faults.let_go();
+        assert_eq!(next(&mut ring), Completion { tag: 1, result: Ok(4096) });
+        assert_eq!(bench.page_in(3), [3; PAGE], "{:?}", ring.kind());
+    }
+}
+
+/// The kernel cancels what a thread waits for when that thread ends.
+#[test]
+fn a_held_read_survives_the_thread_that_started_it() {
+    let (bench, faults) = faulty();
+    for ring in bench.rings("a_held_read_survives") {
+        faults.clear();
+        faults.inject(3..4, 0..1, Mishap::Hold);
+        let ring = Mutex::new(ring);
+        std::thread::scope(|scope| {
+            let start = || {
+                let mut ring = ring.lock().unwrap();
+                bench.read(&mut ring, 1, 3, &[3]);
+                ring.submit().expect("there is memory");
+            };
+            scope.spawn(start).join().expect("it starts");
+        });
+        let mut ring = ring.into_inner().unwrap();
+        ring.wait(Some(Duration::from_millis(1))).expect("the time ends, not the read");
+        assert_eq!(ring.completion(), None);
+        faults.let_go();
+        assert_eq!(next(&mut ring), Completion { tag: 1, result: Ok(4096) });
+    }
+}
+
+#[test]
+fn a_ring_that_ends_lets_its_held_reads_go() {
+    let (bench, faults) = faulty();
+    faults.inject(0..9, 0..u32::MAX, Mishap::Hold);
+    for mut ring in bench.rings("a_ring_that_ends") {
+        for tag in 0..40 {
+            bench.read(&mut ring, tag, 1, &[0]);
+        }
+        ring.submit().expect("there is memory");
+        drop(ring);
+        assert_eq!(Arc::strong_count(&bench.backend), 1);
     }
 }

@@ -13,12 +13,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::Completion;
 use super::pread::Reading;
+use crate::faults::Faults;
 use crate::pool::Pool;
 
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Threads {
     in_flight: usize,
     pool: Arc<Pool>,
     why: String,
+    /// Who may hold a worker back: only tests do.
+    holders: Vec<Weak<Faults>>,
     /// The process that made it: the threads are not there in a forked child.
     process: u32,
 }
@@ -62,6 +65,7 @@ impl Threads {
             in_flight: 0,
             pool: Arc::clone(pool),
             why,
+            holders: Vec::new(),
             process: std::process::id(),
         }
     }
@@ -80,6 +84,9 @@ impl Threads {
 
     pub(super) fn read(&mut self, tag: u64, reading: Reading) {
         self.in_flight += 1;
+        if reading.is_held() {
+            self.holders.extend(reading.backend.faults.as_ref().map(Arc::downgrade));
+        }
         let mut state = self.shared.state();
         state.queue.push_back((tag, reading));
         let (is_short, is_idle) = (state.queue.len() > state.idle, state.idle > 0);
@@ -126,7 +133,7 @@ impl Threads {
 
     fn read_here(&mut self) {
         let mut state = self.shared.state();
-        while let Some((tag, reading)) = state.queue.pop_front() {
+        while let Some((tag, mut reading)) = state.queue.pop_front() {
             drop(state);
             let result = reading.run();
             state = self.shared.state();
@@ -158,7 +165,7 @@ impl Shared {
             if state.is_ending {
                 return;
             }
-            let Some((tag, reading)) = state.queue.pop_front() else {
+            let Some((tag, mut reading)) = state.queue.pop_front() else {
                 state.idle += 1;
                 state = self.has_work.wait(state).expect(NO_PANIC);
                 state.idle -= 1;
@@ -208,6 +215,9 @@ impl Drop for Threads {
         state.queue.clear();
         drop(state);
         self.shared.has_work.notify_all();
+        for faults in self.holders.drain(..).filter_map(|faults| faults.upgrade()) {
+            faults.let_go();
+        }
         for worker in self.workers.drain(..) {
             let ended = worker.join();
             debug_assert!(ended.is_ok(), "a worker does not panic");

@@ -138,7 +138,7 @@ impl<'t> Course<'t> {
             Arm::Foreread => {
                 let builder = Engine::builder().policy(self.policy).memory(self.memory);
                 let engine = builder.max_window(self.window).build().map_err(io::Error::other)?;
-                let options = OpenOptions { delay: self.delay, buffered: false };
+                let options = OpenOptions { delay: self.delay, ..OpenOptions::default() };
                 let opened = engine.open_with(&self.target.path, &options);
                 let stream = opened.map_err(io::Error::other)?.stream();
                 Some(Reader::Foreread { engine, stream })

@@ -1,0 +1,217 @@
+//! Devices that fail on purpose: a tool for tests.
+//!
+//! In:    which requests of a file shall come to what: pages, which time, the mishap.
+//! Out:   the real reads, with results that were changed or held back.
+//! Never: chance, or a clock. Requests are judged in the order in which they start.
+
+use std::fmt;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use foreread_core::units::PAGE_SIZE;
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mishap {
+    /// It fails with this error number. EAGAIN and EINTR are tried again, and then it is another
+    /// time.
+    Errno(i32),
+    /// So many bytes fewer come than would have.
+    Short(u32),
+    /// It does not start before [`Faults::let_go`]: it is late, or never ends.
+    Hold,
+}
+
+/// What shall go wrong with the reads of a file: given to
+/// [`OpenOptions::faults`](crate::OpenOptions::faults), and told more at any time.
+///
+/// ```text
+///   inject(3..5, 1..2, Errno(EIO))     requests that touch page 3 or 4:   0th   1st   2nd
+///                                                                         fine  EIO   fine
+/// ```
+///
+/// Each rule counts the requests that it matches. Of several that strike, the first decides the
+/// result; a hold comes beside it. Bytes that a mishap took away are overwritten in memory, so that
+/// nobody is right by luck.
+#[derive(Debug, Default)]
+pub struct Faults {
+    state: Mutex<State>,
+    has_held: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: Vec<Rule>,
+    /// Closed as long as its writer lives: so a ring can wait for it as for any device.
+    gate: Option<(Arc<PipeReader>, PipeWriter)>,
+    struck: u64,
+    held: u64,
+}
+
+#[derive(Debug)]
+struct Rule {
+    pages: Range<u64>,
+    times: Range<u32>,
+    mishap: Mishap,
+    matched: u32,
+}
+
+/// What is to become of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Fate {
+    /// It starts when this pipe has ended.
+    pub(crate) gate: Option<Arc<PipeReader>>,
+    mishap: Option<Mishap>,
+}
+
+/// A request's first try, or another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Try {
+    First,
+    /// Never held: a ring that ends must not find that it is held again.
+    Again,
+}
+
+impl Faults {
+    /// Requests that touch one of `pages` meet `mishap`, those of the `times` of them, counted from
+    /// 0.
+    pub fn inject(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
+        self.state().rules.push(Rule { pages, times, mishap, matched: 0 });
+    }
+
+    /// Forgets all rules. What is held stays held.
+    pub fn clear(&self) {
+        self.state().rules.clear();
+    }
+
+    /// Lets all requests start that are held.
+    pub fn let_go(&self) {
+        self.state().gate = None;
+    }
+
+    /// Waits until so many requests were held, those included that were let go since.
+    pub fn wait_held(&self, count: u64) {
+        let few = |state: &mut State| state.held < count;
+        drop(self.has_held.wait_while(self.state(), few).expect(NO_PANIC));
+    }
+
+    /// How many requests met a mishap.
+    #[must_use]
+    pub fn struck(&self) -> u64 {
+        self.state().struck
+    }
+
+    pub(crate) fn judge(&self, offset: u64, len: u64, which: Try) -> Fate {
+        let pages = offset / PAGE_SIZE..(offset + len).div_ceil(PAGE_SIZE);
+        let mut state = self.state();
+        let mut fate = Fate::default();
+        let mut is_held = false;
+        for rule in &mut state.rules {
+            if rule.pages.start < pages.end && pages.start < rule.pages.end {
+                let time = rule.matched;
+                rule.matched += 1;
+                match rule.mishap {
+                    _ if !rule.times.contains(&time) => {}
+                    Mishap::Hold => is_held |= which == Try::First,
+                    Mishap::Errno(_) | Mishap::Short(_) => {
+                        fate.mishap = fate.mishap.or(Some(rule.mishap));
+                    }
+                }
+            }
+        }
+        state.struck += u64::from(is_held || fate.mishap.is_some());
+        if is_held {
+            let (gate, _) = state.gate.get_or_insert_with(|| {
+                let (gate, writer) = io::pipe().expect("a test has descriptors left");
+                (Arc::new(gate), writer)
+            });
+            fate.gate = Some(Arc::clone(gate));
+            state.held += 1;
+            self.has_held.notify_all();
+        }
+        fate
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(NO_PANIC)
+    }
+}
+
+impl Fate {
+    /// Blocks while the request is held.
+    pub(crate) fn pass_gate(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            // Nothing is ever written, so this ends with the pipe.
+            let ended = (&*gate).read(&mut [0]);
+            assert!(matches!(ended, Ok(0)), "{ended:?}");
+        }
+    }
+
+    /// What the request came to. `overwrite` is given the first byte that did not come.
+    pub(crate) fn befall(
+        &self,
+        result: Result<u32, i32>,
+        overwrite: impl FnOnce(usize),
+    ) -> Result<u32, i32> {
+        let (came, result) = match (self.mishap, result) {
+            (Some(Mishap::Errno(errno)), _) => (0, Err(errno)),
+            (Some(Mishap::Short(less)), Ok(bytes)) => {
+                let came = bytes.saturating_sub(less);
+                (came, Ok(came))
+            }
+            (Some(Mishap::Short(_) | Mishap::Hold) | None, result) => return result,
+        };
+        overwrite(usize::try_from(came).expect("a request fits memory"));
+        result
+    }
+}
+
+impl fmt::Display for Mishap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Errno(errno) => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
+            Self::Short(less) => write!(f, "{less} bytes fewer"),
+            Self::Hold => write!(f, "held back"),
+        }
+    }
+}
+
+const NO_PANIC: &str = "a test that panicked in here says so itself";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_strikes_the_requests_it_names_the_times_it_names() {
+        let faults = Faults::default();
+        faults.inject(3..5, 1..3, Mishap::Errno(5));
+        let page = |first: u64, count: u64| {
+            let fate = faults.judge(first * 4096, count * 4096, Try::First);
+            fate.befall(Ok(4096), |_| ()).is_err()
+        };
+        assert!(!page(4, 1), "the 0th time");
+        assert!(!page(5, 9), "behind it");
+        assert!(!page(0, 3), "before it");
+        assert!(page(0, 4), "the last page touches it");
+        assert!(page(4, 9), "the first page touches it");
+        assert!(!page(3, 1), "the third time");
+        assert_eq!(faults.struck(), 2);
+    }
+
+    #[test]
+    fn what_did_not_come_is_overwritten_and_nothing_else() {
+        let faults = Faults::default();
+        faults.inject(0..1, 0..1, Mishap::Short(100));
+        faults.inject(0..1, 0..2, Mishap::Errno(5));
+        let meet = |result| {
+            let mut from = None;
+            let fate = faults.judge(0, 4096, Try::First);
+            (fate.befall(result, |byte| from = Some(byte)), from)
+        };
+        assert_eq!(meet(Ok(4096)), (Ok(3996), Some(3996)), "the first rule decides");
+        assert_eq!(meet(Ok(4096)), (Err(5), Some(0)));
+        assert_eq!(meet(Ok(4096)), (Ok(4096), None));
+    }
+}
