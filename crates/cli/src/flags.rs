@@ -9,6 +9,7 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::cmd::{demo, explain};
+use crate::measure::slow_server;
 
 /// See what a read-ahead policy decides, and what it is worth
 ///
@@ -34,8 +35,8 @@ pub(crate) enum Verb {
     Demo(demo::Args),
 
     /// A part of the demo that needs a process of its own
-    #[command(name = demo::slow_server::VERB, hide = true)]
-    ServeSlowDevice(demo::slow_server::Args),
+    #[command(name = slow_server::VERB, hide = true)]
+    ServeSlowDevice(slow_server::Args),
 
     /// Feed a policy a pattern and see each decision it takes
     ///

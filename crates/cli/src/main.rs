@@ -8,6 +8,7 @@
 
 mod cmd;
 mod flags;
+mod measure;
 mod output;
 mod sizes;
 mod table;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     let mut out = Output::stdout();
     let answer = match cli.verb {
         Verb::ServeSlowDevice(args) => {
-            cmd::demo::slow_server::run(&args);
+            measure::slow_server::run(&args);
             Ok(())
         }
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),

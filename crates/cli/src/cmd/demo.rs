@@ -5,26 +5,21 @@
 //! Out:   one table, what it means in two sentences; or every figure as JSON.
 //! Never: a figure that was not measured in this run. What could not be measured is said.
 
-mod arm;
-mod pattern;
 mod report;
-mod slow_mount;
-pub(crate) mod slow_server;
-mod target;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args as Flags;
 use foreread::{Delay, Engine, Policy};
 use foreread_core::units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::arm::{Arm, Course};
-use self::pattern::{Enough, Pattern, Run};
 use self::report::Row;
-use self::target::Target;
+use crate::measure::arm::{Arm, Course};
+use crate::measure::pattern::{Enough, Pattern, Run};
+use crate::measure::target::Target;
 use crate::output::{Failure, Output};
 use crate::sizes;
 
@@ -217,12 +212,6 @@ fn policy(name: &str) -> Result<Policy, String> {
         let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
         format!("no such policy; choose from {}", names.join(", "))
     })
-}
-
-/// The one clock of the command line.
-#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-fn clock() -> Instant {
-    Instant::now()
 }
 
 const PLAIN: [Pattern; 4] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, Pattern::Hot4k];

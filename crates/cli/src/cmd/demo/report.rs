@@ -9,9 +9,9 @@ use std::io::Write as _;
 use serde::Serialize;
 
 use super::Args;
-use super::arm::{Arm, Course};
-use super::pattern::{PAGE, Pattern, Run};
-use super::target::Target;
+use crate::measure::arm::{Arm, Course};
+use crate::measure::pattern::{PAGE, Pattern, Run};
+use crate::measure::target::Target;
 use crate::output::{Failure, Output};
 use crate::table;
 

@@ -21,47 +21,47 @@ use super::target::{Target, bdi_window, drop_cache};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Arm {
+pub(crate) enum Arm {
     Buffered,
     Direct,
     Foreread,
 }
 
 impl Arm {
-    pub(super) const ALL: [Self; 3] = [Self::Buffered, Self::Direct, Self::Foreread];
+    pub(crate) const ALL: [Self; 3] = [Self::Buffered, Self::Direct, Self::Foreread];
 }
 
 /// What all arms have in common.
-pub(super) struct Course<'t> {
-    pub(super) target: &'t Target,
-    pub(super) delay: Option<Delay>,
+pub(crate) struct Course<'t> {
+    pub(crate) target: &'t Target,
+    pub(crate) delay: Option<Delay>,
     /// The delayed target as the kernel sees it; an error says why it cannot.
     mount: Option<Result<RefCell<SlowMount>, io::Error>>,
-    pub(super) policy: Policy,
+    pub(crate) policy: Policy,
     /// The kernel's largest window, in bytes, where it says so.
-    pub(super) kernel_window: Option<u64>,
+    pub(crate) kernel_window: Option<u64>,
     /// Foreread's, after its memory bound has cut it.
-    pub(super) window: u64,
+    pub(crate) window: u64,
     memory: u64,
 }
 
 /// What a device was asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
-    pub(super) reads: Option<u64>,
-    pub(super) bytes: Option<u64>,
-    pub(super) evicted_before_use: Option<u64>,
+pub(crate) struct Asked {
+    pub(crate) reads: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) evicted_before_use: Option<u64>,
 }
 
 /// One cold reader.
-pub(super) enum Reader<'c> {
+pub(crate) enum Reader<'c> {
     Buffered { file: File, before: Asked, course: &'c Course<'c> },
     Direct { file: File, device: Option<RefCell<SlowDevice>>, asked: (u64, u64) },
     Foreread { engine: Engine, stream: Stream },
 }
 
 /// A device that is slow because its reader sleeps.
-pub(super) struct SlowDevice {
+pub(crate) struct SlowDevice {
     model: DelayModel,
     started: Instant,
 }
@@ -69,7 +69,7 @@ pub(super) struct SlowDevice {
 impl<'t> Course<'t> {
     /// Foreread gets the window that was asked for, else the kernel's own, so that the comparison
     /// is one of equals.
-    pub(super) fn new(
+    pub(crate) fn new(
         target: &'t Target,
         delay: Option<Delay>,
         policy: Policy,
@@ -90,7 +90,7 @@ impl<'t> Course<'t> {
     }
 
     /// What a reader of the output has to know: which arm is missing, and why.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(Err(error)) = &self.mount {
             notes.push(format!(
@@ -113,7 +113,7 @@ impl<'t> Course<'t> {
     }
 
     /// A cold reader; None where the arm cannot read this target.
-    pub(super) fn reader(&self, arm: Arm) -> io::Result<Option<Reader<'_>>> {
+    pub(crate) fn reader(&self, arm: Arm) -> io::Result<Option<Reader<'_>>> {
         self.target.drop_cache();
         Ok(match arm {
             Arm::Buffered => {
@@ -160,7 +160,7 @@ impl<'t> Course<'t> {
     }
 
     /// How many pages fit the cache with room for windows beside them.
-    pub(super) fn hot_pages(&self) -> u64 {
+    pub(crate) fn hot_pages(&self) -> u64 {
         self.memory / 2 / 4096
     }
 }
@@ -168,7 +168,7 @@ impl<'t> Course<'t> {
 impl Reader<'_> {
     /// Reads all of `to`, which is aligned to a page, at `offset`, which is, too.
     #[inline]
-    pub(super) fn read(&mut self, to: &mut [u8], offset: u64) -> io::Result<()> {
+    pub(crate) fn read(&mut self, to: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Self::Buffered { file, .. } => file.read_exact_at(to, offset),
             Self::Direct { file, device, asked } => {
@@ -187,7 +187,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn asked(&self) -> io::Result<Asked> {
+    pub(crate) fn asked(&self) -> io::Result<Asked> {
         Ok(match self {
             Self::Buffered { before, course, .. } => {
                 let now = course.kernel_asked()?;

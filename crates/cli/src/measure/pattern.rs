@@ -12,7 +12,7 @@ use super::clock;
 use super::target::mix;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Pattern {
+pub(crate) enum Pattern {
     Seq4k,
     Inter2,
     Rand4k,
@@ -21,23 +21,23 @@ pub(super) enum Pattern {
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) reads: u64,
-    pub(super) elapsed: Duration,
-    pub(super) asked: Asked,
+pub(crate) struct Run {
+    pub(crate) reads: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) asked: Asked,
 }
 
 /// When a run is long enough.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Enough {
-    pub(super) time: Duration,
+pub(crate) struct Enough {
+    pub(crate) time: Duration,
     /// Reads between two looks at the clock.
-    pub(super) look: u64,
+    pub(crate) look: u64,
 }
 
 impl Pattern {
     /// The name, as in `bench`.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Seq4k => "seq4k",
             Self::Inter2 => "inter2",
@@ -46,7 +46,7 @@ impl Pattern {
         }
     }
 
-    pub(super) const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Seq4k => "one stream",
             Self::Inter2 => "two in turns",
@@ -56,7 +56,7 @@ impl Pattern {
     }
 
     /// What its cells count.
-    pub(super) const fn unit(self) -> &'static str {
+    pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::Seq4k | Self::Inter2 | Self::Rand4k => "MB/s",
             Self::Hot4k => "ns",
@@ -76,7 +76,7 @@ impl Pattern {
         }
     }
 
-    pub(super) fn run(
+    pub(crate) fn run(
         self,
         reader: &mut Reader<'_>,
         len: u64,
@@ -109,11 +109,11 @@ impl Pattern {
 }
 
 impl Run {
-    pub(super) fn mb_per_s(&self) -> f64 {
+    pub(crate) fn mb_per_s(&self) -> f64 {
         (self.reads * PAGE as u64) as f64 / self.elapsed.as_secs_f64() / 1e6
     }
 
-    pub(super) fn ns_per_read(&self) -> f64 {
+    pub(crate) fn ns_per_read(&self) -> f64 {
         self.elapsed.as_nanos() as f64 / self.reads.max(1) as f64
     }
 }
@@ -149,7 +149,7 @@ fn since(before: Asked, now: Asked) -> Asked {
     }
 }
 
-pub(super) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// Random reads are so many pages apart: in a small file some would otherwise follow each other by
 /// chance, and that is a stream, for the kernel as for us.

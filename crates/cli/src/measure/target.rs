@@ -18,23 +18,23 @@ use rustix::io::Errno;
 use super::clock;
 use crate::output::Failure;
 
-pub(super) struct Target {
+pub(crate) struct Target {
     /// What to open. For the scratch file, the way to it through /proc.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What to call it.
-    pub(super) name: String,
-    pub(super) len: u64,
+    pub(crate) name: String,
+    pub(crate) len: u64,
     /// How far the kernel reads ahead of it, where it says so.
-    pub(super) kernel_window: Option<u64>,
+    pub(crate) kernel_window: Option<u64>,
     /// Why it cannot be read around the page cache, if it cannot.
-    pub(super) buffered: Option<&'static str>,
+    pub(crate) buffered: Option<&'static str>,
     /// Keeps a scratch file.
     file: File,
 }
 
 impl Target {
     /// A file of `len` bytes without a name in `directory`, written and on its device.
-    pub(super) fn scratch(
+    pub(crate) fn scratch(
         directory: &Path,
         len: u64,
         progress: impl Fn(u64),
@@ -73,7 +73,7 @@ impl Target {
     }
 
     /// A file or block device that is there.
-    pub(super) fn existing(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn existing(path: &Path) -> Result<Self, Failure> {
         let readable = opened(path)?;
         let len = readable.len();
         if len < SMALLEST {
@@ -98,7 +98,7 @@ impl Target {
 
     /// Reads the file once, as far as it comes in a few seconds, for what lies below the kernel: a
     /// host, a controller or a drive whose cache would favour whoever reads second.
-    pub(super) fn read_once(&self) -> io::Result<()> {
+    pub(crate) fn read_once(&self) -> io::Result<()> {
         let mut piece = vec![0; 1 << 20];
         let started = clock();
         let mut offset = 0;
@@ -113,18 +113,18 @@ impl Target {
     }
 
     /// Another descriptor of the same file, buffered.
-    pub(super) fn reopen(&self) -> io::Result<File> {
+    pub(crate) fn reopen(&self) -> io::Result<File> {
         File::open(&self.path)
     }
 
     /// Takes the file out of the kernel's page cache; says how many of its pages stayed, if the
     /// kernel tells.
-    pub(super) fn drop_cache(&self) -> Option<u64> {
+    pub(crate) fn drop_cache(&self) -> Option<u64> {
         drop_cache(&self.file)
     }
 
     /// The file itself.
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }
@@ -138,7 +138,7 @@ fn opened(path: &Path) -> Result<foreread::File, Failure> {
 
 /// Takes a file out of the kernel's page cache; says how many of its pages stayed, as all do on a
 /// tmpfs, whose only copy they are, and those that another process has mapped.
-pub(super) fn drop_cache(file: &File) -> Option<u64> {
+pub(crate) fn drop_cache(file: &File) -> Option<u64> {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
     foreread::cached_pages(file).ok()
 }
@@ -151,14 +151,14 @@ fn kernel_window(file: &File) -> Option<u64> {
 }
 
 /// What the backing device says, in bytes.
-pub(super) fn bdi_window(device: u64) -> Option<u64> {
+pub(crate) fn bdi_window(device: u64) -> Option<u64> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let text = std::fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"));
     text.ok()?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
-pub(super) fn mix(mut z: u64) -> u64 {
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
