@@ -33,6 +33,11 @@ fn main() -> ExitCode {
             measure::slow_server::run(&args);
             Ok(())
         }
+        Verb::HoldWindow(args) => {
+            measure::window::run(&args);
+            Ok(())
+        }
+        Verb::Bench(args) => cmd::bench::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
     };
