@@ -9,8 +9,9 @@
 mod plan;
 mod report;
 
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 
 use clap::Args as Flags;
 use clap::builder::NonEmptyStringValueParser;
@@ -23,7 +24,7 @@ use crate::measure::figures::Row;
 use crate::measure::pattern::Pattern;
 use crate::measure::target::Target;
 use crate::measure::{self, Rounds, measure, progress};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, write_json};
 use crate::sizes;
 
 /// Read a file or device of yours through the kernel, around it, and through foreread
@@ -121,10 +122,16 @@ pub(crate) struct Args {
     /// Print every figure as a list of JSON objects
     #[arg(long)]
     json: bool,
+
+    /// Write every figure into FILE, too, as --json prints them
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::existing(&PathBuf::from(&args.target))?;
+    let target = Target::existing(Path::new(&args.target))?;
+    // Before an hour has passed.
+    let saved = args.save.as_deref().map(created).transpose()?;
     let mut notes = Vec::new();
     let mut course = course(args, &target)?;
     let plan = plan::plan(args, &course)?;
@@ -171,6 +178,11 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             target.stayed()
         ));
     }
+    if let Some((path, file)) = saved {
+        let mut writer = BufWriter::new(file);
+        let written = write_json(&mut writer, &rows).and_then(|()| writer.flush());
+        written.map_err(|error| Failure::WrongUse(format!("{}: {error}", path.display())))?;
+    }
     if args.json {
         out.json(&rows)?;
     } else {
@@ -189,6 +201,13 @@ fn course<'t>(args: &Args, target: &'t Target) -> Result<Course<'t>, Failure> {
     // The mount is for the kernel's sake.
     let course = Course::new(target, args.delay, args.policy, window, args.memory.0);
     course.map_err(|error| Failure::WrongUse(error.to_string()))
+}
+
+fn created(path: &Path) -> Result<(&Path, File), Failure> {
+    let file = File::create(path).map_err(|error| {
+        Failure::WrongUse(format!("--save {}: {error}; name a file to write", path.display()))
+    });
+    Ok((path, file?))
 }
 
 fn kernel_window_stays(course: &Course<'_>, error: &io::Error) -> String {

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::arm::{Arm, Course};
-use super::pattern::Pattern;
+use super::pattern::{PAGE, Pattern};
 use super::run::Run;
 
 /// All runs of one pattern in one way.
@@ -70,10 +70,10 @@ impl Row {
 
     /// The median with its range, in the pattern's [unit].
     pub(crate) fn cell(&self) -> String {
-        if self.pattern.hot_set().is_some() {
-            self.ns_per_read.shown()
-        } else {
-            self.mb_per_s.shown()
+        match unit(self.pattern) {
+            "MB/s" => self.mb_per_s.shown(),
+            "us" => self.ns_per_read.scaled(1e-3).shown(),
+            _ => self.ns_per_read.shown(),
         }
     }
 
@@ -91,7 +91,11 @@ impl Row {
 
 /// What the cells of a pattern count. A cached read costs time, and no device limits it.
 pub(crate) fn unit(pattern: Pattern) -> &'static str {
-    if pattern.hot_set().is_some() { "ns" } else { "MB/s" }
+    match pattern.hot_set() {
+        None => "MB/s",
+        Some(_) if pattern.block() > PAGE => "us",
+        Some(_) => "ns",
+    }
 }
 
 /// The middle one, or what is between the two in the middle.
@@ -109,6 +113,10 @@ impl Spread {
     fn of(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Self {
         let mut figures: Vec<f64> = runs.iter().map(figure).collect();
         Self { median: median(&mut figures), min: figures[0], max: figures[figures.len() - 1] }
+    }
+
+    fn scaled(self, by: f64) -> Self {
+        Self { median: self.median * by, min: self.min * by, max: self.max * by }
     }
 
     fn shown(self) -> String {

@@ -24,8 +24,9 @@ pub(super) fn print(
     let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
     writeln!(
         out,
-        "{}{slow}\nforeread: policy {}, memory {}; {}\n{}, median [least-most] of {}; ratios are of \
-         runs made side by side;\nasked: bytes asked of the device for each byte wanted\n",
+        "{}{slow}\nforeread: policy {}, memory {}; {}; {}\nMB/s, or time per read where a unit is \
+         named; median [least-most] of {}; ratios of\nruns made side by side; asked: device bytes \
+         for each byte wanted, kernel and foreread\n",
         target.name,
         args.policy.name(),
         Exact(args.memory),
@@ -38,7 +39,7 @@ pub(super) fn print(
     table::print(out, HEADING, patterns.iter().map(|pattern| line(rows, *pattern)))
 }
 
-fn line(rows: &[Row], pattern: Pattern) -> [String; 8] {
+fn line(rows: &[Row], pattern: Pattern) -> [String; 7] {
     let row = |arm| rows.iter().find(|row| row.pattern == pattern && row.arm == arm);
     let (kernel, direct, ours) = (row(Arm::Buffered), row(Arm::Direct), row(Arm::Foreread));
     let cell = |row: Option<&Row>| table::or_dash(row.map(Row::cell));
@@ -50,15 +51,18 @@ fn line(rows: &[Row], pattern: Pattern) -> [String; 8] {
         let asked = row.and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted as f64));
         table::or_dash(asked.map(|asked| format!("{asked:.2}")))
     };
+    let name = match unit(pattern) {
+        "MB/s" => pattern.name().to_owned(),
+        unit => format!("{} ({unit})", pattern.name()),
+    };
     [
-        format!("{}, {}", pattern.name(), unit(pattern)),
+        name,
         cell(kernel),
         cell(direct),
         cell(ours),
         times(kernel),
         times(direct),
-        asked(kernel),
-        asked(ours),
+        format!("{} {}", asked(kernel), asked(ours)),
     ]
 }
 
@@ -78,13 +82,5 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }
 
-const HEADING: [&str; 8] = [
-    "pattern",
-    "kernel buffered",
-    "O_DIRECT bare",
-    "foreread",
-    "to kernel",
-    "to bare",
-    "kernel asked",
-    "foreread asked",
-];
+const HEADING: [&str; 7] =
+    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "to bare", "asked"];
