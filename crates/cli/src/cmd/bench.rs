@@ -29,11 +29,11 @@ use crate::sizes;
 
 /// Read a file or device of yours through the kernel, around it, and through foreread
 ///
-/// Reads TARGET in each pattern and each way, several times. The ways take turns, so that they meet
-/// the same moments of a busy machine, and read the same offsets; before each run the target is
-/// taken out of the kernel's page cache, and foreread begins with an empty cache of its own. Medians
-/// of the runs are shown, with the smallest and the largest, and ratios of runs made side by side.
-/// Nothing is written.
+/// Reads TARGET in each pattern and each way, several times. The ways take turns, so that they
+/// meet the same moments of a busy machine, and read the same offsets; before each run the target
+/// is taken out of the kernel's page cache, and foreread begins with an empty cache of its own.
+/// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
+/// by side. Nothing is written.
 ///
 /// The ways:
 ///   buffered   pread through the kernel's page cache and its read-ahead

@@ -40,6 +40,13 @@ pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
         if patterns[..at].contains(pattern) {
             continue;
         }
+        if !is_asked && args.delay.is_some() && pattern.hot_set().is_some() {
+            let name = pattern.name();
+            plan.notes.push(format!(
+                "left out: {name}: a cached read does not meet the slow device; name it to have it"
+            ));
+            continue;
+        }
         match work(args, course, *pattern, time) {
             Ok(work) => plan.works.push(work),
             Err(why) if is_asked => return Err(Failure::WrongUse(why)),
