@@ -8,7 +8,8 @@
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::cmd::{demo, explain};
+use crate::cmd::{bench, demo, explain};
+use crate::measure::{slow_server, window};
 
 /// See what a read-ahead policy decides, and what it is worth
 ///
@@ -33,9 +34,15 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Demo(demo::Args),
 
-    /// A part of the demo that needs a process of its own
-    #[command(name = demo::slow_server::VERB, hide = true)]
-    ServeSlowDevice(demo::slow_server::Args),
+    Bench(bench::Args),
+
+    /// A part of demo and bench that needs a process of its own
+    #[command(name = slow_server::VERB, hide = true)]
+    ServeSlowDevice(slow_server::Args),
+
+    /// A part of bench that needs a process of its own
+    #[command(name = window::VERB, hide = true)]
+    HoldWindow(window::Args),
 
     /// Feed a policy a pattern and see each decision it takes
     ///

@@ -8,6 +8,7 @@
 
 mod cmd;
 mod flags;
+mod measure;
 mod output;
 mod sizes;
 mod table;
@@ -29,9 +30,14 @@ fn main() -> ExitCode {
     let mut out = Output::stdout();
     let answer = match cli.verb {
         Verb::ServeSlowDevice(args) => {
-            cmd::demo::slow_server::run(&args);
+            measure::slow_server::run(&args);
             Ok(())
         }
+        Verb::HoldWindow(args) => {
+            measure::window::run(&args);
+            Ok(())
+        }
+        Verb::Bench(args) => cmd::bench::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
     };

@@ -58,14 +58,7 @@ impl Output {
         &mut self,
         elements: impl IntoIterator<Item = T>,
     ) -> Result<(), Failure> {
-        let mut separator = "[\n  ";
-        for element in elements {
-            write!(self, "{separator}")?;
-            serde_json::to_writer(&mut self.writer, &element).map_err(io::Error::from)?;
-            separator = ",\n  ";
-        }
-        let end = if separator.starts_with('[') { "[]" } else { "\n]" };
-        writeln!(self, "{end}")?;
+        write_json(&mut self.writer, elements)?;
         Ok(())
     }
 
@@ -74,6 +67,21 @@ impl Output {
         self.writer.flush()?;
         Ok(())
     }
+}
+
+/// A list as JSON, one element a line.
+pub(crate) fn write_json<T: Serialize>(
+    writer: &mut impl Write,
+    elements: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
+    let mut separator = "[\n  ";
+    for element in elements {
+        write!(writer, "{separator}")?;
+        serde_json::to_writer(&mut *writer, &element).map_err(io::Error::from)?;
+        separator = ",\n  ";
+    }
+    let end = if separator.starts_with('[') { "[]" } else { "\n]" };
+    writeln!(writer, "{end}")
 }
 
 impl Write for Output {

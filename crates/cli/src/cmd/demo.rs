@@ -5,26 +5,21 @@
 //! Out:   one table, what it means in two sentences; or every figure as JSON.
 //! Never: a figure that was not measured in this run. What could not be measured is said.
 
-mod arm;
-mod pattern;
 mod report;
-mod slow_mount;
-pub(crate) mod slow_server;
-mod target;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args as Flags;
 use foreread::{Delay, Engine, Policy};
 use foreread_core::units::Bytes;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use self::arm::{Arm, Course};
-use self::pattern::{Enough, Pattern, Run};
-use self::report::Row;
-use self::target::Target;
+use crate::measure::arm::{Arm, Course};
+use crate::measure::pattern::{PAGE, Pattern};
+use crate::measure::run::{Enough, Work};
+use crate::measure::target::Target;
+use crate::measure::{self, Rounds, measure, progress};
 use crate::output::{Failure, Output};
 use crate::sizes;
 
@@ -64,7 +59,7 @@ pub(crate) struct Args {
     delay: Delay,
 
     /// Who decides what foreread reads ahead
-    #[arg(long, value_name = "POLICY", default_value = "linux-6", value_parser = policy)]
+    #[arg(long, value_name = "POLICY", default_value = "linux-6", value_parser = measure::policy)]
     policy: Policy,
 
     /// The memory bound of foreread's cache
@@ -89,7 +84,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let engine = Engine::builder().memory(args.memory.0).build();
     drop(engine.map_err(|error| Failure::WrongUse(error.to_string()))?);
     let target = match &args.target {
-        Some(path) => Target::existing(path)?,
+        Some(path) => existing(path)?,
         None => scratch(args)?,
     };
     let mut rows = Vec::new();
@@ -97,8 +92,9 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     if let Some(why) = target.buffered {
         notes.push(format!("{why}: there is no O_DIRECT column, and foreread reads buffered"));
     }
-    let stayed = target.drop_cache().unwrap_or(0);
-    if stayed > target.len / 4096 / 50 {
+    target.drop_cache();
+    let stayed = target.stayed();
+    if stayed > target.len / PAGE / 50 {
         notes.push(format!(
             "{stayed} pages of it stay in the kernel's page cache whatever it is asked (a tmpfs, or \
              another process uses them): cold reads are not cold"
@@ -106,7 +102,8 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     }
     // The slow device first: it does not mind that the disk is still busy with the scratch file.
     let courses = [(Some(args.delay), &DELAYED[..]), (None, &PLAIN[..])];
-    let bar = progress(courses.iter().map(|(_, patterns)| patterns.len()).sum(), args.runs);
+    let patterns = courses.iter().map(|(_, patterns)| patterns.len() as u64).sum::<u64>();
+    let bar = progress(patterns * u64::from(args.runs) * Arm::ALL.len() as u64);
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
     target.read_once().map_err(failed)?;
     for (delay, patterns) in courses {
@@ -115,7 +112,21 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             .map_err(|error| Failure::WrongUse(error.to_string()))?;
         notes.extend(course.notes());
         for pattern in patterns {
-            rows.extend(measure(&course, *pattern, args.runs, &bar)?);
+            bar.set_message(format!("{} {}", report::title(&course), report::name(*pattern)));
+            let rounds = Rounds {
+                arms: &Arm::ALL,
+                runs: args.runs,
+                // One that does not count: on a virtual machine memory that nobody has touched yet
+                // is slow to touch, for the kernel's page cache as for ours.
+                warm_ups: u32::from(delay.is_none() && *pattern == Pattern::Seq4k),
+                // Lest a cache below us remember them.
+                own_pages: true,
+                direct_time: Duration::MAX,
+            };
+            let measured = measure(&course, &work(&course, *pattern), &rounds, &bar);
+            let mut measured = measured.map_err(failed)?;
+            measured.iter_mut().for_each(|row| row.target = Some(report::key(&course)));
+            rows.append(&mut measured);
         }
     }
     bar.finish_and_clear();
@@ -132,64 +143,46 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One pattern in all ways, in turns, and another way begins each round: A B C B C A C A B ..
-fn measure(
-    course: &Course<'_>,
-    pattern: Pattern,
-    runs: u32,
-    bar: &ProgressBar,
-) -> Result<Vec<Row>, Failure> {
-    let mut taken: [Vec<Run>; 3] = Default::default();
-    let enough = enough(course.delay, pattern);
-    let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", course.target.name));
-    // One round that does not count: on a virtual machine memory that nobody has touched yet is
-    // slow to touch, for the kernel's page cache as for ours.
-    let warm_ups = usize::from(course.delay.is_none() && pattern == Pattern::Seq4k);
-    for round in 0..runs as usize + warm_ups {
-        for turn in 0..Arm::ALL.len() {
-            let arm = Arm::ALL[(round + turn) % Arm::ALL.len()];
-            bar.set_message(format!("{} {}", course.title(), pattern.title()));
-            bar.inc(1);
-            if pattern == Pattern::Hot4k && arm == Arm::Direct {
-                // It has no cache: nothing is hot for it.
-                continue;
-            }
-            if let Some(mut reader) = course.reader(arm).map_err(failed)? {
-                // No two runs read the same pages, lest a cache below us remember them.
-                let seed = ((round as u64) << 8 | arm as u64) << 32;
-                let (len, hot) = (course.target.len, course.hot_pages());
-                let run = pattern.run(&mut reader, len, hot, seed, enough).map_err(failed)?;
-                if round >= warm_ups {
-                    taken[arm as usize].push(run);
-                }
-            }
-        }
-    }
-    let rows = Arm::ALL.into_iter().zip(taken).filter(|(_, taken)| !taken.is_empty());
-    Ok(rows.map(|(arm, taken)| Row::new(course, pattern, arm, taken)).collect())
-}
-
-/// A run is long enough to see many windows, and short enough for all to end within a minute.
-fn enough(delay: Option<Delay>, pattern: Pattern) -> Enough {
-    let ms = match (delay, pattern) {
+/// Long enough to see many windows, and short enough for all runs to end within a minute.
+fn work(course: &Course<'_>, pattern: Pattern) -> Work {
+    let ms = match (course.delay, pattern.hot_set()) {
         (Some(_), _) => 700,
-        (None, Pattern::Hot4k) => 300,
-        (None, Pattern::Seq4k | Pattern::Inter2 | Pattern::Rand4k) => 500,
+        (None, Some(_)) => 300,
+        (None, None) => 500,
     };
     // A look at the clock costs a tenth of a cached read, and nothing beside a slow one.
-    let look = if delay.is_some() { 1 } else { 16 };
-    Enough { time: Duration::from_millis(ms), look }
+    let look = if course.delay.is_some() { 1 } else { 16 };
+    let len = course.target.len;
+    Work {
+        pattern,
+        len,
+        shift: 0,
+        hot_set: Some(HOT_SET.min(course.half_the_memory()).min(len / PAGE * PAGE)),
+        threads: 1,
+        seed: 0,
+        enough: Enough { reads: u64::MAX, time: Duration::from_millis(ms), look },
+    }
+}
+
+fn existing(path: &Path) -> Result<Target, Failure> {
+    let target = Target::existing(path)?;
+    if target.len < SMALLEST.0 {
+        return Err(Failure::WrongUse(format!(
+            "{}: {} bytes are too few to measure; give a file of at least 16 MiB",
+            path.display(),
+            target.len
+        )));
+    }
+    Ok(target)
 }
 
 fn scratch(args: &Args) -> Result<Target, Failure> {
-    const SMALLEST: Bytes = Bytes(16 << 20);
     if args.size < SMALLEST {
         return Err(Failure::WrongUse(format!("--size {}: give at least 16M", args.size)));
     }
     let directory = args.dir.clone().unwrap_or_else(default_directory);
     let len = args.size.0 >> 20 << 20;
-    let bar = ProgressBar::new(len).with_message("writing the scratch file");
-    bar.set_style(style());
+    let bar = progress(len).with_message("writing the scratch file");
     let target = Target::scratch(&directory, len, |written| bar.set_position(written))?;
     bar.finish_and_clear();
     Ok(target)
@@ -201,31 +194,14 @@ fn default_directory() -> PathBuf {
     asked.map_or_else(|| Path::new("/var/tmp").to_path_buf(), PathBuf::from)
 }
 
-/// A bar on a terminal, nothing elsewhere.
-fn progress(patterns: usize, runs: u32) -> ProgressBar {
-    let bar = ProgressBar::new(patterns as u64 * u64::from(runs) * Arm::ALL.len() as u64);
-    bar.set_style(style());
-    bar
-}
-
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}").expect("a fixed template")
-}
-
-fn policy(name: &str) -> Result<Policy, String> {
-    Policy::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
-        format!("no such policy; choose from {}", names.join(", "))
-    })
-}
-
-/// The one clock of the command line.
-#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-fn clock() -> Instant {
-    Instant::now()
-}
-
 const PLAIN: [Pattern; 4] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, Pattern::Hot4k];
 
 /// A cached page does not come from the device: how slow that is does not matter.
 const DELAYED: [Pattern; 3] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k];
+
+/// Less is read before a clock has ticked often enough.
+const SMALLEST: Bytes = Bytes(16 << 20);
+
+/// Larger than the processor's caches, smaller than the cache's default bound. A small bound makes
+/// it smaller.
+const HOT_SET: u64 = 64 << 20;

@@ -6,125 +6,27 @@
 
 use std::io::Write as _;
 
-use serde::Serialize;
-
 use super::Args;
-use super::arm::{Arm, Course};
-use super::pattern::{PAGE, Pattern, Run};
-use super::target::Target;
+use crate::measure::arm::{Arm, Course};
+use crate::measure::figures::{Row, unit};
+use crate::measure::pattern::Pattern;
+use crate::measure::target::Target;
 use crate::output::{Failure, Output};
 use crate::table;
 
-/// All runs of one pattern in one way, as JSON has them.
-#[derive(Debug, Serialize)]
-pub(super) struct Row {
-    target: &'static str,
-    pattern: &'static str,
-    arm: Arm,
-    /// Who read ahead; of foreread only.
-    policy: Option<&'static str>,
-    threads: u32,
-    window_kib: Option<u64>,
-    runs: usize,
-    mb_per_s: Spread,
-    ns_per_read: Spread,
-    /// Counts of the median run.
-    device_reads: Option<u64>,
-    device_bytes: Option<u64>,
-    bytes_wanted: u64,
-    evicted_before_use: Option<u64>,
-    #[serde(skip)]
-    kind: Pattern,
-    #[serde(skip)]
-    taken: Vec<Run>,
+/// Which of the two courses, as JSON has it.
+pub(super) fn key(course: &Course<'_>) -> &'static str {
+    if course.delay.is_some() { "delayed" } else { "plain" }
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Spread {
-    median: f64,
-    min: f64,
-    max: f64,
+/// And as a person reads it.
+pub(super) fn title(course: &Course<'_>) -> &'static str {
+    if course.delay.is_some() { "slow device:" } else { "as it is:" }
 }
 
-impl Row {
-    pub(super) fn new(course: &Course<'_>, kind: Pattern, arm: Arm, taken: Vec<Run>) -> Self {
-        let mut by_speed: Vec<&Run> = taken.iter().collect();
-        by_speed.sort_by(|a, b| a.mb_per_s().total_cmp(&b.mb_per_s()));
-        let median = *by_speed[by_speed.len() / 2];
-        Self {
-            target: course.key(),
-            pattern: kind.name(),
-            arm,
-            policy: (arm == Arm::Foreread).then(|| course.policy.name()),
-            threads: 1,
-            window_kib: match arm {
-                Arm::Buffered => course.kernel_window.map(|window| window / 1024),
-                Arm::Direct => None,
-                Arm::Foreread => Some(course.window / 1024),
-            },
-            runs: taken.len(),
-            mb_per_s: Spread::of(&taken, Run::mb_per_s),
-            ns_per_read: Spread::of(&taken, Run::ns_per_read),
-            device_reads: median.asked.reads,
-            device_bytes: median.asked.bytes,
-            bytes_wanted: median.reads * PAGE as u64,
-            evicted_before_use: median.asked.evicted_before_use,
-            kind,
-            taken,
-        }
-    }
-
-    fn cell(&self) -> String {
-        match self.kind {
-            Pattern::Hot4k => self.ns_per_read.shown(),
-            Pattern::Seq4k | Pattern::Inter2 | Pattern::Rand4k => self.mb_per_s.shown(),
-        }
-    }
-
-    /// How many times as fast as `other`: the median over rounds, each way beside the other.
-    fn times(&self, other: &Self) -> f64 {
-        let mut ratios: Vec<f64> = self
-            .taken
-            .iter()
-            .zip(&other.taken)
-            .map(|(ours, theirs)| theirs.ns_per_read() / ours.ns_per_read())
-            .collect();
-        median(&mut ratios)
-    }
-}
-
-/// The middle one, or what is between the two in the middle.
-fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let half = figures.len() / 2;
-    if figures.len() % 2 == 1 {
-        figures[half]
-    } else {
-        f64::midpoint(figures[half - 1], figures[half])
-    }
-}
-
-impl Spread {
-    fn of(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Self {
-        let mut figures: Vec<f64> = runs.iter().map(figure).collect();
-        Self { median: median(&mut figures), min: figures[0], max: figures[figures.len() - 1] }
-    }
-
-    fn shown(self) -> String {
-        let digits = if self.median < 100.0 { 1 } else { 0 };
-        let Self { median, min, max } = self;
-        format!("{median:.digits$} [{min:.digits$}-{max:.digits$}]")
-    }
-}
-
-impl Course<'_> {
-    fn key(&self) -> &'static str {
-        if self.delay.is_some() { "delayed" } else { "plain" }
-    }
-
-    pub(super) fn title(&self) -> &'static str {
-        if self.delay.is_some() { "slow device:" } else { "as it is:" }
-    }
+/// What the demo calls its patterns.
+pub(super) fn name(pattern: Pattern) -> &'static str {
+    KINDS.iter().find(|(kind, _)| *kind == pattern).map_or("", |(_, name)| name)
 }
 
 pub(super) fn print(
@@ -142,14 +44,13 @@ pub(super) fn print(
         if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) },
     )?;
     for key in ["plain", "delayed"] {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.target == key).collect();
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.target == Some(key)).collect();
         let how = match key {
             "plain" => "as it is".to_owned(),
             _ => format!("behind {} (the kernel: over FUSE)", args.delay),
         };
         writeln!(out, "\n{how}, {}", windows(&rows))?;
-        let kinds = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, Pattern::Hot4k];
-        let lines = kinds.iter().filter_map(|kind| line(&rows, *kind));
+        let lines = KINDS.iter().filter_map(|(kind, _)| line(&rows, *kind));
         table::print(out, HEADING, lines)?;
     }
     writeln!(out, "\n{}", meaning(rows))?;
@@ -169,16 +70,14 @@ fn windows(rows: &[&Row]) -> String {
 }
 
 fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
-    let row = |arm| rows.iter().find(|row| row.kind == kind && row.arm == arm).copied();
+    let row = |arm| rows.iter().find(|row| row.pattern == kind && row.arm == arm).copied();
     let (kernel, direct, ours) = (row(Arm::Buffered), row(Arm::Direct), row(Arm::Foreread)?);
-    let per_read = match kind {
-        Pattern::Hot4k => None,
-        Pattern::Seq4k | Pattern::Inter2 | Pattern::Rand4k => {
-            ours.device_bytes.map(|bytes| bytes / (ours.bytes_wanted / PAGE as u64).max(1))
-        }
+    let per_read = match kind.hot_set() {
+        Some(_) => None,
+        None => ours.device_bytes.map(|bytes| bytes / (ours.bytes_wanted / kind.block()).max(1)),
     };
     Some([
-        format!("{}, {}", kind.title(), kind.unit()),
+        format!("{}, {}", name(kind), unit(kind)),
         table::or_dash(kernel.map(Row::cell)),
         table::or_dash(direct.map(Row::cell)),
         ours.cell(),
@@ -190,7 +89,7 @@ fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
 /// What the table says, in two sentences: what it gives, and where it gives least.
 fn meaning(rows: &[Row]) -> String {
     let row = |target: &str, kind, arm| {
-        rows.iter().find(|row| row.target == target && row.kind == kind && row.arm == arm)
+        rows.iter().find(|row| row.target == Some(target) && row.pattern == kind && row.arm == arm)
     };
     let times = |target, kind, other| {
         Some(row(target, kind, Arm::Foreread)?.times(row(target, kind, other)?))
@@ -214,14 +113,14 @@ fn meaning(rows: &[Row]) -> String {
         format!("A cached page comes {times:.1} times as fast as by pread; ")
     });
     let against_kernel = rows.iter().filter(|row| row.arm == Arm::Foreread).filter_map(|ours| {
-        let kernel = row(ours.target, ours.kind, Arm::Buffered)?;
+        let kernel = row(ours.target?, ours.pattern, Arm::Buffered)?;
         Some((ours.times(kernel), ours))
     });
     let worst = against_kernel.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(times, ours)| {
-        let place = if ours.target == "plain" { "as it is" } else { "on the slow device" };
+        let place = if ours.target == Some("plain") { "as it is" } else { "on the slow device" };
         format!(
             "beside the kernel foreread does worst at '{}' {place}: {times:.2} x.",
-            ours.kind.title()
+            name(ours.pattern)
         )
     });
     let gives = gives.join(", ");
@@ -246,6 +145,13 @@ fn wrapped(text: &str) -> String {
     }
     lines
 }
+
+const KINDS: [(Pattern, &str); 4] = [
+    (Pattern::Seq4k, "one stream"),
+    (Pattern::Inter2, "two in turns"),
+    (Pattern::Rand4k, "random, cold"),
+    (Pattern::Hot4k, "random, cached"),
+];
 
 const WIDTH: usize = 98;
 

@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use super::slow_server::{FILE_NAME, READY, Serve, detach};
 
 /// The mount, as long as it lives.
-pub(super) struct SlowMount {
+pub(crate) struct SlowMount {
     root: OwnedFd,
     server: Child,
     /// Open as long as the server shall serve.
@@ -36,7 +36,7 @@ pub(super) struct SlowMount {
 }
 
 impl SlowMount {
-    pub(super) fn new(file: &File, len: u64, delay: Delay) -> io::Result<Self> {
+    pub(crate) fn new(file: &File, len: u64, delay: Delay) -> io::Result<Self> {
         let directory = TempDir::new()?;
         // The server inherits the descriptor: the file may have no name.
         let inherited = file.try_clone()?;
@@ -65,18 +65,18 @@ impl SlowMount {
     }
 
     /// The file, through the kernel's page cache.
-    pub(super) fn open(&self) -> io::Result<File> {
+    pub(crate) fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.root, FILE_NAME, flags, Mode::empty())?.into())
     }
 
     /// The kernel's name for the mount, as `st_dev` has it.
-    pub(super) fn device(&self) -> Option<u64> {
+    pub(crate) fn device(&self) -> Option<u64> {
         rustix::fs::fstat(&self.root).ok().map(|stat| stat.st_dev)
     }
 
     /// What the kernel asked of the device so far: reads, and bytes in them.
-    pub(super) fn counts(&mut self) -> io::Result<(u64, u64)> {
+    pub(crate) fn counts(&mut self) -> io::Result<(u64, u64)> {
         self.ask.as_mut().expect("open until the end").write_all(b"\n")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;

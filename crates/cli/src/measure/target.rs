@@ -1,14 +1,15 @@
-//! What the demo reads: a scratch file of its own, or a file of the user's.
+//! What is read: a scratch file, or a file or device of the user's.
 //!
 //! In:    a directory or a path.
-//! Out:   a path to open, the length, what the kernel does with it by itself.
+//! Out:   a path to open, the length, the device below it.
 //! Never: a scratch file that stays behind. It has no name, so it ends with the process, however
 //!        that ends.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,23 +19,26 @@ use rustix::io::Errno;
 use super::clock;
 use crate::output::Failure;
 
-pub(super) struct Target {
+pub(crate) struct Target {
     /// What to open. For the scratch file, the way to it through /proc.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What to call it.
-    pub(super) name: String,
-    pub(super) len: u64,
-    /// How far the kernel reads ahead of it, where it says so.
-    pub(super) kernel_window: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) len: u64,
+    /// The device that it is, or lies on.
+    pub(crate) device: u64,
     /// Why it cannot be read around the page cache, if it cannot.
-    pub(super) buffered: Option<&'static str>,
+    pub(crate) buffered: Option<&'static str>,
+    is_block_device: bool,
+    /// Pages that could not be dropped, at most.
+    stayed: Cell<u64>,
     /// Keeps a scratch file.
     file: File,
 }
 
 impl Target {
     /// A file of `len` bytes without a name in `directory`, written and on its device.
-    pub(super) fn scratch(
+    pub(crate) fn scratch(
         directory: &Path,
         len: u64,
         progress: impl Fn(u64),
@@ -69,36 +73,40 @@ impl Target {
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let name = format!("a scratch file of {} MiB in {}", len >> 20, directory.display());
         let buffered = opened(&path)?.buffered();
-        Ok(Self { path, name, len, kernel_window: kernel_window(&file), buffered, file })
+        Self::new(path, name, len, buffered, file).map_err(failed)
     }
 
     /// A file or block device that is there.
-    pub(super) fn existing(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn existing(path: &Path) -> Result<Self, Failure> {
         let readable = opened(path)?;
         let len = readable.len();
-        if len < SMALLEST {
-            return Err(Failure::WrongUse(format!(
-                "{}: {len} bytes are too few to measure; give a file of at least 16 MiB",
-                path.display()
-            )));
-        }
-        let file = File::open(path).map_err(|error| {
+        let failed = |error: io::Error| {
             Failure::WrongUse(format!("{}: cannot open: {error}", path.display()))
-        })?;
+        };
+        let file = File::open(path).map_err(failed)?;
         let name = format!("{} ({} MiB)", path.display(), len >> 20);
-        Ok(Self {
-            path: path.to_path_buf(),
-            name,
-            len,
-            kernel_window: kernel_window(&file),
-            buffered: readable.buffered(),
-            file,
-        })
+        Self::new(path.to_path_buf(), name, len, readable.buffered(), file).map_err(failed)
+    }
+
+    fn new(
+        path: PathBuf,
+        name: String,
+        len: u64,
+        buffered: Option<&'static str>,
+        file: File,
+    ) -> io::Result<Self> {
+        let (device, is_block_device) = device_of(&file)?;
+        Ok(Self { path, name, len, device, buffered, is_block_device, stayed: Cell::new(0), file })
+    }
+
+    /// Whether it is a device, and not a file on one.
+    pub(crate) fn is_block_device(&self) -> bool {
+        self.is_block_device
     }
 
     /// Reads the file once, as far as it comes in a few seconds, for what lies below the kernel: a
     /// host, a controller or a drive whose cache would favour whoever reads second.
-    pub(super) fn read_once(&self) -> io::Result<()> {
+    pub(crate) fn read_once(&self) -> io::Result<()> {
         let mut piece = vec![0; 1 << 20];
         let started = clock();
         let mut offset = 0;
@@ -113,18 +121,24 @@ impl Target {
     }
 
     /// Another descriptor of the same file, buffered.
-    pub(super) fn reopen(&self) -> io::Result<File> {
+    pub(crate) fn reopen(&self) -> io::Result<File> {
         File::open(&self.path)
     }
 
-    /// Takes the file out of the kernel's page cache; says how many of its pages stayed, if the
-    /// kernel tells.
-    pub(super) fn drop_cache(&self) -> Option<u64> {
-        drop_cache(&self.file)
+    /// Takes the file out of the kernel's page cache.
+    pub(crate) fn drop_cache(&self) {
+        let stayed = drop_cache(&self.file, self.stayed.get()).unwrap_or(0);
+        self.stayed.set(stayed.max(self.stayed.get()));
+    }
+
+    /// How many of its pages stayed in the kernel's page cache whatever it was asked, where it
+    /// tells.
+    pub(crate) fn stayed(&self) -> u64 {
+        self.stayed.get()
     }
 
     /// The file itself.
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }
@@ -136,37 +150,40 @@ fn opened(path: &Path) -> Result<foreread::File, Failure> {
     engine.open(path).map_err(|error| wrong(&error))
 }
 
-/// Takes a file out of the kernel's page cache; says how many of its pages stayed, as all do on a
-/// tmpfs, whose only copy they are, and those that another process has mapped.
-pub(super) fn drop_cache(file: &File) -> Option<u64> {
-    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-    foreread::cached_pages(file).ok()
+/// Takes a file out of the kernel's page cache; says how many of its pages stayed, where the kernel
+/// tells. All do on a tmpfs, whose only copy they are, and those that another process has mapped.
+///
+/// Pages on their way stay, too, until they have come: the last window of whoever read before. So
+/// it asks again while more are there than `expected`, but not for long.
+pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
+    let started = clock();
+    loop {
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+        let stayed = foreread::cached_pages(file).ok()?;
+        if stayed <= expected || clock().duration_since(started) >= ON_THEIR_WAY {
+            return Some(stayed);
+        }
+        std::thread::yield_now();
+    }
 }
 
-/// The kernel's read-ahead for the device that the file lies on, in bytes.
-fn kernel_window(file: &File) -> Option<u64> {
-    let stat = file.metadata().ok()?;
-    let device = if stat.rdev() != 0 { stat.rdev() } else { stat.dev() };
-    bdi_window(device)
-}
-
-/// What the backing device says, in bytes.
-pub(super) fn bdi_window(device: u64) -> Option<u64> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let text = std::fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"));
-    text.ok()?.trim().parse::<u64>().ok()?.checked_mul(1024)
+/// The device that a file is, or lies on; and which of the two.
+fn device_of(file: &File) -> io::Result<(u64, bool)> {
+    let stat = file.metadata()?;
+    let is_block_device = stat.file_type().is_block_device();
+    Ok((if is_block_device { stat.rdev() } else { stat.dev() }, is_block_device))
 }
 
 /// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
-pub(super) fn mix(mut z: u64) -> u64 {
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// Less is read before a clock has ticked often enough.
-const SMALLEST: u64 = 16 << 20;
-
 /// How long the one reading beforehand may take.
 const READ_ONCE: Duration = Duration::from_secs(4);
+
+/// A window of 8 MiB from a slow disk comes in this time.
+const ON_THEIR_WAY: Duration = Duration::from_millis(200);

@@ -37,14 +37,14 @@ pub(crate) struct Args {
 }
 
 /// What it is started with, but for the directory.
-pub(super) struct Serve {
-    pub(super) file: RawFd,
-    pub(super) len: u64,
-    pub(super) delay: Delay,
+pub(crate) struct Serve {
+    pub(crate) file: RawFd,
+    pub(crate) len: u64,
+    pub(crate) delay: Delay,
 }
 
 impl Serve {
-    pub(super) fn arguments(&self) -> [String; 4] {
+    pub(crate) fn arguments(&self) -> [String; 4] {
         let Self { file, len, delay } = self;
         [VERB.to_owned(), file.to_string(), len.to_string(), delay.to_string()]
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) {
 }
 
 /// Takes a mount out of sight; it lives on as long as somebody has it open.
-pub(super) fn detach(directory: &Path) {
+pub(crate) fn detach(directory: &Path) {
     if rustix::mount::unmount(directory, UnmountFlags::DETACH).is_ok() {
         return;
     }
@@ -242,7 +242,7 @@ impl PartialEq for Answer {
 impl Eq for Answer {}
 
 /// The one file of the mount.
-pub(super) const FILE_NAME: &str = "device";
+pub(crate) const FILE_NAME: &str = "device";
 const FILE: INodeNo = INodeNo(2);
 
 /// Nothing changes.
@@ -252,4 +252,4 @@ const FOREVER: Duration = Duration::from_secs(3600);
 pub(crate) const VERB: &str = "serve-slow-device";
 
 /// What it says when the mount is there.
-pub(super) const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";

@@ -1,0 +1,246 @@
+//! `foreread bench`: the classic patterns on a file or device of the user's, three ways.
+//!
+//! In:    a target, patterns, ways to read.
+//! Out:   a table of medians and ratios, or every figure as JSON.
+//! Never: a setting or a page that stays behind; a ratio of runs that were not made side by side.
+//!
+//! What each pattern reads, and the traps: docs/bench.md.
+
+mod plan;
+mod report;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args as Flags;
+use clap::builder::NonEmptyStringValueParser;
+use foreread::{Delay, Policy};
+use foreread_core::units::Bytes;
+
+use crate::flags::CODES_AND_UNITS;
+use crate::measure::arm::{Arm, Course};
+use crate::measure::figures::Row;
+use crate::measure::pattern::Pattern;
+use crate::measure::target::Target;
+use crate::measure::{self, Rounds, measure, progress};
+use crate::output::{Failure, Output, write_json};
+use crate::sizes;
+
+/// Read a file or device of yours through the kernel, around it, and through foreread
+///
+/// Reads TARGET in each pattern and each way, several times. The ways take turns, so that they
+/// meet the same moments of a busy machine, and read the same offsets; before each run the target
+/// is taken out of the kernel's page cache, and foreread begins with an empty cache of its own.
+/// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
+/// by side. Nothing is written.
+///
+/// The ways:
+///   buffered   pread through the kernel's page cache and its read-ahead
+///   direct     pread with O_DIRECT and nothing else; the hot patterns are not for it
+///   foreread   O_DIRECT through foreread
+///
+/// The patterns:
+///   seq4k seq64k seq1m         one stream
+///   inter2 inter2-64k inter8   2 or 8 streams, far apart, in strict turns, through one handle; of
+///                              4 KiB reads unless the name says more
+///   coop8                      one stream that 8 threads share: each takes the next 64 KiB
+///   rand4k rand16k rand64k     anywhere, nothing twice
+///   stride back                every 16th page; pages from the end to the start
+///   hot4k hot64k hot1m         anywhere in 256 MiB that were read before
+///   hot-small                  4 KiB anywhere in 1 MiB that was read before
+#[derive(Debug, Flags)]
+#[command(verbatim_doc_comment, after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    /// A file or block device; it is not written to
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    target: String,
+
+    /// What to read, with commas between [default: all that the target and the memory have room
+    /// for]
+    #[arg(long = "pattern", value_name = "PATTERN,..", value_delimiter = ',')]
+    #[arg(value_parser = pattern)]
+    patterns: Vec<Pattern>,
+
+    /// The ways to read, with commas between
+    #[arg(long = "arm", value_name = "ARM,..", value_delimiter = ',', value_parser = arm)]
+    #[arg(default_value = "buffered,direct,foreread")]
+    arms: Vec<Arm>,
+
+    /// Who decides what foreread reads ahead
+    #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
+    #[arg(value_parser = measure::policy)]
+    policy: Policy,
+
+    /// The largest window, of foreread and of the kernel [default: what the kernel's is]
+    ///
+    /// The kernel's is the setting read_ahead_kb of the device below the target: as root it is set
+    /// for as long as this runs, and set back however that ends. Other programs that open files of
+    /// that device meanwhile get it, too. Where it cannot be set, a note says so, and the output
+    /// says which window was in force.
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    max_window: Option<Bytes>,
+
+    /// The memory bound of foreread's cache
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
+    memory: Bytes,
+
+    /// How many threads read at once: each its own part of the target, with a handle of its own, or
+    /// each its own random reads of one hot set
+    ///
+    /// coop8 has 8 whatever is given here. MB/s are of all threads together, ns of one.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+
+    /// How often each pattern is run in each way
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+
+    /// How much each run reads, of all threads together
+    ///
+    /// If it is not given, each pattern has an amount of its own that takes a fast disk a fraction
+    /// of a second, and the limit of --seconds holds.
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    amount: Option<Bytes>,
+
+    /// A run ends after so long, even if there is more to read; a run of direct after one second,
+    /// since it has nothing that has to warm up [default: 5; no limit with --amount]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: Option<u32>,
+
+    /// The page where reading begins, or where each stream begins in its part of the target
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    start_page: u64,
+
+    /// Slow the device down: each request costs its latency, so many are served at a time, each
+    /// moves so many bytes a second: latency=4ms,parallel=1,bandwidth=100M
+    #[arg(long, value_name = "DELAY")]
+    delay: Option<Delay>,
+
+    /// Print every figure as a list of JSON objects
+    #[arg(long)]
+    json: bool,
+
+    /// Write every figure into FILE, too, as --json prints them
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let target = Target::existing(Path::new(&args.target))?;
+    // Before an hour has passed.
+    let saved = args.save.as_deref().map(created).transpose()?;
+    let mut notes = Vec::new();
+    let mut course = course(args, &target)?;
+    let plan = plan::plan(args, &course)?;
+    notes.extend(plan.notes);
+    if args.arms.contains(&Arm::Buffered) {
+        notes.extend(course.notes());
+        if let Some(Err(error)) = args.max_window.map(|window| course.hold_kernel_window(window.0))
+        {
+            notes.push(kernel_window_stays(&course, &error));
+        }
+    }
+
+    let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
+    let bar = progress(plan.works.len() as u64 * u64::from(args.runs) * args.arms.len() as u64);
+    if args.delay.is_none() {
+        target.read_once().map_err(failed)?;
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for work in &plan.works {
+        bar.set_message(work.pattern.name());
+        let rounds = Rounds {
+            arms: &args.arms,
+            runs: args.runs,
+            // One that does not count: on a virtual machine memory that nobody has touched yet is
+            // slow to touch, for the kernel's page cache as for ours.
+            warm_ups: u32::from(args.delay.is_none() && rows.is_empty()),
+            own_pages: false,
+            direct_time: plan.direct_time,
+        };
+        rows.extend(measure(&course, work, &rounds, &bar).map_err(failed)?);
+    }
+    bar.finish_and_clear();
+    // It sets the kernel's window back before anybody reads the answer.
+    drop(course);
+
+    if let Some(why) = target.buffered {
+        notes.push(format!("{why}: there is no O_DIRECT, and foreread reads buffered"));
+    }
+    if target.stayed() > 0 {
+        notes.push(format!(
+            "up to {} pages of the target stayed in the kernel's page cache whatever it was asked \
+             (a tmpfs, a mounted device, or another process uses them): cold reads were that much \
+             less cold",
+            target.stayed()
+        ));
+    }
+    if let Some((path, file)) = saved {
+        let mut writer = BufWriter::new(file);
+        let written = write_json(&mut writer, &rows).and_then(|()| writer.flush());
+        written.map_err(|error| Failure::WrongUse(format!("{}: {error}", path.display())))?;
+    }
+    if args.json {
+        out.json(&rows)?;
+    } else {
+        report::print(out, &target, args, &rows)?;
+    }
+    out.flush()?;
+    for note in notes {
+        // With stderr closed there is nobody who could read it.
+        let _ = writeln!(io::stderr(), "note: {note}");
+    }
+    Ok(())
+}
+
+fn course<'t>(args: &Args, target: &'t Target) -> Result<Course<'t>, Failure> {
+    let window = args.max_window.map(|window| window.0);
+    // The mount is for the kernel's sake.
+    let course = Course::new(target, args.delay, args.policy, window, args.memory.0);
+    course.map_err(|error| Failure::WrongUse(error.to_string()))
+}
+
+fn created(path: &Path) -> Result<(&Path, File), Failure> {
+    let file = File::create(path).map_err(|error| {
+        Failure::WrongUse(format!("--save {}: {error}; name a file to write", path.display()))
+    });
+    Ok((path, file?))
+}
+
+fn kernel_window_stays(course: &Course<'_>, error: &io::Error) -> String {
+    match course.kernel_window {
+        Some(window) => format!("the kernel's window stays {} KiB: {error}", window / 1024),
+        None => format!("the kernel's window is not known: {error}"),
+    }
+}
+
+fn pattern(name: &str) -> Result<Pattern, String> {
+    Pattern::from_name(name).ok_or_else(|| {
+        let names = Pattern::ALL.map(Pattern::name).join(", ");
+        format!("no such pattern; choose from {names}")
+    })
+}
+
+fn arm(name: &str) -> Result<Arm, String> {
+    Arm::from_name(name).ok_or_else(|| {
+        format!("no such way to read; choose from {}", Arm::ALL.map(Arm::name).join(", "))
+    })
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread bench /var/lib/db/table
+      all patterns, three ways, windows as the kernel has them for this disk
+  foreread bench /dev/sdb --pattern seq4k,inter2,rand4k --max-window 1M --json
+      as root: the kernel's window is set to 1 MiB, too, and set back afterwards
+  foreread bench big.file --pattern inter2 --start-page 1 --amount 64M
+      two streams that begin on the second page of their halves
+  foreread bench big.file --pattern hot4k --threads 4 --arm buffered,foreread
+      what a cached read costs each of four threads
+  foreread bench big.file --pattern seq4k,coop8 --delay latency=4ms,parallel=1
+      the same file behind a device of one head; needs FUSE for the way 'buffered'
+
+";

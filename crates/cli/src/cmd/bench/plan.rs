@@ -1,0 +1,200 @@
+//! What bench is going to read, or why it cannot.
+//!
+//! In:    what was asked, and the target.
+//! Out:   the work of each pattern; notes on patterns that nobody asked for by name and that are
+//!        left out.
+//! Never: a run that would read past the end, or whose hot set would not stay cached.
+
+use std::time::Duration;
+
+use foreread_core::units::Bytes;
+
+use super::Args;
+use crate::measure::arm::{Arm, Course};
+use crate::measure::can;
+use crate::measure::pattern::{PAGE, Pattern};
+use crate::measure::run::{Enough, Work};
+use crate::output::Failure;
+use crate::sizes::Exact;
+
+pub(super) struct Plan {
+    pub(super) works: Vec<Work>,
+    /// When a run of direct ends.
+    pub(super) direct_time: Duration,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
+    let time = match (args.seconds, args.amount) {
+        (Some(seconds), _) => Duration::from_secs(seconds.into()),
+        (None, None) => DEFAULT_TIME,
+        (None, Some(_)) => Duration::MAX,
+    };
+    let direct_time = if time == Duration::MAX { time } else { DIRECT_TIME };
+    check_what_holds_for_all(args, course)?;
+
+    let mut plan = Plan { works: Vec::new(), direct_time, notes: Vec::new() };
+    let is_asked = !args.patterns.is_empty();
+    let patterns = if is_asked { &args.patterns[..] } else { &Pattern::ALL[..] };
+    for (at, pattern) in patterns.iter().enumerate() {
+        if patterns[..at].contains(pattern) {
+            continue;
+        }
+        if !is_asked && args.delay.is_some() && pattern.hot_set().is_some() {
+            let name = pattern.name();
+            plan.notes.push(format!(
+                "left out: {name}: a cached read does not meet the slow device; name it to have it"
+            ));
+            continue;
+        }
+        match work(args, course, *pattern, time) {
+            Ok(work) => plan.works.push(work),
+            Err(why) if is_asked => return Err(Failure::WrongUse(why)),
+            Err(why) => plan.notes.push(format!("left out: {why}")),
+        }
+    }
+    if let Some(note) = plan.notes.first()
+        && plan.works.is_empty()
+    {
+        return Err(Failure::WrongUse(note.clone()));
+    }
+    let is_possible = |work: &Work| args.arms.iter().any(|arm| can(*arm, work));
+    match plan.works.iter().find(|work| !is_possible(work)) {
+        Some(work) if is_asked => Err(Failure::WrongUse(format!(
+            "{}: direct has no cache in which anything could be hot; add --arm buffered or foreread",
+            work.pattern.name()
+        ))),
+        Some(_) | None => Ok(plan),
+    }
+}
+
+fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Failure> {
+    let target = course.target;
+    let pages = target.len / PAGE;
+    if args.amount == Some(Bytes(0)) {
+        let line = "--amount 0: give at least one read, such as 4K";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
+    if args.start_page >= pages {
+        return Err(Failure::WrongUse(format!(
+            "--start-page {}: {} ends before page {pages}; give a smaller one",
+            args.start_page, args.target
+        )));
+    }
+    if !args.arms.iter().any(|arm| course.has(*arm)) {
+        let why = match args.arms[0] {
+            Arm::Direct => target.buffered.unwrap_or_default().to_owned(),
+            Arm::Buffered | Arm::Foreread => course.notes().concat(),
+        };
+        return Err(Failure::WrongUse(format!("{}: {why}; give another --arm", args.target)));
+    }
+    Ok(())
+}
+
+fn work(
+    args: &Args,
+    course: &Course<'_>,
+    pattern: Pattern,
+    time: Duration,
+) -> Result<Work, String> {
+    if let Some(set) = pattern.hot_set() {
+        check_memory(args, course, pattern, set)?;
+    }
+    let block = pattern.block();
+    let threads = pattern.own_threads().unwrap_or(args.threads);
+    let wanted = args.amount.unwrap_or(default_amount(pattern)).0.div_ceil(block);
+    let reads = match pattern.is_shared() {
+        true => wanted,
+        false => wanted.next_multiple_of(threads.into()),
+    };
+    let mut work = Work {
+        pattern,
+        len: course.target.len,
+        shift: args.start_page * PAGE,
+        hot_set: None,
+        threads,
+        seed: 0,
+        enough: Enough { reads, time, look: LOOK },
+    };
+    let room = work.room();
+    let needed = if args.amount.is_some() { reads } else { reads.min(FEWEST * u64::from(threads)) };
+    if room < needed {
+        return Err(too_small(args, &work, room, needed));
+    }
+    work.enough.reads = reads.min(room);
+    Ok(work)
+}
+
+/// Says how large a target would do, or how much would do for this one.
+fn too_small(args: &Args, work: &Work, room: u64, needed: u64) -> String {
+    let mut larger = *work;
+    // A multiple of what the pattern needs at least would be exact; a round figure is as good.
+    larger.len = larger.len.next_power_of_two().max(1 << 20);
+    while larger.room() < needed && larger.len < 1 << 62 {
+        larger.len *= 2;
+    }
+    let name = work.pattern.name();
+    let (has, needs) = (Exact(Bytes(work.len)), Exact(Bytes(larger.len)));
+    let most = room * work.pattern.block();
+    let less = if most > 0 && args.amount.is_some() {
+        format!(" or --amount {}", Exact(Bytes(most)))
+    } else {
+        String::new()
+    };
+    format!("{name}: {} is too small with {has}; give a target of {needs}{less}", args.target)
+}
+
+/// The set stays resident if there is room for it and for the windows that it is read in.
+fn check_memory(
+    args: &Args,
+    course: &Course<'_>,
+    pattern: Pattern,
+    set: u64,
+) -> Result<(), String> {
+    if !args.arms.contains(&Arm::Foreread) {
+        return Ok(());
+    }
+    let needed = (set + 4 * course.window) / PAGE * BYTES_PER_FRAME;
+    if args.memory.0 >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: {} MiB do not stay cached in --memory {}; give at least {}M",
+        pattern.name(),
+        set >> 20,
+        Exact(args.memory),
+        needed.div_ceil(1 << 20)
+    ))
+}
+
+/// What takes a disk of 1 GB/s, 30,000 reads a second and 1 us a cached page 0.2 to 0.5 s, so that
+/// all runs of all patterns end within two minutes.
+///
+/// Windows grow from 16 KiB to their largest in at most eight steps: of a gigabyte a second that is
+/// nothing, and on a slow disk the limit in time ends runs, not these.
+fn default_amount(pattern: Pattern) -> Bytes {
+    Bytes(match pattern {
+        Pattern::Seq4k | Pattern::Seq64k | Pattern::Seq1m | Pattern::Coop8 => 256 << 20,
+        Pattern::Inter2 | Pattern::Inter2By64k | Pattern::Inter8 => 128 << 20,
+        Pattern::Rand4k | Pattern::Stride | Pattern::Back => 16 << 20,
+        Pattern::Rand16k => 32 << 20,
+        Pattern::Rand64k => 128 << 20,
+        Pattern::Hot4k | Pattern::HotSmall => 1 << 30,
+        Pattern::Hot64k | Pattern::Hot1m => 4 << 30,
+    })
+}
+
+/// A tenth of a ramp on a disk with one head: 1200 requests of 4 ms.
+const DEFAULT_TIME: Duration = Duration::from_secs(5);
+
+/// It has neither cache nor windows: its first second is as good as any.
+const DIRECT_TIME: Duration = Duration::from_secs(1);
+
+/// Reads between two looks at the clock, which cost as much as a twentieth of a cached read each.
+const LOOK: u64 = 16;
+
+/// Fewer reads than this a thread are no pattern.
+const FEWEST: u64 = 16;
+
+/// A page, what is kept beside it, and some more.
+const BYTES_PER_FRAME: u64 = 4800;

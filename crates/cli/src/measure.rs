@@ -1,0 +1,99 @@
+//! Measuring: what `demo` and `bench` have in common.
+//!
+//! In:    a target, a pattern, ways to read it.
+//! Out:   runs: how many reads took how long, and what the device was asked for.
+//! Never: a figure that was not measured in this process.
+
+pub(crate) mod arm;
+pub(crate) mod figures;
+pub(crate) mod pattern;
+pub(crate) mod run;
+mod slow_mount;
+pub(crate) mod slow_server;
+pub(crate) mod target;
+pub(crate) mod window;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use foreread::Policy;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::arm::{Arm, Course};
+use self::figures::Row;
+use self::run::{Run, Work};
+
+/// How often, and in which ways.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds<'a> {
+    pub(crate) arms: &'a [Arm],
+    pub(crate) runs: u32,
+    /// Rounds before them that do not count.
+    pub(crate) warm_ups: u32,
+    /// Whether each way gets random pages of its own: else all of a round get the same.
+    pub(crate) own_pages: bool,
+    /// A run of [`Arm::Direct`] ends after so long.
+    pub(crate) direct_time: Duration,
+}
+
+/// One pattern in all ways, in turns, and another way begins each round: A B C B C A C A B ..
+///
+/// So they meet the same moments of a busy machine, and whatever a cache below the kernel has kept
+/// of the reads of one favours each of the others in its turn. Random pages differ from round to
+/// round for the same reason.
+pub(crate) fn measure(
+    course: &Course<'_>,
+    work: &Work,
+    rounds: &Rounds<'_>,
+    bar: &ProgressBar,
+) -> io::Result<Vec<Row>> {
+    let Rounds { arms, runs, warm_ups, own_pages, direct_time } = *rounds;
+    let mut taken: [Vec<Run>; 3] = Default::default();
+    for round in 0..(runs + warm_ups) as usize {
+        for turn in 0..arms.len() {
+            let arm = arms[(round + turn) % arms.len()];
+            bar.inc(1);
+            if !can(arm, work) {
+                continue;
+            }
+            let Some(mut opened) = course.open(arm, work.threads)? else { continue };
+            let pages = if own_pages { arm as u64 } else { 0 };
+            let seed = ((round as u64) << 8 | pages) << 32;
+            let mut work = Work { seed, ..*work };
+            if arm == Arm::Direct {
+                work.enough.time = work.enough.time.min(direct_time);
+            }
+            let run = work.run(&mut opened)?;
+            if round >= warm_ups as usize {
+                taken[arm as usize].push(run);
+            }
+        }
+    }
+    let rows = Arm::ALL.into_iter().zip(taken).filter(|(_, taken)| !taken.is_empty());
+    Ok(rows.map(|(arm, taken)| Row::new(course, work.pattern, arm, taken)).collect())
+}
+
+/// Nothing is hot for who has no cache.
+pub(crate) fn can(arm: Arm, work: &Work) -> bool {
+    arm != Arm::Direct || work.pattern.hot_set().is_none()
+}
+
+/// A policy by its name, for clap.
+pub(crate) fn policy(name: &str) -> Result<Policy, String> {
+    Policy::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+        format!("no such policy; choose from {}", names.join(", "))
+    })
+}
+
+/// A bar of so many steps on a terminal, nothing elsewhere.
+pub(crate) fn progress(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
+    ProgressBar::new(steps).with_style(style.expect("a fixed template"))
+}
+
+/// The one clock of the command line.
+#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+pub(crate) fn clock() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,127 @@
+//! What the runs of a pattern come to: medians with their range, and ratios.
+//!
+//! In:    the runs of one pattern in one way.
+//! Out:   a row, as JSON has it; cells of tables.
+//! Never: a ratio of runs that were not made side by side.
+
+use serde::Serialize;
+
+use super::arm::{Arm, Course};
+use super::pattern::{PAGE, Pattern};
+use super::run::Run;
+
+/// All runs of one pattern in one way.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    /// Which of several courses, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<&'static str>,
+    pub(crate) pattern: Pattern,
+    pub(crate) arm: Arm,
+    /// Who read ahead; of foreread only.
+    policy: Option<&'static str>,
+    threads: u32,
+    pub(crate) window_kib: Option<u64>,
+    runs: usize,
+    mb_per_s: Spread,
+    ns_per_read: Spread,
+    /// Counts of the median run.
+    device_reads: Option<u64>,
+    pub(crate) device_bytes: Option<u64>,
+    pub(crate) bytes_wanted: u64,
+    evicted_before_use: Option<u64>,
+    #[serde(skip)]
+    taken: Vec<Run>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Spread {
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Row {
+    pub(crate) fn new(course: &Course<'_>, pattern: Pattern, arm: Arm, taken: Vec<Run>) -> Self {
+        let mut by_speed: Vec<&Run> = taken.iter().collect();
+        by_speed.sort_by(|a, b| a.mb_per_s().total_cmp(&b.mb_per_s()));
+        let median = *by_speed[by_speed.len() / 2];
+        Self {
+            target: None,
+            pattern,
+            arm,
+            policy: (arm == Arm::Foreread).then(|| course.policy.name()),
+            threads: median.threads,
+            window_kib: match arm {
+                Arm::Buffered => course.kernel_window.map(|window| window / 1024),
+                Arm::Direct => None,
+                Arm::Foreread => Some(course.window / 1024),
+            },
+            runs: taken.len(),
+            mb_per_s: Spread::of(&taken, Run::mb_per_s),
+            ns_per_read: Spread::of(&taken, Run::ns_per_read),
+            device_reads: median.asked.reads,
+            device_bytes: median.asked.bytes,
+            bytes_wanted: median.bytes_wanted(),
+            evicted_before_use: median.asked.evicted_before_use,
+            taken,
+        }
+    }
+
+    /// The median with its range, in the pattern's [unit].
+    pub(crate) fn cell(&self) -> String {
+        match unit(self.pattern) {
+            "MB/s" => self.mb_per_s.shown(),
+            "us" => self.ns_per_read.scaled(1e-3).shown(),
+            _ => self.ns_per_read.shown(),
+        }
+    }
+
+    /// How many times as fast as `other`: the median over rounds, each way beside the other.
+    pub(crate) fn times(&self, other: &Self) -> f64 {
+        let mut ratios: Vec<f64> = self
+            .taken
+            .iter()
+            .zip(&other.taken)
+            .map(|(ours, theirs)| theirs.ns_per_read() / ours.ns_per_read())
+            .collect();
+        median(&mut ratios)
+    }
+}
+
+/// What the cells of a pattern count. A cached read costs time, and no device limits it.
+pub(crate) fn unit(pattern: Pattern) -> &'static str {
+    match pattern.hot_set() {
+        None => "MB/s",
+        Some(_) if pattern.block() > PAGE => "us",
+        Some(_) => "ns",
+    }
+}
+
+/// The middle one, or what is between the two in the middle.
+fn median(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let half = figures.len() / 2;
+    if figures.len() % 2 == 1 {
+        figures[half]
+    } else {
+        f64::midpoint(figures[half - 1], figures[half])
+    }
+}
+
+impl Spread {
+    fn of(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Self {
+        let mut figures: Vec<f64> = runs.iter().map(figure).collect();
+        Self { median: median(&mut figures), min: figures[0], max: figures[figures.len() - 1] }
+    }
+
+    fn scaled(self, by: f64) -> Self {
+        Self { median: self.median * by, min: self.min * by, max: self.max * by }
+    }
+
+    fn shown(self) -> String {
+        let digits = if self.median < 100.0 { 1 } else { 0 };
+        let Self { median, min, max } = self;
+        format!("{median:.digits$} [{min:.digits$}-{max:.digits$}]")
+    }
+}

@@ -1,0 +1,308 @@
+//! The patterns: which bytes each read wants.
+//!
+//! In:    a pattern, the part of a file that is a reader's, the number of a read, a seed.
+//! Out:   where that read begins.
+//! Never: a clock or a file. All ways to read are given the same offsets.
+//!
+//! What each is good for: docs/bench.md.
+
+use serde::{Serialize, Serializer};
+
+use super::target::mix;
+
+/// What is read. The names are those of the command line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Pattern {
+    Seq4k,
+    Seq64k,
+    Seq1m,
+    Inter2,
+    Inter2By64k,
+    Inter8,
+    Coop8,
+    Rand4k,
+    Rand16k,
+    Rand64k,
+    Stride,
+    Back,
+    Hot4k,
+    Hot64k,
+    Hot1m,
+    HotSmall,
+}
+
+/// How the reads of a pattern lie to each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Shape {
+    /// So many streams, evenly apart, in strict turns.
+    Streams(u64),
+    /// One stream that several threads share.
+    Shared,
+    /// Anywhere, nothing twice.
+    Random,
+    /// So many pages from one read to the next.
+    Stride(u64),
+    /// From the end to the start.
+    Back,
+    /// Anywhere in so many bytes that were read before.
+    Hot(u64),
+}
+
+/// The bytes that are one reader's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Area {
+    pub(crate) start: u64,
+    /// Whole pages.
+    pub(crate) len: u64,
+    /// How far into it, or into each stream's part of it, the first read lies.
+    pub(crate) shift: u64,
+    /// The hot set, if it is another than the pattern's own.
+    pub(crate) hot_set: Option<u64>,
+}
+
+impl Pattern {
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Seq4k,
+        Self::Seq64k,
+        Self::Seq1m,
+        Self::Inter2,
+        Self::Inter2By64k,
+        Self::Inter8,
+        Self::Coop8,
+        Self::Rand4k,
+        Self::Rand16k,
+        Self::Rand64k,
+        Self::Stride,
+        Self::Back,
+        Self::Hot4k,
+        Self::Hot64k,
+        Self::Hot1m,
+        Self::HotSmall,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Seq4k => "seq4k",
+            Self::Seq64k => "seq64k",
+            Self::Seq1m => "seq1m",
+            Self::Inter2 => "inter2",
+            Self::Inter2By64k => "inter2-64k",
+            Self::Inter8 => "inter8",
+            Self::Coop8 => "coop8",
+            Self::Rand4k => "rand4k",
+            Self::Rand16k => "rand16k",
+            Self::Rand64k => "rand64k",
+            Self::Stride => "stride",
+            Self::Back => "back",
+            Self::Hot4k => "hot4k",
+            Self::Hot64k => "hot64k",
+            Self::Hot1m => "hot1m",
+            Self::HotSmall => "hot-small",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pattern| pattern.name() == name)
+    }
+
+    /// How many bytes each read wants.
+    pub(crate) const fn block(self) -> u64 {
+        match self {
+            Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Rand4k => PAGE,
+            Self::Stride | Self::Back | Self::Hot4k | Self::HotSmall => PAGE,
+            Self::Rand16k => 16 << 10,
+            Self::Seq64k | Self::Inter2By64k | Self::Coop8 => 64 << 10,
+            Self::Rand64k | Self::Hot64k => 64 << 10,
+            Self::Seq1m | Self::Hot1m => 1 << 20,
+        }
+    }
+
+    const fn shape(self) -> Shape {
+        match self {
+            Self::Seq4k | Self::Seq64k | Self::Seq1m => Shape::Streams(1),
+            Self::Inter2 | Self::Inter2By64k => Shape::Streams(2),
+            Self::Inter8 => Shape::Streams(8),
+            Self::Coop8 => Shape::Shared,
+            Self::Rand4k | Self::Rand16k | Self::Rand64k => Shape::Random,
+            Self::Stride => Shape::Stride(16),
+            Self::Back => Shape::Back,
+            Self::Hot4k | Self::Hot64k | Self::Hot1m => Shape::Hot(256 << 20),
+            Self::HotSmall => Shape::Hot(1 << 20),
+        }
+    }
+
+    /// How many threads it takes, if it says so itself.
+    pub(crate) fn own_threads(self) -> Option<u32> {
+        (self.shape() == Shape::Shared).then_some(8)
+    }
+
+    /// Whether its threads share one sequence of reads, and with it their area.
+    pub(crate) fn is_shared(self) -> bool {
+        self.shape() == Shape::Shared
+    }
+
+    /// How many bytes are read before, if it reads what is cached.
+    pub(crate) fn hot_set(self) -> Option<u64> {
+        match self.shape() {
+            Shape::Hot(bytes) => Some(bytes),
+            Shape::Streams(_) | Shape::Shared | Shape::Random | Shape::Stride(_) | Shape::Back => {
+                None
+            }
+        }
+    }
+
+    /// How many reads an area has room for.
+    pub(crate) fn room(self, area: &Area) -> u64 {
+        let block = self.block();
+        let len = area.len.saturating_sub(area.shift);
+        match self.shape() {
+            Shape::Streams(count) => {
+                count * (part(area.len, count).saturating_sub(area.shift) / block)
+            }
+            Shape::Shared => len / block,
+            Shape::Random => len / place(block),
+            Shape::Stride(pages) => len / (pages * PAGE),
+            Shape::Back => len / PAGE,
+            Shape::Hot(set) => {
+                let set = area.hot_set.unwrap_or(set);
+                if set >= block && set <= len { u64::MAX } else { 0 }
+            }
+        }
+    }
+
+    /// Where read number `i` begins. There has to be [room](Self::room) for it.
+    ///
+    /// ```text
+    ///   two streams    |--shift--0 2 4 ..            |--shift--1 3 5 ..            |
+    ///   random         |--shift--|   x   |   x   |   x   |   one read a place, in any order
+    ///   backwards      |                               .. 2 1 0--shift--|
+    /// ```
+    #[inline]
+    pub(crate) fn offset(self, area: &Area, i: u64, seed: u64) -> u64 {
+        let block = self.block();
+        let start = area.start + area.shift;
+        match self.shape() {
+            Shape::Streams(count) => start + i % count * part(area.len, count) + i / count * block,
+            Shape::Shared => start + i * block,
+            Shape::Random => {
+                let places = (area.len - area.shift) / place(block);
+                start + shuffled(i, seed, places) * place(block) + place(block) / 2
+            }
+            Shape::Stride(pages) => start + i * pages * PAGE,
+            Shape::Back => area.start + area.len - area.shift - (i + 1) * PAGE,
+            Shape::Hot(set) => {
+                let blocks = area.hot_set.unwrap_or(set) / block;
+                start + mix(seed ^ i) % blocks * block
+            }
+        }
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// What each of several streams has of a file: whole pages.
+const fn part(len: u64, count: u64) -> u64 {
+    len / count / PAGE * PAGE
+}
+
+/// A random read has so much for itself. In a small file some would otherwise follow each other by
+/// chance, and that is a stream, for the kernel as for us.
+const fn place(block: u64) -> u64 {
+    if 2 * block > 8 * PAGE { 2 * block } else { 8 * PAGE }
+}
+
+/// The `i`th of so many shuffled places: each once, so that no read finds it read already.
+///
+/// An odd multiplier and an exclusive or with a shift are one to one on numbers of so many bits;
+/// what falls outside is shuffled again until it falls inside.
+fn shuffled(mut i: u64, seed: u64, places: u64) -> u64 {
+    let bits = u64::BITS - (places - 1).leading_zeros();
+    let mask = u64::MAX >> (u64::BITS - bits.max(1));
+    loop {
+        for round in 0..3 {
+            i = (i ^ (mix(seed + round) & mask)).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+            i ^= i >> bits.div_ceil(2);
+        }
+        if i < places {
+            return i;
+        }
+    }
+}
+
+pub(crate) const PAGE: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AREA: Area = Area { start: 1 << 20, len: 512 << 20, shift: 3 * PAGE, hot_set: None };
+
+    #[test]
+    fn a_shuffled_file_has_each_page_once_and_few_where_they_were() {
+        for pages in [1, 2, 3, 1000, 4096, 5000] {
+            let mut order: Vec<u64> = (0..pages).map(|i| shuffled(i, 42, pages)).collect();
+            let neighbours = order.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() as u64;
+            assert!(neighbours <= 1 + pages / 100, "{neighbours} of {pages}");
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..pages));
+        }
+    }
+
+    #[test]
+    fn every_read_lies_in_its_area_and_on_a_page() {
+        for pattern in Pattern::ALL {
+            let room = pattern.room(&AREA);
+            assert!(room > 0, "{pattern:?}");
+            for i in (0..room.min(1000)).chain(room.min(1 << 40) - 1..room.min(1 << 40)) {
+                let offset = pattern.offset(&AREA, i, 7);
+                let end = AREA.start + AREA.len;
+                assert!(offset >= AREA.start, "{pattern:?} {i}");
+                assert!(offset + pattern.block() <= end, "{pattern:?} {i}: {offset}");
+                assert_eq!(offset % PAGE, 0, "{pattern:?} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn streams_take_turns_and_each_begins_where_it_was_asked_to() {
+        let offset = |i| Pattern::Inter2.offset(&AREA, i, 0);
+        let (first, second) = (AREA.start + 3 * PAGE, AREA.start + (256 << 20) + 3 * PAGE);
+        assert_eq!([0, 1, 2, 3].map(offset), [first, second, first + PAGE, second + PAGE]);
+        assert_eq!(Pattern::Back.offset(&AREA, 0, 0), AREA.start + AREA.len - 4 * PAGE);
+        assert_eq!(Pattern::Stride.offset(&AREA, 2, 0), first + 32 * PAGE);
+    }
+
+    #[test]
+    fn an_area_that_is_too_small_has_no_room() {
+        let small = Area { start: 0, len: 64 << 10, shift: 4096, hot_set: None };
+        let without = Pattern::ALL.map(|pattern| (pattern.name(), pattern.room(&small)));
+        let rooms: Vec<_> = without.into_iter().filter(|(_, room)| *room == 0).collect();
+        let names: Vec<_> = rooms.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(
+            names,
+            [
+                "seq64k",
+                "seq1m",
+                "inter2-64k",
+                "coop8",
+                "rand64k",
+                "stride",
+                "hot4k",
+                "hot64k",
+                "hot1m",
+                "hot-small"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_names_are_read_as_they_are_written() {
+        for pattern in Pattern::ALL {
+            assert_eq!(Pattern::from_name(pattern.name()), Some(pattern));
+        }
+    }
+}

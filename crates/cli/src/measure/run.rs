@@ -1,0 +1,214 @@
+//! One run: a pattern, read by one thread or several.
+//!
+//! In:    cold readers, one a thread; what to read, and when it is enough.
+//! Out:   how many reads took how long, and what the device was asked for meanwhile.
+//! Never: a thread that starts before the others are ready.
+
+use std::io;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::arm::{Asked, Opened, Reader};
+use super::clock;
+use super::pattern::{Area, PAGE, Pattern};
+
+/// What to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) pattern: Pattern,
+    /// Bytes of the target.
+    pub(crate) len: u64,
+    /// Where in it the reading begins; see [`Area::shift`].
+    pub(crate) shift: u64,
+    pub(crate) hot_set: Option<u64>,
+    pub(crate) threads: u32,
+    pub(crate) seed: u64,
+    pub(crate) enough: Enough,
+}
+
+/// When a run is long enough: at whichever comes first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    /// Of all threads.
+    pub(crate) reads: u64,
+    pub(crate) time: Duration,
+    /// Reads between two looks at the clock.
+    pub(crate) look: u64,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) reads: u64,
+    /// Bytes that each read wanted.
+    pub(crate) block: u64,
+    pub(crate) threads: u32,
+    pub(crate) elapsed: Duration,
+    pub(crate) asked: Asked,
+}
+
+impl Work {
+    /// The bytes of thread number `thread`.
+    ///
+    /// ```text
+    ///   cold     | thread 0 | thread 1 | thread 2 |     each its own part
+    ///   shared   | all                            |     they take turns
+    ///   hot      | all |                                each its own random reads of one set
+    /// ```
+    pub(crate) fn area(&self, thread: u32) -> Area {
+        let Self { shift, hot_set, .. } = *self;
+        let is_one = self.pattern.is_shared() || self.pattern.hot_set().is_some();
+        let parts = if is_one { 1 } else { u64::from(self.threads) };
+        let len = self.len / parts / PAGE * PAGE;
+        let start = if is_one { 0 } else { u64::from(thread) * len };
+        Area { start, len, shift, hot_set }
+    }
+
+    /// How many reads the target has room for.
+    pub(crate) fn room(&self) -> u64 {
+        let areas = if self.pattern.is_shared() { 1 } else { u64::from(self.threads) };
+        self.pattern.room(&self.area(0)).saturating_mul(areas)
+    }
+
+    /// Runs it. There is one reader for each thread.
+    pub(crate) fn run(&self, opened: &mut Opened<'_>) -> io::Result<Run> {
+        assert_eq!(opened.readers.len(), self.threads as usize);
+        if let Some(set) = self.pattern.hot_set() {
+            self.warm(&mut opened.readers[0], self.hot_set.unwrap_or(set))?;
+        }
+        let before = opened.meter.asked()?;
+        let (reads, elapsed) = match &mut opened.readers[..] {
+            // No thread for one: it would be another one than has just warmed up.
+            [reader] => {
+                let started = clock();
+                let reads = self.read(0, reader, &AtomicU64::new(0), started)?;
+                (reads, clock().duration_since(started))
+            }
+            readers => self.run_threads(readers)?,
+        };
+        let asked = since(before, opened.meter.asked()?);
+        let Self { pattern, threads, .. } = *self;
+        Ok(Run { reads, block: pattern.block(), threads, elapsed, asked })
+    }
+
+    /// Reads the hot set once.
+    fn warm(&self, reader: &mut Reader, set: u64) -> io::Result<()> {
+        let mut buffer = AlignedBuffer::new(PAGE);
+        let start = self.area(0).start + self.shift;
+        for page in 0..set / PAGE {
+            reader.read(buffer.bytes(), start + page * PAGE)?;
+        }
+        Ok(())
+    }
+
+    /// From the start of the first to the end of the last.
+    fn run_threads(&self, readers: &mut [Reader]) -> io::Result<(u64, Duration)> {
+        let shared = AtomicU64::new(0);
+        let ready = Barrier::new(readers.len());
+        let threads: Vec<io::Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
+            let spawned: Vec<_> = (0..)
+                .zip(readers)
+                .map(|(thread, reader)| {
+                    let (ready, shared) = (&ready, &shared);
+                    scope.spawn(move || {
+                        ready.wait();
+                        let started = clock();
+                        let reads = self.read(thread, reader, shared, started)?;
+                        Ok((reads, started, clock()))
+                    })
+                })
+                .collect();
+            let joined = spawned.into_iter().map(|thread| thread.join());
+            joined.map(|result| result.expect("a reader does not panic")).collect()
+        });
+        let threads = threads.into_iter().collect::<io::Result<Vec<_>>>()?;
+        let reads = threads.iter().map(|(reads, ..)| reads).sum();
+        let started = threads.iter().map(|(_, started, _)| *started).min();
+        let ended = threads.iter().map(|(.., ended)| *ended).max();
+        let elapsed = started.zip(ended).map(|(started, ended)| ended.duration_since(started));
+        Ok((reads, elapsed.expect("at least two threads")))
+    }
+
+    /// The reads of one thread; returns how many.
+    fn read(
+        &self,
+        thread: u32,
+        reader: &mut Reader,
+        shared: &AtomicU64,
+        started: Instant,
+    ) -> io::Result<u64> {
+        let (pattern, enough) = (self.pattern, self.enough);
+        let area = self.area(thread);
+        let room = pattern.room(&area);
+        let mut buffer = AlignedBuffer::new(pattern.block());
+        let buffer = buffer.bytes();
+        let is_shared = pattern.is_shared();
+        let limit = if is_shared {
+            enough.reads.min(room)
+        } else {
+            enough.reads.div_ceil(u64::from(self.threads)).min(room)
+        };
+        let seed = self.seed ^ u64::from(thread) << 48;
+        let mut reads: u64 = 0;
+        loop {
+            if reads.is_multiple_of(enough.look) && clock().duration_since(started) >= enough.time {
+                return Ok(reads);
+            }
+            let i = if is_shared { shared.fetch_add(1, Ordering::Relaxed) } else { reads };
+            if i >= limit {
+                return Ok(reads);
+            }
+            reader.read(buffer, pattern.offset(&area, i, seed))?;
+            reads += 1;
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn bytes_wanted(&self) -> u64 {
+        self.reads * self.block
+    }
+
+    pub(crate) fn mb_per_s(&self) -> f64 {
+        self.bytes_wanted() as f64 / self.elapsed.as_secs_f64() / 1e6
+    }
+
+    /// What one read costs the thread that makes it.
+    pub(crate) fn ns_per_read(&self) -> f64 {
+        let per_thread = self.reads.max(1) as f64 / f64::from(self.threads);
+        self.elapsed.as_nanos() as f64 / per_thread
+    }
+}
+
+/// Memory that `O_DIRECT` can read into.
+struct AlignedBuffer {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    fn new(len: u64) -> Self {
+        let len = usize::try_from(len).expect("a megabyte at most");
+        let memory = vec![0; len + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        Self { memory, start, len }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}
+
+fn since(before: Asked, now: Asked) -> Asked {
+    let minus = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+    Asked {
+        reads: minus(now.reads, before.reads),
+        bytes: minus(now.bytes, before.bytes),
+        evicted_before_use: minus(now.evicted_before_use, before.evicted_before_use),
+    }
+}
+
+/// A page: no device wants more of a file that foreread reads directly.
+const ALIGNMENT: usize = 4096;

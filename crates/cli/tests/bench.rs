@@ -1,0 +1,344 @@
+//! Bench, as a user runs it: every figure is there, the counts are right, wrong use is refused.
+//!
+//! In:    files of holes: what is in them does not matter, how they are read does.
+//! Out:   what bench says about them.
+//! Never: a claim about speed.
+
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{Need, needs};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const COLD: [&str; 12] = [
+    "seq4k",
+    "seq64k",
+    "seq1m",
+    "inter2",
+    "inter2-64k",
+    "inter8",
+    "coop8",
+    "rand4k",
+    "rand16k",
+    "rand64k",
+    "stride",
+    "back",
+];
+
+const HOT: [&str; 4] = ["hot4k", "hot64k", "hot1m", "hot-small"];
+
+/// A file of holes on the disk of the build, which has `O_DIRECT` where a tmpfs may not.
+struct Target {
+    _dir: TempDir,
+    path: PathBuf,
+}
+
+impl Target {
+    fn new(mib: u64) -> Self {
+        let dir = TempDir::new_in(common::scratch()).unwrap();
+        let path = dir.path().join("target");
+        File::create(&path).unwrap().set_len(mib << 20).unwrap();
+        Self { _dir: dir, path }
+    }
+}
+
+fn bench(target: &Path, flags: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.arg("bench").arg(target).args(flags.split_whitespace()).output().unwrap()
+}
+
+fn rows(target: &Path, flags: &str) -> Vec<Value> {
+    let output = bench(target, &format!("{flags} --json"));
+    assert!(output.status.success(), "{flags}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let line = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.starts_with("foreread: "), "{line}");
+    line
+}
+
+fn count(row: &Value, field: &str) -> u64 {
+    row[field].as_u64().unwrap_or_else(|| panic!("{field} of {row}"))
+}
+
+/// The patterns and arms of the rows, in their order.
+fn pairs(rows: &[Value]) -> Vec<(&str, &str)> {
+    rows.iter()
+        .map(|row| (row["pattern"].as_str().unwrap(), row["arm"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn every_cold_pattern_asks_the_device_for_what_it_wants_and_random_ones_for_no_more() {
+    const NAME: &str =
+        "every_cold_pattern_asks_the_device_for_what_it_wants_and_random_ones_for_no_more";
+    const AMOUNT: u64 = 1 << 20;
+    if !needs(Need::ODirect, NAME) {
+        return;
+    }
+    let target = Target::new(64);
+    let patterns = COLD.join(",");
+    let rows = rows(
+        &target.path,
+        &format!(
+            "--pattern {patterns} --arm direct,foreread --runs 2 --amount 1M --max-window 128K \
+             --memory 16M --delay latency=100us,parallel=8"
+        ),
+    );
+    let wanted: Vec<_> =
+        COLD.iter().flat_map(|pattern| [(*pattern, "direct"), (*pattern, "foreread")]).collect();
+    assert_eq!(pairs(&rows), wanted);
+    for row in &rows {
+        let (pattern, is_foreread) = (row["pattern"].as_str().unwrap(), row["arm"] == "foreread");
+        assert_eq!(count(row, "runs"), 2);
+        assert_eq!(count(row, "threads"), if pattern == "coop8" { 8 } else { 1 });
+        assert_eq!(count(row, "bytes_wanted"), AMOUNT, "{row}");
+        let is_exact = !is_foreread || pattern.starts_with("rand");
+        let asked = count(row, "device_bytes");
+        assert!(asked >= AMOUNT, "{row}");
+        assert!(!is_exact || asked == AMOUNT, "{row}");
+        if is_foreread {
+            assert_eq!(row["policy"], "linux-6");
+            assert_eq!(count(row, "window_kib"), 128);
+            assert_eq!(count(row, "evicted_before_use"), 0, "16M hold every window: {row}");
+        } else {
+            assert!(row["policy"].is_null() && row["window_kib"].is_null(), "{row}");
+            assert!(row["evicted_before_use"].is_null(), "{row}");
+        }
+        // One stream comes in windows: far fewer requests than pages.
+        if is_foreread && pattern.starts_with("seq") {
+            assert!(count(row, "device_reads") < AMOUNT / 4096 / 8, "{row}");
+        }
+    }
+}
+
+#[test]
+fn json_has_the_fields_it_promises_and_no_others() {
+    let target = Target::new(16);
+    let rows = rows(&target.path, "--pattern seq64k --runs 3 --amount 4M --max-window 64K");
+    let fields = [
+        "pattern",
+        "arm",
+        "policy",
+        "threads",
+        "window_kib",
+        "runs",
+        "mb_per_s",
+        "ns_per_read",
+        "device_reads",
+        "device_bytes",
+        "bytes_wanted",
+        "evicted_before_use",
+    ];
+    let arms: Vec<_> = pairs(&rows).into_iter().map(|(_, arm)| arm).collect();
+    let has_direct = arms.contains(&"direct");
+    assert_eq!(arms.len(), if has_direct { 3 } else { 2 }, "{arms:?}");
+    for row in &rows {
+        let has: BTreeSet<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(has, BTreeSet::from(fields), "{row}");
+        for figure in ["mb_per_s", "ns_per_read"] {
+            let part = |name: &str| row[figure][name].as_f64().unwrap();
+            assert_eq!(row[figure].as_object().unwrap().len(), 3);
+            assert!(part("min") > 0.0, "{row}");
+            assert!(part("min") <= part("median"), "{row}");
+            assert!(part("median") <= part("max"), "{row}");
+        }
+        // 4 MiB in reads of 64 KiB: the two figures are of the same time.
+        let ns = row["ns_per_read"]["median"].as_f64().unwrap();
+        let mb_per_s = row["mb_per_s"]["median"].as_f64().unwrap();
+        assert!((ns * mb_per_s / (65536.0 * 1000.0) - 1.0).abs() < 1e-6, "{row}");
+    }
+}
+
+#[test]
+fn hot_reads_ask_the_device_for_nothing_and_are_not_for_direct() {
+    let target = Target::new(257);
+    let patterns = HOT.join(",");
+    for threads in [1, 3] {
+        let rows = rows(
+            &target.path,
+            &format!(
+                "--pattern {patterns} --arm direct,foreread --runs 1 --amount 24M --max-window 128K \
+                 --threads {threads} --start-page 100"
+            ),
+        );
+        assert_eq!(pairs(&rows), HOT.map(|pattern| (pattern, "foreread")));
+        for row in &rows {
+            assert_eq!(count(row, "device_reads"), 0, "{row}");
+            assert_eq!(count(row, "device_bytes"), 0, "{row}");
+            assert_eq!(count(row, "threads"), threads);
+            assert_eq!(count(row, "bytes_wanted"), 24 << 20);
+        }
+    }
+}
+
+#[test]
+fn threads_share_the_amount_and_the_target() {
+    let target = Target::new(64);
+    let rows = rows(
+        &target.path,
+        "--pattern seq4k,inter2,rand16k --arm foreread --threads 4 --runs 1 --amount 2M \
+         --max-window 64K --delay latency=50us,parallel=8",
+    );
+    for row in &rows {
+        assert_eq!(count(row, "threads"), 4);
+        assert_eq!(count(row, "bytes_wanted"), 2 << 20);
+        // Parts of their own: nobody reads what another has read.
+        assert!(count(row, "device_bytes") >= 2 << 20, "{row}");
+    }
+}
+
+#[test]
+fn the_table_lines_up_and_the_saved_figures_are_those_of_json() {
+    let target = Target::new(16);
+    let saved = target.path.with_file_name("figures");
+    let output = bench(
+        &target.path,
+        &format!(
+            "--pattern seq64k,inter2-64k,hot-small --runs 2 --amount 2M --save {}",
+            saved.display()
+        ),
+    );
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("pattern ")).collect();
+    assert_eq!(lines.len(), 4, "a heading and a line for each pattern: {text}");
+    for line in &lines {
+        assert_eq!(line.len(), lines[0].len(), "{text}");
+    }
+    assert!(lines[3].starts_with("hot-small (ns) "), "{text}");
+    let rows: Vec<Value> = serde_json::from_slice(&fs::read(&saved).unwrap()).unwrap();
+    assert!(pairs(&rows).ends_with(&[("hot-small", "buffered"), ("hot-small", "foreread")]));
+}
+
+#[test]
+fn what_is_left_out_is_said_if_nobody_asked_for_it_by_name() {
+    let target = Target::new(16);
+    let output = bench(&target.path, "--arm foreread --runs 1 --seconds 1 --max-window 64K --json");
+    assert!(output.status.success(), "{output:?}");
+    let notes = String::from_utf8(output.stderr).unwrap();
+    for pattern in ["hot4k", "hot64k", "hot1m"] {
+        assert!(notes.contains(&format!("note: left out: {pattern}: ")), "{notes}");
+    }
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let wanted: Vec<_> = COLD.into_iter().chain(["hot-small"]).collect();
+    let has: Vec<_> = pairs(&rows).into_iter().map(|(pattern, _)| pattern).collect();
+    assert_eq!(has, wanted);
+}
+
+#[test]
+fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
+    let target = Target::new(16);
+    for (flags, says) in [
+        ("--pattern seq5k", "choose from seq4k, seq64k, seq1m, inter2, inter2-64k, inter8, coop8"),
+        ("--pattern", "a value is required"),
+        ("--arm mmap", "choose from buffered, direct, foreread"),
+        ("--policy clairvoyant", "linux-6"),
+        ("--amount 0", "--amount 0: give at least one read"),
+        ("--amount 32M --pattern seq4k", "give a target of 32M or --amount 16M"),
+        ("--amount 4M --pattern rand4k", "give a target of 32M or --amount 2M"),
+        ("--start-page 4096", "--start-page 4096: "),
+        ("--start-page 4095 --pattern seq64k", "is too small with 16M"),
+        ("--pattern hot4k", "give a target of 256M"),
+        ("--pattern hot4k --memory 100M --max-window 128K", "give at least 301M"),
+        ("--pattern hot-small --arm direct", "add --arm buffered or foreread"),
+        ("--memory 100K", "1 MiB"),
+        ("--threads 0", "1..=256"),
+        ("--runs 0", "1..=99"),
+        ("--seconds 0", "1..=3600"),
+        ("--delay latency=4", "latency=4ms"),
+        ("--save /nonexistent/file", "name a file to write"),
+    ] {
+        let line = refused(&bench(&target.path, flags));
+        assert!(line.contains(says), "{flags}: {line}");
+    }
+    let dir = target.path.parent().unwrap();
+    for (path, says) in [
+        (dir.to_path_buf(), "is a directory; give a file or a block device"),
+        (dir.join("none"), "no such file"),
+        (PathBuf::from("/dev/null"), "is a character device"),
+    ] {
+        let line = refused(&bench(&path, ""));
+        assert!(line.contains(says), "{line}");
+    }
+}
+
+/// A loop device, and its largest window as the kernel has it.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path) -> Self {
+        let losetup = Command::new("losetup").args(["-f", "--show"]).arg(file).output().unwrap();
+        assert!(losetup.status.success(), "{losetup:?}");
+        Self(String::from_utf8(losetup.stdout).unwrap().trim().to_owned())
+    }
+
+    fn window_kib(&self) -> u64 {
+        let name = self.0.strip_prefix("/dev/").unwrap();
+        let text = fs::read_to_string(format!("/sys/block/{name}/queue/read_ahead_kb")).unwrap();
+        text.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+#[test]
+fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
+    const NAME: &str = "the_kernels_window_is_what_was_asked_for_and_then_what_it_was";
+    if !needs(Need::Loop, NAME) || !needs(Need::Tool("losetup"), NAME) {
+        return;
+    }
+    let target = Target::new(32);
+    let device = Loop::new(&target.path);
+    let was = device.window_kib();
+    assert_ne!(was, 52);
+
+    let flags = "--pattern seq4k --arm buffered,foreread --runs 1 --amount 8M --max-window 52K";
+    for row in rows(Path::new(&device.0), flags) {
+        assert_eq!(count(&row, "window_kib"), 52);
+        // The kernel's requests are counted by the device: none is larger than a window.
+        assert!(count(&row, "device_bytes") >= 8 << 20, "{row}");
+        let most = count(&row, "device_bytes") / count(&row, "device_reads");
+        assert!(most <= 52 << 10, "{row}");
+    }
+    assert_eq!(device.window_kib(), was);
+
+    // Killed, it cannot set it back itself.
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_foreread"))
+        .args(["bench", &device.0, "--pattern", "rand4k", "--arm", "buffered", "--runs", "99"])
+        .args(["--max-window", "52K", "--seconds", "60"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(looks_until(|| device.window_kib() == 52), "it has set it");
+    let pid = killed.id().to_string();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(looks_until(|| device.window_kib() == was), "{pid} left a setting behind");
+    let mut said = String::new();
+    killed.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.is_empty(), "no half of an answer: {said}");
+}
+
+fn looks_until(is_so: impl Fn() -> bool) -> bool {
+    (0..MOST_LOOKS).any(|_| is_so())
+}
+
+/// Some seconds' worth.
+const MOST_LOOKS: u32 = 1_000_000;
