@@ -213,7 +213,13 @@ impl IoPath {
     /// Adds a device with a `noop` scheduler.
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         let queue = Noop::new(geometry.max_io);
-        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false })
+        self.devices.insert(Device {
+            geometry,
+            queue,
+            in_flight: 0,
+            is_busy: false,
+            is_full: false,
+        })
     }
 
     /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.
@@ -458,6 +464,6 @@ fn largest_read(cache: &PageCache) -> Pages {
 }
 
 /// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
-/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the cache
-/// for itself.
+/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the
+/// cache for itself.
 const SHARE_OF_ONE_READ: u64 = 8;

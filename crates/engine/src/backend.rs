@@ -59,7 +59,8 @@ impl Backend {
             // Two read-aheads would get in each other's way: ours asks for what it wants, no more.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         }
-        let len = size_of(&file, identity).map_err(|source| failed(path, "ask the size", source))?;
+        let len =
+            size_of(&file, identity).map_err(|source| failed(path, "ask the size", source))?;
         Ok(Self { file, identity, geometry: Geometry::new(len), buffered, faults: None })
     }
 

@@ -29,7 +29,7 @@ use crate::delay::{Delay, DelayModel};
 use crate::file::FileShared;
 use crate::inbox::{Inbox, Marker, Post};
 use crate::ring::{Completion, Ring};
-use crate::waiting::{Told, Wake, Waiter, Waiting};
+use crate::waiting::{Told, Waiter, Waiting, Wake};
 
 #[derive(Debug)]
 pub(crate) struct Driver {

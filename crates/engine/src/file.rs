@@ -10,6 +10,7 @@ use std::hash::BuildHasherDefault;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -81,7 +82,8 @@ impl File {
             return Err(failed("use the ring", io::Error::from_raw_os_error(errno)));
         }
         let key = Key::new(&backend, options);
-        let file = engine.files.find_or(key, || FileShared::open(engine, backend, &path, options))?;
+        let file =
+            engine.files.find_or(key, || FileShared::open(engine, backend, &path, options))?;
         file.refresh().map_err(|source| failed("ask the size", source))?;
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let handle = Handle { file, path, advice: HandleAdvice::default(), serial };
@@ -98,18 +100,11 @@ impl File {
     /// If the offset lies past the end, or the device fails.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let advised = self.handle.advice.get();
-        let read = STREAMS.try_with(|streams| {
-            let mut streams = streams.borrow_mut();
-            if let Some(stream) = streams.get(&self.handle.serial) {
-                return stream.reader.read_at(&self.handle, advised, to, offset);
-            }
-            forget_closed_files(&mut streams);
-            let stream = ThreadStream::new(&self.handle);
-            let stream = streams.entry(self.handle.serial).or_insert(stream);
-            stream.reader.read_at(&self.handle, advised, to, offset)
-        });
-        // A thread that ends may read once more after its streams have ended.
-        read.unwrap_or_else(|_| self.stream().read_at(to, offset))
+        match STREAMS.try_with(|streams| stream_of(streams, &self.handle)) {
+            Ok(stream) => stream.reader.read_at(&self.handle, advised, to, offset),
+            // A thread that ends may read once more after its streams have ended.
+            Err(_) => self.stream().read_at(to, offset),
+        }
     }
 
     /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
@@ -259,7 +254,7 @@ thread_local! {
     static STREAMS: RefCell<Streams> = RefCell::default();
 }
 
-type Streams = HashMap<u64, ThreadStream, BuildHasherDefault<IdHasher>>;
+type Streams = HashMap<u64, Rc<ThreadStream>, BuildHasherDefault<IdHasher>>;
 
 /// A thread's stream of a file that others may close.
 struct ThreadStream {
@@ -283,6 +278,20 @@ impl Drop for ThreadStream {
             self.reader.close(&file);
         }
     }
+}
+
+/// The calling thread's stream. A handle of its own: while it reads, a waker may run that reads
+/// again.
+#[inline]
+fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStream> {
+    let mut streams = streams.borrow_mut();
+    if let Some(stream) = streams.get(&handle.serial) {
+        return Rc::clone(stream);
+    }
+    forget_closed_files(&mut streams);
+    let stream = Rc::new(ThreadStream::new(handle));
+    streams.insert(handle.serial, Rc::clone(&stream));
+    stream
 }
 
 /// Handles that were closed leave their entry behind in every thread that read by them; each new

@@ -161,4 +161,3 @@ const BATCH: u64 = 16;
 
 /// How often a page that was evicted between its read and its pin is read again.
 const TRIES: u32 = 16;
-
