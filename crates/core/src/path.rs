@@ -17,6 +17,7 @@
 //! [`IoPath::read`] only when one is missing. See `examples/own_loop.rs`.
 
 mod fetching;
+mod hints;
 mod io;
 mod start;
 mod waiters;
@@ -25,6 +26,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use fetching::Wanted;
+use hints::Hints;
 use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
@@ -157,6 +159,7 @@ pub struct IoPath {
     reads: Slab<Read>,
     flying: Slab<Flying>,
     waiters: Waiters,
+    hints: Hints,
     /// Reads that wait for frames, first come, first served.
     queued: VecDeque<ReadId>,
     /// Devices that have something queued and room for it.
@@ -174,13 +177,14 @@ impl IoPath {
     /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let cache = PageCache::sharing(config.memory, Waiters::BYTES_PER_FRAME);
+        let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
         let largest = largest_read(&cache);
         Self {
             max_window: config.max_window.min(largest),
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
+            hints: Hints::default(),
             cache,
             devices: Slab::new(),
             files: Slab::new(),
@@ -428,6 +432,9 @@ impl IoPath {
 fn largest_read(cache: &PageCache) -> Pages {
     Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
 }
+
+/// What the path keeps for each frame beside the cache.
+const BYTES_PER_FRAME: u64 = Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME;
 
 /// One read may hold an eighth of the frames, and a window is no larger: so eight readers at a time
 /// never wait for each other's frames, and no reader can take the cache for itself.
