@@ -18,6 +18,7 @@
 
 mod fetching;
 mod files;
+mod hints;
 mod io;
 mod start;
 mod waiters;
@@ -26,6 +27,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use fetching::Wanted;
+use hints::Hints;
 use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
@@ -169,6 +171,7 @@ pub struct IoPath {
     reads: Slab<Read>,
     flying: Slab<Flying>,
     waiters: Waiters,
+    hints: Hints,
     /// Reads that wait for frames, first come, first served.
     queued: VecDeque<ReadId>,
     /// Devices that have something queued and room for it.
@@ -188,13 +191,14 @@ impl IoPath {
     /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let cache = PageCache::sharing(config.memory, Waiters::BYTES_PER_FRAME);
+        let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
         let largest = largest_read(&cache);
         Self {
             max_window: config.max_window.min(largest),
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
+            hints: Hints::default(),
             cache,
             devices: Slab::new(),
             files: Slab::new(),
@@ -462,6 +466,9 @@ impl Stream {
 fn largest_read(cache: &PageCache) -> Pages {
     Pages(u64::from(cache.frames()) / SHARE_OF_ONE_READ).max(Pages(1))
 }
+
+/// What the path keeps for each frame beside the cache.
+const BYTES_PER_FRAME: u64 = Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME;
 
 /// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
 /// never wait for each other's frames (a quarter is kept for pins), and no reader can take the

@@ -17,6 +17,8 @@ pub struct Stats {
     pub pages_joined: u64,
     /// Pages asked from the device before anybody wanted them.
     pub pages_ahead: u64,
+    /// Pages asked from the device because of a hint.
+    pub pages_hinted: u64,
     /// Markers met, by hits and by reads.
     pub markers: u64,
     /// Requests that went to a device.
@@ -31,4 +33,6 @@ pub struct Stats {
     pub waited_for_frames: u64,
     /// Windows that were cut because frames were short.
     pub windows_shortened: u64,
+    /// Hints that were cut: too many hinted pages were unused, or frames were short.
+    pub hints_shortened: u64,
 }

@@ -9,7 +9,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{PlainPages, PlainStream};
-use foreread_core::readahead::{Decided, Pattern, Policy};
+use foreread_core::readahead::{Decided, Decision, Pattern, Policy, Rules};
 use foreread_core::units::{Bytes, Pages};
 
 /// One read: the stream, and the bytes it asks for.
@@ -123,10 +123,10 @@ fn every_decision_of_three_kernels_is_reproduced() {
 }
 
 #[test]
-fn the_nfsd_trace_of_2009_is_reproduced_line_for_line_by_all_linux_policies() {
+fn the_nfsd_trace_of_2009_is_reproduced_line_for_line() {
     let want: Vec<&str> =
         include_str!("golden/nfsd.trace").lines().filter(|line| !line.starts_with('#')).collect();
-    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6] {
+    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6, Policy::Adaptive] {
         let trace = scenario("T0").run(policy);
         let got: Vec<String> = trace.iter().map(|(_, line, _)| line.to_string()).collect();
         assert_eq!(got[..want.len()], want, "{}", policy.name());
@@ -166,6 +166,110 @@ fn random_reads_bring_what_they_ask_for_and_nothing_more() {
             stream.read(&mut pages, page, 3);
         }
         assert_eq!(pages.resident.len(), 15, "{}", policy.name());
+    }
+}
+
+/// Reads, each as (page, pages), through one handle that seeks before each.
+fn with_rules(policy: Policy, max: u64, file: u64, rules: Rules, reads: &[(u64, u64)]) -> String {
+    let mut pages = PlainPages::default();
+    let mut stream = PlainStream::new(policy, max);
+    stream.rules = rules;
+    stream.file = Bytes(file * 4096);
+    let mut windows = Vec::new();
+    for (page, count) in reads {
+        stream.state.seeked = true;
+        for (line, _) in stream.read(&mut pages, *page, *count) {
+            let Decision { pattern, window } = line.decision;
+            windows.push(format!("{}+{}", window.start, window.size));
+            let is_backwards = window.start < line.ask.page;
+            assert_eq!(pattern == Pattern::Backwards, is_backwards);
+        }
+    }
+    windows.join(" ")
+}
+
+#[test]
+fn a_reader_that_goes_backwards_has_windows_that_grow_as_published() {
+    let rules = Rules { backwards: true, ..Rules::default() };
+    for policy in Policy::ALL.into_iter().filter(|policy| *policy != Policy::None) {
+        let of = |reads: &[(u64, u64)]| with_rules(policy, 1920, 1 << 20, rules, reads);
+        let eights: Vec<_> = (0..=1250).rev().map(|i| (8 * i, 8)).collect();
+        assert_eq!(
+            of(&eights),
+            "10000+8 9968+32 9840+128 9584+256 9072+512 8048+1024 6128+1920 4208+1920 2288+1920 \
+             368+1920 0+368",
+            "{}",
+            policy.name()
+        );
+        let singles: Vec<_> = (0..=10_000).rev().map(|page| (page, 1)).collect();
+        assert_eq!(
+            of(&singles),
+            "10000+1 9996+4 9980+16 9916+64 9660+256 9148+512 8124+1024 6204+1920 4284+1920 \
+             2364+1920 444+1920 0+444",
+            "{}",
+            policy.name()
+        );
+        // Off, each of them waits for the device.
+        let off = with_rules(policy, 1920, 1 << 20, Rules::default(), &eights[..3]);
+        assert_eq!(off, "10000+8 9992+8 9984+8", "{}", policy.name());
+    }
+    let none = with_rules(Policy::None, 1920, 1 << 20, rules, &[(16, 8), (8, 8)]);
+    assert_eq!(none, "16+8 8+8", "no policy, no window");
+}
+
+#[test]
+fn a_window_takes_a_small_rest_of_the_file_along() {
+    let rules = Rules { snap_eof: true, ..Rules::default() };
+    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6, Policy::Adaptive] {
+        let of = |max, file, reads: &[_]| with_rules(policy, max, file, rules, reads);
+        let name = policy.name();
+        assert_eq!(of(32, 5, &[(0, 1)]), "0+5", "{name}: one read of 20 KiB");
+        assert_eq!(of(4, 4, &[(0, 2)]), "0+4", "{name}");
+        let of_five = of(4, 5, &[(0, 2)]);
+        assert!(of_five.starts_with("0+4"), "{name}: a quarter of max is one page: {of_five}");
+        // A random read stays what it is.
+        assert_eq!(of(32, 12, &[(8, 2)]), "8+2", "{name}");
+        // The last window reaches the end, and has no marker that would ask for nothing.
+        let all: Vec<_> = (0..40).map(|page| (page, 1)).collect();
+        assert_eq!(of(32, 35, &all[..35]), "0+4 4+8 12+23", "{name}");
+        assert_eq!(of(32, 36, &all[..36]), "0+4 4+8 12+16 28+8", "{name}");
+    }
+}
+
+#[test]
+fn a_look_at_the_start_after_a_seek_is_no_stream() {
+    let rules = Rules { lseek: true, ..Rules::default() };
+    let blkid = |policy, rules, seeks: bool| {
+        let mut pages = PlainPages::default();
+        let mut stream = PlainStream::new(policy, 32);
+        stream.rules = rules;
+        let mut lines = Vec::new();
+        for (pos, len) in [(0, 1024), (1536, 16384)] {
+            stream.state.seeked |= seeks;
+            lines.extend(stream.read_bytes(&mut pages, pos, len));
+        }
+        lines.into_iter().map(|(line, _)| line.to_string()).collect::<Vec<_>>()
+    };
+    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6, Policy::Adaptive] {
+        let mut usual = vec![
+            "initial0(req=0+1, ra=0+4-3, async=0) = 4",
+            "subsequent(req=1+4, ra=4+8-8, async=1) = 8",
+            "subsequent(req=4+1, ra=12+16-16, async=1) = 16",
+        ];
+        if policy == Policy::Adaptive {
+            // What the read itself lacks is no window: the next marker lies behind the read.
+            usual.truncate(1);
+            usual.push("subsequent(req=1+4, ra=4+9-8, async=1) = 9");
+        }
+        assert_eq!(blkid(policy, Rules::default(), true), usual, "{}", policy.name());
+        assert_eq!(blkid(policy, rules, false), usual, "{}: no seek", policy.name());
+        let looked =
+            ["random(req=0+1, ra=0+1-0, async=0) = 1", "initial(req=1+4, ra=1+8-4, async=0) = 8"];
+        assert_eq!(blkid(policy, rules, true), looked, "{}", policy.name());
+        // A read that fills a window is a stream, seek or not.
+        let of = |count| with_rules(policy, 32, 1 << 20, rules, &[(0, count)]);
+        assert_eq!(of(31), "0+31", "{}", policy.name());
+        assert_ne!(of(32), "0+32", "{}", policy.name());
     }
 }
 

@@ -12,7 +12,7 @@ const NFSD_TRACE: &str = include_str!("../../../core/tests/golden/nfsd.trace");
 #[test]
 fn the_nfsd_trace_of_2009_comes_out_line_for_line() {
     let want: Vec<_> = NFSD_TRACE.lines().filter(|line| !line.starts_with('#')).collect();
-    for policy in ["linux-2.6.28", "linux-2.6.31", "linux-6"] {
+    for policy in ["linux-2.6.28", "linux-2.6.31", "linux-6", "adaptive"] {
         let reads: Vec<_> = (2..48).map(|index| format!("{}+32", index * 32)).collect();
         let mut args = words("explain readahead --max-pages 256 --policy");
         args.extend([policy, "0+64"]);
@@ -30,7 +30,7 @@ fn twelve_pages_ahead_of_twenty_six_behind_bring_fourteen_new_ones() {
 #[test]
 fn a_random_read_prints_what_it_submits_clipped_at_the_end_of_the_file() {
     let want = ["random(req=10+37, ra=10+27-0, async=0) = 27"];
-    for policy in ["none", "linux-2.6.28", "linux-2.6.31", "linux-6", "thrash-2009"] {
+    for policy in ["none", "linux-2.6.28", "linux-2.6.31", "linux-6", "thrash-2009", "adaptive"] {
         let mut args = words("explain readahead --max-pages 64 --file-pages 37 10+37 --policy");
         args.push(policy);
         assert_eq!(lines(&args), want, "{policy}");
@@ -46,7 +46,7 @@ fn streams_print_their_names_and_a_reader_without_one_prints_bare() {
         lines(&args),
         [
             "initial0@t0(req=0+16, ra=0+32-16, async=0) = 32",
-            "interleaved@t1(req=16+16, ra=32+32-32, async=1) = 32",
+            "subsequent@t1(req=16+16, ra=32+32-32, async=1) = 32",
             "random(req=500+1, ra=500+1-0, async=0) = 1",
         ]
     );
@@ -60,7 +60,7 @@ fn a_second_read_at_the_start_is_random_only_in_2_6_28() {
         lines(&args)[1].clone()
     };
     assert_eq!(of("linux-2.6.28"), "random(req=0+1, ra=0+1-0, async=0) = 1");
-    for policy in ["linux-2.6.31", "linux-6"] {
+    for policy in ["linux-2.6.31", "linux-6", "adaptive"] {
         assert_eq!(of(policy), "initial0(req=0+1, ra=0+4-3, async=0) = 4");
     }
 }
@@ -212,7 +212,7 @@ fn decisions_as_json_say_what_the_lines_say() {
     let want = json!([
         {"stream": "t0", "pattern": "initial0", "req_page": 0, "req_pages": 16,
          "ra_start": 0, "ra_size": 32, "ra_async": 16, "async": false, "submitted": 32},
-        {"stream": "t1", "pattern": "interleaved", "req_page": 16, "req_pages": 16,
+        {"stream": "t1", "pattern": "subsequent", "req_page": 16, "req_pages": 16,
          "ra_start": 32, "ra_size": 32, "ra_async": 32, "async": true, "submitted": 32},
         {"stream": null, "pattern": "random", "req_page": 500, "req_pages": 1,
          "ra_start": 500, "ra_size": 1, "ra_async": 0, "async": false, "submitted": 1},
@@ -237,4 +237,122 @@ fn a_picture_stands_under_the_lines_and_only_when_asked_for() {
         ]
     );
     assert_eq!(lines(&words(flags)).len(), 1);
+}
+
+#[test]
+fn the_default_policy_finds_streams_by_where_they_read() {
+    let reads = "1+1 1001+1 2+1 1002+1 3+1 1003+1";
+    let want = [
+        "random(req=1+1, ra=1+1-0, async=0) = 1",
+        "random(req=1001+1, ra=1001+1-0, async=0) = 1",
+        "initial(req=2+1, ra=2+4-3, async=0) = 4",
+        "initial(req=1002+1, ra=1002+4-3, async=0) = 4",
+        "subsequent(req=3+1, ra=6+8-8, async=1) = 8",
+        "subsequent(req=1003+1, ra=1006+8-8, async=1) = 8",
+    ];
+    for policy in ["", "--policy adaptive"] {
+        assert_eq!(lines(&words(&format!("explain readahead {policy} {reads}"))), want);
+    }
+    // And through any handle.
+    let names = reads.split(' ').enumerate().map(|(i, read)| format!("t{i}:{read}"));
+    let line = format!("explain readahead {}", names.collect::<Vec<_>>().join(" "));
+    let bare: Vec<_> = lines(&words(&line)).iter().map(|line| without_name(line)).collect();
+    assert_eq!(bare, want);
+}
+
+/// `initial@t2(..)` as `initial(..)`.
+fn without_name(line: &str) -> String {
+    let (pattern, rest) = line.split_once('@').unwrap();
+    format!("{pattern}{}", &rest[rest.find('(').unwrap()..])
+}
+
+#[test]
+fn a_seek_to_the_start_is_no_stream_by_the_rule_lseek_and_only_after_a_seek() {
+    let looked =
+        ["random(req=0+1, ra=0+1-0, async=0) = 1", "initial(req=1+4, ra=1+8-4, async=0) = 8"];
+    let rule = "explain readahead --rule lseek";
+    assert_eq!(lines(&words(&format!("{rule} seek:@0:1024 seek:@1536:16384"))), looked);
+    let start = "initial0(req=0+1, ra=0+4-3, async=0) = 4";
+    assert_eq!(lines(&words(&format!("{rule} @0:1024")))[0], start);
+    assert_eq!(lines(&words("explain readahead seek:@0:1024"))[0], start);
+    // Of another stream, or before another read, a seek says nothing.
+    assert_eq!(
+        lines(&words(&format!("{rule} a:seek:50+1 b:0+1 a:1000+1 a:2000+1"))),
+        [
+            "random@a(req=50+1, ra=50+1-0, async=0) = 1",
+            "initial0@b(req=0+1, ra=0+4-3, async=0) = 4",
+            "random@a(req=1000+1, ra=1000+1-0, async=0) = 1",
+            "random@a(req=2000+1, ra=2000+1-0, async=0) = 1",
+        ]
+    );
+    assert_eq!(
+        lines(&words(&format!("{rule} a:seek:50+1 a:0+1")))[1],
+        "initial0@a(req=0+1, ra=0+4-3, async=0) = 4"
+    );
+}
+
+#[test]
+fn a_file_that_is_read_from_its_end_has_windows_by_the_rule_backwards() {
+    let reads = "100+8 92+8 84+8 76+8 68+8 60+8 52+8";
+    let args = format!("explain readahead --rule snap-eof,backwards {reads}");
+    assert_eq!(
+        lines(&words(&args)),
+        [
+            "random(req=100+8, ra=100+8-0, async=0) = 8",
+            "backwards(req=92+8, ra=84+16-0, async=0) = 16",
+            "backwards(req=76+8, ra=52+32-0, async=0) = 32",
+        ]
+    );
+    assert_eq!(lines(&words(&args.replace("snap-eof,backwards", "snap-eof"))).len(), 7);
+    let args = args.replace("snap-eof,backwards", "snap-eof --rule backwards");
+    assert_eq!(lines(&words(&args)).len(), 3);
+}
+
+#[test]
+fn a_small_rest_of_the_file_is_taken_along_by_the_rule_snap_eof() {
+    let of = |flags: &str| lines(&words(&format!("explain readahead --file-pages 5 {flags} 0+1")));
+    assert_eq!(of("--rule snap-eof"), ["initial0(req=0+1, ra=0+5-0, async=0) = 5"]);
+    assert_eq!(of(""), ["initial0(req=0+1, ra=0+4-3, async=0) = 4"]);
+    assert_eq!(of("--rule snap-eof --max-pages 4"), ["initial0(req=0+1, ra=0+2-1, async=0) = 2"]);
+}
+
+#[test]
+fn advice_holds_for_its_stream_from_where_it_stands() {
+    let line = "explain readahead 0+1 1+1 advise:random 4+2 12+1 b:4+1 \
+                advise:normal 20+1 100+1 101+1";
+    assert_eq!(
+        lines(&words(line)),
+        [
+            "initial0(req=0+1, ra=0+4-3, async=0) = 4",
+            "subsequent(req=1+1, ra=4+8-8, async=1) = 8",
+            // The marker on page 4 was left for another.
+            "random(req=12+1, ra=12+1-0, async=0) = 1",
+            "subsequent@b(req=4+1, ra=13+16-16, async=1) = 16",
+            "random(req=100+1, ra=100+1-0, async=0) = 1",
+            "initial(req=101+1, ra=101+4-3, async=0) = 4",
+        ]
+    );
+    let sequential = lines(&words("explain readahead advise:sequential 0+64"));
+    assert_eq!(sequential, lines(&words("explain readahead --max-pages 64 0+64")));
+    let blkid = lines(&words("explain readahead advise:random @0:1024 @1536:16384"));
+    assert_eq!(
+        blkid,
+        ["random(req=0+1, ra=0+1-0, async=0) = 1", "random(req=1+4, ra=1+4-0, async=0) = 4"]
+    );
+}
+
+#[test]
+fn a_hint_brings_pages_and_prints_nothing() {
+    assert_eq!(lines(&words("explain readahead hint:100+8 100+4 104+4")), Vec::<String>::new());
+    let args = words("explain readahead --picture --file-pages 105 hint:100+3 hint:104+9 99+6");
+    assert_eq!(
+        lines(&args),
+        [
+            "random(req=99+6, ra=99+6-0, async=0) = 2",
+            "",
+            "  99",
+            "  #===+=  random",
+            "  # asked for  + read  M read and marked  = resident; a column is a page",
+        ]
+    );
 }

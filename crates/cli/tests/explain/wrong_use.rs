@@ -52,10 +52,15 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
         ("explain readahead --mark 26 26+1", "--resident"),
         ("explain readahead --resident 0..26 --mark 26 26+1", "--resident"),
         ("explain readahead --json --picture 0+1", "cannot be used with"),
-        // What is not there yet is refused, not taken for something else.
-        ("explain readahead --rule lseek 0+1", "--rule"),
-        ("explain readahead advise:random", "PAGE+COUNT"),
-        ("explain readahead seek:0+1", "PAGE+COUNT"),
+        ("explain readahead --rule often 0+1", "lseek, snap-eof, backwards"),
+        ("explain readahead --rule lseek, 0+1", "lseek, snap-eof, backwards"),
+        ("explain readahead --rule lseek", "<READ>"),
+        ("explain readahead advise:often 0+1", "normal, sequential, random"),
+        ("explain readahead advise:b:random", "normal, sequential, random"),
+        ("explain readahead seek:b:0+1", "PAGE+COUNT"),
+        ("explain readahead seek:", "PAGE+COUNT"),
+        ("explain readahead hint:5", "PAGE+COUNT"),
+        ("explain readahead hint:0+9999999", "at most 1048576"),
         ("explain itable --table 1000 1100", "--inodes-per-group"),
     ] {
         is_refused(&words(line), hint);
@@ -116,8 +121,9 @@ fn every_flag_is_in_the_help_of_its_verb() {
         (
             "readahead",
             "--policy --max-pages --io-pages --file-pages --file-bytes --resident --mark \
-             --picture --json READ none linux-2.6.28 linux-2.6.31 linux-6 thrash-2009 \
-             PAGE+COUNT @POS:LEN NAME:",
+             --rule --picture --json READ none linux-2.6.28 linux-2.6.31 linux-6 thrash-2009 \
+             adaptive lseek snap-eof backwards PAGE+COUNT @POS:LEN NAME: seek: hint: \
+             advise:random",
         ),
     ];
     for (verb, flags) in verbs {

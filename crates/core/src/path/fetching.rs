@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::ReadId;
+use super::hints::Hints;
 use super::waiters::Waiters;
 use crate::cache::{PageCache, Use};
 use crate::readahead::Residency;
@@ -94,7 +95,9 @@ pub(super) struct Fetching<'a> {
     pub(super) may_read_ahead: bool,
     /// Whether no use of this stream makes a page active.
     pub(super) no_reuse: bool,
-    /// None for a marker: nobody waits.
+    /// Where the pages of a hint are counted; None for a read and a marker.
+    pub(super) hints: Option<&'a mut Hints>,
+    /// None for a marker and a hint: nobody waits.
     pub(super) wanted: Option<&'a mut Wanted>,
 }
 
@@ -133,10 +136,16 @@ impl PageSet for Fetching<'_> {
         while page < pages.end {
             if self.cache.look_up(self.file, page).is_none() {
                 let Some(use_) = self.frame_for(page) else {
-                    self.stats.windows_shortened += 1;
+                    match self.hints {
+                        Some(_) => self.stats.hints_shortened += 1,
+                        None => self.stats.windows_shortened += 1,
+                    }
                     break;
                 };
                 let filling = self.cache.start_fill(self.file, page, use_, marker == Some(page));
+                if let Some(hints) = &mut self.hints {
+                    hints.add(&filling);
+                }
                 let len = page_len(self.file_len, page);
                 self.append(page, PageFill { filling, len }, use_, first_new);
                 fetched += Pages(1);
@@ -185,7 +194,14 @@ impl Fetching<'_> {
         if !self.may_read_ahead || self.cache.available() <= set_aside {
             return None;
         }
-        self.stats.pages_ahead += 1;
+        if let Some(hints) = &mut self.hints {
+            if !hints.have_room(self.cache) {
+                return None;
+            }
+            self.stats.pages_hinted += 1;
+        } else {
+            self.stats.pages_ahead += 1;
+        }
         Some(Use::Ahead)
     }
 

@@ -7,9 +7,10 @@
 use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
-use super::{File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
+use super::{DeviceId, File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
 use crate::readahead::walk::{Memory, Reader};
 use crate::readahead::{Advice, Decided, Limits};
+use crate::sched::Request;
 use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -103,6 +104,7 @@ impl IoPath {
             max_io: geometry.max_io,
             may_read_ahead: self.queued.is_empty(),
             no_reuse: *no_reuse,
+            hints: None,
             wanted,
         };
         let memory = Memory { stream: state, file: remembered };
@@ -110,6 +112,11 @@ impl IoPath {
         run(&reader, memory, &mut fetching, &mut |decided| {
             trace.push(now, || What::Decided { stream, decided });
         });
+        self.queue(device, requests);
+    }
+
+    /// Queues requests of an open file.
+    pub(super) fn queue(&mut self, device: DeviceId, requests: Vec<Request>) {
         let state = self.devices.get_mut(device).expect("a file's device outlives it");
         for request in requests {
             state.queue.add(request);

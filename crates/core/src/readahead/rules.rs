@@ -45,16 +45,15 @@ impl Rules {
         if max == Pages::ZERO {
             return decision;
         }
-        match decision.pattern {
-            Pattern::Random if self.backwards && ask.trigger == Trigger::Miss => {
-                backwards(state.fetched, ask, max).unwrap_or(decision)
-            }
-            Pattern::Random => decision,
-            _ if self.snap_eof => {
-                Decision { window: snapped(decision.window, max, end), ..decision }
-            }
-            _ => decision,
+        if decision.is_remembered() {
+            let window =
+                if self.snap_eof { snapped(decision.window, max, end) } else { decision.window };
+            return Decision { window, ..decision };
         }
+        if self.backwards && ask.trigger == Trigger::Miss {
+            return backwards(state.fetched, ask, max).unwrap_or(decision);
+        }
+        decision
     }
 }
 

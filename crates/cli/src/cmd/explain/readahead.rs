@@ -13,7 +13,7 @@ use foreread_core::readahead::{Advice, Decided, Limits, Policy, Rules, State, St
 use foreread_core::units::{Bytes, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
 use serde::Serialize;
 
-use self::read::{MOST_PAGES, Read, parse_range, parse_read};
+use self::read::{Action, MOST_PAGES, Step, parse_range, parse_step};
 use super::pages::ResidentPages;
 use crate::flags::CODES_AND_UNITS;
 use crate::output::{Failure, Output};
@@ -53,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
     file_bytes: Option<Bytes>,
 
+    /// Rules that were never merged into Linux, added to the policy's own; may be repeated
+    #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
+    rule: Vec<Rule>,
+
     /// Pages that are resident before the first read, the end not included; may be repeated
     #[arg(long, value_name = "FIRST..END", value_parser = parse_range)]
     resident: Vec<Range<PageIndex>>,
@@ -76,8 +80,24 @@ pub(crate) struct Args {
     ///
     /// A stream is one reader's state, as an open file has in Linux. All streams read the same
     /// file. Reads without a name are one stream.
-    #[arg(value_name = "READ", required = true, value_parser = parse_read)]
-    reads: Vec<Read>,
+    ///
+    /// After the name, seek: says that the reader moved there by an explicit seek (only the rule
+    /// lseek looks at that), and hint: that the pages will be needed (they are read at once, and
+    /// nothing is printed). advise:random, advise:sequential and advise:normal in place of a read
+    /// say how the stream reads from there on.
+    #[arg(value_name = "READ", required = true, value_parser = parse_step)]
+    reads: Vec<Step>,
+}
+
+/// A rule, as the command line names it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Rule {
+    /// A small read at page 0 right after a seek brings no window
+    Lseek,
+    /// A window takes a small rest of the file along
+    SnapEof,
+    /// A stream that reads towards the start of the file has windows, too
+    Backwards,
 }
 
 /// What one reader's stream remembers.
@@ -109,7 +129,7 @@ struct Explained<'line> {
 }
 
 pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let lines = decisions(args, resident(args)?);
+    let Explanation { lines, hints } = explain(args, resident(args)?);
     if args.json {
         return out.json(lines.iter().map(explained));
     }
@@ -123,41 +143,71 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     if args.picture || out.is_terminal() {
         let end = file_end(args).pages_up();
         let decided: Vec<_> = lines.iter().map(|line| line.decided).collect();
-        picture::draw(out, args.policy, PageIndex(end.0), resident(args)?, &decided)?;
+        picture::draw(out, args.policy, PageIndex(end.0), resident(args)?, &decided, &hints)?;
     }
     Ok(())
 }
 
+/// All that the readers did.
+struct Explanation {
+    lines: Vec<Line>,
+    hints: Vec<picture::Hint>,
+}
+
 /// Makes all reads, and gives every decision in order.
-fn decisions(args: &Args, mut pages: ResidentPages) -> Vec<Line> {
+fn explain(args: &Args, mut pages: ResidentPages) -> Explanation {
     let end = file_end(args);
     let limits = Limits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
     let mut streams: BTreeMap<Option<&str>, Stream> = BTreeMap::new();
     let mut remembered = Streams::default();
-    let mut lines = Vec::new();
-    for read in &args.reads {
+    let (mut lines, mut hints) = (Vec::new(), Vec::new());
+    for Step { stream: name, action } in &args.reads {
+        let stream = streams.entry(name.as_deref()).or_default();
+        let (seeks, pos, read_end) = match action {
+            Action::Read { seeks, pos, end } => (*seeks, *pos, *end),
+            Action::Advise(advice) => {
+                stream.advice = *advice;
+                continue;
+            }
+            Action::Hint(hinted) => {
+                let file_end = PageIndex(end.pages_up().0);
+                let hinted = hinted.start.min(file_end)..hinted.end.min(file_end);
+                pages.insert(hinted.clone());
+                hints.push(picture::Hint { before: lines.len(), pages: hinted });
+                continue;
+            }
+        };
+        stream.state.seeked |= seeks;
         // A read that returns nothing asks nothing, and its stream stays where it was.
-        if read.pos >= end || read.pos == read.end {
+        if pos >= end || pos == read_end {
             continue;
         }
-        let stream = streams.entry(read.stream.as_deref()).or_default();
         let reader = Reader {
             policy: args.policy,
             limits,
             prev_pos: stream.prev_pos,
             end: PageIndex(end.pages_up().0),
             advice: stream.advice,
-            rules: Rules::default(),
+            rules: rules(args),
         };
-        let first = read.pos.page();
-        let count = PageIndex(read.end.pages_up().0) - first;
+        let first = pos.page();
+        let count = PageIndex(read_end.pages_up().0) - first;
         let memory = Memory { stream: &mut stream.state, file: &mut remembered };
         reader.read(memory, &mut pages, first, count, |decided| {
-            lines.push(Line { stream: read.stream.clone(), decided });
+            lines.push(Line { stream: name.clone(), decided });
         });
-        stream.prev_pos = Some(read.end.min(end));
+        stream.prev_pos = Some(read_end.min(end));
     }
-    lines
+    Explanation { lines, hints }
+}
+
+fn rules(args: &Args) -> Rules {
+    let is_on = |rule| args.rule.contains(&rule);
+    Rules {
+        lseek: is_on(Rule::Lseek),
+        snap_eof: is_on(Rule::SnapEof),
+        backwards: is_on(Rule::Backwards),
+    }
 }
 
 fn explained(line: &Line) -> Explained<'_> {
@@ -242,7 +292,8 @@ fn parse_file_bytes(text: &str) -> Result<Bytes, String> {
 const EXAMPLES: &str = "\
 Output:
   subsequent(req=64+32, ra=128+256-256, async=1) = 256
-    pattern     why: initial0, initial, oversize, subsequent, context, interleaved, random
+    pattern     why: initial0, initial, oversize, subsequent, context, interleaved, backwards,
+                random
     req         the page that was asked for, and how many pages were left of the read
     ra          the window: its start, its size, and how many of its last pages lie behind the
                 marker that asks for the next window; a random read is no window, and what it reads
@@ -257,10 +308,18 @@ Examples:
   Two streams through one open file, before and after history was looked at:
     foreread explain readahead --policy linux-2.6.28 1+1 1001+1 2+1 1002+1 3+1 1003+1
     foreread explain readahead --policy linux-2.6.31 1+1 1001+1 2+1 1002+1 3+1 1003+1
+  The same, where streams are found by where they read:
+    foreread explain readahead --policy adaptive 1+1 1001+1 2+1 1002+1 3+1 1003+1
   Two readers of one file:
     foreread explain readahead a:0+16 b:16+16 a:32+16 b:48+16
   A tool that looks at the start of a small device:
     foreread explain readahead --policy linux-2.6.28 @0:1024 @1536:16384
+  The same, where a seek to the start is no start of a stream:
+    foreread explain readahead --rule lseek seek:@0:1024 seek:@1536:16384
+  A reader that says that it reads here and there:
+    foreread explain readahead advise:random 0+1 1+1 hint:8+8 8+1 2+1
+  A file that is read from its end:
+    foreread explain readahead --rule backwards 100+1 99+1 95+1 79+1
   A window that is as far ahead as the history reaches back:
     foreread explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1
 

@@ -1,6 +1,6 @@
 //! Decisions as a picture: one row a decision, one column a page or a few.
 //!
-//! In:    the decisions, and what was resident before the first.
+//! In:    the decisions, what was resident before the first, and what hints brought in between.
 //! Out:   a few rows of text.
 //! Never: more than fits a screen.
 
@@ -13,6 +13,12 @@ use foreread_core::units::{PageIndex, Pages};
 
 use crate::cmd::explain::pages::ResidentPages;
 use crate::output::{Failure, Output};
+
+/// Pages that a hint brought, and before which decision it did.
+pub(super) struct Hint {
+    pub(super) before: usize,
+    pub(super) pages: Range<PageIndex>,
+}
 
 /// Draws the decisions.
 ///
@@ -28,6 +34,7 @@ pub(super) fn draw(
     end: PageIndex,
     mut resident: ResidentPages,
     decisions: &[Decided],
+    hints: &[Hint],
 ) -> Result<(), Failure> {
     let shown = &decisions[..decisions.len().min(MOST_ROWS)];
     let parts = parts(shown, end, &resident);
@@ -42,7 +49,10 @@ pub(super) fn draw(
     let column = Pages(pages.div_ceil(MOST_COLUMNS));
 
     writeln!(out, "\n  {}", heading(&parts, column))?;
-    for decided in shown {
+    for (number, decided) in shown.iter().enumerate() {
+        for hint in hints.iter().filter(|hint| hint.before == number) {
+            resident.insert(hint.pages.clone());
+        }
         writeln!(out, "  {}", row(policy, end, &resident, decided, &parts, column))?;
         resident.insert(read_by(decided, end));
     }

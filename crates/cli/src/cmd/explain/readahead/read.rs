@@ -1,22 +1,36 @@
-//! Reads and ranges as users write them.
+//! Reads, advice, hints and ranges as users write them.
 //!
-//! In:    `64+32`, `@1536:16384`, `b:64+32`; `0..39`.
-//! Out:   [`Read`]s and ranges of pages, or the text that says the right form.
+//! In:    `64+32`, `@1536:16384`, `b:64+32`, `seek:0+1`, `advise:random`, `hint:64+32`; `0..39`.
+//! Out:   [`Step`]s and ranges of pages, or the text that says the right form.
 //! Never: a read that cannot be, or that would take for ever to walk.
 
 use std::ops::Range;
 
+use foreread_core::readahead::Advice;
 use foreread_core::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
 
 use crate::sizes;
 
-/// One read.
+/// What a reader does.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Read {
+pub(super) struct Step {
     pub(super) stream: Option<String>,
-    pub(super) pos: Bytes,
-    /// One past its last byte; may be past the end of the file.
-    pub(super) end: Bytes,
+    pub(super) action: Action,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    Read {
+        /// Whether an explicit seek comes before it.
+        seeks: bool,
+        pos: Bytes,
+        /// One past its last byte; may be past the end of the file.
+        end: Bytes,
+    },
+    /// What it says of itself, from here on.
+    Advise(Advice),
+    /// Pages that will be needed.
+    Hint(Range<PageIndex>),
 }
 
 pub(super) fn parse_range(text: &str) -> Result<Range<PageIndex>, String> {
@@ -27,17 +41,37 @@ pub(super) fn parse_range(text: &str) -> Result<Range<PageIndex>, String> {
     range.ok_or_else(|| "write FIRST..END, the end not included: 0..39 is pages 0 to 38".to_owned())
 }
 
-pub(super) fn parse_read(text: &str) -> Result<Read, String> {
-    const FORMS: &str = "write PAGE+COUNT (64+32) or @POS:LEN in bytes (@1536:16384), \
-                         either with a stream's NAME: before it (b:64+32)";
-
-    let (name, place) = match text.split_once(':') {
-        Some((name, place)) if !text.starts_with('@') => (Some(name), place),
+/// ```text
+///   [NAME:] [seek:] PAGE+COUNT | @POS:LEN
+///   [NAME:] advise:ADVICE
+///   [NAME:] hint:PAGE+COUNT | @POS:LEN
+/// ```
+pub(super) fn parse_step(text: &str) -> Result<Step, String> {
+    let (name, rest) = match text.split_once(':') {
+        Some((name, rest)) if !text.starts_with('@') && !WORDS.contains(&name) => {
+            (Some(name), rest)
+        }
         Some(_) | None => (None, text),
     };
     if name.is_some_and(|name| !is_a_name(name)) {
         return Err(format!("not a stream's name; {FORMS}"));
     }
+    let action = if let Some(advice) = rest.strip_prefix("advise:") {
+        let names = Advice::ALL.map(Advice::name).join(", ");
+        let advice = Advice::from_name(advice);
+        Action::Advise(advice.ok_or_else(|| format!("no such advice; there are {names}"))?)
+    } else if let Some(place) = rest.strip_prefix("hint:") {
+        let (pos, end) = parse_place(place)?;
+        Action::Hint(pos.page()..PageIndex(end.pages_up().0))
+    } else {
+        let after_seek = rest.strip_prefix("seek:");
+        let (pos, end) = parse_place(after_seek.unwrap_or(rest))?;
+        Action::Read { seeks: after_seek.is_some(), pos, end }
+    };
+    Ok(Step { stream: name.map(str::to_owned), action })
+}
+
+fn parse_place(place: &str) -> Result<(Bytes, Bytes), String> {
     let numbers = match place.strip_prefix('@') {
         Some(bytes) => bytes
             .split_once(':')
@@ -49,11 +83,16 @@ pub(super) fn parse_read(text: &str) -> Result<Read, String> {
         }),
     };
     let (pos, len) = numbers.ok_or_else(|| format!("not a read; {FORMS}"))?;
-    bounded(name, pos, len)
+    bounded(pos, len)
 }
 
-/// A read, if it ends where files do and if its pages can be walked in reasonable time.
-fn bounded(name: Option<&str>, pos: u64, len: u64) -> Result<Read, String> {
+const FORMS: &str = "write PAGE+COUNT (64+32) or @POS:LEN in bytes (@1536:16384), either with \
+                     seek: or hint: before it, or advise:ADVICE, and with a stream's NAME: before \
+                     all (b:seek:64+32)";
+
+/// Where a read begins and ends, if it ends where files do and if its pages can be walked in
+/// reasonable time.
+fn bounded(pos: u64, len: u64) -> Result<(Bytes, Bytes), String> {
     if Bytes(len).pages_up() > Pages(MOST_PAGES) {
         return Err(format!(
             "too long: a read is walked page by page, at most {MOST_PAGES} of them (4 GiB); \
@@ -64,7 +103,7 @@ fn bounded(name: Option<&str>, pos: u64, len: u64) -> Result<Read, String> {
     let Some(end) = end else {
         return Err("ends past 2^63 - 1 bytes, where the longest file ends".to_owned());
     };
-    Ok(Read { stream: name.map(str::to_owned), pos: Bytes(pos), end: Bytes(end) })
+    Ok((Bytes(pos), Bytes(end)))
 }
 
 /// Digits only: no sign, no blank.
@@ -76,11 +115,11 @@ fn number(text: &str) -> Option<u64> {
 
 fn is_a_name(name: &str) -> bool {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    is_plain && !name.is_empty() && !RESERVED_NAMES.contains(&name)
+    is_plain && !name.is_empty()
 }
 
-/// Kept for what a reader can do other than read.
-const RESERVED_NAMES: [&str; 2] = ["advise", "seek"];
+/// What a reader can do other than read; no stream has such a name.
+const WORDS: [&str; 3] = ["advise", "hint", "seek"];
 
 /// 4 GiB: more than any request of a device or window in use, and walked in about a second.
 pub(super) const MOST_PAGES: u64 = 1 << 20;
@@ -89,17 +128,35 @@ pub(super) const MOST_PAGES: u64 = 1 << 20;
 mod tests {
     use super::*;
 
-    fn read(stream: Option<&str>, pos: u64, end: u64) -> Result<Read, String> {
-        Ok(Read { stream: stream.map(str::to_owned), pos: Bytes(pos), end: Bytes(end) })
+    fn step(stream: Option<&str>, action: Action) -> Result<Step, String> {
+        Ok(Step { stream: stream.map(str::to_owned), action })
+    }
+
+    fn read(stream: Option<&str>, pos: u64, end: u64) -> Result<Step, String> {
+        step(stream, Action::Read { seeks: false, pos: Bytes(pos), end: Bytes(end) })
     }
 
     #[test]
     fn reads_are_pages_or_bytes_with_or_without_a_name() {
-        assert_eq!(parse_read("64+32"), read(None, 64 << 12, 96 << 12));
-        assert_eq!(parse_read("b:64+32"), read(Some("b"), 64 << 12, 96 << 12));
-        assert_eq!(parse_read("@1536:16384"), read(None, 1536, 17920));
-        assert_eq!(parse_read("t-0.a_b:@1M:4K"), read(Some("t-0.a_b"), 1 << 20, (1 << 20) + 4096));
-        assert_eq!(parse_read("0+0"), read(None, 0, 0));
+        assert_eq!(parse_step("64+32"), read(None, 64 << 12, 96 << 12));
+        assert_eq!(parse_step("b:64+32"), read(Some("b"), 64 << 12, 96 << 12));
+        assert_eq!(parse_step("@1536:16384"), read(None, 1536, 17920));
+        assert_eq!(parse_step("t-0.a_b:@1M:4K"), read(Some("t-0.a_b"), 1 << 20, (1 << 20) + 4096));
+        assert_eq!(parse_step("0+0"), read(None, 0, 0));
+    }
+
+    #[test]
+    fn seeks_advice_and_hints_stand_after_the_name() {
+        let seek = |pos, end| Action::Read { seeks: true, pos: Bytes(pos), end: Bytes(end) };
+        assert_eq!(parse_step("seek:0+1"), step(None, seek(0, 4096)));
+        assert_eq!(parse_step("b:seek:@1536:16384"), step(Some("b"), seek(1536, 17920)));
+        assert_eq!(parse_step("advise:random"), step(None, Action::Advise(Advice::Random)));
+        let sequential = Action::Advise(Advice::Sequential);
+        assert_eq!(parse_step("b:advise:sequential"), step(Some("b"), sequential));
+        let hint = |first, end| Action::Hint(PageIndex(first)..PageIndex(end));
+        assert_eq!(parse_step("hint:64+32"), step(None, hint(64, 96)));
+        assert_eq!(parse_step("b:hint:@4097:4096"), step(Some("b"), hint(1, 3)));
+        assert!(parse_step("advise:often").unwrap_err().contains("normal, sequential, random"));
     }
 
     #[test]
@@ -122,13 +179,16 @@ mod tests {
             "a b:1+1",
             "a:b:1+1",
             "a:",
-            "seek:1+1",
-            "advise:random",
-            "a:seek:1+1",
+            "seek:",
+            "hint:5",
+            "seek:a:1+1",
+            "seek:hint:1+1",
+            "hint:advise:random",
+            "seek:advise:random",
             "@1:2:3",
             "1+1+1",
         ] {
-            let error = parse_read(text).unwrap_err();
+            let error = parse_step(text).unwrap_err();
             assert!(error.contains("PAGE+COUNT (64+32)"), "{text}: {error}");
         }
     }
@@ -136,25 +196,25 @@ mod tests {
     #[test]
     fn a_read_ends_where_the_longest_file_does() {
         let last_page = (1_u64 << 51) - 1;
-        assert_eq!(parse_read(&format!("{last_page}+1")), read(None, last_page << 12, 1 << 63));
-        assert_eq!(parse_read("@9223372036854775806:1"), read(None, (1 << 63) - 2, (1 << 63) - 1));
+        assert_eq!(parse_step(&format!("{last_page}+1")), read(None, last_page << 12, 1 << 63));
+        assert_eq!(parse_step("@9223372036854775806:1"), read(None, (1 << 63) - 2, (1 << 63) - 1));
         for text in [
             format!("{last_page}+2"),
             format!("{}+0", u64::MAX),
             "99999999999999999999999+1".to_owned(),
             format!("@{}:1", u64::MAX),
         ] {
-            let error = parse_read(&text).unwrap_err();
+            let error = parse_step(&text).unwrap_err();
             assert!(error.contains("ends past 2^63 - 1 bytes"), "{text}: {error}");
         }
     }
 
     #[test]
     fn a_read_that_would_take_for_ever_is_refused() {
-        assert!(parse_read("0+1048576").is_ok());
-        assert!(parse_read("@4095:4G").is_ok());
+        assert!(parse_step("0+1048576").is_ok());
+        assert!(parse_step("@4095:4G").is_ok());
         for text in ["0+1048577", "0+4503599627370496", "0+99999999999999999999", "@0:5G"] {
-            let error = parse_read(text).unwrap_err();
+            let error = parse_step(text).unwrap_err();
             assert!(error.contains("at most 1048576"), "{text}: {error}");
         }
     }

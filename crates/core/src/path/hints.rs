@@ -1,0 +1,99 @@
+//! Pages that somebody will need: asked for by name, not by a policy.
+//!
+//! In:    a range of a file.
+//! Out:   requests for what of it is not resident, as for pages ahead; how many pages that is.
+//! Never: a marker, a stream's state, a wait for frames; more than half of the frames for pages
+//!        that were hinted and that nobody has used.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::fetching::Fetching;
+use super::{File, FileId, IoPath};
+use crate::cache::{Filling, PageCache};
+use crate::readahead::walk::PageSet as _;
+use crate::table::{Entry, Frame, Generation};
+use crate::units::{Instant, PageIndex, Pages};
+
+/// The frames of hinted pages, oldest first.
+///
+/// ```text
+///   front                              back
+///   | used | gone |  -  |  -  |  -  |  -  |      each new page looks at two at the front:
+///                                                used or gone: forgotten; else to the back
+/// ```
+///
+/// Who uses a page does not come here, so a use is only noticed when the page is looked at. Two
+/// looks a page are enough to go round a full line before it can fill again, and cost little.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    unused: VecDeque<(Frame, Generation)>,
+}
+
+impl Hints {
+    /// What each frame costs here: half of the frames may be in line, in a line that doubles.
+    pub(super) const BYTES_PER_FRAME: u64 = size_of::<(Frame, Generation)>() as u64;
+
+    /// Whether one more page may be hinted.
+    pub(super) fn have_room(&mut self, cache: &PageCache) -> bool {
+        for _ in 0..LOOKS {
+            let Some((frame, generation)) = self.unused.pop_front() else { break };
+            let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
+            let is_the_same = |entry: Entry| entry.generation() == generation;
+            if entry.is_some_and(|entry| is_the_same(entry) && entry.is_unused()) {
+                self.unused.push_back((frame, generation));
+            }
+        }
+        (self.unused.len() as u64) < u64::from(cache.frames()) / SHARE_OF_HINTS
+    }
+
+    pub(super) fn add(&mut self, filling: &Filling) {
+        self.unused.push_back((filling.frame(), filling.generation()));
+    }
+}
+
+impl IoPath {
+    /// Asks the device for those of `pages` pages from `start` on that are not resident, and
+    /// returns how many those are. A read that comes later finds them, or joins them.
+    ///
+    /// Pages past the end of the file are left out; so is the rest of a hint when half of the
+    /// frames hold hinted pages that nobody has used, or when reads wait for frames. Of a closed
+    /// file: nothing.
+    pub fn will_need(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        start: PageIndex,
+        pages: Pages,
+    ) -> Pages {
+        let Some(&File { len, device, .. }) = self.files.get(file) else { return Pages::ZERO };
+        let file_end = PageIndex(len.pages_up().0);
+        let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);
+        let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
+        let mut requests = Vec::new();
+        let mut fetching = Fetching {
+            now,
+            cache: &mut self.cache,
+            waiters: &mut self.waiters,
+            stats: &mut self.stats,
+            requests: &mut requests,
+            file: Self::slot(file),
+            file_len: len,
+            max_io: geometry.max_io,
+            may_read_ahead: self.queued.is_empty(),
+            no_reuse: false,
+            hints: Some(&mut self.hints),
+            wanted: None,
+        };
+        let asked = fetching.fetch(start..end, None);
+        self.queue(device, requests);
+        asked
+    }
+}
+
+/// Hinted pages that nobody has used may hold half of the frames: the other half is for those who
+/// wait.
+const SHARE_OF_HINTS: u64 = 2;
+
+/// How many hinted pages are looked at for each new one.
+const LOOKS: usize = 2;
