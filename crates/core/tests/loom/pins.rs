@@ -71,10 +71,33 @@ fn pin_and_read(table: &Table, memory: &Memory) -> Option<Pinned> {
     Some(Pinned { bytes, is_first_generation, was_last: table.unpin(frame, generation) })
 }
 
-fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(run);
+/// Runs two parties at a time, first with the one in front and then with the other.
+///
+/// loom begins with one order and turns dependent steps around from there. It looks back to the last
+/// access of a word only, whoever made it: what it does not find from one end, it finds from the
+/// other.
+fn in_parallel<D: 'static, R: 'static>(
+    driver_leads: bool,
+    driver: impl FnOnce() -> D + 'static,
+    reader: impl FnOnce() -> R + 'static,
+) -> (D, R) {
+    if driver_leads {
+        let reader = thread::spawn(reader);
+        let driven = driver();
+        (driven, reader.join().unwrap())
+    } else {
+        let driver = thread::spawn(driver);
+        let result = reader();
+        (driver.join().unwrap(), result)
+    }
+}
+
+fn bounded(preemptions: usize, run: impl Fn(bool) + Copy + Send + Sync + 'static) {
+    for driver_leads in [true, false] {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(move || run(driver_leads));
+    }
 }
 
 /// Guards Release in `unpin` and Acquire in `close`, without which the refill may come before the
@@ -82,29 +105,32 @@ fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
 /// generation. The reader that only copies is there to see that pins do not disturb it.
 #[test]
 fn a_pinned_page_stays_while_another_is_evicted_in_its_place() {
-    bounded(3, || {
+    bounded(3, |driver_leads| {
         let (mut cache, memory) = (PageCache::with_frames(2), Memory::new(2));
         fill(&mut cache, PAGE, &memory, 1);
         fill(&mut cache, OTHER_PAGE, &memory, 2);
-        let pinner = thread::spawn({
-            let (table, memory) = (cache.table(), Arc::clone(&memory));
-            move || {
-                if let Some(pinned) = pin_and_read(&table, &memory) {
-                    assert_eq!(pinned.bytes, [1; 2]);
-                    assert!(!pinned.was_last, "a page that stays is no orphan");
-                }
-            }
-        });
+        let table = cache.table();
         let copier = thread::spawn({
-            let (table, memory) = (cache.table(), Arc::clone(&memory));
+            let (table, memory) = (table.clone(), Arc::clone(&memory));
             move || {
                 let Some(found) = table.look_up(FILE, PAGE) else { return };
                 let copy = memory.copy(found.entry().frame());
                 assert!(!found.still_holds() || copy == [1; 2], "{copy:?}");
             }
         });
-        fill(&mut cache, KEPT_PAGE, &memory, 3);
-        pinner.join().unwrap();
+        let drivers = Arc::clone(&memory);
+        let (cache, pinned) = in_parallel(
+            driver_leads,
+            move || {
+                fill(&mut cache, KEPT_PAGE, &drivers, 3);
+                cache
+            },
+            move || pin_and_read(&table, &memory),
+        );
+        if let Some(pinned) = pinned {
+            assert_eq!(pinned.bytes, [1; 2]);
+            assert!(!pinned.was_last, "a page that stays is no orphan");
+        }
         copier.join().unwrap();
         let stayed = [PAGE, OTHER_PAGE].map(|page| cache.look_up(FILE, page).is_some());
         assert!(stayed[0] != stayed[1], "one of the two left");
@@ -117,20 +143,26 @@ fn a_pinned_page_stays_while_another_is_evicted_in_its_place() {
 /// the generation and at the orphan bit, without which what was found before is pinned after.
 #[test]
 fn a_page_that_is_forgotten_while_it_is_pinned_is_freed_by_exactly_one_party() {
-    loom::model(|| {
+    bounded(3, |driver_leads| {
         let (mut cache, memory) = (PageCache::with_frames(1), Memory::new(1));
         fill(&mut cache, PAGE, &memory, 1);
-        let reader = thread::spawn({
-            let (table, memory) = (cache.table(), Arc::clone(&memory));
-            move || pin_and_read(&table, &memory)
-        });
-        cache.forget_range(FILE, PAGE, Pages(1));
+        let table = cache.table();
+        let drivers = Arc::clone(&memory);
+        let readers = Arc::clone(&memory);
+        let (mut cache, pinned) = in_parallel(
+            driver_leads,
+            move || {
+                cache.forget_range(FILE, PAGE, Pages(1));
+                if cache.idle() == Pages(1) {
+                    fill(&mut cache, PAGE, &drivers, 2);
+                }
+                cache
+            },
+            move || pin_and_read(&table, &readers),
+        );
         let is_free = cache.idle() == Pages(1);
-        if is_free {
-            fill(&mut cache, PAGE, &memory, 2);
-        }
         let mut was_last = false;
-        if let Some(pinned) = reader.join().unwrap() {
+        if let Some(pinned) = pinned {
             assert_eq!(pinned.bytes, if pinned.is_first_generation { [1; 2] } else { [2; 2] });
             was_last = pinned.was_last;
         }
@@ -146,34 +178,41 @@ fn a_page_that_is_forgotten_while_it_is_pinned_is_freed_by_exactly_one_party() {
 /// that it is the last, but what the other one read, only its own Release says.
 #[test]
 fn of_two_that_have_an_orphan_pinned_exactly_one_is_the_last() {
-    bounded(2, || {
+    bounded(2, |driver_leads| {
         let (mut cache, memory) = (PageCache::with_frames(1), Memory::new(1));
         fill(&mut cache, PAGE, &memory, 1);
-        let reports = Arc::new(AtomicU64::new(0));
-        let readers = [(); 2].map(|()| {
-            let (table, memory) = (cache.table(), Arc::clone(&memory));
+        let (table, reports) = (cache.table(), Arc::new(AtomicU64::new(0)));
+        let reader = || {
+            let (table, memory) = (table.clone(), Arc::clone(&memory));
             let reports = Arc::clone(&reports);
-            thread::spawn(move || {
+            move || {
                 let Some(pinned) = pin_and_read(&table, &memory) else { return };
                 assert_eq!(pinned.bytes, [1; 2]);
                 if pinned.was_last {
                     reports.fetch_add(1, Ordering::Release);
                 }
-            })
-        });
-        cache.forget_range(FILE, PAGE, Pages(1));
-        let is_free = cache.idle() == Pages(1);
-        // As the driver does: it waits for nobody, and hears of it when it looks.
-        let is_reported = reports.load(Ordering::Acquire) == 1;
-        if is_reported {
-            cache.unpinned(Frame(0));
-        }
-        if is_free || is_reported {
-            fill(&mut cache, OTHER_PAGE, &memory, 2);
-        }
-        for reader in readers {
-            reader.join().unwrap();
-        }
-        assert_eq!(reports.load(Ordering::Relaxed), u64::from(!is_free));
+            }
+        };
+        let another = thread::spawn(reader());
+        let (one, heard) = (reader(), Arc::clone(&reports));
+        let drivers = Arc::clone(&memory);
+        let (is_free, ()) = in_parallel(
+            driver_leads,
+            move || {
+                cache.forget_range(FILE, PAGE, Pages(1));
+                let is_free = cache.idle() == Pages(1);
+                // As the driver does: it waits for nobody, and hears of it when it looks.
+                if heard.load(Ordering::Acquire) == 1 {
+                    cache.unpinned(Frame(0));
+                }
+                if cache.idle() == Pages(1) {
+                    fill(&mut cache, OTHER_PAGE, &drivers, 2);
+                }
+                is_free
+            },
+            one,
+        );
+        another.join().unwrap();
+        assert_eq!(reports.load(Ordering::Relaxed), u64::from(!is_free), "exactly one of them");
     });
 }
