@@ -235,7 +235,7 @@ impl<'t> Course<'t> {
     fn open_foreread(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
         let builder = Engine::builder().policy(self.policy).memory(self.memory);
         let engine = builder.max_window(self.window).build().map_err(io::Error::other)?;
-        let options = OpenOptions { delay: self.delay, buffered: false };
+        let options = OpenOptions { delay: self.delay, ..OpenOptions::default() };
         let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
         let readers = (0..threads).map(|_| Reader::Foreread(file.stream())).collect();
         Ok((readers, Meter::Engine(engine)))
