@@ -21,6 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::arm::{Arm, Course};
 use self::figures::Row;
+use self::pattern::Pattern;
 use self::run::{Run, Work};
 
 /// How often, and in which ways.
@@ -53,7 +54,7 @@ pub(crate) fn measure(
         for turn in 0..arms.len() {
             let arm = arms[(round + turn) % arms.len()];
             bar.inc(1);
-            if !can(arm, work) {
+            if !can(arm, work.pattern) {
                 continue;
             }
             let Some(mut opened) = course.open(arm, work.threads)? else { continue };
@@ -74,8 +75,8 @@ pub(crate) fn measure(
 }
 
 /// Nothing is hot for who has no cache.
-pub(crate) fn can(arm: Arm, work: &Work) -> bool {
-    arm != Arm::Direct || work.pattern.hot_set().is_none()
+pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
+    arm != Arm::Direct || pattern.hot_set().is_none()
 }
 
 /// A policy by its name, for clap.

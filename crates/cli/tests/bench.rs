@@ -94,7 +94,7 @@ fn every_cold_pattern_asks_the_device_for_what_it_wants_and_random_ones_for_no_m
         &target.path,
         &format!(
             "--pattern {patterns} --arm direct,foreread --runs 2 --amount 1M --max-window 128K \
-             --memory 16M --delay latency=100us,parallel=8"
+             --memory 16M --policy linux-6 --delay latency=100us,parallel=8"
         ),
     );
     let wanted: Vec<_> =

@@ -58,14 +58,7 @@ pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
     {
         return Err(Failure::WrongUse(note.clone()));
     }
-    let is_possible = |work: &Work| args.arms.iter().any(|arm| can(*arm, work));
-    match plan.works.iter().find(|work| !is_possible(work)) {
-        Some(work) if is_asked => Err(Failure::WrongUse(format!(
-            "{}: direct has no cache in which anything could be hot; add --arm buffered or foreread",
-            work.pattern.name()
-        ))),
-        Some(_) | None => Ok(plan),
-    }
+    Ok(plan)
 }
 
 fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Failure> {
@@ -97,6 +90,12 @@ fn work(
     pattern: Pattern,
     time: Duration,
 ) -> Result<Work, String> {
+    if !args.arms.iter().any(|arm| can(*arm, pattern)) {
+        return Err(format!(
+            "{}: direct has no cache in which anything could be hot; add --arm buffered or foreread",
+            pattern.name()
+        ));
+    }
     if let Some(set) = pattern.hot_set() {
         check_memory(args, course, pattern, set)?;
     }
