@@ -21,7 +21,7 @@ use std::time::{Duration, Instant as Clock};
 
 use foreread_core::path::{DeviceId, DeviceIo, FileId, IoPath, ReadId, StreamId, Tag};
 use foreread_core::table::Frame;
-use foreread_core::units::{Bytes, Instant, PageIndex};
+use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 
 use crate::advice::Advised;
 use crate::backend::Backend;
@@ -255,8 +255,9 @@ impl Driver {
     }
 
     pub(crate) fn will_need(&mut self, file: FileId, pages: Range<PageIndex>) -> u64 {
-        let _ = (file, pages);
-        0
+        let Range { start, end } = pages;
+        let count = Pages(end.0.saturating_sub(start.0));
+        self.path.will_need(self.now(), file, start, count).0
     }
 
     pub(crate) fn set_len(&mut self, file: FileId, len: Bytes) {
