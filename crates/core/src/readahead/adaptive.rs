@@ -2,8 +2,8 @@
 //!
 //! In:    a miss or a marker, and what the file remembers of its streams ([`Streams`]).
 //! Out:   the window of the stream that comes to this page, whatever handle it came through.
-//! Never: a page more than was asked, on the first read of a place; history longer than one page;
-//!        more than `max` pages beyond the read that asks.
+//! Never: a page more than was asked, on the first read of a place; more than `max` pages beyond
+//!        the read that asks.
 //!
 //! ```text
 //!   one file          a's window               b's window
@@ -52,47 +52,65 @@ pub(super) fn decide(
 
 fn on_miss(streams: &mut Streams, ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
     if ask.page == PageIndex(0) {
-        return begin(streams, Pattern::Initial0, ask, max);
+        let size = sizes::initial(ask.count, max);
+        return begin(streams, Pattern::Initial0, ask, size);
     }
     // A reader that comes to this page has just used the one before it. Where that one is gone,
     // nobody has been for a long time, and what was remembered is a stream that ended.
     if let Some(place) = streams.around(ask.page)
         && cache.history(ask.page, Pages(1)) > Pages::ZERO
     {
-        return go_on(streams, place, ask, max);
+        return go_on(streams, place, ask, max, cache);
     }
     if follows_previous_read(ask) {
-        return begin(streams, Pattern::Initial, ask, max);
+        return begin(streams, Pattern::Initial, ask, initial(ask, max, cache));
     }
     streams.add_candidate(Entry::random(ask.page + ask.count, 1));
     Decision::random(ask, ask.count)
 }
 
 /// A first window. Whether it is the start of a stream shows when its marker is met.
-fn begin(streams: &mut Streams, pattern: Pattern, ask: Ask, max: Pages) -> Decision {
-    let size = sizes::initial(ask.count, max);
+fn begin(streams: &mut Streams, pattern: Pattern, ask: Ask, size: Pages) -> Decision {
     let window = around_read(ask, size);
     streams.add_candidate(entry(ask, window, size));
     Decision { pattern, window }
 }
 
+/// How large the first window of a stream is: a few times its read, or as large as what lies behind
+/// it if that is more.
+///
+/// ```text
+///    |<--- history --->|<----- size ----->|
+///   -|=================|------------------|     pages that another stream brought, or an older
+///                      ^page                    one: whoever came through them reads on
+/// ```
+fn initial(ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
+    sizes::initial(ask.count, max).max(cache.history(ask.page, max))
+}
+
 /// A miss where a remembered stream is expected.
-fn go_on(streams: &mut Streams, place: Place, ask: Ask, max: Pages) -> Decision {
+fn go_on(
+    streams: &mut Streams,
+    place: Place,
+    ask: Ask,
+    max: Pages,
+    cache: &impl Residency,
+) -> Decision {
     let known = *streams.get(place);
-    let first = sizes::initial(ask.count, max);
     if known.pace == Pages::ZERO {
         if !streams.is_trusted(&known) && !follows_previous_read(ask) {
             let reads = known.reads + 1;
             streams.update(place, Entry::random(ask.page + ask.count, reads));
             return Decision::random(ask, ask.count);
         }
-        let window = around_read(ask, first);
-        streams.update(place, entry(ask, window, first));
+        let size = initial(ask, max, cache);
+        let window = around_read(ask, size);
+        streams.update(place, entry(ask, window, size));
         return Decision { pattern: Pattern::Initial, window };
     }
     let is_evicted = ask.page < known.end;
     let size = if is_evicted { known.pace.min(max) } else { sizes::next(known.pace, max) };
-    let size = size.max(first);
+    let size = size.max(sizes::initial(ask.count, max));
     let window = around_read(ask, size);
     streams.prove(place, entry(ask, window, size));
     Decision { pattern: Pattern::Subsequent, window }
@@ -135,8 +153,9 @@ fn on_marker(
         Some(Entry { end, pace, .. }) => {
             let size = sizes::next(pace, max);
             let Some(hole) = cache.next_hole(end, max) else {
-                // A window's worth is there and none of it can be marked: its end will be missed.
-                streams.prove(known?, Entry::new(ask.page, end + max, None, size));
+                // A window's worth is there, and none of it can be marked. Another stream is ahead,
+                // or was; if it was, the miss behind it finds all this history.
+                streams.remove(known?);
                 return None;
             };
             (Pattern::Subsequent, hole, size)

@@ -442,8 +442,7 @@ impl Around {
         let reach = match policy {
             Policy::None => (0, 0),
             Policy::Linux2_6_28 => (0, max + 1),
-            // It looks whether the page before is still there.
-            Policy::Adaptive => (1, max + 1),
+            Policy::Adaptive => (max, max + 1),
             Policy::Linux2_6_31 => (max, max + 1),
             Policy::Thrash2009 => (2 * max, max + 1),
             // One page less of history than a window: windows of one page find no stream by it.
