@@ -27,8 +27,10 @@ use core::fmt;
 use core::mem;
 use core::ops::Range;
 
+use crate::cache::CacheStats;
 use crate::geometry::Geometry;
 use crate::path::{Config, DeviceId, DeviceIo, FileId, IoPath, ReadId, Ready, StreamId, Tag};
+use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -112,6 +114,7 @@ pub enum Input {
         now: Instant,
     },
     PollReady,
+    TakeLog,
 }
 
 /// What the path saw of its readers.
@@ -152,6 +155,15 @@ pub enum Output {
         page: PageIndex,
         /// From where.
         frame: Frame,
+    },
+    /// Of `take_log`: what all came to, so that even a step is missed of which nothing else came.
+    State {
+        /// The path's counters.
+        stats: Stats,
+        /// The cache's.
+        cache: CacheStats,
+        /// How many frames were idle.
+        idle: Pages,
     },
 }
 
@@ -209,6 +221,7 @@ fn apply(path: &mut IoPath, input: Input) {
         Input::Unpinned { now, frame } => path.unpinned(now, frame),
         Input::PollDispatch { now } => _ = path.poll_dispatch(now),
         Input::PollReady => _ = path.poll_ready(),
+        Input::TakeLog => _ = path.take_log(),
     }
 }
 
@@ -229,7 +242,8 @@ fn could(path: &IoPath, input: &Input) -> bool {
         | Input::CloseStream { .. }
         | Input::Marker { .. }
         | Input::PollDispatch { .. }
-        | Input::PollReady => true,
+        | Input::PollReady
+        | Input::TakeLog => true,
     }
 }
 

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::{Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag};
-use crate::replay::{Log, Step};
+use crate::replay::{Input, Log, Output, Step};
 use crate::table::Frame;
 
 impl IoPath {
@@ -25,6 +25,9 @@ impl IoPath {
 
     /// The steps since the last time, for [`replay`](crate::replay::replay).
     pub fn take_log(&mut self) -> Vec<Step> {
+        let (stats, cache, idle) = (self.stats, self.cache.stats(), self.cache.idle());
+        self.log().did(|| Input::TakeLog);
+        self.log().gave(|| Output::State { stats, cache, idle });
         self.log().take()
     }
 
