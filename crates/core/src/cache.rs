@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use self::frames::Frames;
 use crate::readahead::Residency;
+use crate::replay::{Log, Output, Seen};
 use crate::shadow::Shadows;
 use crate::table::{Entry, FRAMES_MAX, FileSlot, Frame, Generation, PinBudget, Table, TableWriter};
 use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
@@ -41,6 +42,8 @@ pub struct PageCache {
     frames: Frames,
     shadows: Shadows,
     stats: CacheStats,
+    /// The log of the path whose cache this is.
+    log: Log,
 }
 
 /// Why a page is filled.
@@ -136,6 +139,7 @@ impl PageCache {
             frames: Frames::new(frames),
             shadows: Shadows::new(frames),
             stats: CacheStats::default(),
+            log: Log::default(),
         }
     }
 
@@ -272,7 +276,7 @@ impl PageCache {
         if let Some(place) = self.frames.place(frame) {
             let last = self.table.remove(place);
             assert!(!last.is_up_to_date(), "{frame:?} was filled before it failed");
-            disown(&mut self.frames, self.table.table(), frame);
+            disown(&mut self.frames, self.table.table(), &mut self.log, frame);
         }
         self.release(frame);
     }
@@ -292,14 +296,20 @@ impl PageCache {
     /// Ends the pins of an orphan, as the last of its unpinners says
     /// ([`Table::unpin`]): the frame is free, unless it is still filled or held.
     pub fn unpinned(&mut self, frame: Frame) {
-        assert!(self.is_orphan(frame), "{frame:?} is not an orphan");
+        let is_orphan = self.is_held(frame) && self.frames.place(frame).is_none();
+        assert!(is_orphan, "{frame:?} is not an orphan");
+        self.log.unpinned(frame);
         self.release(frame);
     }
 
-    /// Whether the frame is in use, but not for a page that is in the table.
-    #[must_use]
-    pub(crate) fn is_orphan(&self, frame: Frame) -> bool {
-        self.frames.is_held(frame) && self.frames.place(frame).is_none()
+    /// In a replay, whether [`unpinned`](Self::unpinned) has to come for this frame.
+    pub(crate) fn is_pinned_orphan(&self, frame: Frame) -> bool {
+        self.log.ends_orphan(frame)
+    }
+
+    #[inline]
+    pub(crate) fn log(&mut self) -> &mut Log {
+        &mut self.log
     }
 
     /// Whether anybody holds the frame. A fill does, too; a pin does not before it is an orphan's.
@@ -318,7 +328,8 @@ impl PageCache {
 
     /// Takes the marker off a page; true if there was one.
     pub fn take_marker(&mut self, file: FileSlot, page: PageIndex) -> bool {
-        self.table.table().look_up(file, page).is_some_and(|found| found.take_marker())
+        let Some(found) = self.table.table().look_up(file, page) else { return false };
+        self.log.saw(Seen::Marker, found.entry().frame(), found.take_marker())
     }
 
     /// Forgets a file of so many pages: its pages leave the table, and its slot may name another
@@ -332,10 +343,10 @@ impl PageCache {
 
     /// Forgets some pages of a file, at the same cost. Their shadows stay.
     pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
-        let Self { table, frames, .. } = self;
+        let Self { table, frames, log, .. } = self;
         let shared = Arc::clone(table.table());
         table.remove_range(file, start, start + pages, |last| {
-            disown(frames, &shared, last.frame());
+            disown(frames, &shared, log, last.frame());
         });
     }
 
@@ -386,9 +397,12 @@ impl PageCache {
         let (frame, place) = loop {
             self.stats.demotions += u64::from(self.frames.balance());
             let (frame, place) = self.frames.tail().expect("one is available, and it is not free");
-            let is_referenced = promotions < PROMOTIONS_MAX && self.table.take_referenced(place);
+            let is_referenced = promotions < PROMOTIONS_MAX && {
+                let is_so = self.table.take_referenced(place);
+                self.log.saw(Seen::Referenced, frame, is_so)
+            };
             promotions += u32::from(is_referenced);
-            if !is_referenced && self.table.table().close(frame) {
+            if !is_referenced && self.close(frame) {
                 break (frame, place);
             }
             self.frames.promote_tail();
@@ -399,9 +413,17 @@ impl PageCache {
         let last = self.table.remove(place);
         self.shadows.leave(file, page);
         self.stats.evictions += 1;
-        self.stats.evicted_before_use += u64::from(last.is_unused());
+        let is_unused = self.log.saw(Seen::Unused, frame, last.is_unused());
+        self.stats.evicted_before_use += u64::from(is_unused);
+        self.log.gave(|| Output::Evicted { file, page, frame });
         assert!(last.frame() == frame, "{last:?} is not the page of {frame:?}");
         self.frames.take_tail(frame)
+    }
+
+    /// Takes the frame away from readers, unless one has it pinned.
+    fn close(&mut self, frame: Frame) -> bool {
+        let is_pinned = self.log.foretells_pin(frame) || !self.table.table().close(frame);
+        !self.log.saw(Seen::Pinned, frame, is_pinned)
     }
 
     fn assert_is_filled_for(&self, frame: Frame, generation: Generation) {
@@ -416,8 +438,9 @@ impl PageCache {
 }
 
 /// The frame's page has left the table, otherwise than by eviction.
-fn disown(frames: &mut Frames, table: &Table, frame: Frame) {
-    if frames.disown(frame, table.orphan(frame)) {
+fn disown(frames: &mut Frames, table: &Table, log: &mut Log, frame: Frame) {
+    let is_pinned = log.saw(Seen::Orphaned, frame, table.orphan(frame));
+    if frames.disown(frame, is_pinned) {
         table.reopen(frame);
     }
 }

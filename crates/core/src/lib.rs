@@ -17,6 +17,7 @@ pub mod geometry;
 pub mod itable;
 pub mod path;
 pub mod readahead;
+pub mod replay;
 pub mod sched;
 pub mod stats;
 pub mod table;

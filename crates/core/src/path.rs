@@ -20,11 +20,13 @@ mod fetching;
 mod files;
 mod hints;
 mod io;
+mod log;
 mod start;
 mod waiters;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use fetching::Wanted;
 use hints::Hints;
@@ -33,6 +35,7 @@ use waiters::Waiters;
 use crate::cache::{CacheStats, PageCache};
 use crate::geometry::Geometry;
 use crate::readahead::{Advice, Policy, Rules, State, Streams};
+use crate::replay::{Input, Output};
 use crate::sched::Request;
 use crate::sched::noop::Noop;
 use crate::slab::{Id, Slab};
@@ -161,6 +164,7 @@ pub struct Flying {
 /// The state machine.
 #[derive(Debug)]
 pub struct IoPath {
+    config: Config,
     cache: PageCache,
     policy: Policy,
     max_window: Pages,
@@ -194,6 +198,7 @@ impl IoPath {
         let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
         let largest = largest_read(&cache);
         Self {
+            config,
             max_window: config.max_window.min(largest),
             policy: config.policy,
             rules: config.rules,
@@ -216,18 +221,17 @@ impl IoPath {
 
     /// Adds a device with a `noop` scheduler.
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
+        self.log().did(|| Input::AddDevice { geometry });
         let queue = Noop::new(geometry.max_io);
-        self.devices.insert(Device {
-            geometry,
-            queue,
-            in_flight: 0,
-            is_busy: false,
-            is_full: false,
-        })
+        let device = Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false };
+        let id = self.devices.insert(device);
+        self.log().gave(|| Output::Device(id));
+        id
     }
 
     /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.
     pub fn unpinned(&mut self, now: Instant, frame: Frame) {
+        self.log().did(|| Input::Unpinned { now, frame });
         self.cache.unpinned(frame);
         self.admit(now);
     }
@@ -235,6 +239,7 @@ impl IoPath {
     /// Removes a device that no open file lies on. What was queued for it is dropped, and those who
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
     pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
+        self.log().did(|| Input::RemoveDevice { now, device });
         let Some(mut device) = self.devices.remove(device) else { return };
         self.full -= usize::from(device.is_full);
         while let Some(request) = device.queue.take() {
@@ -250,12 +255,13 @@ impl IoPath {
     pub fn open(&mut self, device: DeviceId, len: Bytes) -> Option<FileId> {
         assert!(self.devices.get(device).is_some(), "{device:?} is no device");
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
-        if self.files.len() >= FILES_MAX as usize {
-            return None;
-        }
+        self.log().did(|| Input::Open { device, len });
         let remembered = Streams::default();
         let file = File { len, device, streams: 0, remembered, reads: 0, is_closing: false };
-        Some(self.files.insert(file))
+        let has_room = self.files.len() < FILES_MAX as usize;
+        let id = has_room.then(|| self.files.insert(file));
+        self.log().gave(|| Output::File(id));
+        id
     }
 
     /// Where the file is found in the [`Self::table`].
@@ -266,15 +272,19 @@ impl IoPath {
 
     /// Begins a stream: each reader of a file, in each thread, has one of its own.
     pub fn stream(&mut self, file: FileId) -> StreamId {
+        self.log().did(|| Input::Stream { file });
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         state.streams += 1;
-        self.streams.insert(Stream::new(file))
+        let id = self.streams.insert(Stream::new(file));
+        self.log().gave(|| Output::Stream(id));
+        id
     }
 
     /// Sets what the stream's owner says of it, from its next question on. Of a closed stream:
     /// nothing.
     pub fn advise(&mut self, stream: StreamId, advice: Advice) {
+        self.log().did(|| Input::Advise { stream, advice });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.advice = advice;
         }
@@ -286,6 +296,7 @@ impl IoPath {
     /// Holds for what comes here. Who serves hits does the same with
     /// [`Found::touch`](crate::table::Found::touch).
     pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
+        self.log().did(|| Input::SetNoReuse { stream, no_reuse });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.no_reuse = no_reuse;
         }
@@ -294,6 +305,7 @@ impl IoPath {
     /// The stream's next read follows an explicit seek: only the rule `lseek` looks at that. Of a
     /// closed stream: nothing.
     pub fn seeked(&mut self, stream: StreamId) {
+        self.log().did(|| Input::Seeked { stream });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.state.seeked = true;
         }
@@ -301,6 +313,7 @@ impl IoPath {
 
     /// Ends a stream. One of a closed file may be ended too, or not.
     pub fn close_stream(&mut self, stream: StreamId) {
+        self.log().did(|| Input::CloseStream { stream });
         let Some(Stream { file, .. }) = self.streams.remove(stream) else { return };
         if let Some(file) = self.files.get_mut(file) {
             file.streams -= 1;
@@ -320,6 +333,7 @@ impl IoPath {
         len: Bytes,
         prev_pos: Option<Bytes>,
     ) -> ReadId {
+        self.log().did(|| Input::Read { now, stream, pos, len, prev_pos });
         let file = self.streams.get(stream).expect("the stream is open").file;
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(len > Bytes::ZERO, "a read of nothing");
@@ -354,6 +368,7 @@ impl IoPath {
             self.stats.waited_for_frames += 1;
             self.queued.push_back(id);
         }
+        self.log().gave(|| Output::Read(id));
         id
     }
 
@@ -367,6 +382,7 @@ impl IoPath {
         count: Pages,
         prev_pos: Option<Bytes>,
     ) {
+        self.log().did(|| Input::Marker { now, stream, page, count, prev_pos });
         let Some(file) = self.streams.get(stream).map(|state| state.file) else { return };
         if self.files.get(file).is_none_or(|state| page.offset() >= state.len) {
             return;
@@ -388,6 +404,7 @@ impl IoPath {
 
     /// The driver has copied what it wanted: the frames of a read that was ready may be used again.
     pub fn release(&mut self, now: Instant, id: ReadId) {
+        self.log().did(|| Input::Release { now, id });
         let read = self.reads.remove(id).expect("each read is released once");
         assert!(read.wanted.outstanding == 0, "the read is not ready");
         for frame in read.wanted.frames {
@@ -400,7 +417,15 @@ impl IoPath {
 
     /// The next read that waits for nothing more.
     pub fn poll_ready(&mut self) -> Option<Ready> {
-        self.ready.pop_front()
+        self.log().did(|| Input::PollReady);
+        let ready = self.ready.pop_front();
+        let Self { cache, reads, .. } = self;
+        cache.log().gave(|| {
+            let frames =
+                |id| reads.get(id).map_or_else(Vec::new, |read| read.wanted.frames.clone());
+            Output::Ready(ready.map(|ready| (ready, frames(ready.id))))
+        });
+        ready
     }
 
     /// The page table, for those who serve hits.

@@ -83,6 +83,15 @@ impl<T> Slab<T> {
         }
     }
 
+    pub(crate) fn any(&self, holds: impl Fn(&T) -> bool) -> bool {
+        self.places.iter().filter_map(|place| place.value.as_ref()).any(holds)
+    }
+
+    /// Whether nothing was ever inserted.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.places.is_empty()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -10,6 +10,8 @@
 //!   - when all is done, every frame is free or on a list.
 
 mod common;
+#[path = "path_model/replay.rs"]
+mod replay;
 #[path = "path_model/world.rs"]
 mod world;
 

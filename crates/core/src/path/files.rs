@@ -7,6 +7,7 @@
 use core::ops::Range;
 
 use super::{FileId, IoPath, Read, Ready};
+use crate::replay::Input;
 use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex};
 
 impl IoPath {
@@ -22,6 +23,7 @@ impl IoPath {
     /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
     /// it again does nothing.
     pub fn close(&mut self, now: Instant, file: FileId) {
+        self.log().did(|| Input::Close { now, file });
         let Some(state) = self.files.get_mut(file).filter(|state| !state.is_closing) else {
             return;
         };
@@ -54,6 +56,7 @@ impl IoPath {
     /// [`Fault::Short`](super::Fault::Short): who changes lengths asks again, for what there is.
     pub fn set_len(&mut self, now: Instant, file: FileId, len: Bytes) {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
+        self.log().did(|| Input::SetLen { now, file, len });
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         let before = core::mem::replace(&mut state.len, len);
@@ -72,6 +75,7 @@ impl IoPath {
     /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads
     /// on their way are not disturbed, and later ones ask the device. Of a closed file: nothing.
     pub fn invalidate(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) {
+        self.log().did(|| Input::Invalidate { now, file, pages: pages.clone() });
         if self.files.get(file).is_none() || pages.start >= pages.end {
             return;
         }

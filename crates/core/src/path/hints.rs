@@ -12,6 +12,7 @@ use super::fetching::Fetching;
 use super::{File, FileId, IoPath};
 use crate::cache::{Filling, PageCache};
 use crate::readahead::walk::PageSet as _;
+use crate::replay::{Input, Output, Seen};
 use crate::table::{Entry, Frame, Generation};
 use crate::units::{Instant, PageIndex, Pages};
 
@@ -35,12 +36,13 @@ impl Hints {
     pub(super) const BYTES_PER_FRAME: u64 = size_of::<(Frame, Generation)>() as u64;
 
     /// Whether one more page may be hinted.
-    pub(super) fn have_room(&mut self, cache: &PageCache) -> bool {
+    pub(super) fn have_room(&mut self, cache: &mut PageCache) -> bool {
         for _ in 0..LOOKS {
             let Some((frame, generation)) = self.unused.pop_front() else { break };
             let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
             let is_the_same = |entry: Entry| entry.generation() == generation;
-            if entry.is_some_and(|entry| is_the_same(entry) && entry.is_unused()) {
+            let is_unused = entry.is_some_and(|entry| is_the_same(entry) && entry.is_unused());
+            if cache.log().saw(Seen::Unused, frame, is_unused) {
                 self.unused.push_back((frame, generation));
             }
         }
@@ -66,6 +68,13 @@ impl IoPath {
         start: PageIndex,
         pages: Pages,
     ) -> Pages {
+        self.log().did(|| Input::WillNeed { now, file, start, pages });
+        let asked = self.fetch_hint(now, file, start, pages);
+        self.log().gave(|| Output::Asked(asked));
+        asked
+    }
+
+    fn fetch_hint(&mut self, now: Instant, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         let Some(&File { len, device, .. }) = self.files.get(file) else { return Pages::ZERO };
         let file_end = PageIndex(len.pages_up().0);
         let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);

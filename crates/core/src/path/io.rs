@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
+use crate::replay::{Input, Output};
 use crate::sched::{PageFill, Request};
 use crate::table::Frame;
 use crate::trace::What;
@@ -15,6 +16,18 @@ use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sector, Sectors};
 impl IoPath {
     /// The next device I/O to start; None when there is none, or no device has room.
     pub fn poll_dispatch(&mut self, now: Instant) -> Option<DeviceIo> {
+        self.log().did(|| Input::PollDispatch { now });
+        let io = self.next_io(now);
+        let Self { cache, flying, .. } = self;
+        cache.log().gave(|| {
+            let pages = |tag| flying.get(tag).map_or(&[][..], |flying| &flying.request.pages);
+            let frames = |tag| pages(tag).iter().map(|page| page.filling.frame()).collect();
+            Output::Dispatched(io.map(|io| (io, frames(io.tag))))
+        });
+        io
+    }
+
+    fn next_io(&mut self, now: Instant) -> Option<DeviceIo> {
         while let Some(device) = self.busy.pop_front() {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
@@ -41,6 +54,7 @@ impl IoPath {
 
     /// A device has done what `tag` asked: so many bytes, or the error number.
     pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
+        self.log().did(|| Input::Complete { now, tag, result });
         let Flying { device, request } = self.flying.remove(tag).expect("each tag completes once");
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);

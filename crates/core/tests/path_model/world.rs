@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag};
 use foreread_core::readahead::{Decided, Policy, Rules};
+use foreread_core::replay::{Step, replay};
 use foreread_core::table::{Frame, Generation};
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
@@ -94,6 +95,7 @@ pub(crate) struct World {
     /// Files that were closed or cut, under whatever readers.
     pub(crate) cuts: usize,
     pub(crate) decisions: Vec<(StreamId, Decided)>,
+    pub(crate) log: Vec<Step>,
 }
 
 impl World {
@@ -102,6 +104,7 @@ impl World {
         let mut path =
             IoPath::new(Config { memory: Bytes(memory), policy, max_window: Pages(max), rules });
         path.set_trace(1_000_000);
+        path.record(usize::MAX);
         let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
         let mut world = Self {
             path,
@@ -123,6 +126,7 @@ impl World {
             failures: 0,
             cuts: 0,
             decisions: Vec::new(),
+            log: Vec::new(),
         };
         for len in lens {
             let file = world.open(*len);
@@ -423,6 +427,7 @@ impl World {
             return self.finish();
         }
         assert!(self.pending.is_empty(), "{} reads hang", self.pending.len());
+        self.check_log();
         while !self.pins.is_empty() {
             self.unpin(0);
         }
@@ -432,5 +437,13 @@ impl World {
         assert_eq!(self.path.table().pin_budget().granted(), 0);
         assert_eq!(self.path.idle_frames(), u64::from(self.path.frame_count()), "a frame is lost");
         self.check();
+    }
+
+    /// All that the path said follows from what was done to it.
+    fn check_log(&mut self) {
+        self.log.extend(self.path.take_log());
+        if let Err(mismatch) = replay(self.path.config(), &self.log) {
+            panic!("{mismatch}");
+        }
     }
 }

@@ -1,0 +1,470 @@
+//! The log of a path, and its proof: the same calls, with what was seen of readers, say the same.
+//!
+//! In:    each call of an [`IoPath`](crate::path::IoPath); what it saw of flags that readers change
+//!        at any time.
+//! Out:   a [`Step`] for each; from [`replay`], the first step that went otherwise.
+//! Never: a clock, a page's bytes, more memory than was allowed: a log that nobody takes ends.
+//!
+//! ```text
+//!   recorded   Did(read) Gave(evicted) Saw(marker) Gave(read 7)   Did(poll) Gave(device I/O)
+//!                 |           ^            |            ^            |           ^
+//!   replayed      v           | same?      v            | same?      v           | same?
+//!              path.read ----------------------------------->     path.poll_dispatch ->
+//! ```
+//!
+//! So whoever drives a path (an event loop, threads that take turns) can be checked after the fact:
+//! if the log replays, all that happened follows from these calls in this order.
+//!
+//! A new call of `IoPath` enters the log with three lines: its variant of [`Input`]; as its first
+//! line `self.log().did(|| Input::..)`; and its arm in `apply`. If it returns something, that is a
+//! variant of [`Output`], and its last line is `self.log().gave(|| Output::..)`. If it panics for
+//! ids that are unknown, `could` says so before. A new look at what readers change goes through
+//! `log.saw`.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+use core::ops::Range;
+
+use crate::cache::CacheStats;
+use crate::geometry::Geometry;
+use crate::path::{Config, DeviceId, DeviceIo, FileId, IoPath, ReadId, Ready, StreamId, Tag};
+use crate::readahead::Advice;
+use crate::stats::Stats;
+use crate::table::{FileSlot, Frame};
+use crate::units::{Bytes, Instant, PageIndex, Pages};
+
+/// One step of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The path was called.
+    Did(Input),
+    /// The path looked at a flag that readers change, and it was set. What it looked at and found
+    /// clear is not in the log.
+    Saw(Seen, Frame),
+    /// The path said something.
+    Gave(Output),
+    /// The log was full; what follows is not in it.
+    Full,
+}
+
+/// A call of [`IoPath`], by the name of its method.
+#[expect(missing_docs, reason = "they are the arguments of the methods")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    AddDevice {
+        geometry: Geometry,
+    },
+    RemoveDevice {
+        now: Instant,
+        device: DeviceId,
+    },
+    Open {
+        device: DeviceId,
+        len: Bytes,
+    },
+    Close {
+        now: Instant,
+        file: FileId,
+    },
+    SetLen {
+        now: Instant,
+        file: FileId,
+        len: Bytes,
+    },
+    Invalidate {
+        now: Instant,
+        file: FileId,
+        pages: Range<PageIndex>,
+    },
+    Stream {
+        file: FileId,
+    },
+    CloseStream {
+        stream: StreamId,
+    },
+    Read {
+        now: Instant,
+        stream: StreamId,
+        pos: Bytes,
+        len: Bytes,
+        prev_pos: Option<Bytes>,
+    },
+    Marker {
+        now: Instant,
+        stream: StreamId,
+        page: PageIndex,
+        count: Pages,
+        prev_pos: Option<Bytes>,
+    },
+    Complete {
+        now: Instant,
+        tag: Tag,
+        result: Result<Bytes, i32>,
+    },
+    Release {
+        now: Instant,
+        id: ReadId,
+    },
+    Unpinned {
+        now: Instant,
+        frame: Frame,
+    },
+    Advise {
+        stream: StreamId,
+        advice: Advice,
+    },
+    SetNoReuse {
+        stream: StreamId,
+        no_reuse: bool,
+    },
+    Seeked {
+        stream: StreamId,
+    },
+    WillNeed {
+        now: Instant,
+        file: FileId,
+        start: PageIndex,
+        pages: Pages,
+    },
+    PollDispatch {
+        now: Instant,
+    },
+    PollReady,
+    TakeLog,
+}
+
+/// What the path saw of its readers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Seen {
+    /// A page at the tail had been used again.
+    Referenced,
+    /// A page at the tail was pinned.
+    Pinned,
+    /// A page that was evicted, or that was hinted some time ago, had not been used.
+    Unused,
+    /// A page that left otherwise was pinned: its frame is an orphan until it is unpinned.
+    Orphaned,
+    /// A read came to a page that had its marker still.
+    Marker,
+}
+
+/// What a path says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Of `add_device`.
+    Device(DeviceId),
+    /// Of `open`.
+    File(Option<FileId>),
+    /// Of `stream`.
+    Stream(StreamId),
+    /// Of `read`.
+    Read(ReadId),
+    /// Of `will_need`.
+    Asked(Pages),
+    /// Of `poll_dispatch`, with the frames of its pages.
+    Dispatched(Option<(DeviceIo, Vec<Frame>)>),
+    /// Of `poll_ready`, with the frames of the read.
+    Ready(Option<(Ready, Vec<Frame>)>),
+    /// A page left because another needed its frame.
+    Evicted {
+        /// Of which file.
+        file: FileSlot,
+        /// Which.
+        page: PageIndex,
+        /// From where.
+        frame: Frame,
+    },
+    /// Of `take_log`: what all came to, so that even a step is missed of which nothing else came.
+    State {
+        /// The path's counters.
+        stats: Stats,
+        /// The cache's.
+        cache: CacheStats,
+        /// How many frames were idle.
+        idle: Pages,
+    },
+}
+
+/// Where a replay went otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mismatch {
+    /// Which step of the log, from 0.
+    pub at: usize,
+    /// What the log has there; None at its end.
+    pub wanted: Option<Step>,
+    /// What the path came to; None if it came to nothing more, or if what the log wants cannot be
+    /// done to it.
+    pub got: Option<Step>,
+}
+
+/// Does to a new path what the log says was done to another, and compares all that it says.
+///
+/// The log begins where the path did: [`IoPath::record`] comes before all else.
+///
+/// # Errors
+///
+/// The first step at which the two differ. The path is then thrown away.
+pub fn replay(config: Config, log: &[Step]) -> Result<(), Box<Mismatch>> {
+    let mut path = IoPath::new(config);
+    *path.log() = Log::replaying(log.to_vec());
+    while let Some(input) = path.log().next_input()? {
+        if !could(&path, &input) {
+            let at = path.log().at() - 1;
+            return Err(Box::new(Mismatch { at, wanted: Some(Step::Did(input)), got: None }));
+        }
+        apply(&mut path, input);
+    }
+    Ok(())
+}
+
+fn apply(path: &mut IoPath, input: Input) {
+    // What they return is compared as they say it.
+    match input {
+        Input::AddDevice { geometry } => _ = path.add_device(geometry),
+        Input::RemoveDevice { now, device } => path.remove_device(now, device),
+        Input::Open { device, len } => _ = path.open(device, len),
+        Input::Close { now, file } => path.close(now, file),
+        Input::SetLen { now, file, len } => path.set_len(now, file, len),
+        Input::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
+        Input::Stream { file } => _ = path.stream(file),
+        Input::CloseStream { stream } => path.close_stream(stream),
+        Input::Read { now, stream, pos, len, prev_pos } => {
+            _ = path.read(now, stream, pos, len, prev_pos);
+        }
+        Input::Marker { now, stream, page, count, prev_pos } => {
+            path.marker(now, stream, page, count, prev_pos);
+        }
+        Input::Complete { now, tag, result } => path.complete(now, tag, result),
+        Input::Release { now, id } => path.release(now, id),
+        Input::Unpinned { now, frame } => path.unpinned(now, frame),
+        Input::Advise { stream, advice } => path.advise(stream, advice),
+        Input::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
+        Input::Seeked { stream } => path.seeked(stream),
+        Input::WillNeed { now, file, start, pages } => {
+            _ = path.will_need(now, file, start, pages);
+        }
+        Input::PollDispatch { now } => _ = path.poll_dispatch(now),
+        Input::PollReady => _ = path.poll_ready(),
+        Input::TakeLog => _ = path.take_log(),
+    }
+}
+
+/// Whether the call makes sense for the path as it is: a log with a step too few, or a path of
+/// other habits, must come out as a mismatch and not as a panic.
+fn could(path: &IoPath, input: &Input) -> bool {
+    match input {
+        Input::RemoveDevice { device, .. } => !path.has_files_on(*device),
+        Input::Open { device, .. } => path.has_device(*device),
+        Input::SetLen { file, .. } | Input::Stream { file } => path.is_open(*file),
+        Input::Read { stream, .. } => path.has_stream(*stream),
+        Input::Complete { tag, .. } => path.is_flying(*tag),
+        Input::Release { id, .. } => path.is_ready(*id),
+        Input::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
+        Input::AddDevice { .. }
+        | Input::Close { .. }
+        | Input::Invalidate { .. }
+        | Input::CloseStream { .. }
+        | Input::Marker { .. }
+        | Input::Advise { .. }
+        | Input::SetNoReuse { .. }
+        | Input::Seeked { .. }
+        | Input::WillNeed { .. }
+        | Input::PollDispatch { .. }
+        | Input::PollReady
+        | Input::TakeLog => true,
+    }
+}
+
+/// What a path does with its log: nothing, write it, or follow it.
+#[derive(Debug, Default)]
+pub(crate) enum Log {
+    #[default]
+    Off,
+    Recording {
+        steps: Vec<Step>,
+        limit: usize,
+        is_full: bool,
+    },
+    Replaying(Box<Replay>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Replay {
+    steps: Vec<Step>,
+    at: usize,
+    mismatch: Option<Box<Mismatch>>,
+    /// The frames whose pins the log has seen at the end of their page.
+    pinned_orphans: Vec<Frame>,
+}
+
+impl Log {
+    pub(crate) fn recording(limit: usize) -> Self {
+        Self::Recording { steps: Vec::new(), limit, is_full: false }
+    }
+
+    fn replaying(steps: Vec<Step>) -> Self {
+        let replay = Replay { steps, at: 0, mismatch: None, pinned_orphans: Vec::new() };
+        Self::Replaying(Box::new(replay))
+    }
+
+    /// The steps since the last time. There is room for as many again.
+    pub(crate) fn take(&mut self) -> Vec<Step> {
+        match self {
+            Self::Recording { steps, .. } => mem::take(steps),
+            Self::Off | Self::Replaying(_) => Vec::new(),
+        }
+    }
+
+    /// Notes a call.
+    #[inline]
+    pub(crate) fn did(&mut self, input: impl FnOnce() -> Input) {
+        if let Self::Recording { .. } = self {
+            self.push(Step::Did(input()));
+        }
+    }
+
+    /// Notes what the path says.
+    #[inline]
+    pub(crate) fn gave(&mut self, output: impl FnOnce() -> Output) {
+        match self {
+            Self::Off => {}
+            Self::Recording { .. } => self.push(Step::Gave(output())),
+            Self::Replaying(replay) => replay.compare(Step::Gave(output())),
+        }
+    }
+
+    /// Notes what a look at the flags of `frame` came to. In a replay, what it came to then.
+    #[inline]
+    pub(crate) fn saw(&mut self, what: Seen, frame: Frame, is_so: bool) -> bool {
+        match self {
+            Self::Off => is_so,
+            Self::Recording { .. } => {
+                if is_so {
+                    self.push(Step::Saw(what, frame));
+                }
+                is_so
+            }
+            Self::Replaying(replay) => replay.saw(what, frame, is_so),
+        }
+    }
+
+    /// In a replay, whether the frame was found pinned at this point: nobody pins it now.
+    pub(crate) fn foretells_pin(&self, frame: Frame) -> bool {
+        let pinned = Step::Saw(Seen::Pinned, frame);
+        matches!(self, Self::Replaying(replay) if replay.next() == Some(&pinned))
+    }
+
+    /// Whether the frame has pins, at the end of its page, that have not ended yet; in a replay.
+    pub(crate) fn ends_orphan(&self, frame: Frame) -> bool {
+        matches!(self, Self::Replaying(replay) if replay.pinned_orphans.contains(&frame))
+    }
+
+    /// Notes that those pins have ended.
+    pub(crate) fn unpinned(&mut self, frame: Frame) {
+        if let Self::Replaying(replay) = self {
+            replay.pinned_orphans.retain(|&orphan| orphan != frame);
+        }
+    }
+
+    fn push(&mut self, step: Step) {
+        let Self::Recording { steps, limit, is_full } = self else { return };
+        if *is_full {
+            return;
+        }
+        *is_full = steps.len() >= *limit;
+        steps.push(if *is_full { Step::Full } else { step });
+    }
+
+    fn at(&self) -> usize {
+        match self {
+            Self::Replaying(replay) => replay.at,
+            Self::Off | Self::Recording { .. } => 0,
+        }
+    }
+
+    fn next_input(&mut self) -> Result<Option<Input>, Box<Mismatch>> {
+        match self {
+            Self::Replaying(replay) => replay.next_input(),
+            Self::Off | Self::Recording { .. } => Ok(None),
+        }
+    }
+}
+
+impl Replay {
+    fn next(&self) -> Option<&Step> {
+        self.steps.get(self.at)
+    }
+
+    fn next_input(&mut self) -> Result<Option<Input>, Box<Mismatch>> {
+        if let Some(mismatch) = self.mismatch.take() {
+            return Err(mismatch);
+        }
+        match self.next().cloned() {
+            None | Some(Step::Full) => Ok(None),
+            Some(Step::Did(input)) => {
+                self.at += 1;
+                Ok(Some(input))
+            }
+            wanted @ Some(Step::Saw(..) | Step::Gave(_)) => {
+                Err(Box::new(Mismatch { at: self.at, wanted, got: None }))
+            }
+        }
+    }
+
+    fn compare(&mut self, got: Step) {
+        let wanted = self.next();
+        if self.mismatch.is_some() || wanted == Some(&Step::Full) {
+            return;
+        }
+        if wanted == Some(&got) {
+            self.at += 1;
+        } else {
+            let wanted = wanted.cloned();
+            self.mismatch = Some(Box::new(Mismatch { at: self.at, wanted, got: Some(got) }));
+        }
+    }
+
+    fn saw(&mut self, what: Seen, frame: Frame, is_so: bool) -> bool {
+        let step = Step::Saw(what, frame);
+        // From there on the flags are as the replay has them: anything goes, and nothing counts.
+        if self.mismatch.is_some() || self.next() == Some(&Step::Full) {
+            return is_so;
+        }
+        let was_so = self.next() == Some(&step);
+        // Readers clear these two and set that one; here are none. So it cannot be otherwise.
+        let is_possible = match what {
+            Seen::Unused | Seen::Marker => is_so || !was_so,
+            Seen::Referenced => was_so || !is_so,
+            Seen::Pinned | Seen::Orphaned => true,
+        };
+        if !is_possible {
+            let (wanted, got) = (self.next().cloned(), is_so.then_some(step));
+            self.mismatch = Some(Box::new(Mismatch { at: self.at, wanted, got }));
+            return is_so;
+        }
+        self.at += usize::from(was_so);
+        if was_so && what == Seen::Orphaned {
+            self.pinned_orphans.push(frame);
+        }
+        was_so
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, wanted, got } = self;
+        write!(f, "step {at} of the log: ")?;
+        match wanted {
+            Some(wanted) => write!(f, "wanted {wanted:?}, ")?,
+            None => write!(f, "wanted nothing more, ")?,
+        }
+        match got {
+            Some(got) => write!(f, "got {got:?}"),
+            None => write!(f, "and that did not come"),
+        }
+    }
+}
+
+impl core::error::Error for Mismatch {}

@@ -1,0 +1,251 @@
+//! What a replay finds, and what readers on other threads cannot hide from it.
+//!
+//! In:    logs of a busy path, whole or with one thing wrong.
+//! Out:   the step at which they part.
+//! Never: a panic in a replay, whatever the log says. Every random run of the model is replayed, too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use foreread_core::path::{Config, FileId, IoPath};
+use foreread_core::readahead::{Policy, Rules};
+use foreread_core::replay::{Input, Output, Seen, Step, replay};
+use foreread_core::table::{FileSlot, Frame, Table};
+use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+
+use super::world::{Answer, Op, World};
+
+/// A run in which everything happens: more is read than there is room for, by eight streams, while
+/// pages are pinned, files change, and devices fail.
+fn busy() -> (Config, Vec<Step>) {
+    let mut world = World::new(Policy::Linux6, 1 << 20, 32, &[300_000, 700_001, 3_000_000]);
+    let mut word = 1_u64;
+    let mut random = move |below: u64| {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (word >> 33) % below
+    };
+    for _ in 0..600 {
+        let which = usize::try_from(random(1 << 20)).unwrap();
+        let op = match random(20) {
+            0 => Op::Read { stream: which, pos: random(1 << 30), len: 1 + random(200_000) },
+            1..7 => Op::ReadOn { stream: which, len: 1 + random(60_000) },
+            7..12 => Op::Complete { which, answer: Answer::Good },
+            12 => Op::Complete { which, answer: Answer::Failed },
+            13..15 => Op::Release { which },
+            15 | 16 => Op::Pin { file: which, page: random(64) },
+            17 => Op::Unpin { which },
+            18 => Op::Report,
+            _ => match random(4) {
+                0 => Op::Reopen { file: which },
+                1 => Op::SetLen { file: which, len: random(3_000_000) },
+                _ => Op::Invalidate { file: which, start: random(700), pages: random(40) },
+            },
+        };
+        world.apply(&op);
+    }
+    world.finish();
+    (world.path.config(), world.log)
+}
+
+#[test]
+fn a_busy_log_has_everything_in_it() {
+    let (config, log) = busy();
+    for seen in [Seen::Referenced, Seen::Pinned, Seen::Unused, Seen::Orphaned, Seen::Marker] {
+        let is_in = |step: &Step| matches!(step, Step::Saw(saw, _) if *saw == seen);
+        assert!(log.iter().any(is_in), "no {seen:?}");
+    }
+    assert_eq!(replay(config, &log), Ok(()));
+    assert_eq!(replay(config, &log[..log.len() - 1]).unwrap_err().at, log.len() - 1);
+}
+
+#[test]
+fn an_output_that_is_another_is_found_where_it_is() {
+    let (config, log) = busy();
+    let mut changed = 0;
+    for (at, step) in log.iter().enumerate() {
+        let other = match step {
+            Step::Gave(Output::Dispatched(Some((io, frames)))) => {
+                let frames = frames.iter().map(|frame| Frame(frame.0 + 1)).collect();
+                Output::Dispatched(Some((*io, frames)))
+            }
+            Step::Gave(Output::Ready(Some((ready, frames)))) => {
+                let mut ready = *ready;
+                ready.len += Bytes(1);
+                Output::Ready(Some((ready, frames.clone())))
+            }
+            Step::Gave(Output::Evicted { file, page, frame }) => {
+                Output::Evicted { file: *file, page: *page + Pages(1), frame: *frame }
+            }
+            Step::Gave(_) | Step::Did(_) | Step::Saw(..) | Step::Full => continue,
+        };
+        // All of them one after the other would take long, and every seventh shows as much.
+        changed += 1;
+        if changed % 7 == 0 {
+            let mut log = log.clone();
+            log[at] = Step::Gave(other);
+            let mismatch = replay(config, &log).unwrap_err();
+            assert_eq!(mismatch.at, at, "{mismatch}");
+            assert_eq!(mismatch.got.as_ref(), Some(step));
+        }
+    }
+    assert!(changed > 100);
+}
+
+#[test]
+fn a_path_that_decides_otherwise_is_found() {
+    let (config, log) = busy();
+    for policy in [Policy::None, Policy::Linux2_6_28] {
+        assert!(replay(Config { policy, ..config }, &log).is_err(), "{}", policy.name());
+    }
+    assert!(replay(Config { max_window: Pages(16), ..config }, &log).is_err());
+    assert!(replay(Config { memory: Bytes(2 << 20), ..config }, &log).is_err());
+}
+
+#[test]
+fn a_step_that_is_missing_is_found_if_anything_came_of_it() {
+    let (config, log) = busy();
+    let (mut dropped, mut missed) = (0, 0);
+    for (at, step) in log.iter().enumerate().step_by(11) {
+        let mut log = log.clone();
+        log.remove(at);
+        let Err(mismatch) = replay(config, &log) else {
+            missed += 1;
+            let leaves_no_trace = match step {
+                // The file had none of those pages; the device had nothing to do.
+                Step::Did(
+                    Input::Invalidate { .. }
+                    | Input::SetLen { .. }
+                    | Input::CloseStream { .. }
+                    | Input::RemoveDevice { .. },
+                ) => true,
+                Step::Did(_) | Step::Saw(..) | Step::Gave(_) | Step::Full => false,
+            };
+            assert!(leaves_no_trace, "step {at}, {step:?}, is not missed");
+            continue;
+        };
+        dropped += 1;
+        assert!(mismatch.at >= at, "{mismatch}");
+    }
+    assert!(dropped > 10 * missed, "{missed} of {dropped}");
+}
+
+#[test]
+fn a_log_that_is_full_ends_and_replays_up_to_there() {
+    let (memory, max_window, rules) = (Bytes(1 << 20), Pages(32), Rules::default());
+    let config = Config { memory, policy: Policy::Linux6, max_window, rules };
+    for limit in 1..40 {
+        let mut path = IoPath::new(config);
+        path.record(limit);
+        let mut log = Vec::new();
+        let file = read_a_few(&mut path, &mut log);
+        path.close(Instant(9), file);
+        log.extend(path.take_log());
+        assert_eq!(log.len(), limit + 1);
+        assert_eq!(log.last(), Some(&Step::Full));
+        assert_eq!(replay(config, &log), Ok(()), "{limit}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "begins where its path does")]
+fn a_log_cannot_begin_in_the_middle() {
+    let (memory, max_window, rules) = (Bytes(1 << 20), Pages(32), Rules::default());
+    let config = Config { memory, policy: Policy::Linux6, max_window, rules };
+    let mut path = IoPath::new(config);
+    read_a_few(&mut path, &mut Vec::new());
+    path.record(9);
+}
+
+fn read_a_few(path: &mut IoPath, log: &mut Vec<Step>) -> FileId {
+    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)));
+    let file = path.open(device, Bytes(1 << 20)).unwrap();
+    let stream = path.stream(file);
+    for page in 0..20 {
+        path.read(Instant(page), stream, Bytes(page * 4096), Bytes(4096), Some(Bytes(page * 4096)));
+        drive(path);
+    }
+    log.extend(path.take_log());
+    file
+}
+
+fn drive(path: &mut IoPath) {
+    while let Some(io) = path.poll_dispatch(Instant(7)) {
+        path.complete(Instant(8), io.tag, Ok(io.len));
+    }
+    while let Some(ready) = path.poll_ready() {
+        path.release(Instant(8), ready.id);
+    }
+}
+
+/// The real thing: threads that touch, take markers and pin while the driver evicts and forgets.
+/// What they do when is up to them; the log must replay whatever it was.
+#[test]
+fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
+    const PAGES: u64 = 400;
+    let (memory, max_window, rules) = (Bytes(1 << 20), Pages(32), Rules::default());
+    let config = Config { memory, policy: Policy::Linux6, max_window, rules };
+    let mut path = IoPath::new(config);
+    path.record(1 << 22);
+    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)));
+    let file = path.open(device, Bytes(PAGES * 4096)).unwrap();
+    let streams = [path.stream(file), path.stream(file)];
+    let is_over = AtomicBool::new(false);
+    let (report, reports) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for first in [0, 131] {
+            let (table, is_over, report) = (path.table(), &is_over, report.clone());
+            scope.spawn(move || {
+                let mut page = first;
+                while !is_over.load(Ordering::Relaxed) {
+                    page = (page + 7) % PAGES;
+                    visit(&table, IoPath::slot(file), PageIndex(page), &report);
+                }
+            });
+        }
+        for round in 0..4000 {
+            let at = |pages: u64| Bytes(pages % PAGES * 4096);
+            let now = Instant(round);
+            let (page, stream) =
+                if round % 3 == 0 { (round * 37, streams[0]) } else { (round, streams[1]) };
+            path.read(now, stream, at(page), Bytes(3 * 4096), Some(at(page)));
+            drive(&mut path);
+            if round % 16 == 0 {
+                let start = PageIndex(round % PAGES);
+                path.invalidate(now, file, start..start + Pages(40));
+            }
+            while let Ok(frame) = reports.try_recv() {
+                path.unpinned(now, frame);
+                path.table().pin_budget().give_back(1);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    drop(report);
+    while let Ok(frame) = reports.recv() {
+        path.unpinned(Instant(9), frame);
+        path.table().pin_budget().give_back(1);
+    }
+    assert_eq!(path.idle_frames(), u64::from(path.frame_count()), "a frame is lost");
+    assert_eq!(path.table().pin_budget().granted(), 0);
+    let log = path.take_log();
+    assert_eq!(replay(config, &log), Ok(()));
+}
+
+/// What a reader may do to a page: use it, take its marker, pin it and look at it for a while.
+fn visit(table: &Table, file: FileSlot, page: PageIndex, report: &mpsc::Sender<Frame>) {
+    let Some(found) = table.look_up(file, page) else { return };
+    found.touch(false);
+    let _ = found.take_marker();
+    if table.pin_budget().try_take(1) == 0 {
+        return;
+    }
+    let entry = found.entry();
+    let is_pinned = table.pin(&found);
+    std::thread::yield_now();
+    if is_pinned && table.unpin(entry.frame(), entry.generation()) {
+        // The driver gives the pin back: until it has heard, the frame is not to be had.
+        report.send(entry.frame()).unwrap();
+    } else {
+        table.pin_budget().give_back(1);
+    }
+}
