@@ -28,6 +28,7 @@ use fetching::Wanted;
 use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
+use crate::fit::{DeviceFit, Fit, Sent, Watch};
 use crate::geometry::Geometry;
 use crate::readahead::{Policy, Window};
 use crate::sched::Request;
@@ -101,6 +102,7 @@ pub struct Device {
     queue: Noop,
     in_flight: u32,
     is_busy: bool,
+    reads: DeviceFit,
 }
 
 /// An open file.
@@ -135,6 +137,7 @@ pub struct Read {
 pub struct Flying {
     device: DeviceId,
     request: Request,
+    sent: Sent,
 }
 
 /// The state machine.
@@ -154,6 +157,7 @@ pub struct IoPath {
     /// Devices that have something queued and room for it.
     busy: VecDeque<DeviceId>,
     ready: VecDeque<Ready>,
+    watch: Watch,
     trace: Trace,
     stats: Stats,
 }
@@ -181,6 +185,7 @@ impl IoPath {
             queued: VecDeque::new(),
             busy: VecDeque::new(),
             ready: VecDeque::new(),
+            watch: Watch::default(),
             trace: Trace::default(),
             stats: Stats::default(),
         }
@@ -189,7 +194,8 @@ impl IoPath {
     /// Adds a device with a `noop` scheduler.
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         let queue = Noop::new(geometry.max_io);
-        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false })
+        let reads = DeviceFit::new();
+        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false, reads })
     }
 
     /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
@@ -283,6 +289,7 @@ impl IoPath {
         });
         self.reads.get_mut(id).expect("just inserted").wanted =
             Wanted { id: Some(id), pages: first..last, continues, ..Wanted::default() };
+        self.watch.begin();
         self.stats.reads += 1;
         self.stats.pages_wanted += (last - first).0;
 
@@ -356,6 +363,12 @@ impl IoPath {
     #[must_use]
     pub fn max_window(&self) -> Pages {
         self.max_window
+    }
+
+    /// What is known of how a device reads. None if it is gone, or too little was read of it.
+    #[must_use]
+    pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
+        self.devices.get(device)?.reads.fit()
     }
 
     /// Counters since the path was made.
