@@ -141,6 +141,22 @@ mod tests {
         });
     }
 
+    #[test]
+    fn where_no_thread_can_be_had_reads_are_slow_and_right() {
+        let (_dir, backend) = backend();
+        apart(|| {
+            let mut ring = Ring::with(pool(), RingChoice::Threads).expect("nothing to fail");
+            refuse(libc::SYS_clone3, libc::EAGAIN);
+            refuse(libc::SYS_clone, libc::EAGAIN);
+            for tag in 0..3 {
+                ring.read(tag, Arc::clone(&backend), 4096, [Frame(0)].into_iter());
+                ring.sleeper().wait(None).expect("it is done already");
+                let got = ring.completion().expect("as wait said");
+                assert_eq!((got.tag, got.result), (tag, Ok(4096)));
+            }
+        });
+    }
+
     /// The driver once took "no memory" for "later" without end, and a reader spun for ever.
     #[test]
     fn a_kernel_that_never_has_memory_is_an_error_after_a_bounded_number_of_tries() {
