@@ -13,6 +13,7 @@
 extern crate alloc;
 
 pub mod cache;
+pub mod fit;
 pub mod geometry;
 pub mod itable;
 pub mod path;

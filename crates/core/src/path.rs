@@ -33,6 +33,7 @@ use hints::Hints;
 use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
+use crate::fit::{DeviceFit, Fit, Sent, Watch};
 use crate::geometry::Geometry;
 use crate::readahead::{Advice, Policy, Rules, State, Streams};
 use crate::replay::{Input, Output};
@@ -112,6 +113,7 @@ pub struct Device {
     is_busy: bool,
     /// It has something queued, and no room for it.
     is_full: bool,
+    reads: DeviceFit,
 }
 
 /// An open file.
@@ -159,6 +161,7 @@ pub struct Read {
 pub struct Flying {
     device: DeviceId,
     request: Request,
+    sent: Sent,
 }
 
 /// The state machine.
@@ -183,6 +186,7 @@ pub struct IoPath {
     /// How many devices have something queued and no room for it.
     full: usize,
     ready: VecDeque<Ready>,
+    watch: Watch,
     trace: Trace,
     stats: Stats,
 }
@@ -214,6 +218,7 @@ impl IoPath {
             busy: VecDeque::new(),
             full: 0,
             ready: VecDeque::new(),
+            watch: Watch::default(),
             trace: Trace::default(),
             stats: Stats::default(),
         }
@@ -223,7 +228,9 @@ impl IoPath {
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         self.log().did(|| Input::AddDevice { geometry });
         let queue = Noop::new(geometry.max_io);
-        let device = Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false };
+        let reads = DeviceFit::new();
+        let device =
+            Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false, reads };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
@@ -357,6 +364,7 @@ impl IoPath {
         };
         read.cover(state.len);
         let is_over = read.is_over();
+        self.watch.begin();
         self.stats.reads += 1;
         self.stats.pages_wanted += (read.wanted.pages.end - read.wanted.pages.start).0;
         let id = self.reads.insert(read);
@@ -450,6 +458,12 @@ impl IoPath {
     #[must_use]
     pub fn max_window(&self) -> Pages {
         self.max_window
+    }
+
+    /// What is known of how a device reads. None if it is gone, or too little was read of it.
+    #[must_use]
+    pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
+        self.devices.get(device)?.reads.fit()
     }
 
     /// Counters since the path was made.

@@ -21,6 +21,7 @@
 #![allow(dead_code, reason = "the interface as a whole; a driver may need less of it")]
 
 mod pread;
+mod probe;
 mod threads;
 mod uring;
 

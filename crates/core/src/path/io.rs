@@ -32,6 +32,7 @@ impl IoPath {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
             let Some(request) = state.queue.take() else { continue };
+            let sent = state.reads.dispatched(now, state.in_flight, self.watch.now());
             state.in_flight += 1;
             self.note_busy(device);
 
@@ -40,7 +41,7 @@ impl IoPath {
             self.stats.device_pages += pages.0;
             let start = request.start;
             self.trace.push(now, || What::Dispatched { device, start, pages });
-            let tag = self.flying.insert(Flying { device, request });
+            let tag = self.flying.insert(Flying { device, request, sent });
             return Some(DeviceIo { tag, device, offset: start.offset(), len: pages.bytes() });
         }
         None
@@ -55,7 +56,13 @@ impl IoPath {
     /// A device has done what `tag` asked: so many bytes, or the error number.
     pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
         self.log().did(|| Input::Complete { now, tag, result });
-        let Flying { device, request } = self.flying.remove(tag).expect("each tag completes once");
+        let Flying { device, request, sent } =
+            self.flying.remove(tag).expect("each tag completes once");
+        // Before anybody stops waiting for it.
+        if let Some(state) = self.devices.get_mut(device) {
+            let came = result.ok();
+            state.reads.completed(now, sent, came, state.in_flight, self.watch.now());
+        }
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         let (start, pages) = (request.start, request.pages.len());
@@ -118,6 +125,7 @@ impl IoPath {
             read.fault = read.fault.or(fault);
             read.wanted.outstanding -= 1;
             if read.wanted.outstanding == 0 {
+                self.watch.end();
                 self.ready.push_back(Ready { id, len: read.len, fault: read.fault });
             }
         }

@@ -56,6 +56,7 @@ impl IoPath {
         let read = self.reads.get_mut(id).expect("a read");
         read.wanted = wanted;
         if read.wanted.outstanding == 0 {
+            self.watch.end();
             self.ready.push_back(Ready { id, len: read.len, fault: None });
         }
         true

@@ -169,8 +169,9 @@ fn one_who_sleeps_is_woken_by_a_read_that_another_thread_starts() {
     }
 }
 
-/// Two threads start reads while a third sleeps and reaps: each read ends once, and none is lost
-/// between who pushed it and who entered the kernel with it.
+/// Two threads start reads while a third sleeps and reaps, and starts some itself that only its
+/// sleep submits: each read ends once, and none is lost between who pushed it and who entered the
+/// kernel with it.
 #[test]
 fn each_read_of_many_threads_ends_exactly_once() {
     const READS: u64 = 3000;
@@ -198,7 +199,15 @@ fn each_read_of_many_threads_ends_exactly_once() {
                     }
                 });
             }
-            while seen.len() < 2 * usize::try_from(READS).unwrap() {
+            let mut own = 2 * READS..3 * READS;
+            while seen.len() < 3 * usize::try_from(READS).unwrap() {
+                let mut starting = ring.lock().unwrap();
+                if starting.has_room()
+                    && let Some(tag) = own.next()
+                {
+                    bench.read(&mut starting, tag, 63, &[63]);
+                }
+                drop(starting);
                 sleeper.wait(None).expect("something ends");
                 let mut ring = ring.lock().unwrap();
                 while let Some(Completion { tag, result }) = ring.completion() {
@@ -208,7 +217,7 @@ fn each_read_of_many_threads_ends_exactly_once() {
             }
         });
         seen.sort_unstable();
-        assert!(seen.into_iter().eq(0..2 * READS), "{:?}", ring.lock().unwrap().kind());
+        assert!(seen.into_iter().eq(0..3 * READS), "{:?}", ring.lock().unwrap().kind());
     }
 }
 
@@ -280,6 +289,23 @@ fn faults_strike_alike_in_every_kind_of_read() {
         assert_eq!(read(30), Ok(8192), "sixteen times again is not an error");
         assert_eq!(read(40), Err(libc::EAGAIN), "seventeen is");
         assert_eq!(read(50), Err(libc::ENOMEM));
+    }
+}
+
+/// Who reaps may leave, and who waits for the read may sleep already: nobody else submits it.
+#[test]
+fn a_read_that_is_tried_again_starts_without_anybodys_help() {
+    let (bench, faults) = faulty();
+    for mut ring in bench.rings("a_read_that_is_tried_again") {
+        faults.clear();
+        faults.inject(3..4, 0..5, Mishap::Errno(libc::EAGAIN));
+        bench.read(&mut ring, 1, 3, &[3]);
+        ring.submit().expect("there is memory");
+        let got = std::iter::repeat_with(|| ring.completion()).find_map(|got| {
+            std::thread::yield_now();
+            got
+        });
+        assert_eq!(got, Some(Completion { tag: 1, result: Ok(4096) }));
     }
 }
 
