@@ -1,8 +1,8 @@
 //! Read-ahead: how far ahead of a reader the device should already be working.
 //!
 //! In:    one page that a reader needs or a marker that it met ([`Ask`]), the window of its last
-//!        read-ahead or what its file remembers ([`Streams`]), the largest window allowed ([`Limits`]), and what is resident
-//!        ([`Residency`]).
+//!        read-ahead or what its file remembers ([`Streams`]), the largest window allowed
+//!        ([`Limits`]), and what is resident ([`Residency`]).
 //! Out:   the next [`Window`] and the [`Pattern`] that explains it; or None, enough lies ahead.
 //! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
 //!

@@ -70,9 +70,10 @@ impl World {
     fn windows(&self) -> Vec<String> {
         let text = |line: &Decided| {
             let Window { start, size, async_size } = line.decision.window;
-            match line.decision.pattern {
-                Pattern::Random => format!("r {start}+{size}"),
-                _ => format!("{start}+{size}-{async_size}"),
+            if line.decision.pattern == Pattern::Random {
+                format!("r {start}+{size}")
+            } else {
+                format!("{start}+{size}-{async_size}")
             }
         };
         self.lines.iter().map(text).collect()

@@ -131,8 +131,7 @@ fn around_read(ask: Ask, size: Pages) -> Window {
     Window { start: ask.page, size: ask.count + ahead, async_size: ahead }
 }
 
-/// The reader has come to a marker: the next window begins at the first hole behind what lies
-/// ahead.
+/// The reader has come to a marker: the next window begins at the hole behind what lies ahead.
 ///
 /// ```text
 ///           |<------ what lies ahead ------>|<-------- size -------->|
