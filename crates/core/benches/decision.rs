@@ -3,8 +3,8 @@
 //!     cargo bench -p foreread-core
 //!
 //! The dear case: a miss that no state explains, so that the policy counts 512 pages of history in
-//! the page table. Beside it the cheap ones, and what a reader pays: a look-up, a check that what it
-//! copied is the page, or a pin.
+//! the page table. Beside it the cheap ones, and what a reader pays: a look-up, a check that what
+//! it copied is the page, or a pin.
 
 use std::hint::black_box;
 

@@ -436,6 +436,6 @@ fn largest_read(cache: &PageCache) -> Pages {
 }
 
 /// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
-/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the cache
-/// for itself.
+/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the
+/// cache for itself.
 const SHARE_OF_ONE_READ: u64 = 8;

@@ -73,9 +73,9 @@ fn pin_and_read(table: &Table, memory: &Memory) -> Option<Pinned> {
 
 /// Runs two parties at a time, first with the one in front and then with the other.
 ///
-/// loom begins with one order and turns dependent steps around from there. It looks back to the last
-/// access of a word only, whoever made it: what it does not find from one end, it finds from the
-/// other.
+/// loom begins with one order and turns dependent steps around from there. It looks back to the
+/// last access of a word only, whoever made it: what it does not find from one end, it finds from
+/// the other.
 fn in_parallel<D: 'static, R: 'static>(
     driver_leads: bool,
     driver: impl FnOnce() -> D + 'static,
