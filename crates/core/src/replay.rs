@@ -1,7 +1,6 @@
 //! The log of a path, and its proof: the same calls, with what was seen of readers, say the same.
 //!
-//! In:    each call of an [`IoPath`](crate::path::IoPath); what it saw of flags that readers change
-//!        at any time.
+//! In:    each call of an [`IoPath`]; what it saw of flags that readers change at any time.
 //! Out:   a [`Step`] for each; from [`replay`], the first step that went otherwise.
 //! Never: a clock, a page's bytes, more memory than was allowed: a log that nobody takes ends.
 //!

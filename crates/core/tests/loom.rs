@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Each model says what it guards in `table.rs`, `table/writer.rs` and `table/pins.rs`: with any of
-//! that removed or made relaxed, the model was seen to fail. The models of pins are in loom/pins.rs. A frame's bytes are two relaxed atomics here; the
-//! engine copies them in a way that the compiler cannot see into.
+//! that removed or made relaxed, the model was seen to fail. Here a frame's bytes are two relaxed
+//! atomics; the engine copies them in a way that the compiler cannot see into. The models of pins,
+//! whose readers look at plain memory, are in loom/pins.rs.
 
 #![cfg(loom)]
 

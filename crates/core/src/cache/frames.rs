@@ -25,7 +25,8 @@ use crate::units::Pages;
 /// ```
 ///
 /// A fill is one of the holds, and so are the pins of an orphan, together. Everything here starts
-/// as zeros, which are free of charge until they are written: frames that were never used are not even on the list of free ones.
+/// as zeros, which are free of charge until they are written: frames that were never used are not
+/// even on the list of free ones.
 #[derive(Debug)]
 pub(super) struct Frames {
     /// [`Home`]s. Bare numbers, because the system's zeros are taken as they are for those only.

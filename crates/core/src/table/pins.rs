@@ -218,7 +218,7 @@ impl FrameWord {
 
 const _: () = assert!(GENERATION_BITS <= u32::BITS);
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

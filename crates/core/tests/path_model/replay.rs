@@ -2,7 +2,7 @@
 //!
 //! In:    logs of a busy path, whole or with one thing wrong.
 //! Out:   the step at which they part.
-//! Never: a panic in a replay, whatever the log says. Every random run of the model is replayed, too.
+//! Never: a panic in a replay, whatever the log says. Every random run of the model is replayed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
