@@ -21,6 +21,7 @@ mod io;
 mod start;
 mod waiters;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
@@ -102,7 +103,8 @@ pub struct Device {
     queue: Noop,
     in_flight: u32,
     is_busy: bool,
-    reads: DeviceFit,
+    /// None until something was read: many files are opened and few of them read.
+    reads: Option<Box<DeviceFit>>,
 }
 
 /// An open file.
@@ -194,8 +196,8 @@ impl IoPath {
     /// Adds a device with a `noop` scheduler.
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         let queue = Noop::new(geometry.max_io);
-        let reads = DeviceFit::new();
-        self.devices.insert(Device { geometry, queue, in_flight: 0, is_busy: false, reads })
+        let device = Device { geometry, queue, in_flight: 0, is_busy: false, reads: None };
+        self.devices.insert(device)
     }
 
     /// Removes a device that no open file lies on. What was queued for it is dropped; what it is
@@ -368,7 +370,7 @@ impl IoPath {
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
     pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
-        self.devices.get(device)?.reads.fit()
+        self.devices.get(device)?.reads.as_ref()?.fit()
     }
 
     /// Counters since the path was made.
