@@ -119,8 +119,10 @@ struct Gap {
 /// The last gaps in which somebody watched and the device was at work, newest last.
 #[derive(Clone, Debug)]
 struct Past {
-    gaps: [(f64, usize); PAST],
-    /// How many were ever added; what is not in `gaps` any more is the oldest.
+    /// Nanoseconds, to seven digits: short, as each file that is read has this.
+    gaps_ns: [f32; PAST],
+    levels: [u8; PAST],
+    /// How many were ever added; the next one takes the place of the oldest.
     added: usize,
     kept: usize,
 }
@@ -134,7 +136,7 @@ impl DeviceFit {
             line: None,
             levels: [Level::NEW; LEVELS.len()],
             gap: Gap { start: Instant(0), in_flight: 0, watch: None },
-            past: Past { gaps: [(0.0, 0); PAST], added: 0, kept: 0 },
+            past: Past { gaps_ns: [0.0; PAST], levels: [0; PAST], added: 0, kept: 0 },
             samples: 0,
             run: 0,
             known: 0.0,
@@ -400,14 +402,19 @@ impl Level {
 }
 
 impl Past {
+    #[expect(clippy::cast_possible_truncation, reason = "few levels, and seven digits are enough")]
     fn add(&mut self, gap_ns: f64, level: usize) {
-        self.gaps[self.added % PAST] = (gap_ns, level);
+        let at = self.added % PAST;
+        (self.gaps_ns[at], self.levels[at]) = (gap_ns as f32, level as u8);
         self.added += 1;
         self.kept = (self.kept + 1).min(PAST);
     }
 
     fn newest_first(&self) -> impl Iterator<Item = (f64, usize)> {
-        (1..=self.kept).map(|back| self.gaps[(self.added - back) % PAST])
+        (1..=self.kept).map(|back| {
+            let at = (self.added - back) % PAST;
+            (f64::from(self.gaps_ns[at]), usize::from(self.levels[at]))
+        })
     }
 }
 

@@ -24,6 +24,7 @@ mod log;
 mod start;
 mod waiters;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -113,7 +114,8 @@ pub struct Device {
     is_busy: bool,
     /// It has something queued, and no room for it.
     is_full: bool,
-    reads: DeviceFit,
+    /// None until something was read: many files are opened and few of them read.
+    reads: Option<Box<DeviceFit>>,
 }
 
 /// An open file.
@@ -228,9 +230,8 @@ impl IoPath {
     pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
         self.log().did(|| Input::AddDevice { geometry });
         let queue = Noop::new(geometry.max_io);
-        let reads = DeviceFit::new();
         let device =
-            Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false, reads };
+            Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false, reads: None };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
@@ -371,6 +372,7 @@ impl IoPath {
         self.reads.get_mut(id).expect("just inserted").wanted.id = Some(id);
 
         if is_over {
+            self.watch.end();
             self.ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
         } else if !self.try_start(now, id, self.queued.is_empty()) {
             self.stats.waited_for_frames += 1;
@@ -463,7 +465,7 @@ impl IoPath {
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
     pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
-        self.devices.get(device)?.reads.fit()
+        self.devices.get(device)?.reads.as_ref()?.fit()
     }
 
     /// Counters since the path was made.

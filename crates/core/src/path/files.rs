@@ -105,7 +105,7 @@ impl IoPath {
 
     /// The reads of a file that wait for frames, as they are in a file of this length.
     pub(super) fn cover_queued(&mut self, file: FileId, len: Bytes) {
-        let Self { queued, reads, ready, .. } = self;
+        let Self { queued, reads, ready, watch, .. } = self;
         queued.retain(|&id| {
             let read = reads.get_mut(id).expect("a queued read is not released");
             if read.file == file {
@@ -113,6 +113,7 @@ impl IoPath {
             }
             let is_over = read.is_over();
             if is_over {
+                watch.end();
                 ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
             }
             !is_over

@@ -32,7 +32,8 @@ impl IoPath {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
             let Some(request) = state.queue.take() else { continue };
-            let sent = state.reads.dispatched(now, state.in_flight, self.watch.now());
+            let fit = state.reads.get_or_insert_default();
+            let sent = fit.dispatched(now, state.in_flight, self.watch.now());
             state.in_flight += 1;
             self.note_busy(device);
 
@@ -59,9 +60,10 @@ impl IoPath {
         let Flying { device, request, sent } =
             self.flying.remove(tag).expect("each tag completes once");
         // Before anybody stops waiting for it.
-        if let Some(state) = self.devices.get_mut(device) {
-            let came = result.ok();
-            state.reads.completed(now, sent, came, state.in_flight, self.watch.now());
+        if let Some(state) = self.devices.get_mut(device)
+            && let Some(fit) = &mut state.reads
+        {
+            fit.completed(now, sent, result.ok(), state.in_flight, self.watch.now());
         }
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
