@@ -19,13 +19,13 @@ lab_up() {
     esac
     # The directory is the claim: whoever made it takes it down, and nobody else.
     if ! mkdir "$LAB"; then
-        say "a lab is up already, or ended badly: see $LAB, and 'losetup -a' for its device"
+        say "a lab is up already; if nobody uses it: ./dev bench lab down"
         return 2
     fi
     lab_is_ours=yes
     mkdir "$LAB/mount" && touch "$LAB/mount/device"
-    # It makes itself a daemon: a child would die with our terminal, and all I/O with it.
-    nbdkit -t 64 -U "$LAB/socket" -P "$LAB/nbdkit.pid" \
+    # Out of our process group, and a daemon: else Ctrl-C would end it before what is above it.
+    setsid nbdkit -t 64 -U "$LAB/socket" -P "$LAB/nbdkit.pid" \
         --filter=noparallel --filter=delay memory 2G \
         rdelay=$delay wdelay=$delay serialize=$serialize </dev/null >"$LAB/nbdkit.log" 2>&1 &&
         lab_wait "$LAB/nbdkit.pid" || return 1
@@ -70,13 +70,21 @@ lab_down() {
     lab_is_ours=no
 }
 
-# lab_check D1|D2: says how many random reads a second it does, one and eight at a time.
+# lab_check D1|D2: says how many random reads a second it does, one and eight at a time, and whether
+# that is what it should do.
 lab_check() {
-    local depth rates=()
+    local depth rates=() least
+    case $1 in
+        D1) least=220 ;; # of 244
+        D2) least=5000 ;; # of 6800
+    esac
     for depth in 1 8; do
         rates+=("$(fio --name=check --filename="$DEVICE" --readonly --rw=randread --bs=4k \
             --direct=1 --ioengine=io_uring --iodepth=$depth --time_based --runtime=2 \
             --output-format=terse --terse-version=3 2>/dev/null | cut -d';' -f8)")
     done
-    echo "$1: ${rates[0]} random reads a second one at a time, ${rates[1]} eight at a time"
+    echo "$1: ${rates[0]} random reads a second one at a time, ${rates[1]} eight at a time."
+    if [ "${rates[1]:-0}" -lt $least ]; then
+        echo "$1: **At least $least are due: the machine is too busy for these figures.**"
+    fi
 }
