@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use foreread_core::fit::Fit;
 use foreread_core::path::{DeviceId, FileId, IoPath};
 use foreread_core::table::FileSlot;
 use foreread_core::units::Bytes;
@@ -110,7 +111,8 @@ impl File {
     /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
     ///
     /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
-    /// polled. Each call is a stream of its own; a scan is better off with [`Stream::read_at_async`].
+    /// polled. Each call is a stream of its own; a scan is better off with
+    /// [`Stream::read_at_async`].
     pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
         ReadAt::alone(self.stream(), to, offset)
     }
@@ -168,6 +170,18 @@ impl File {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What completions have told of the device below, as far as this engine has read from it: the
+    /// cost of a request and of its bytes, and how many it serves at once. None before there is
+    /// enough to tell, and in a forked child.
+    #[must_use]
+    pub fn device_fit(&self) -> Option<Fit> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return None;
+        }
+        file.engine.drive().path.device_fit(file.device)
     }
 
     /// Why reads go through the kernel's page cache; None if they go around it.

@@ -5,8 +5,8 @@
 //! Never: a sleep under the mutex. Two that reap: one would sleep for what the other took.
 //!
 //! ```text
-//!   leader     lock | reap, dispatch | unlock    sleep in the ring    lock | reap .. | name another
-//!   followers  lock | submit         | unlock    park                 lock | mine is ready
+//!   leader     lock | reap, dispatch | unlock   sleep in the ring   lock | reap .. | name another
+//!   followers  lock | submit         | unlock   park                lock | mine is ready
 //! ```
 //!
 //! Why a leader and not a thread for it: a hop from thread to thread costs as much as fifteen hits.

@@ -58,7 +58,7 @@ use hits::Hits;
 use inbox::Inbox;
 use open_files::OpenFiles;
 use pool::Pool;
-use ring::{Ring, RingChoice, RingKind};
+use ring::Ring;
 use shared::Shared;
 use waiting::Waiting;
 
@@ -73,6 +73,7 @@ pub use foreread_core::readahead::{Policy, Rules};
 pub use page_cache::cached_pages;
 pub use pin::Pin;
 pub use read_async::ReadAt;
+pub use ring::Io;
 pub use stream::Stream;
 
 use foreread_core::cache::{CacheStats, PageCache};
@@ -105,18 +106,6 @@ pub struct Builder {
     timeout: Option<Duration>,
     io: Io,
     rules: Rules,
-}
-
-/// Who carries reads to the kernel.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Io {
-    /// io_uring where it works, else threads.
-    #[default]
-    Probe,
-    /// io_uring, or no engine.
-    IoUring,
-    /// Threads that call `preadv(2)`.
-    Threads,
 }
 
 /// How a file is opened.
@@ -212,10 +201,7 @@ impl Engine {
         if self.shared.is_forked() {
             return "nothing: a forked child".into();
         }
-        match self.shared.drive().ring().kind() {
-            RingKind::IoUring => "io_uring".into(),
-            RingKind::Threads { why } => format!("threads: {why}"),
-        }
+        self.shared.drive().ring().kind().to_string()
     }
 
     /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them; in
@@ -261,7 +247,8 @@ impl Builder {
         self
     }
 
-    /// How long a read may wait for its device before it is an error; for ever, unless this is said.
+    /// How long a read may wait for its device before it is an error; unless this is said, for
+    /// ever.
     ///
     /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
     /// miss of one page then costs a little more: it goes through the ring, because a thread that
@@ -309,12 +296,7 @@ impl Builder {
         let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
-        let choice = match self.io {
-            Io::Probe => RingChoice::Probe,
-            Io::IoUring => RingChoice::IoUring,
-            Io::Threads => RingChoice::Threads,
-        };
-        let ring = Ring::with(Arc::clone(&pool), choice)?;
+        let ring = Ring::with(Arc::clone(&pool), self.io)?;
         let sleeper = ring.sleeper();
         let shared = Arc::new_cyclic(|engine| {
             let bell = Arc::new(Bell::new(engine.clone()));

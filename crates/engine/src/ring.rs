@@ -18,8 +18,6 @@
 //! Two kinds: io_uring, and threads that call `pread` where a system forbids io_uring. Which one is
 //! found by trying, never by the kernel's version.
 
-#![allow(dead_code, reason = "the interface as a whole; a driver may need less of it")]
-
 mod pread;
 mod probe;
 mod threads;
@@ -68,15 +66,15 @@ enum Place {
     Threads(Arc<threads::Shared>),
 }
 
-/// Which kind of ring one wants.
+/// Who carries reads to the kernel.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum RingChoice {
-    /// io_uring if it works here, else threads.
+pub enum Io {
+    /// io_uring if it works here, else threads: found by trying.
     #[default]
     Probe,
     /// io_uring, or an error.
     IoUring,
-    /// Threads, also where io_uring works.
+    /// Threads that call `preadv(2)`, also where io_uring works.
     Threads,
 }
 
@@ -102,11 +100,6 @@ pub(crate) struct Completion {
 }
 
 impl Ring {
-    /// A ring of the kind that works here.
-    pub(crate) fn new(pool: Arc<Pool>) -> Result<Self, EngineError> {
-        Self::with(pool, RingChoice::Probe)
-    }
-
     /// A ring of a kind.
     ///
     /// ```text
@@ -115,12 +108,12 @@ impl Ring {
     ///   IoUring     io_uring         error         error
     ///   Threads     threads          threads       threads
     /// ```
-    pub(crate) fn with(pool: Arc<Pool>, choice: RingChoice) -> Result<Self, EngineError> {
+    pub(crate) fn with(pool: Arc<Pool>, choice: Io) -> Result<Self, EngineError> {
         let kind = match choice {
-            RingChoice::Threads => Kind::Threads(Threads::new(&pool, "as asked".into())),
-            RingChoice::IoUring | RingChoice::Probe => match Uring::new(&pool) {
+            Io::Threads => Kind::Threads(Threads::new(&pool, "as asked".into())),
+            Io::IoUring | Io::Probe => match Uring::new(&pool) {
                 Ok(uring) => Kind::IoUring(uring),
-                Err(source) if choice == RingChoice::IoUring || is_out_of_descriptors(&source) => {
+                Err(source) if choice == Io::IoUring || is_out_of_descriptors(&source) => {
                     return Err(EngineError::Ring { source });
                 }
                 Err(source) => Kind::Threads(Threads::new(&pool, source.to_string())),
@@ -210,11 +203,6 @@ impl Ring {
             Kind::IoUring(uring) => uring.wake(),
             Kind::Threads(threads) => threads.wake(),
         }
-    }
-
-    /// [`Sleeper::wait`], for whoever holds the ring anyway.
-    pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
-        self.sleeper.wait(at_most)
     }
 }
 

@@ -33,7 +33,7 @@ impl Bench {
 
     /// Both kinds; only threads, and a line that says so, where io_uring is forbidden.
     fn rings(&self, test: &str) -> Vec<Ring> {
-        let choices = [RingChoice::Threads, RingChoice::IoUring];
+        let choices = [Io::Threads, Io::IoUring];
         let rings = choices.map(|choice| Ring::with(Arc::clone(&self.pool), choice));
         for error in rings.iter().filter_map(|ring| ring.as_ref().err()) {
             eprintln!("SKIP half of {test}: {error}");
@@ -58,7 +58,7 @@ fn next(ring: &mut Ring) -> Completion {
         if let Some(completion) = ring.completion() {
             return completion;
         }
-        ring.wait(None).expect("a ring that waits");
+        ring.sleeper().wait(None).expect("a ring that waits");
     }
 }
 
@@ -239,9 +239,9 @@ fn a_ring_ends_with_reads_in_flight_and_its_sleeper_may_live_on() {
 #[test]
 fn a_ring_says_what_it_is() {
     let bench = Bench::new();
-    let ring = Ring::with(Arc::clone(&bench.pool), RingChoice::Threads).unwrap();
+    let ring = Ring::with(Arc::clone(&bench.pool), Io::Threads).unwrap();
     assert_eq!(ring.kind().to_string(), "threads (as asked)");
-    if let Ok(ring) = Ring::with(Arc::clone(&bench.pool), RingChoice::IoUring) {
+    if let Ok(ring) = Ring::with(Arc::clone(&bench.pool), Io::IoUring) {
         assert_eq!(ring.kind().to_string(), "io_uring");
     }
 }
@@ -322,7 +322,7 @@ fn a_held_read_ends_after_it_is_let_go_and_others_pass_it() {
         held += 1;
         faults.wait_held(held);
         assert_eq!(next(&mut ring).tag, 2);
-        ring.wait(Some(Duration::from_millis(1))).expect("the time ends, not the read");
+        ring.sleeper().wait(Some(Duration::from_millis(1))).expect("the time ends, not the read");
         assert_eq!((ring.completion(), ring.in_flight()), (None, 1));
         faults.let_go();
         assert_eq!(next(&mut ring), Completion { tag: 1, result: Ok(4096) });
@@ -347,7 +347,7 @@ fn a_held_read_survives_the_thread_that_started_it() {
             scope.spawn(start).join().expect("it starts");
         });
         let mut ring = ring.into_inner().unwrap();
-        ring.wait(Some(Duration::from_millis(1))).expect("the time ends, not the read");
+        ring.sleeper().wait(Some(Duration::from_millis(1))).expect("the time ends, not the read");
         assert_eq!(ring.completion(), None);
         faults.let_go();
         assert_eq!(next(&mut ring), Completion { tag: 1, result: Ok(4096) });
