@@ -17,14 +17,13 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use super::slow_server::{FILE_NAME, READY, Serve, detach};
 use foreread::Delay;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
-use tempfile::TempDir;
-
-use super::slow_server::{FILE_NAME, READY, Serve, detach};
 
 /// The mount, as long as it lives.
 pub(crate) struct SlowMount {
@@ -37,13 +36,11 @@ pub(crate) struct SlowMount {
 
 impl SlowMount {
     pub(crate) fn new(file: &File, len: u64, delay: Delay) -> io::Result<Self> {
-        let directory = TempDir::new()?;
         // The server inherits the descriptor: the file may have no name.
         let inherited = file.try_clone()?;
         rustix::io::fcntl_setfd(&inherited, FdFlags::empty())?;
         let mut server = Command::new(std::env::current_exe()?)
             .args(Serve { file: inherited.as_raw_fd(), len, delay }.arguments())
-            .arg(directory.path())
             // Not in our group: Ctrl-C ends us, and the end of the pipe ends the server.
             .process_group(0)
             .stdin(Stdio::piped())
@@ -54,13 +51,13 @@ impl SlowMount {
         let mut answers = BufReader::new(server.stdout.take().expect("it was asked for"));
         let mut answer = String::new();
         answers.read_line(&mut answer)?;
-        if answer.trim_end() != READY {
+        let Some(directory) = answer.trim_end_matches('\n').strip_prefix(READY) else {
             server.wait()?;
             return Err(io::Error::other(answer.trim_end().to_owned()));
-        }
+        };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(directory.path(), flags, Mode::empty())?;
-        detach(directory.path());
+        let root = rustix::fs::open(directory, flags, Mode::empty())?;
+        detach(Path::new(directory));
         Ok(Self { root, server, ask, answers })
     }
 

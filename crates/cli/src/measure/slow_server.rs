@@ -1,6 +1,6 @@
 //! The process that is a slow device: it answers the kernel's reads of one file late.
 //!
-//! In:    a file, a directory to mount it in; requests of the kernel; a line on stdin for counts.
+//! In:    a file; requests of the kernel; a line on stdin for counts.
 //! Out:   answers when the model says that such a device would have them.
 //! Never: longer than its parent. The end of stdin is the end.
 
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, Write as _};
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -24,6 +24,7 @@ use fuser::{
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, Request,
 };
 use rustix::mount::UnmountFlags;
+use tempfile::TempDir;
 
 use super::clock;
 
@@ -33,10 +34,9 @@ pub(crate) struct Args {
     file: RawFd,
     len: u64,
     delay: Delay,
-    directory: PathBuf,
 }
 
-/// What it is started with, but for the directory.
+/// What it is started with.
 pub(crate) struct Serve {
     pub(crate) file: RawFd,
     pub(crate) len: u64,
@@ -50,11 +50,17 @@ impl Serve {
     }
 }
 
-/// Serves until stdin ends. The first line of stdout says [`READY`], or what is wrong.
+/// Serves until stdin ends. The first line of stdout says [`READY`] and where, or what is wrong.
+///
+/// The directory is made here and not by our parent, who may be killed at any time and then leaves
+/// it behind.
 pub(crate) fn run(args: &Args) {
     let counts = Arc::new(Counts::default());
-    let session = mount(args, Arc::clone(&counts));
-    let first = session.as_ref().map_or_else(ToString::to_string, |_| READY.to_owned());
+    let directory = TempDir::new();
+    let mounted = directory.as_ref().map_err(|error| io::Error::other(error.to_string()));
+    let session = mounted.and_then(|directory| mount(args, directory.path(), Arc::clone(&counts)));
+    let place = directory.as_ref().map(|it| it.path().display().to_string()).unwrap_or_default();
+    let first = session.as_ref().map_or_else(ToString::to_string, |_| format!("{READY}{place}"));
     let mut line = String::new();
     let say = |line: &str| writeln!(io::stdout(), "{line}").is_ok();
     let mut is_wanted = say(&first) && session.is_ok();
@@ -67,8 +73,10 @@ pub(crate) fn run(args: &Args) {
     }
     // If our parent was killed before it took the mount out of sight, it is still there to be seen.
     // Out of sight only: an unmount that waits could wait for somebody who reads.
-    detach(&args.directory);
-    let _ = std::fs::remove_dir(&args.directory);
+    if let Ok(directory) = directory {
+        detach(directory.path());
+        let _ = directory.close();
+    }
     std::process::exit(0);
 }
 
@@ -87,7 +95,11 @@ pub(crate) fn detach(directory: &Path) {
     }
 }
 
-fn mount(args: &Args, counts: Arc<Counts>) -> io::Result<fuser::BackgroundSession> {
+fn mount(
+    args: &Args,
+    directory: &Path,
+    counts: Arc<Counts>,
+) -> io::Result<fuser::BackgroundSession> {
     let (late, answers) = channel();
     std::thread::Builder::new()
         .name("slow-device".to_owned())
@@ -102,7 +114,7 @@ fn mount(args: &Args, counts: Arc<Counts>) -> io::Result<fuser::BackgroundSessio
     };
     let mut config = Config::default();
     config.mount_options = vec![MountOption::RO, MountOption::FSName("foreread-demo".into())];
-    fuser::spawn_mount(device, &args.directory, &config)
+    fuser::spawn_mount(device, directory, &config)
 }
 
 /// What the kernel asked of the device so far.
@@ -252,4 +264,4 @@ const FOREVER: Duration = Duration::from_secs(3600);
 pub(crate) const VERB: &str = "serve-slow-device";
 
 /// What it says when the mount is there.
-pub(crate) const READY: &str = "ready";
+pub(crate) const READY: &str = "ready in ";
