@@ -390,4 +390,41 @@ proptest! {
             prop_assert!(line.submitted > Pages(0), "{}", line);
         }
     }
+
+    /// Streams that cross each other, jump, overlap and lose pages: whatever is remembered of them,
+    /// these hold.
+    #[test]
+    fn no_decision_breaks_its_promises_while_pages_come_and_go(
+        max in proptest::sample::select(vec![1, 4, 20, 32, 256]),
+        steps in proptest::collection::vec(
+            (0..3_usize, 0..10_u8, 0..2000_u64, 1..60_u64), 1..200,
+        ),
+    ) {
+        let mut world = World::new(3, max);
+        let mut ends = [0_u64; 3];
+        for (handle, kind, page, count) in steps {
+            let page = if kind < 6 { ends[handle] } else { page };
+            if kind == 9 {
+                world.pages.resident.retain(|resident| !(page..page + count).contains(resident));
+                world.pages.markers.retain(|marked| !(page..page + count).contains(marked));
+                continue;
+            }
+            let first = world.lines.len();
+            world.read_pages(handle, page, count);
+            ends[handle] = page + count;
+            let lines = &world.lines[first..];
+            for line in lines {
+                let Window { start, size, .. } = line.decision.window;
+                let read_end = (line.ask.page + line.ask.count).max(start);
+                prop_assert!((start + size).0.saturating_sub(read_end.0) <= max, "{}", line);
+                prop_assert!(line.submitted > Pages(0), "nothing that is there: {}", line);
+                let is_random = line.decision.pattern == Pattern::Random;
+                prop_assert!(!is_random || size == line.ask.count, "{}", line);
+                // Somebody waits for a miss: its page is part of the answer.
+                prop_assert!(line.ask.trigger == Trigger::Marker || start == line.ask.page);
+            }
+            let now = world.pages.streams.count();
+            prop_assert!(now.0 <= Streams::PROVED_MAX && now.1 <= Streams::CANDIDATES_MAX);
+        }
+    }
 }

@@ -190,9 +190,7 @@ fn meets_another(
     hole: PageIndex,
     size: Pages,
 ) -> bool {
-    let Some(place) = streams.ending_at(hole).filter(|other| Some(*other) != known) else {
-        return false;
-    };
+    let Some(place) = streams.ending_at(hole, page) else { return false };
     let mut other = *streams.get(place);
     if other.marker.is_none_or(|marker| marker <= page) {
         streams.remove(place);

@@ -110,9 +110,9 @@ impl Streams {
         self.find(page, |entry| entry.marker == Some(page))
     }
 
-    /// The stream of which something ends just before this page.
-    pub(super) fn ending_at(&self, page: PageIndex) -> Option<Place> {
-        self.find(page, |entry| entry.end == page)
+    /// A stream that ends just before this page, other than the one with this marker.
+    pub(super) fn ending_at(&self, page: PageIndex, not_marker: PageIndex) -> Option<Place> {
+        self.find(page, |entry| entry.end == page && entry.marker != Some(not_marker))
     }
 
     /// The stream that had this page, or the one before it, ahead of it.

@@ -1,4 +1,4 @@
-//! Hints, and what a path reads when nothing is read ahead: what was asked for.
+//! What a path asks of its device: for hints, for advice and rules, and with read-ahead off.
 //!
 //! In:    hints and reads, on a device that answers at once or when it is told to.
 //! Out:   which pages the device is asked for.
@@ -22,7 +22,11 @@ struct World {
 
 impl World {
     fn new(policy: Policy, max: u64, memory: u64) -> Self {
-        let (memory, max_window, rules) = (Bytes(memory), Pages(max), Rules::default());
+        Self::with(policy, max, memory, Rules::default())
+    }
+
+    fn with(policy: Policy, max: u64, memory: u64, rules: Rules) -> Self {
+        let (memory, max_window) = (Bytes(memory), Pages(max));
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
         let device = path.add_device(geometry);
@@ -229,6 +233,47 @@ fn a_sequential_stream_has_windows_twice_as_large() {
             .collect();
         assert_eq!(asked.iter().max(), Some(&want), "{}, {advice:?}", policy.name());
     }
+}
+
+#[test]
+fn a_path_has_the_rules_it_was_made_with() {
+    let lseek = Rules { lseek: true, ..Rules::default() };
+    for (rules, seeks, want) in
+        [(lseek, true, (0, 1)), (lseek, false, (0, 4)), (Rules::default(), true, (0, 4))]
+    {
+        let mut world = World::with(Policy::Adaptive, 32, 8 << 20, rules);
+        if seeks {
+            world.path.seeked(world.stream);
+        }
+        assert_eq!(world.read(0, 1), [want], "{rules:?}, seek {seeks}");
+    }
+    let backwards = Rules { backwards: true, ..Rules::default() };
+    let mut world = World::with(Policy::Adaptive, 32, 8 << 20, backwards);
+    assert_eq!(world.read(100, 8), [(100, 108)]);
+    assert_eq!(world.read(92, 8), [(84, 100)]);
+}
+
+#[test]
+fn a_file_remembers_its_streams_through_every_handle_and_forgets_them_when_it_closes() {
+    let mut world = World::new(Policy::Adaptive, 32, 8 << 20);
+    let mut second = world.path.stream(world.file);
+    let mut asked = Vec::new();
+    for page in 0..12 {
+        world.prev_pos = None;
+        asked.extend(world.read(100 + page, 1));
+        (world.stream, second) = (second, world.stream);
+    }
+    assert_eq!(asked, [(100, 101), (101, 105), (105, 113), (113, 129)]);
+
+    // The same slot, another file: page 113 follows nothing.
+    let file = world.file;
+    world.path.close(Instant(0), file);
+    let device = world.path.add_device(Geometry { depth: 4, ..Geometry::new(Bytes(0)) });
+    world.file = world.path.open(device, Bytes(1 << 30)).unwrap();
+    assert_eq!(IoPath::slot(world.file), IoPath::slot(file));
+    world.stream = world.path.stream(world.file);
+    world.prev_pos = None;
+    assert_eq!(world.read(113, 1), [(113, 114)]);
 }
 
 /// What makes a page active is seen from what stays when many others pass.
