@@ -68,6 +68,12 @@ fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Fail
         let line = "--amount 0: give at least one read, such as 4K";
         return Err(Failure::WrongUse(line.to_owned()));
     }
+    if pages == 0 {
+        return Err(Failure::WrongUse(format!(
+            "{}: {} bytes are less than a page; give a larger file",
+            args.target, target.len
+        )));
+    }
     if args.start_page >= pages {
         return Err(Failure::WrongUse(format!(
             "--start-page {}: {} ends before page {pages}; give a smaller one",
