@@ -265,9 +265,13 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
         assert!(line.contains(says), "{flags}: {line}");
     }
     let dir = target.path.parent().unwrap();
+    fs::write(dir.join("empty"), "").unwrap();
+    fs::write(dir.join("short"), [1; 100]).unwrap();
     for (path, says) in [
         (dir.to_path_buf(), "is a directory; give a file or a block device"),
         (dir.join("none"), "no such file"),
+        (dir.join("empty"), "is empty"),
+        (dir.join("short"), "100 bytes are less than a page; give a larger file"),
         (PathBuf::from("/dev/null"), "is a character device"),
     ] {
         let line = refused(&bench(&path, ""));

@@ -131,6 +131,15 @@ impl Pattern {
         }
     }
 
+    /// How many streams it has, whose windows grow.
+    pub(crate) fn streams(self) -> u64 {
+        match self.shape() {
+            Shape::Streams(count) => count,
+            Shape::Shared => 1,
+            Shape::Random | Shape::Stride(_) | Shape::Back | Shape::Hot(_) => 0,
+        }
+    }
+
     /// How many threads it takes, if it says so itself.
     pub(crate) fn own_threads(self) -> Option<u32> {
         (self.shape() == Shape::Shared).then_some(8)

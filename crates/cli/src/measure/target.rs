@@ -80,6 +80,10 @@ impl Target {
     pub(crate) fn existing(path: &Path) -> Result<Self, Failure> {
         let readable = opened(path)?;
         let len = readable.len();
+        if len == 0 {
+            let line = format!("{}: is empty; give a file with something to read", path.display());
+            return Err(Failure::WrongUse(line));
+        }
         let failed = |error: io::Error| {
             Failure::WrongUse(format!("{}: cannot open: {error}", path.display()))
         };

@@ -68,6 +68,12 @@ fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Fail
         let line = "--amount 0: give at least one read, such as 4K";
         return Err(Failure::WrongUse(line.to_owned()));
     }
+    if pages == 0 {
+        return Err(Failure::WrongUse(format!(
+            "{}: {} bytes are less than a page; give a larger file",
+            args.target, target.len
+        )));
+    }
     if args.start_page >= pages {
         return Err(Failure::WrongUse(format!(
             "--start-page {}: {} ends before page {pages}; give a smaller one",
@@ -101,7 +107,7 @@ fn work(
     }
     let block = pattern.block();
     let threads = pattern.own_threads().unwrap_or(args.threads);
-    let wanted = args.amount.unwrap_or(default_amount(pattern)).0.div_ceil(block);
+    let wanted = args.amount.unwrap_or(default_amount(pattern, course)).0.div_ceil(block);
     let reads = match pattern.is_shared() {
         true => wanted,
         false => wanted.next_multiple_of(threads.into()),
@@ -169,10 +175,11 @@ fn check_memory(
 /// What takes a disk of 1 GB/s, 30,000 reads a second and 1 us a cached page 0.2 to 0.5 s, so that
 /// all runs of all patterns end within two minutes.
 ///
-/// Windows grow from 16 KiB to their largest in at most eight steps: of a gigabyte a second that is
-/// nothing, and on a slow disk the limit in time ends runs, not these.
-fn default_amount(pattern: Pattern) -> Bytes {
-    Bytes(match pattern {
+/// Streams are given many of their largest windows, too: they grow to it in at most eight steps,
+/// and what was read ahead when a run ends was read in vain. On a slow disk it is the limit in time
+/// that ends runs.
+fn default_amount(pattern: Pattern, course: &Course<'_>) -> Bytes {
+    let fast_disk = match pattern {
         Pattern::Seq4k | Pattern::Seq64k | Pattern::Seq1m | Pattern::Coop8 => 256 << 20,
         Pattern::Inter2 | Pattern::Inter2By64k | Pattern::Inter8 => 128 << 20,
         Pattern::Rand4k | Pattern::Stride | Pattern::Back => 16 << 20,
@@ -180,8 +187,12 @@ fn default_amount(pattern: Pattern) -> Bytes {
         Pattern::Rand64k => 128 << 20,
         Pattern::Hot4k | Pattern::HotSmall => 1 << 30,
         Pattern::Hot64k | Pattern::Hot1m => 4 << 30,
-    })
+    };
+    Bytes((pattern.streams() * MANY_WINDOWS * course.window).max(fast_disk))
 }
+
+/// What lies ahead when a run ends, up to two of them a stream, is an eighth at most.
+const MANY_WINDOWS: u64 = 16;
 
 /// A tenth of a ramp on a disk with one head: 1200 requests of 4 ms.
 const DEFAULT_TIME: Duration = Duration::from_secs(5);
