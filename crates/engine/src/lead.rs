@@ -41,7 +41,7 @@ impl Shared {
     ) -> (Driving<'s>, Result<Ready, NotReady>) {
         let deadline = self.timeout.map(|timeout| after(driving.now(), timeout));
         if deadline.is_none() && !driving.waiting.is_ready(id) {
-            driving = self.read_alone(driving);
+            driving = self.read_alone(driving, id);
         }
         let end = loop {
             if let Some(ready) = driving.waiting.take_ready(id) {
@@ -120,12 +120,14 @@ impl Shared {
     }
 
     /// If one request is all that is to be started, reads it here.
-    fn read_alone<'s>(&'s self, mut driving: Driving<'s>) -> Driving<'s> {
+    fn read_alone<'s>(&'s self, mut driving: Driving<'s>, id: ReadId) -> Driving<'s> {
         let Some(alone) = driving.take_alone() else { return driving };
+        driving.waiting.set_away(id, true);
         drop(driving);
         let mut frames = alone.frames.iter().copied();
         let result = ring::pread(&self.pool, &alone.backend, alone.offset, &mut frames);
         let mut driving = self.drive();
+        driving.waiting.set_away(id, false);
         driving.complete_alone(alone.tag, result);
         driving
     }

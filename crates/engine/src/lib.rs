@@ -204,6 +204,21 @@ impl Engine {
         self.shared.drive().ring().kind().to_string()
     }
 
+    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that look
+    /// for what was left behind. In a forked child, none of none.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn frames(&self) -> (u64, u64) {
+        if self.shared.is_forked() {
+            return (0, 0);
+        }
+        let mut driver = self.shared.drive();
+        driver.take_posts(&self.shared.inbox);
+        driver.reap_if_nobody_does();
+        driver.start_all();
+        (driver.path.idle_frames(), driver.path.frame_count().into())
+    }
+
     /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them; in
     /// a forked child, none.
     #[must_use]

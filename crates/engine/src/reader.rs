@@ -43,6 +43,8 @@ pub(crate) struct Asked {
     /// What the file has of it.
     pub(crate) wanted: usize,
     pub(crate) done: usize,
+    /// How long the file was known to be when the rest was last asked for.
+    known_len: Bytes,
     pub(crate) advised: Advised,
 }
 
@@ -108,7 +110,7 @@ impl Reader {
             }
         }
         let wanted = room.min(usize::try_from(len - offset).unwrap_or(usize::MAX));
-        Ok(Asked { offset, room, wanted, done: 0, advised })
+        Ok(Asked { offset, room, wanted, done: 0, known_len: Bytes(len), advised })
     }
 
     /// Copies as much from where the read stands as is resident.
@@ -183,8 +185,9 @@ impl Reader {
         found.touch(continues || advised.is_used_once);
         self.hits.add_one();
         if found.entry().has_marker() {
-            let room = in_page(end) + PAGE - in_page(pos);
-            let read = Asked { offset: pos.0, room: room.min(PAGE), wanted: 0, done: 0, advised };
+            let room = (in_page(end) + PAGE - in_page(pos)).min(PAGE);
+            let known_len = handle.file.len();
+            let read = Asked { offset: pos.0, room, wanted: 0, done: 0, known_len, advised };
             let mut markers = Markers::default();
             if read.may_take_markers() && self.has_stream(&handle.file) {
                 markers.take(found, pos.page());
@@ -273,7 +276,8 @@ impl Reader {
                 driving.marker(marker);
             }
         }
-        read.shrink_to(file.len());
+        read.known_len = file.len();
+        read.shrink_to(read.known_len);
         if read.done >= read.wanted {
             return Ok(None);
         }
@@ -318,7 +322,8 @@ impl Reader {
                 Err(ReadError::TimedOut { path, offset, after })
             }
             NotReady::Fault(Fault::Short) => {
-                let before = handle.file.len();
+                // Another reader may have seen the new end first: what counts is what we asked for.
+                let before = read.known_len;
                 let now = handle.len_now(read.offset)?;
                 read.shrink_to(Bytes(now));
                 if read.done == 0 && read.offset > now {

@@ -58,6 +58,8 @@ pub(crate) enum Waiter {
 #[derive(Debug)]
 struct Read {
     who: Waiter,
+    /// Its thread is in the kernel, with a request of its own, and can neither lead nor be woken.
+    is_away: bool,
     ready: Option<Ready>,
 }
 
@@ -88,7 +90,7 @@ impl Waiting {
     }
 
     pub(crate) fn add(&mut self, id: ReadId, who: Waiter) {
-        let before = self.reads.insert(id, Read { who, ready: None });
+        let before = self.reads.insert(id, Read { who, is_away: false, ready: None });
         assert!(before.is_none(), "a read begins once");
     }
 
@@ -154,6 +156,11 @@ impl Waiting {
         self.leader = Some(who);
     }
 
+    /// The thread that waits for this read goes to read by itself, or comes back.
+    pub(crate) fn set_away(&mut self, id: ReadId, is_away: bool) {
+        self.reads.get_mut(&id).expect("a thread waits for its own read").is_away = is_away;
+    }
+
     /// The leader goes to sleep in the ring, or comes back from there.
     pub(crate) fn set_asleep(&mut self, is_asleep: bool) {
         assert!(self.leader.is_some(), "only the leader sleeps there");
@@ -175,31 +182,34 @@ impl Waiting {
         if self.leader.is_some() {
             return;
         }
-        let mut nobody_can = is_something_left;
-        for read in self.reads.values().filter(|read| read.ready.is_none()) {
-            match &read.who {
-                Waiter::Thread(thread) => {
-                    self.wakes.push(Wake::Thread(thread.clone()));
-                    return;
-                }
-                Waiter::Task(_) | Waiter::Nobody(_) => nobody_can = true,
-            }
-        }
-        if nobody_can {
+        let thread = self.waits().find_map(|read| match &read.who {
+            Waiter::Thread(thread) => Some(thread.clone()),
+            Waiter::Task(_) | Waiter::Nobody(_) => None,
+        });
+        if let Some(thread) = thread {
+            self.wakes.push(Wake::Thread(thread));
+        } else if is_something_left || self.waits().next().is_some() {
             self.wakes.push(Wake::Background(Arc::clone(&self.bell)));
         }
     }
 
     /// Whether the background thread would have to lead: somebody waits, but no thread.
     pub(crate) fn is_left_to_the_background(&self) -> bool {
-        let mut waits = self.reads.values().filter(|read| read.ready.is_none()).peekable();
+        let mut waits = self.waits().peekable();
         waits.peek().is_some() && waits.all(|read| !matches!(read.who, Waiter::Thread(_)))
     }
 
     /// Whether a thread waits: then that one leads.
     pub(crate) fn has_waiting_thread(&self) -> bool {
-        let mut reads = self.reads.values();
-        reads.any(|read| read.ready.is_none() && matches!(read.who, Waiter::Thread(_)))
+        self.waits().any(|read| matches!(read.who, Waiter::Thread(_)))
+    }
+
+    /// The reads that need somebody who leads.
+    ///
+    /// Not those of threads that are away: each comes back with its request, which may take as long
+    /// as its device likes, and until then it is no leader for others.
+    fn waits(&self) -> impl Iterator<Item = &Read> {
+        self.reads.values().filter(|read| read.ready.is_none() && !read.is_away)
     }
 
     /// Wakes everybody: the ring is broken, and nothing will be ready any more.

@@ -1,16 +1,12 @@
-//! The bytes read are the file's bytes: on every kind of file that there is, in every order, with
-//! little memory and with much, from one thread and from many.
+//! The bytes read are the file's bytes: in every order, by every policy, with little memory and with
+//! much, from one thread and from many.
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
-
-mod common;
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use common::{Need, needs};
 use foreread::{Engine, File, OpenOptions, Policy};
 use tempfile::TempDir;
 
@@ -112,14 +108,6 @@ fn behind_a_delay() {
 }
 
 #[test]
-fn on_tmpfs() {
-    let want = content(LEN);
-    let dir = TempDir::new_in("/dev/shm").unwrap();
-    let path = written(dir.path(), &want);
-    check_everything(&path, &want, &OpenOptions::default());
-}
-
-#[test]
 fn sparse_files_and_files_of_every_small_size() {
     let dir = TempDir::new().unwrap();
     let engine = engine(1 << 20, Policy::Linux6);
@@ -162,69 +150,4 @@ fn from_many_threads_with_less_memory_than_file() {
             }
         });
     }
-}
-
-#[test]
-fn on_a_file_system_without_direct_io() {
-    if !needs(Need::Root, "on_a_file_system_without_direct_io") {
-        return;
-    }
-    let (dir, want) = (TempDir::new().unwrap(), content(LEN));
-    let _ramfs = Mounted::new("ramfs", dir.path());
-    let path = written(dir.path(), &want);
-    let file = engine(1 << 20, Policy::Linux6).open(&path).unwrap();
-    assert_eq!(file.buffered(), Some("no O_DIRECT on this file system"));
-    check_everything(&path, &want, &OpenOptions::default());
-}
-
-#[test]
-fn on_loop_devices_of_even_and_odd_size() {
-    if !needs(Need::Loop, "on_loop_devices_of_even_and_odd_size") {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    for sectors in [10_240, 10_241, 10_247] {
-        let want = content(sectors * 512);
-        let path = written(dir.path(), &want);
-        let device = LoopDevice::new(&path);
-        let file = engine(4 << 20, Policy::Linux6).open(&device.0).unwrap();
-        assert_eq!(file.buffered(), None, "{}", device.0);
-        check_everything(Path::new(&device.0), &want, &OpenOptions::default());
-    }
-}
-
-/// A mount that ends with its value.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(kind: &str, at: &Path) -> Self {
-        run("mount", &["-t", kind, "none", at.to_str().unwrap()]);
-        Self(at.to_path_buf())
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        run("umount", &["-l", self.0.to_str().unwrap()]);
-    }
-}
-
-struct LoopDevice(String);
-
-impl LoopDevice {
-    fn new(path: &Path) -> Self {
-        Self(run("losetup", &["--find", "--show", path.to_str().unwrap()]).trim().to_string())
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        run("losetup", &["-d", &self.0]);
-    }
-}
-
-fn run(command: &str, arguments: &[&str]) -> String {
-    let output = Command::new(command).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{command} {arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
 }

@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Something that not every machine has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -114,7 +115,7 @@ fn root() -> Result<(), String> {
 
 /// Attaches one page of a file and detaches it again.
 fn loop_device() -> Result<(), String> {
-    let path = scratch().join(format!("loop-probe-{}", std::process::id()));
+    let path = probe_path();
     let file = File::create(&path).map_err(|e| e.to_string())?;
     file.set_len(4096).map_err(|e| e.to_string())?;
     let attached = output(Command::new("losetup").args(["--find", "--show"]).arg(&path));
@@ -133,12 +134,20 @@ fn tracefs() -> Result<(), String> {
 }
 
 fn o_direct() -> Result<(), String> {
-    let path = scratch().join(format!("o-direct-probe-{}", std::process::id()));
+    let path = probe_path();
     fs::write(&path, [0; 4096]).map_err(|e| e.to_string())?;
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("flags of open fit");
     let opened = OpenOptions::new().read(true).custom_flags(direct).open(&path).map(drop);
     fs::remove_file(&path).map_err(|e| e.to_string())?;
     opened.map_err(|e| format!("no O_DIRECT in {}: {e}", scratch().display()))
+}
+
+/// A new one for each probe: the tests of one process run at the same time.
+fn probe_path() -> PathBuf {
+    static PROBES: AtomicU32 = AtomicU32::new(0);
+
+    let number = PROBES.fetch_add(1, Ordering::Relaxed);
+    scratch().join(format!("probe-{}-{number}", std::process::id()))
 }
 
 fn find_tool(name: &str) -> Option<PathBuf> {
