@@ -74,9 +74,13 @@ pub(crate) fn measure(
     Ok(rows.map(|(arm, taken)| Row::new(course, work.pattern, arm, taken)).collect())
 }
 
-/// Nothing is hot for who has no cache.
+/// Nothing is hot for who has no cache, and only foreread hands out pages to look at.
 pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
-    arm != Arm::Direct || pattern.hot_set().is_none()
+    match arm {
+        Arm::Foreread => true,
+        Arm::Buffered => !pattern.is_pinned(),
+        Arm::Direct => pattern.hot_set().is_none(),
+    }
 }
 
 /// A policy by its name, for clap.

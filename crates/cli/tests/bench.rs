@@ -32,7 +32,7 @@ const COLD: [&str; 12] = [
     "back",
 ];
 
-const HOT: [&str; 4] = ["hot4k", "hot64k", "hot1m", "hot-small"];
+const HOT: [&str; 5] = ["hot4k", "hot64k", "hot1m", "hot-small", "hot-pin"];
 
 /// A file of holes on the disk of the build, which has `O_DIRECT` where a tmpfs may not.
 struct Target {
@@ -229,7 +229,7 @@ fn what_is_left_out_is_said_if_nobody_asked_for_it_by_name() {
     let output = bench(&target.path, "--arm foreread --runs 1 --seconds 1 --max-window 64K --json");
     assert!(output.status.success(), "{output:?}");
     let notes = String::from_utf8(output.stderr).unwrap();
-    for pattern in ["hot4k", "hot64k", "hot1m"] {
+    for pattern in ["hot4k", "hot64k", "hot1m", "hot-pin"] {
         assert!(notes.contains(&format!("note: left out: {pattern}: ")), "{notes}");
     }
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -254,6 +254,7 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
         ("--pattern hot4k", "give a target of 256M"),
         ("--pattern hot4k --memory 100M --max-window 128K", "give at least 301M"),
         ("--pattern hot-small --arm direct", "add --arm buffered or foreread"),
+        ("--pattern hot-pin --arm buffered", "add --arm foreread"),
         ("--memory 100K", "1 MiB"),
         ("--threads 0", "1..=256"),
         ("--runs 0", "1..=99"),

@@ -49,6 +49,7 @@ use crate::sizes;
 ///   stride back                every 16th page; pages from the end to the start
 ///   hot4k hot64k hot1m         anywhere in 256 MiB that were read before
 ///   hot-small                  4 KiB anywhere in 1 MiB that was read before
+///   hot-pin                    as hot4k, but each page is pinned and let go: foreread only
 #[derive(Debug, Flags)]
 #[command(verbatim_doc_comment, after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {

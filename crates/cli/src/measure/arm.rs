@@ -284,6 +284,18 @@ impl Reader {
             }
         }
     }
+
+    /// Pins the page at `offset` and lets it go, without a look at its bytes.
+    #[inline]
+    pub(crate) fn pin(&mut self, offset: u64) -> io::Result<()> {
+        match self {
+            Self::Foreread(stream) => {
+                drop(stream.pin(offset)?);
+                Ok(())
+            }
+            Self::Buffered(_) | Self::Direct { .. } => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
 }
 
 impl Meter<'_> {

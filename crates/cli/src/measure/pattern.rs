@@ -29,6 +29,7 @@ pub(crate) enum Pattern {
     Hot64k,
     Hot1m,
     HotSmall,
+    HotPin,
 }
 
 /// How the reads of a pattern lie to each other.
@@ -61,7 +62,7 @@ pub(crate) struct Area {
 }
 
 impl Pattern {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Seq4k,
         Self::Seq64k,
         Self::Seq1m,
@@ -78,6 +79,7 @@ impl Pattern {
         Self::Hot64k,
         Self::Hot1m,
         Self::HotSmall,
+        Self::HotPin,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -98,6 +100,7 @@ impl Pattern {
             Self::Hot64k => "hot64k",
             Self::Hot1m => "hot1m",
             Self::HotSmall => "hot-small",
+            Self::HotPin => "hot-pin",
         }
     }
 
@@ -109,7 +112,7 @@ impl Pattern {
     pub(crate) const fn block(self) -> u64 {
         match self {
             Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Rand4k => PAGE,
-            Self::Stride | Self::Back | Self::Hot4k | Self::HotSmall => PAGE,
+            Self::Stride | Self::Back | Self::Hot4k | Self::HotSmall | Self::HotPin => PAGE,
             Self::Rand16k => 16 << 10,
             Self::Seq64k | Self::Inter2By64k | Self::Coop8 => 64 << 10,
             Self::Rand64k | Self::Hot64k => 64 << 10,
@@ -126,7 +129,7 @@ impl Pattern {
             Self::Rand4k | Self::Rand16k | Self::Rand64k => Shape::Random,
             Self::Stride => Shape::Stride(16),
             Self::Back => Shape::Back,
-            Self::Hot4k | Self::Hot64k | Self::Hot1m => Shape::Hot(256 << 20),
+            Self::Hot4k | Self::Hot64k | Self::Hot1m | Self::HotPin => Shape::Hot(256 << 20),
             Self::HotSmall => Shape::Hot(1 << 20),
         }
     }
@@ -158,6 +161,11 @@ impl Pattern {
                 None
             }
         }
+    }
+
+    /// Whether its pages are pinned and let go, and not copied.
+    pub(crate) fn is_pinned(self) -> bool {
+        self == Self::HotPin
     }
 
     /// How many reads an area has room for.

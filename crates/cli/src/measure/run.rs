@@ -143,7 +143,7 @@ impl Work {
         let room = pattern.room(&area);
         let mut buffer = AlignedBuffer::new(pattern.block());
         let buffer = buffer.bytes();
-        let is_shared = pattern.is_shared();
+        let (is_shared, is_pinned) = (pattern.is_shared(), pattern.is_pinned());
         let limit = if is_shared {
             enough.reads.min(room)
         } else {
@@ -159,7 +159,12 @@ impl Work {
             if i >= limit {
                 return Ok(reads);
             }
-            reader.read(buffer, pattern.offset(&area, i, seed))?;
+            let offset = pattern.offset(&area, i, seed);
+            if is_pinned {
+                reader.pin(offset)?;
+            } else {
+                reader.read(buffer, offset)?;
+            }
             reads += 1;
         }
     }

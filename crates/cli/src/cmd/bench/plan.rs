@@ -97,10 +97,9 @@ fn work(
     time: Duration,
 ) -> Result<Work, String> {
     if !args.arms.iter().any(|arm| can(*arm, pattern)) {
-        return Err(format!(
-            "{}: direct has no cache in which anything could be hot; add --arm buffered or foreread",
-            pattern.name()
-        ));
+        let others = if pattern.is_pinned() { "foreread" } else { "buffered or foreread" };
+        let name = pattern.name();
+        return Err(format!("{name}: not for this --arm, see --help; add --arm {others}"));
     }
     if let Some(set) = pattern.hot_set() {
         check_memory(args, course, pattern, set)?;
@@ -185,7 +184,7 @@ fn default_amount(pattern: Pattern, course: &Course<'_>) -> Bytes {
         Pattern::Rand4k | Pattern::Stride | Pattern::Back => 16 << 20,
         Pattern::Rand16k => 32 << 20,
         Pattern::Rand64k => 128 << 20,
-        Pattern::Hot4k | Pattern::HotSmall => 1 << 30,
+        Pattern::Hot4k | Pattern::HotSmall | Pattern::HotPin => 1 << 30,
         Pattern::Hot64k | Pattern::Hot1m => 4 << 30,
     };
     Bytes((pattern.streams() * MANY_WINDOWS * course.window).max(fast_disk))
