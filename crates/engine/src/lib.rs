@@ -79,6 +79,7 @@ pub use stream::Stream;
 use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
+use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
@@ -106,6 +107,7 @@ pub struct Builder {
     timeout: Option<Duration>,
     io: Io,
     rules: Rules,
+    record: usize,
 }
 
 /// How a file is opened.
@@ -148,6 +150,7 @@ impl Engine {
             timeout: None,
             io: Io::default(),
             rules: Rules::default(),
+            record: 0,
         }
     }
 
@@ -193,6 +196,24 @@ impl Engine {
     #[must_use]
     pub fn max_window(&self) -> u64 {
         self.max_window
+    }
+
+    /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it, and
+    /// compares all that it says: decisions, requests, frames, reads that are ready. For tests and
+    /// for reports of faults: if it holds, everything that happened follows from the calls, in
+    /// their order, whatever the threads and the device did. Takes what was kept.
+    ///
+    /// # Errors
+    ///
+    /// The first step that comes out differently.
+    pub fn replay(&self) -> Result<(), Box<Mismatch>> {
+        if self.shared.is_forked() {
+            return Ok(());
+        }
+        let mut driver = self.shared.drive();
+        let (config, log) = (driver.path.config(), driver.path.take_log());
+        drop(driver);
+        foreread_core::replay::replay(config, &log)
     }
 
     /// How reads get to the kernel, in words: `io_uring`, or threads and why.
@@ -281,6 +302,13 @@ impl Builder {
         self
     }
 
+    /// Keeps up to so many steps of all that is done to the core, for [`Engine::replay`].
+    #[must_use]
+    pub fn record(mut self, steps: usize) -> Self {
+        self.record = steps;
+        self
+    }
+
     /// Who carries reads to the kernel.
     #[must_use]
     pub fn io(mut self, io: Io) -> Self {
@@ -308,6 +336,7 @@ impl Builder {
         let rules = Rules::default();
         let mut path = IoPath::new(Config { memory, policy: self.policy, max_window, rules });
         path.set_trace(self.trace);
+        path.record(self.record);
         let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();

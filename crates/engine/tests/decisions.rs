@@ -73,6 +73,39 @@ fn the_engine_decides_as_the_plain_walk_does() {
     }
 }
 
+/// What was done to the core, done once more to another: threads that take turns at it, a real
+/// device, hits that touch pages meanwhile, evictions.
+#[test]
+fn all_that_happened_follows_from_what_was_done_to_the_core() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; usize::try_from(LEN).unwrap()]).unwrap();
+    for policy in Policy::ALL {
+        let builder = Engine::builder().memory(1 << 20).policy(policy);
+        let engine = builder.record(usize::MAX).build().unwrap();
+        let file = engine.open(&path).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let file = &file;
+                scope.spawn(move || {
+                    let stream = file.stream();
+                    let mut buffer = vec![0; 20_000];
+                    for i in 0..300_u64 {
+                        let offset = if thread < 2 { i * 9000 } else { i * i * 7919 * thread };
+                        stream.read_at(&mut buffer, offset % LEN).unwrap();
+                        let pin = stream.pin(offset % LEN / 2);
+                        assert!(pin.is_ok_and(|pin| pin.iter().all(|&byte| byte == 7)));
+                    }
+                });
+            }
+        });
+        file.will_need([0..100_000, 3_000_000..3_000_001]).unwrap();
+        file.advise(foreread::Advice::DontNeed(0..1 << 20));
+        drop(file);
+        engine.replay().unwrap_or_else(|mismatch| panic!("{}: {mismatch}", policy.name()));
+    }
+}
+
 #[test]
 fn random_reads_ask_the_device_for_their_own_pages_only() {
     let dir = TempDir::new().unwrap();

@@ -75,7 +75,8 @@ impl IoPath {
     }
 
     fn fetch_hint(&mut self, now: Instant, file: FileId, start: PageIndex, pages: Pages) -> Pages {
-        let Some(&File { len, device, .. }) = self.files.get(file) else { return Pages::ZERO };
+        let open = self.files.get(file).filter(|file| !file.is_closing);
+        let Some(&File { len, device, .. }) = open else { return Pages::ZERO };
         let file_end = PageIndex(len.pages_up().0);
         let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
