@@ -134,6 +134,8 @@ impl FileShared {
 /// The pages of a range of bytes: those that it touches, or those that it covers.
 fn pages_of(range: &Range<u64>, edges: Edges) -> Range<PageIndex> {
     let (start, end) = match edges {
+        // Inside of a page, too, there is nothing.
+        Edges::Included if range.is_empty() => (0, 0),
         Edges::Included => (range.start / PAGE_SIZE, range.end.div_ceil(PAGE_SIZE)),
         Edges::Excluded => (range.start.div_ceil(PAGE_SIZE), range.end / PAGE_SIZE),
     };
@@ -171,6 +173,7 @@ mod tests {
             pages.start.0..pages.end.0
         };
         assert_eq!(pages(1..8193, Edges::Included), 0..3);
+        assert_eq!(pages(5..5, Edges::Included), 0..0, "no byte touches no page");
         assert_eq!(pages(1..8193, Edges::Excluded), 1..2);
         assert_eq!(pages(1..4095, Edges::Excluded), 1..1, "none");
         assert_eq!(pages(4096..8192, Edges::Included), 1..2);

@@ -1,5 +1,5 @@
-//! The bytes read are the file's bytes: in every order, by every policy, with little memory and with
-//! much, from one thread and from many.
+//! The bytes read are the file's bytes: in every order, by every policy, with little memory and
+//! with much, from one thread and from many.
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 

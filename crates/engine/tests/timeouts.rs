@@ -156,10 +156,10 @@ fn without_a_time_out_a_hung_device_holds_up_its_own_readers_only() {
     });
 }
 
-/// What was given up is still on its way: it keeps its file and the engine until the device answers,
-/// and the memory that the device may write to is nobody else's. Who drops the last handle does not
-/// wait. (An engine whose device never answers, and that nobody gave up a read of, waits for it
-/// when it ends: `faults.rs` has that, where the test tool lets go.)
+/// What was given up is still on its way: it keeps its file and the engine until the device
+/// answers, and the memory that the device may write to is nobody else's. Who drops the last handle
+/// does not wait. (An engine that ends while its device hangs with read-ahead only waits for that:
+/// `faults.rs` has it, where the test tool lets go.)
 #[test]
 fn handles_may_go_while_the_device_hangs_and_the_rest_goes_when_it_answers() {
     let dir = TempDir::new().unwrap();

@@ -59,7 +59,8 @@ pub fn fill(file: u64, offset: u64, to: &mut [u8]) {
 pub fn check(file: u64, offset: u64, got: &[u8]) {
     let mut want = vec![0; got.len()];
     fill(file, offset, &mut want);
-    if let Some(at) = (0..got.len()).find(|&at| got[at] != want[at]) {
+    if got != want {
+        let at = (0..got.len()).find(|&at| got[at] != want[at]).expect("they differ");
         panic!("file {file}: wrong from byte {} on, of {} at {offset}", at, got.len());
     }
 }
