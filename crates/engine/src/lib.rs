@@ -225,8 +225,8 @@ impl Engine {
         self.shared.drive().ring().kind().to_string()
     }
 
-    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that look
-    /// for what was left behind. In a forked child, none of none.
+    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that
+    /// look for what was left behind. In a forked child, none of none.
     #[doc(hidden)]
     #[must_use]
     pub fn frames(&self) -> (u64, u64) {

@@ -29,14 +29,16 @@ const DESCRIPTORS: u64 = FILES + 100;
 
 const MEMORY: u64 = 4 << 20;
 
-/// What an open file may cost beside its descriptor: the handles, a slot in the core, the first
-/// level of its page table, and a stream of each thread that reads it.
-const PER_FILE: u64 = 3000;
+/// What an open file may cost beside its descriptor: the handles, slots in the core, the first
+/// level of its page table, a stream of each thread that reads it, and what its policy remembers of
+/// a few reads.
+const PER_FILE: u64 = 4500;
 
 /// The allocator's rounding, for all files together.
 const BESIDE: u64 = 2 << 20;
 
 #[test]
+#[ignore = "slow: closing ten thousand files takes half a minute without optimization"]
 fn ten_thousand_files_are_open_and_read_and_closed() {
     if let Err(reason) = raise_limit() {
         skip(TEST, &reason);
