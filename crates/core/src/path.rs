@@ -22,6 +22,7 @@ mod hints;
 mod io;
 mod log;
 mod start;
+mod streams;
 mod waiters;
 
 use alloc::boxed::Box;
@@ -123,7 +124,8 @@ pub struct Device {
 pub struct File {
     len: Bytes,
     device: DeviceId,
-    streams: u32,
+    /// The newest of its streams, which leads to the others.
+    newest_stream: Option<StreamId>,
     /// What a policy remembers that finds streams by position. Some bytes for a file without
     /// random reads and with few streams; at most [`Streams::BYTES_MAX`].
     remembered: Streams,
@@ -139,6 +141,9 @@ pub struct Stream {
     state: State,
     advice: Advice,
     no_reuse: bool,
+    /// Its neighbours among the streams of its file.
+    newer: Option<StreamId>,
+    older: Option<StreamId>,
 }
 
 /// A read on its way.
@@ -265,7 +270,8 @@ impl IoPath {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
         self.log().did(|| Input::Open { device, len });
         let remembered = Streams::default();
-        let file = File { len, device, streams: 0, remembered, reads: 0, is_closing: false };
+        let newest_stream = None;
+        let file = File { len, device, newest_stream, remembered, reads: 0, is_closing: false };
         let has_room = self.files.len() < FILES_MAX as usize;
         let id = has_room.then(|| self.files.insert(file));
         self.log().gave(|| Output::File(id));
@@ -276,56 +282,6 @@ impl IoPath {
     #[must_use]
     pub fn slot(file: FileId) -> FileSlot {
         FileSlot(file.index())
-    }
-
-    /// Begins a stream: each reader of a file, in each thread, has one of its own.
-    pub fn stream(&mut self, file: FileId) -> StreamId {
-        self.log().did(|| Input::Stream { file });
-        let state = self.files.get_mut(file).expect("the file is open");
-        assert!(!state.is_closing, "{file:?} is closed");
-        state.streams += 1;
-        let id = self.streams.insert(Stream::new(file));
-        self.log().gave(|| Output::Stream(id));
-        id
-    }
-
-    /// Sets what the stream's owner says of it, from its next question on. Of a closed stream:
-    /// nothing.
-    pub fn advise(&mut self, stream: StreamId, advice: Advice) {
-        self.log().did(|| Input::Advise { stream, advice });
-        if let Some(stream) = self.streams.get_mut(stream) {
-            stream.advice = advice;
-        }
-    }
-
-    /// Sets whether the pages that this stream uses are left to the cache as if they would not be
-    /// used again: its uses never make a page active. Of a closed stream: nothing.
-    ///
-    /// Holds for what comes here. Who serves hits does the same with
-    /// [`Found::touch`](crate::table::Found::touch).
-    pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
-        self.log().did(|| Input::SetNoReuse { stream, no_reuse });
-        if let Some(stream) = self.streams.get_mut(stream) {
-            stream.no_reuse = no_reuse;
-        }
-    }
-
-    /// The stream's next read follows an explicit seek: only the rule `lseek` looks at that. Of a
-    /// closed stream: nothing.
-    pub fn seeked(&mut self, stream: StreamId) {
-        self.log().did(|| Input::Seeked { stream });
-        if let Some(stream) = self.streams.get_mut(stream) {
-            stream.state.seeked = true;
-        }
-    }
-
-    /// Ends a stream. One of a closed file may be ended too, or not.
-    pub fn close_stream(&mut self, stream: StreamId) {
-        self.log().did(|| Input::CloseStream { stream });
-        let Some(Stream { file, .. }) = self.streams.remove(stream) else { return };
-        if let Some(file) = self.files.get_mut(file) {
-            file.streams -= 1;
-        }
     }
 
     /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
@@ -494,12 +450,6 @@ impl IoPath {
     #[must_use]
     pub fn trace_lost(&self) -> u64 {
         self.trace.lost()
-    }
-}
-
-impl Stream {
-    fn new(file: FileId) -> Self {
-        Self { file, state: State::default(), advice: Advice::default(), no_reuse: false }
     }
 }
 

@@ -72,17 +72,6 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| generation == id.generation)
     }
 
-    /// Removes all values of which this does not hold.
-    pub(crate) fn retain(&mut self, holds: impl Fn(&T) -> bool) {
-        for (place, index) in self.places.iter_mut().zip(0..) {
-            if place.value.as_ref().is_some_and(|value| !holds(value)) {
-                place.value = None;
-                place.generation = place.generation.wrapping_add(1);
-                self.free.push(index);
-            }
-        }
-    }
-
     pub(crate) fn any(&self, holds: impl Fn(&T) -> bool) -> bool {
         self.places.iter().filter_map(|place| place.value.as_ref()).any(holds)
     }

@@ -217,8 +217,9 @@ impl Driver {
     ///   alone   preadv(2),   [device], thread woken
     /// ```
     ///
-    /// Why: a thread that waits anyway needs nobody to wait for it. On a fast device the ring's way
-    /// costs a tenth of a random read.
+    /// Why: a thread that waits anyway needs nobody to wait for it, and the ring's way costs some
+    /// microseconds. Only what somebody waits for: whoever reads ahead by itself waits for the
+    /// window behind the one that it wants.
     pub(crate) fn take_alone(&mut self) -> Option<Alone> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;
@@ -227,7 +228,8 @@ impl Driver {
         let first = self.path.poll_dispatch(now)?;
         let second = self.path.poll_dispatch(now);
         let device = self.devices.get(&first.device).expect("a device outlives its files");
-        if second.is_none() && device.delay.is_none() {
+        let is_wanted = !self.path.is_ahead(first.tag);
+        if second.is_none() && is_wanted && device.delay.is_none() {
             self.read_alone += 1;
             let frames = self.path.pages(first.tag).iter().map(|page| page.filling.frame());
             return Some(Alone {

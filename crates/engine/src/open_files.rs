@@ -41,24 +41,33 @@ impl Key {
 impl OpenFiles {
     /// The file of this key: the one that is open, or the one that `open` makes.
     ///
-    /// The lock is held while it is made: two threads that open the same file get the same one.
+    /// No lock is held while it is made, or let go: whoever drives runs wakers when it stops, and
+    /// they may open files. If two threads make one at a time, the second takes that of the first.
     pub(crate) fn find_or<E>(
         &self,
         key: Key,
         open: impl FnOnce() -> Result<Arc<FileShared>, E>,
     ) -> Result<Arc<FileShared>, E> {
-        let mut files = self.lock();
-        if let Some(file) = files.get(&key).and_then(Weak::upgrade) {
+        if let Some(file) = self.find(&key) {
             return Ok(file);
         }
-        let file = open()?;
+        let made = open()?;
+        let mut files = self.lock();
+        if let Some(file) = files.get(&key).and_then(Weak::upgrade) {
+            drop(files);
+            return Ok(file);
+        }
         if files.len() == files.capacity() {
             // Closed files leave their key behind. (They do not take it away themselves: the last
             // handle may end wherever a lock is held.)
             files.retain(|_, file| file.strong_count() > 0);
         }
-        files.insert(key, Arc::downgrade(&file));
-        Ok(file)
+        files.insert(key, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    fn find(&self, key: &Key) -> Option<Arc<FileShared>> {
+        self.lock().get(key).and_then(Weak::upgrade)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<FileShared>>> {

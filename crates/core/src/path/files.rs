@@ -28,11 +28,9 @@ impl IoPath {
             return;
         };
         state.is_closing = true;
-        let (pages, streams) = (state.len.pages_up(), state.streams);
+        let (pages, streams) = (state.len.pages_up(), state.newest_stream.take());
         state.len = Bytes::ZERO;
-        if streams > 0 {
-            self.streams.retain(|stream| stream.file != file);
-        }
+        self.close_streams(streams);
         self.cache.forget_file(Self::slot(file), pages);
         self.cover_queued(file, Bytes::ZERO);
         self.end_if_over(file);

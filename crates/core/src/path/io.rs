@@ -54,6 +54,12 @@ impl IoPath {
         &self.flying.get(tag).expect("the request is in flight").request.pages
     }
 
+    /// Whether nobody waited for any page of a request when it was dispatched.
+    #[must_use]
+    pub fn is_ahead(&self, tag: Tag) -> bool {
+        self.flying.get(tag).expect("the request is in flight").request.is_ahead
+    }
+
     /// A device has done what `tag` asked: so many bytes, or the error number.
     pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
         self.log().did(|| Input::Complete { now, tag, result });
