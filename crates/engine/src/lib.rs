@@ -199,8 +199,8 @@ impl Engine {
     }
 
     /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it,
-    /// and compares all that it says: decisions, requests, frames, reads that are ready. For tests and
-    /// for reports of faults: if it holds, everything that happened follows from the calls, in
+    /// and compares all that it says: decisions, requests, frames, reads that are ready. For tests
+    /// and for reports of faults: if it holds, everything that happened follows from the calls, in
     /// their order, whatever the threads and the device did. Takes what was kept.
     ///
     /// # Errors
