@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod recorded;
 mod support;
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use foreread::{Engine, Io, Mishap, ReadError};
+use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_closed,
     wait_until_idle, with_each_io, write_file,
@@ -139,8 +141,8 @@ impl Executor {
     }
 }
 
-fn engine(io: Io, memory: u64) -> Engine {
-    Engine::builder().memory(memory).io(io).build().unwrap()
+fn engine(io: Io, memory: u64) -> Recorded {
+    recorded(Engine::builder().memory(memory).io(io))
 }
 
 #[test]

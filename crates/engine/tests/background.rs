@@ -3,6 +3,7 @@
 //! A process of its own, so that the thread that is counted is this engine's.
 
 mod common;
+mod recorded;
 mod support;
 
 use std::fs;
@@ -10,6 +11,7 @@ use std::future::Future as _;
 use std::task::{Context, Waker};
 
 use foreread::Engine;
+use recorded::recorded;
 use support::{check, read_and_check, wait_until, with_each_io, write_file};
 use tempfile::TempDir;
 
@@ -27,7 +29,7 @@ fn it_starts_with_the_first_task_and_ends_with_the_engine() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, LEN);
     with_each_io("it_starts_with_the_first_task_and_ends_with_the_engine", |io| {
-        let engine = Engine::builder().memory(1 << 20).io(io).build().unwrap();
+        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
         let file = engine.open(&path).unwrap();
         for offset in (0..LEN).step_by(100_000) {
             read_and_check(&file, 1, &mut [0; 5000], offset);

@@ -3,11 +3,14 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
+mod recorded;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use foreread::{Engine, File, OpenOptions, Policy};
+use recorded::{Recorded, recorded};
 use tempfile::TempDir;
 
 /// Ends in the middle of a page, and is larger than the smallest cache.
@@ -26,8 +29,8 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn engine(memory: u64, policy: Policy) -> Engine {
-    Engine::builder().memory(memory).policy(policy).build().unwrap()
+fn engine(memory: u64, policy: Policy) -> Recorded {
+    recorded(Engine::builder().memory(memory).policy(policy))
 }
 
 /// Reads `count` pieces at offsets and of lengths that the seed gives, and compares each.

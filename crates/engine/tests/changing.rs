@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod recorded;
 mod support;
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foreread::{Advice, Engine, File, Io, Mishap, OpenOptions, ReadError};
+use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, append, check, open_faulty, read_and_check, wait_until, wait_until_idle,
     with_each_io, write_file,
@@ -19,8 +21,8 @@ use tempfile::TempDir;
 
 const LEN: u64 = (1 << 20) + 777;
 
-fn engine(io: Io) -> Engine {
-    Engine::builder().memory(4 << 20).io(io).build().unwrap()
+fn engine(io: Io) -> Recorded {
+    recorded(Engine::builder().memory(4 << 20).io(io))
 }
 
 fn set_len(path: &Path, len: u64) {

@@ -4,9 +4,11 @@ use std::fs;
 use std::sync::Arc;
 
 mod common;
+mod recorded;
 mod support;
 
 use foreread::{Engine, Faults, File, Io, Mishap, ReadError};
+use recorded::{Recorded, recorded};
 use support::{open_faulty, wait_until_closed, wait_until_idle, with_each_io};
 use tempfile::TempDir;
 
@@ -15,7 +17,7 @@ const PAGES: usize = 256;
 
 /// A file whose page n is filled with n, and a device under it that fails as told.
 struct Bench {
-    engine: Engine,
+    engine: Recorded,
     file: File,
     faults: Arc<Faults>,
     _dir: TempDir,
@@ -27,7 +29,7 @@ impl Bench {
         let path = dir.path().join("file");
         let byte = |at: usize| u8::try_from(at / PAGE).unwrap();
         fs::write(&path, (0..PAGES * PAGE).map(byte).collect::<Vec<u8>>()).unwrap();
-        let engine = Engine::builder().memory(4 << 20).io(io).build().unwrap();
+        let engine = recorded(Engine::builder().memory(4 << 20).io(io));
         let (file, faults) = open_faulty(&engine, &path);
         Self { engine, file, faults, _dir: dir }
     }

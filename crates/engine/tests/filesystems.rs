@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod recorded;
 mod support;
 
 use std::fs;
@@ -12,6 +13,7 @@ use std::process::Command;
 
 use common::{Need, needs, output, scratch};
 use foreread::{Engine, File, Io, OpenOptions};
+use recorded::recorded;
 use support::{Random, check, fill, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
 
@@ -20,7 +22,7 @@ const LEN: u64 = (3 << 20) + 1234;
 
 /// Reads it with little memory, in order and in none: file number 1, of `len` bytes.
 fn check_everything(path: &Path, len: u64, io: Io, options: &OpenOptions) -> File {
-    let engine = Engine::builder().memory(1 << 20).io(io).build().unwrap();
+    let engine = recorded(Engine::builder().memory(1 << 20).io(io));
     let file = engine.open_with(path, options).unwrap();
     assert_eq!(file.len(), len);
     let mut buffer = vec![0; 1_000_000];

@@ -4,9 +4,11 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a hint of one range is what it looks like")]
 
 mod common;
+mod recorded;
 mod support;
 
 use foreread::{Advice, Engine, File, Io, Mishap, Policy};
+use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_idle, with_each_io,
     write_file,
@@ -16,8 +18,8 @@ use tempfile::TempDir;
 /// 769 pages, the last of which is short.
 const LEN: u64 = (3 << 20) + 777;
 
-fn engine(io: Io, memory: u64) -> Engine {
-    Engine::builder().memory(memory).io(io).build().unwrap()
+fn engine(io: Io, memory: u64) -> Recorded {
+    recorded(Engine::builder().memory(memory).io(io))
 }
 
 /// What the device is asked for while `act` acts, in pages.
@@ -184,7 +186,7 @@ fn who_says_that_it_reads_at_random_gets_what_it_asked_for_and_no_more() {
     with_each_io("who_says_that_it_reads_at_random", |io| {
         for policy in Policy::ALL {
             let builder = Engine::builder().memory(8 << 20).policy(policy).io(io);
-            let engine = builder.build().unwrap();
+            let engine = recorded(builder);
             let file = engine.open(&path).unwrap();
             assert_eq!(pages_for_a_stride(&engine, &file, Advice::Random), 70, "{policy:?}");
             let mut buffer = [0; 40_000];

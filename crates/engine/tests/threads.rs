@@ -4,12 +4,14 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod recorded;
 mod support;
 
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
 use foreread::{Advice, Engine, File, Pin, Policy, ReadError, Stream};
+use recorded::recorded;
 use support::{PAGE, Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
 
@@ -173,7 +175,7 @@ fn sixteen_threads_that_fight_for_memory_read_the_right_bytes() {
     let paths: Vec<_> = (0..FILES).map(|file| write_file(dir.path(), file, len(file))).collect();
     with_each_io("sixteen_threads_that_fight_for_memory", |io| {
         for (memory, policy) in [(1 << 20, Policy::Linux6), (4 << 20, Policy::Thrash2009)] {
-            let engine = Engine::builder().memory(memory).policy(policy).io(io).build().unwrap();
+            let engine = recorded(Engine::builder().memory(memory).policy(policy).io(io));
             let files: Vec<_> = paths.iter().map(|path| engine.open(path).unwrap()).collect();
             std::thread::scope(|scope| {
                 for thread in 0..THREADS {
@@ -210,7 +212,7 @@ fn two_threads_that_always_meet_at_the_same_pages_both_get_them() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 0, len(0));
     with_each_io("two_threads_that_always_meet", |io| {
-        let engine = Engine::builder().memory(1 << 20).io(io).build().unwrap();
+        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
         let (file, meeting) = (engine.open(&path).unwrap(), Barrier::new(2));
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -237,7 +239,7 @@ fn threads_that_open_and_close_the_same_files_all_the_time_read_the_right_bytes(
     let dir = TempDir::new().unwrap();
     let paths: Vec<_> = (0..FILES).map(|file| write_file(dir.path(), file, len(file))).collect();
     with_each_io("threads_that_open_and_close", |io| {
-        let engine = Engine::builder().memory(1 << 20).io(io).build().unwrap();
+        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
         std::thread::scope(|scope| {
             for thread in 0..6 {
                 let (engine, paths) = (&engine, &paths);

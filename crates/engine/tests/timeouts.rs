@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod recorded;
 mod support;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foreread::{Engine, Faults, File, Io, Mishap, ReadError};
+use recorded::{Recorded, recorded};
 use support::{
     PAGE, open_faulty, read_and_check, wait_until_closed, wait_until_idle, with_each_io, write_file,
 };
@@ -23,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A file on a device that hangs as told, and one that is always well.
 struct Bench {
-    engine: Engine,
+    engine: Recorded,
     hung: File,
     faults: Arc<Faults>,
     well: File,
@@ -37,7 +39,7 @@ impl Bench {
     fn new(io: Io, timeout: Option<Duration>, paths: &[PathBuf; 2]) -> Self {
         let builder = Engine::builder().memory(2 << 20).io(io);
         let builder = timeout.into_iter().fold(builder, |it, timeout| it.timeout(timeout));
-        let engine = builder.build().unwrap();
+        let engine = recorded(builder);
         let (hung, faults) = open_faulty(&engine, &paths[0]);
         faults.inject(100..200, 0..u32::MAX, Mishap::Hold);
         let well = engine.open(&paths[1]).unwrap();

@@ -13,7 +13,7 @@ use super::{File, FileId, IoPath};
 use crate::cache::{Filling, PageCache};
 use crate::readahead::walk::PageSet as _;
 use crate::replay::{Input, Output, Seen};
-use crate::table::{Entry, Frame, Generation};
+use crate::table::{Frame, Generation};
 use crate::units::{Instant, PageIndex, Pages};
 
 /// The frames of hinted pages, oldest first.
@@ -40,9 +40,9 @@ impl Hints {
         for _ in 0..LOOKS {
             let Some((frame, generation)) = self.unused.pop_front() else { break };
             let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
-            let is_the_same = |entry: Entry| entry.generation() == generation;
-            let is_unused = entry.is_some_and(|entry| is_the_same(entry) && entry.is_unused());
-            if cache.log().saw(Seen::Unused, frame, is_unused) {
+            // One that holds another page by now is forgotten, whatever became of that.
+            let entry = entry.filter(|entry| entry.generation() == generation);
+            if entry.is_some_and(|entry| cache.log().saw(Seen::Unused, frame, entry.is_unused())) {
                 self.unused.push_back((frame, generation));
             }
         }

@@ -1,0 +1,35 @@
+//! Closed files give back what they took.
+//!
+//! A process of its own, so that what is measured is the engine's.
+
+use std::fs;
+
+use foreread::Engine;
+use tempfile::TempDir;
+
+/// Closed files leave nothing: neither names in the page table nor the streams of the threads that
+/// read them, which once stayed behind, a hundred bytes a file.
+#[test]
+fn a_closed_file_makes_room_for_another() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; 10_000]).unwrap();
+    let engine = Engine::builder().memory(1 << 20).build().unwrap();
+    let mut buffer = [0; 100];
+    let mut open_and_close = |times: u32| {
+        for _ in 0..times {
+            let file = engine.open(&path).unwrap();
+            assert_eq!(file.read_at(&mut buffer, 9_950).unwrap(), 50);
+        }
+        resident_kib()
+    };
+    let before = open_and_close(3000);
+    let after = open_and_close(30_000);
+    assert!(after < before + 1024, "{} KiB more", after - before);
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
