@@ -333,8 +333,8 @@ impl Builder {
             return Err(EngineError::Arena { len: memory, source });
         }
         let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
-        let rules = Rules::default();
-        let mut path = IoPath::new(Config { memory, policy: self.policy, max_window, rules });
+        let (policy, rules) = (self.policy, self.rules);
+        let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);
         path.record(self.record);
         let max_window = path.max_window().bytes().0;
@@ -397,6 +397,14 @@ mod tests {
         drop(stream);
         assert!(engine.shared.inbox.is_empty());
         assert_eq!(engine.counters().path.markers, 1);
+    }
+
+    /// They once stayed in the builder.
+    #[test]
+    fn rules_reach_the_core() {
+        let rules = Rules { snap_eof: true, backwards: true, ..Rules::default() };
+        let engine = Engine::builder().memory(1 << 20).rules(rules).build().expect("an engine");
+        assert_eq!(engine.shared.drive().path.config().rules, rules);
     }
 
     /// A kernel that refused the ring (a closed descriptor, a seccomp filter) once made the end of
