@@ -4,9 +4,31 @@
 mod common;
 mod support;
 
-use foreread::{Engine, Policy};
-use support::{PAGE, Watchdog, read_and_check, wait_until_idle, write_file};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use foreread::{Engine, File, Mishap, Policy};
+use support::{
+    PAGE, Watchdog, open_faulty, read_and_check, wait_until, wait_until_idle, with_each_io,
+    write_file,
+};
 use tempfile::TempDir;
+
+/// Notes that it was called.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
 
 /// A database finds its next pages by reading others: its iterator once waited for the engine's
 /// mutex, which its caller held.
@@ -24,4 +46,36 @@ fn the_ranges_of_a_hint_may_come_from_reads_of_the_same_engine() {
     });
     assert_eq!(file.will_need(ranges).unwrap(), 8);
     wait_until_idle(&engine);
+}
+
+/// A waker may be the last that keeps a task, and the task the last that keeps a file.
+#[test]
+fn a_waker_that_is_dropped_may_close_a_file() {
+    struct Owner(#[allow(dead_code, reason = "it is there to be dropped")] Mutex<Option<File>>);
+
+    impl Wake for Owner {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    with_each_io("a_waker_that_is_dropped_may_close_a_file", |io| {
+        let dir = TempDir::new().unwrap();
+        let (path, other) = (write_file(dir.path(), 1, 1 << 20), write_file(dir.path(), 2, PAGE));
+        let engine = Engine::builder().memory(1 << 20).io(io).build().unwrap();
+        let owner = || Waker::from(Arc::new(Owner(Mutex::new(engine.open(&other).ok()))));
+        let (file, faults) = open_faulty(&engine, &path);
+        faults.inject(0..256, 0..1, Mishap::Hold);
+        let mut buffer = [0; PAGE as usize];
+        let mut read = file.read_at_async(&mut buffer, 0);
+        assert!(poll(&mut read, &owner()).is_pending());
+        assert!(poll(&mut read, &owner()).is_pending(), "the first waker goes");
+        drop(read);
+        let mut read = file.read_at_async(&mut buffer, 0);
+        let flag = Arc::new(Flag::default());
+        assert!(poll(&mut read, &owner()).is_pending());
+        assert!(poll(&mut read, &Waker::from(Arc::clone(&flag))).is_pending());
+        faults.let_go();
+        wait_until(|| flag.0.load(Ordering::Acquire));
+        assert!(poll(&mut read, &owner()).is_ready());
+        wait_until_idle(&engine);
+    });
 }
