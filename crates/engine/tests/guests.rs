@@ -4,6 +4,7 @@
 mod common;
 mod support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -76,6 +77,45 @@ fn a_waker_that_is_dropped_may_close_a_file() {
         faults.let_go();
         wait_until(|| flag.0.load(Ordering::Acquire));
         assert!(poll(&mut read, &owner()).is_ready());
+        wait_until_idle(&engine);
+    });
+}
+
+/// Frames that were given back while a thread unwound once started reads for which nobody led.
+#[test]
+fn futures_that_a_panic_drops_leave_nobody_waiting() {
+    with_each_io("futures_that_a_panic_drops_leave_nobody_waiting", |io| {
+        let dir = TempDir::new().unwrap();
+        let path = write_file(dir.path(), 1, 8 << 20);
+        let builder = Engine::builder().memory(1 << 20).policy(Policy::None).io(io);
+        let engine = builder.build().unwrap();
+        let file = engine.open(&path).unwrap();
+        // Each holds an eighth of the frames until it is polled again.
+        let mut buffers = vec![vec![0; 64 << 10]; 16];
+        let mut streams: Vec<_> = buffers.iter().map(|_| file.stream()).collect();
+        let mut reads = Vec::new();
+        for (number, (stream, buffer)) in (0..).zip(streams.iter_mut().zip(&mut buffers)) {
+            let flag = Arc::new(Flag::default());
+            let mut read = stream.read_at_async(buffer, number << 19);
+            assert!(poll(&mut read, &Waker::from(Arc::clone(&flag))).is_pending());
+            reads.push((read, flag));
+        }
+        let is_woken = |flag: &Arc<Flag>| flag.0.load(Ordering::Acquire);
+        wait_until(|| reads.iter().filter(|(_, flag)| is_woken(flag)).count() >= 10);
+        // Until the thread in the background has nothing to do.
+        wait_until(|| engine.counters().path.waited_for_frames > 0);
+        for _ in 0..100_000 {
+            std::thread::yield_now();
+        }
+        let last = reads.pop().unwrap();
+        assert!(!is_woken(&last.1), "it waits for frames");
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _reads = reads;
+            panic!("as a task may");
+        }));
+        assert!(unwound.is_err());
+        wait_until(|| is_woken(&last.1));
+        drop(last);
         wait_until_idle(&engine);
     });
 }
