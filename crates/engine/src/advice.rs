@@ -99,6 +99,8 @@ impl Handle {
         if file.engine.is_forked() {
             return Err(ReadError::Forked { path: self.path.clone() });
         }
+        // Before the mutex is taken: what gives the ranges may read by this engine to find them.
+        let ranges: Vec<_> = ranges.into_iter().collect();
         let mut driver = file.engine.drive();
         if let Some(errno) = driver.broken() {
             let source = io::Error::from_raw_os_error(errno);

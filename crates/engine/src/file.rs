@@ -302,16 +302,21 @@ fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStrea
     if let Some(stream) = streams.get(&handle.serial) {
         return Rc::clone(stream);
     }
-    forget_closed_files(&mut streams);
+    let closed = forget_closed_files(&mut streams);
     let stream = Rc::new(ThreadStream::new(handle));
     streams.insert(handle.serial, Rc::clone(&stream));
+    drop(streams);
+    // Whoever ends a stream may drive, and then wakes tasks, which may read in this thread.
+    drop(closed);
     stream
 }
 
 /// Handles that were closed leave their entry behind in every thread that read by them; each new
 /// entry pays for looking whether it is time to sweep.
-fn forget_closed_files(streams: &mut Streams) {
-    if streams.len() == streams.capacity() {
-        streams.retain(|_, stream| stream.handle.strong_count() > 0);
+fn forget_closed_files(streams: &mut Streams) -> Vec<Rc<ThreadStream>> {
+    if streams.len() < streams.capacity() {
+        return Vec::new();
     }
+    let closed = streams.extract_if(|_, stream| stream.handle.strong_count() == 0);
+    closed.map(|(_, stream)| stream).collect()
 }

@@ -333,8 +333,8 @@ impl Builder {
             return Err(EngineError::Arena { len: memory, source });
         }
         let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
-        let rules = Rules::default();
-        let mut path = IoPath::new(Config { memory, policy: self.policy, max_window, rules });
+        let (policy, rules) = (self.policy, self.rules);
+        let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);
         path.record(self.record);
         let max_window = path.max_window().bytes().0;
@@ -367,6 +367,8 @@ const BESIDE_THE_PAGES: u64 = 7;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     /// A marker that was posted while somebody held the driver for another reason, such as to read
@@ -397,6 +399,62 @@ mod tests {
         drop(stream);
         assert!(engine.shared.inbox.is_empty());
         assert_eq!(engine.counters().path.markers, 1);
+    }
+
+    /// They once stayed in the builder.
+    #[test]
+    fn rules_reach_the_core() {
+        let rules = Rules { snap_eof: true, backwards: true, ..Rules::default() };
+        let engine = Engine::builder().memory(1 << 20).rules(rules).build().expect("an engine");
+        assert_eq!(engine.shared.drive().path.config().rules, rules);
+    }
+
+    /// A waker that ran while a thread's list of streams was borrowed, as one was swept from it,
+    /// once panicked when it read.
+    #[test]
+    fn a_task_that_is_woken_by_the_end_of_a_stream_may_read() {
+        struct Reads(File, std::sync::atomic::AtomicU64);
+
+        impl std::task::Wake for Reads {
+            fn wake(self: Arc<Self>) {
+                let read = self.0.read_at(&mut [0], 0);
+                self.1.fetch_add(read.map_or(0, |bytes| bytes as u64), Ordering::SeqCst);
+            }
+        }
+
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+        let file = engine.open(&path).expect("it is there");
+        file.read_at(&mut [0], 0).expect("the thread has a stream of it");
+        // More streams, which end when the list of the thread's has no more room.
+        let open = || engine.open(&path).expect("it is there");
+        let read = |file: &File| file.read_at(&mut [0], 4096 * 9).expect("a byte");
+        let short_lived: Vec<_> = (0..2).map(|_| open()).inspect(|file| _ = read(file)).collect();
+        for file in &short_lived {
+            file.read_at(&mut [0], 4096 * 99).expect("a miss, for which there has to be a stream");
+        }
+
+        // A read that has come, and that nobody has looked at.
+        let lead = |leads| {
+            let mut driver = engine.shared.driver.lock().expect("nobody panicked");
+            let me = waiting::Leader::Background;
+            if leads { driver.waiting.lead(me) } else { driver.waiting.step_down(me) }
+        };
+        lead(true);
+        let waker = Arc::new(Reads(file.clone(), 0.into()));
+        let mut page = [0; 4096];
+        let mut future = file.read_at_async(&mut page, 800_000);
+        let task = std::task::Waker::from(Arc::clone(&waker));
+        let mut context = std::task::Context::from_waker(&task);
+        assert!(std::pin::Pin::new(&mut future).poll(&mut context).is_pending());
+        engine.shared.sleeper.wait(None).expect("it has come");
+        lead(false);
+
+        drop(short_lived);
+        let more: Vec<_> = (0..8).map(|_| open()).inspect(|file| _ = read(file)).collect();
+        assert_eq!(waker.1.load(Ordering::SeqCst), 1, "{} files are open", more.len());
     }
 
     /// A kernel that refused the ring (a closed descriptor, a seccomp filter) once made the end of

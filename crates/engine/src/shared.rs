@@ -58,13 +58,13 @@ impl Shared {
     /// If a driver panicked: the state of the cache is not known then.
     pub(crate) fn drive(&self) -> Driving<'_> {
         let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
-        Driving { driver: Some(driver), shared: self }
+        Driving::new(driver, self)
     }
 
     /// Becomes the driver if nobody is.
     pub(crate) fn try_drive(&self) -> Option<Driving<'_>> {
         let driver = self.driver.try_lock().ok()?;
-        Some(Driving { driver: Some(driver), shared: self })
+        Some(Driving::new(driver, self))
     }
 
     /// Lets whoever drives do what hits have posted; does it here if nobody drives.
@@ -102,6 +102,14 @@ pub(crate) struct Driving<'s> {
     /// None only while it is dropped.
     driver: Option<MutexGuard<'s, Driver>>,
     shared: &'s Shared,
+    /// The thread panicked before it drove: it unwinds, and what it drops on its way drives.
+    is_unwinding: bool,
+}
+
+impl<'s> Driving<'s> {
+    fn new(driver: MutexGuard<'s, Driver>, shared: &'s Shared) -> Self {
+        Self { driver: Some(driver), shared, is_unwinding: std::thread::panicking() }
+    }
 }
 
 impl Deref for Driving<'_> {
@@ -121,7 +129,8 @@ impl DerefMut for Driving<'_> {
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
         let Some(mut driver) = self.driver.take() else { return };
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.is_unwinding {
+            // It panicked while it drove: what state that left nobody knows.
             return;
         }
         let wakes = driver.before_unlock();

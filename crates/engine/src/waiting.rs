@@ -72,6 +72,9 @@ pub(crate) enum Wake {
     Background(Arc<Bell>),
     /// The last handle to a file may go with this one.
     LetGo(Arc<FileShared>),
+    /// A waker that is not needed any more. The last handle to a task may go with it, and with the
+    /// task whatever it owns.
+    Unused(Waker),
 }
 
 /// What has to be done about a read that became ready.
@@ -123,15 +126,17 @@ impl Waiting {
     /// Takes a read that is ready out of here.
     pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<Ready> {
         let ready = self.reads.get(&id)?.ready?;
-        self.reads.remove(&id);
+        self.forget(id);
         Some(ready)
     }
 
     /// A task is polled again, maybe with another waker.
     pub(crate) fn set_waker(&mut self, id: ReadId, waker: &Waker) {
         let read = self.reads.get_mut(&id).expect("a future polls its own read");
-        if let Waiter::Task(known) = &mut read.who {
-            known.clone_from(waker);
+        if let Waiter::Task(known) = &mut read.who
+            && !known.will_wake(waker)
+        {
+            self.wakes.push(Wake::Unused(std::mem::replace(known, waker.clone())));
         }
     }
 
@@ -141,8 +146,10 @@ impl Waiting {
         if let Some(ready) = self.take_ready(id) {
             return Some(ready);
         }
-        if let Some(read) = self.reads.get_mut(&id) {
-            read.who = Waiter::Nobody(file);
+        if let Some(read) = self.reads.get_mut(&id)
+            && let Waiter::Task(waker) = std::mem::replace(&mut read.who, Waiter::Nobody(file))
+        {
+            self.wakes.push(Wake::Unused(waker));
         }
         None
     }
@@ -223,9 +230,11 @@ impl Waiting {
         }
     }
 
-    /// A read whose ring is broken is nobody's business any more.
+    /// A read that its waiter has seen the end of is nobody's business here any more.
     pub(crate) fn forget(&mut self, id: ReadId) {
-        self.reads.remove(&id);
+        if let Some(Read { who: Waiter::Task(waker), .. }) = self.reads.remove(&id) {
+            self.wakes.push(Wake::Unused(waker));
+        }
     }
 
     /// Whom to wake, once the mutex is free.
@@ -241,6 +250,7 @@ impl Wake {
             Self::Task(waker) => waker.wake(),
             Self::Background(bell) => bell.ring(),
             Self::LetGo(file) => drop(file),
+            Self::Unused(waker) => drop(waker),
         }
     }
 }
