@@ -198,9 +198,9 @@ impl Engine {
         self.max_window
     }
 
-    /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it, and
-    /// compares all that it says: decisions, requests, frames, reads that are ready. For tests and
-    /// for reports of faults: if it holds, everything that happened follows from the calls, in
+    /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it,
+    /// and compares all that it says: decisions, requests, frames, reads that are ready. For tests
+    /// and for reports of faults: if it holds, everything that happened follows from the calls, in
     /// their order, whatever the threads and the device did. Takes what was kept.
     ///
     /// # Errors
@@ -225,8 +225,8 @@ impl Engine {
         self.shared.drive().ring().kind().to_string()
     }
 
-    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that look
-    /// for what was left behind. In a forked child, none of none.
+    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that
+    /// look for what was left behind. In a forked child, none of none.
     #[doc(hidden)]
     #[must_use]
     pub fn frames(&self) -> (u64, u64) {
