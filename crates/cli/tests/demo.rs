@@ -52,7 +52,7 @@ fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
     };
     for pattern in ["seq4k", "inter2", "rand4k", "hot4k"] {
         let figures = row("plain", pattern);
-        assert_eq!(figures["policy"], "linux-6");
+        assert_eq!(figures["policy"], "adaptive");
         assert!(figures["mb_per_s"]["median"].as_f64().unwrap() > 0.0);
         assert!(figures["ns_per_read"]["min"].as_f64() <= figures["ns_per_read"]["max"].as_f64());
     }

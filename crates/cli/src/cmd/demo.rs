@@ -59,7 +59,7 @@ pub(crate) struct Args {
     delay: Delay,
 
     /// Who decides what foreread reads ahead
-    #[arg(long, value_name = "POLICY", default_value = "linux-6", value_parser = measure::policy)]
+    #[arg(long, value_name = "POLICY", default_value = "adaptive", value_parser = measure::policy)]
     policy: Policy,
 
     /// The memory bound of foreread's cache
