@@ -41,17 +41,24 @@ impl Key {
 impl OpenFiles {
     /// The file of this key: the one that is open, or the one that `open` makes.
     ///
-    /// The lock is held while it is made: two threads that open the same file get the same one.
+    /// The lock is not held while it is made: whoever makes it drives, and then wakes tasks, which
+    /// may open files. Of two threads that open the same file, both get the one that came first.
     pub(crate) fn find_or<E>(
         &self,
         key: Key,
         open: impl FnOnce() -> Result<Arc<FileShared>, E>,
     ) -> Result<Arc<FileShared>, E> {
-        let mut files = self.lock();
-        if let Some(file) = files.get(&key).and_then(Weak::upgrade) {
+        let found = self.lock().get(&key).and_then(Weak::upgrade);
+        if let Some(file) = found {
             return Ok(file);
         }
         let file = open()?;
+        let mut files = self.lock();
+        if let Some(first) = files.get(&key).and_then(Weak::upgrade) {
+            // Ours closes, for which somebody drives.
+            drop(files);
+            return Ok(first);
+        }
         if files.len() == files.capacity() {
             // Closed files leave their key behind. (They do not take it away themselves: the last
             // handle may end wherever a lock is held.)
