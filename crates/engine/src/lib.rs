@@ -457,6 +457,28 @@ mod tests {
         assert_eq!(waker.1.load(Ordering::SeqCst), 1, "{} files are open", more.len());
     }
 
+    /// The list of open files was locked once while a file was made, and so while whoever made it
+    /// woke tasks.
+    #[test]
+    fn a_task_that_is_woken_while_a_file_is_opened_may_open_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+        let file = engine.open(&path).expect("it is there");
+        let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+        let key = open_files::Key::new(&file.shared().backend, &options);
+        let files = OpenFiles::default();
+        let mut twice = None;
+        let opened = files.find_or::<OpenError>(key, || {
+            // As if a task did, which wants the same file.
+            twice = Some(files.find_or(key, || Ok(Arc::clone(file.shared())))?);
+            Ok(Arc::clone(engine.open_with(&path, &options)?.shared()))
+        });
+        let opened = opened.expect("it may be opened");
+        assert!(Arc::ptr_eq(&opened, &twice.expect("it was opened")), "the first one stays");
+    }
+
     /// A kernel that refused the ring (a closed descriptor, a seccomp filter) once made the end of
     /// the file panic, because reads that would never end still held its frames.
     #[test]
