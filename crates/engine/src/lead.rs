@@ -88,6 +88,8 @@ impl Shared {
             }
             driving = self.sleep(driving, None);
         }
+        // What was queued after the last sleep: nobody else may come.
+        driving.start_all();
         driving.waiting.step_down(me);
     }
 

@@ -14,6 +14,7 @@ use foreread_core::units::{Bytes, Pages};
 use crate::error::ReadError;
 use crate::inbox::Post;
 use crate::reader::in_page;
+use crate::shared::Shared;
 use crate::stream::Stream;
 
 /// Some bytes of a file, in the cache's own memory. Made by [`Stream::pin`].
@@ -31,6 +32,16 @@ pub struct Pin<'s> {
 struct Pinned {
     frame: Frame,
     generation: Generation,
+}
+
+impl Pinned {
+    #[inline]
+    fn unpin(self, engine: &Shared) {
+        if engine.table.unpin(self.frame, self.generation) && !engine.is_forked() {
+            engine.inbox.post(Post::Unpinned(self.frame));
+            engine.empty_inbox();
+        }
+    }
 }
 
 /// Pins that a stream has in hand.
@@ -110,6 +121,12 @@ impl Stream {
         }
         let page = Pinned { frame: found.entry().frame(), generation: found.entry().generation() };
         let end = (pos.page() + Pages(1)).offset().min(file.len());
+        // The length is that of this page only if the page is still there: where its file has grown
+        // meanwhile, the frame has nothing behind the old end.
+        if !found.still_holds() {
+            page.unpin(&file.engine);
+            return None;
+        }
         let from = in_page(pos);
         let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
         self.reader.pinned(&self.handle, self.advised.get(), &found, pos, end);
@@ -139,15 +156,11 @@ impl Deref for Pin<'_> {
 impl Drop for Pin<'_> {
     #[inline]
     fn drop(&mut self) {
-        let Pinned { frame, generation } = self.page;
-        if frame == NO_FRAME {
+        if self.page.frame == NO_FRAME {
             return;
         }
         let engine = &*self.stream.handle.file.engine;
-        if engine.table.unpin(frame, generation) && !engine.is_forked() {
-            engine.inbox.post(Post::Unpinned(frame));
-            engine.empty_inbox();
-        }
+        self.page.unpin(engine);
         self.stream.pins.put_back();
         self.stream.pins.give_back_surplus(&engine.table);
     }

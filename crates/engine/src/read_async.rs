@@ -72,6 +72,9 @@ impl<'a> ReadAt<'a> {
             State::Done => panic!("a future is not polled after it has ended"),
         };
         while let State::Waiting(_, id) = self.state {
+            if handle.file.engine.is_forked() {
+                return Err(ReadError::Forked { path: handle.path.clone() });
+            }
             let mut driving = handle.file.engine.drive();
             let Some(ready) = driving.waiting.take_ready(id) else {
                 if let Some(errno) = driving.broken() {

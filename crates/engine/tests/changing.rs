@@ -8,6 +8,7 @@ mod support;
 
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -358,4 +359,47 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
+}
+
+/// A pin that was taken before a file grew, and measured after, once had bytes that nobody had
+/// written.
+#[test]
+fn a_pin_has_no_byte_that_its_file_never_had() {
+    const CHANGES: u64 = 20_000;
+
+    // In memory, where lengths change often enough for a race of some nanoseconds.
+    let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![1; 5000]).unwrap();
+    let engine = Engine::builder().memory(1 << 20).build().unwrap();
+    let file = engine.open(&path).unwrap();
+    let (stop, known) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let (stop, file, known) = (&stop, &file, &known);
+        let to = fs::File::options().write(true).open(&path).unwrap();
+        scope.spawn(move || {
+            for n in 1..CHANGES {
+                let tail: Vec<u8> = (0..399).flat_map(|_| n.to_le_bytes()).collect();
+                to.set_len(5000).unwrap();
+                file.refresh().unwrap();
+                to.write_all_at(&tail, 5000).unwrap();
+                known.store(n, Ordering::SeqCst);
+                file.refresh().unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let stream = file.stream();
+        let mut bad = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let least = known.load(Ordering::SeqCst);
+            if let Ok(pin) = stream.pin(4096) {
+                let Some(tail) = pin.get(904..) else { continue };
+                bad += u64::from(tail.chunks_exact(8).any(|word| {
+                    let word = u64::from_le_bytes(word.try_into().unwrap());
+                    word != 0 && word < least
+                }));
+            }
+        }
+        assert_eq!(bad, 0, "pins have what a frame had before");
+    });
 }

@@ -2,6 +2,8 @@
 //! not use it. A test of its own, so that no other thread runs while it forks.
 
 use std::fs;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use foreread::{Engine, ReadError};
 use tempfile::TempDir;
@@ -23,6 +25,11 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     for index in 100..104 {
         stream.read_at(&mut page, index * PAGE as u64).unwrap();
     }
+    // So is a task's read.
+    let mut buffer = vec![0; PAGE];
+    let mut task = file.read_at_async(&mut buffer, 399 * PAGE as u64);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut task).poll(&mut context).is_pending());
     // SAFETY: the child only reads memory that it has, asks the kernel for its number, and exits.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
@@ -37,6 +44,10 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
         }
     }
     if child == 0 {
+        let polled = Pin::new(&mut task).poll(&mut context);
+        // It once waited for a thread that the child does not have.
+        let is_error = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
+        assert!(is_error || child_fails(child));
         // SAFETY: ends the child without running what is the parent's to run.
         unsafe { libc::_exit(0) };
     }

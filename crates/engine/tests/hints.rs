@@ -7,7 +7,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Advice, Engine, File, Io, Mishap, Policy};
+use foreread::{Advice, Engine, File, Io, Mishap, OpenOptions, Policy};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_idle, with_each_io,
@@ -262,5 +262,30 @@ fn pages_that_are_used_once_do_not_drive_out_those_that_are_used_often() {
             }
         }
         assert_eq!(asked(&engine, use_often), 0, "they are still there");
+    });
+}
+
+/// What the background thread queued last, after it had slept last, once stayed queued until
+/// somebody came.
+#[test]
+fn all_of_a_hint_is_read_though_nobody_comes() {
+    let dir = TempDir::new().unwrap();
+    let path = write_file(dir.path(), 1, 40 << 20);
+    with_each_io("all_of_a_hint_is_read_though_nobody_comes", |io| {
+        let kernels = std::fs::File::open(&path).unwrap();
+        rustix::fs::fadvise(&kernels, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let Ok(cached) = foreread::cached_pages(&kernels) else { return };
+        if cached > 0 {
+            eprintln!("SKIP all_of_a_hint_is_read_though_nobody_comes: a file system in memory");
+            return;
+        }
+        let engine = Engine::builder().memory(128 << 20).io(io).build().unwrap();
+        let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+        let file = engine.open_with(&path, &options).unwrap();
+        // More requests than a device takes at a time.
+        let ranges = (0..80).map(|number| number << 19..(number << 19) + (128 << 10));
+        assert_eq!(file.will_need(ranges).unwrap(), 80 * 32);
+        // Seen by the kernel: whoever asks the engine would drive.
+        wait_until(|| foreread::cached_pages(&kernels).unwrap() >= 80 * 32);
     });
 }
