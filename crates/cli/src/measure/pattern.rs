@@ -311,7 +311,8 @@ mod tests {
                 "hot4k",
                 "hot64k",
                 "hot1m",
-                "hot-small"
+                "hot-small",
+                "hot-pin"
             ]
         );
     }
