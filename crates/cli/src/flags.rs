@@ -6,7 +6,9 @@
 //!
 //! The flags of a verb stand in the verb's own file; what all verbs share stands here.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
+use foreread_core::readahead::Policy;
 
 use crate::cmd::{bench, demo, explain};
 use crate::measure::{slow_server, window};
@@ -63,6 +65,26 @@ Exit codes:
   2  wrong use or bad input: stdout stays empty; or stdout cannot be written
      (one line on stderr says what)";
 
+/// The names of all policies, each with its line of help.
+pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
+    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
+    PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
+        // Clap has let through only the names of `Policy::ALL`.
+        Policy::from_name(&name).expect("the name of a policy")
+    })
+}
+
+fn about(policy: Policy) -> &'static str {
+    match policy {
+        Policy::None => "no read-ahead: each miss reads what is left of its read",
+        Policy::Linux2_6_28 => "by the reader's own state alone; interleaved streams are random",
+        Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
+        Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
+        Policy::Thrash2009 => "never more ahead than was seen to survive behind",
+        Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
+    }
+}
+
 /// Clap's error, which is a paragraph, as one line.
 pub(crate) fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
@@ -78,7 +100,11 @@ pub(crate) fn in_one_line(error: &clap::Error) -> String {
             None => line.to_owned(),
         })
         .collect();
-    let what = lines.join(" ");
+    let mut what = lines.join(" ");
+    // What no help shows is no help here.
+    for hidden in Cli::command().get_subcommands().filter(|verb| verb.is_hide_set()) {
+        what = what.replace(&format!("{}, ", hidden.get_name()), "");
+    }
     let what = what.strip_prefix("error: ").unwrap_or(&what);
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     format!("{what}; see '{} --help'", named_verb(args))

@@ -16,7 +16,6 @@ pub(crate) mod window;
 use std::io;
 use std::time::{Duration, Instant};
 
-use foreread::Policy;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::arm::{Arm, Course};
@@ -81,14 +80,6 @@ pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
         Arm::Buffered => !pattern.is_pinned(),
         Arm::Direct => pattern.hot_set().is_none(),
     }
-}
-
-/// A policy by its name, for clap.
-pub(crate) fn policy(name: &str) -> Result<Policy, String> {
-    Policy::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
-        format!("no such policy; choose from {}", names.join(", "))
-    })
 }
 
 /// A bar of so many steps on a terminal, nothing elsewhere.

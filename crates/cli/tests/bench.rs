@@ -142,6 +142,10 @@ fn json_has_the_fields_it_promises_and_no_others() {
         "bytes_wanted",
         "evicted_before_use",
     ];
+    let documented = include_str!("../../../docs/bench.md");
+    for field in fields {
+        assert!(documented.contains(&format!("| `{field}` |")), "{field} is not in docs/bench.md");
+    }
     let arms: Vec<_> = pairs(&rows).into_iter().map(|(_, arm)| arm).collect();
     let has_direct = arms.contains(&"direct");
     assert_eq!(arms.len(), if has_direct { 3 } else { 2 }, "{arms:?}");
@@ -239,6 +243,15 @@ fn what_is_left_out_is_said_if_nobody_asked_for_it_by_name() {
 }
 
 #[test]
+fn a_window_of_less_than_a_page_is_said_to_be_none() {
+    let target = Target::new(16);
+    let flags = "--pattern seq4k --arm foreread --runs 1 --amount 1M --max-window 1";
+    let output = bench(&target.path, flags);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("; read-ahead is off; one thread"), "{text}");
+}
+
+#[test]
 fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
     let target = Target::new(16);
     for (flags, says) in [
@@ -251,6 +264,8 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
         ("--amount 4M --pattern rand4k", "give a target of 32M or --amount 2M"),
         ("--start-page 4096", "--start-page 4096: "),
         ("--start-page 4095 --pattern seq64k", "is too small with 16M"),
+        ("--start-page 4095 --pattern seq64k", " or a smaller --start-page"),
+        ("--start-page 4095", "no pattern fits: seq4k: "),
         ("--pattern hot4k", "give a target of 256M"),
         ("--pattern hot4k --memory 100M --max-window 128K", "give at least 301M"),
         ("--pattern hot-small --arm direct", "add --arm buffered or foreread"),
@@ -268,11 +283,13 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
     let dir = target.path.parent().unwrap();
     fs::write(dir.join("empty"), "").unwrap();
     fs::write(dir.join("short"), [1; 100]).unwrap();
+    fs::write(dir.join("few"), [1; 5000]).unwrap();
     for (path, says) in [
         (dir.to_path_buf(), "is a directory; give a file or a block device"),
         (dir.join("none"), "no such file"),
         (dir.join("empty"), "is empty"),
         (dir.join("short"), "100 bytes are less than a page; give a larger file"),
+        (dir.join("few"), "is too small with 5000 bytes; give a target of 1M"),
         (PathBuf::from("/dev/null"), "is a character device"),
     ] {
         let line = refused(&bench(&path, ""));

@@ -77,7 +77,7 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
     for (target, says) in [
         (dir.path().to_path_buf(), "is a directory"),
         (path("none"), "no such file"),
-        (path("empty"), "is empty"),
+        (path("empty"), "is empty; give a file with something to read"),
         (path("pipe"), "is a pipe"),
         (path("small"), "at least 16 MiB"),
         (PathBuf::from("/dev/zero"), "is a character device"),

@@ -113,6 +113,18 @@ impl File {
     /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
     /// polled. Each call is a stream of its own; a scan is better off with
     /// [`Stream::read_at_async`].
+    ///
+    /// ```no_run
+    /// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
+    ///     let mut header = [0; 512];
+    ///     file.read_at_async(&mut header, 0).await?;
+    ///     Ok(header)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future's are those of [`Self::read_at`].
     pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
         ReadAt::alone(self.stream(), to, offset)
     }
@@ -123,8 +135,8 @@ impl File {
         Stream::new(Arc::clone(&self.handle))
     }
 
-    /// Says that these bytes will be read soon. They are asked from the device at once, as far as
-    /// there is memory for them, and nothing else is.
+    /// Says that these bytes (offsets, the end not included) will be read soon. They are asked from
+    /// the device at once, as far as there is memory for them, and nothing else is.
     ///
     /// Returns how many pages were asked for: those that are there, or on their way, are not.
     ///
@@ -144,8 +156,8 @@ impl File {
         self.handle.advise(advice);
     }
 
-    /// Asks the system how long the file is, and takes that over: for a file that has grown or
-    /// shrunk. (A read that reaches the end asks of its own accord.)
+    /// Asks the system how long the file is, in bytes, and takes that over: for a file that has
+    /// grown or shrunk. (A read that reaches the end asks of its own accord.)
     ///
     /// # Errors
     ///

@@ -4,13 +4,18 @@
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let engine = foreread::Engine::builder().memory(512 << 20).build()?;
-//! let file = engine.open("/var/lib/db/table")?;
+//! let file = engine.open("/var/lib/db/table")?; // a file or a block device
 //!
 //! let mut page = vec![0; 8192];
 //! let n = file.read_at(&mut page, 0)?; // each thread that reads is a stream of its own
 //!
-//! let mut scan = file.stream(); // or have one for each scan
-//! scan.read_at(&mut page, 1 << 20)?;
+//! let scan = file.stream(); // or have one for each scan
+//! scan.advise(foreread::Advice::Sequential);
+//! scan.read_at(&mut page, 1 << 20)?; // offsets and lengths are in bytes, and need no alignment
+//!
+//! file.will_need([0..65536])?; // asked for at once
+//! let header = scan.pin(0)?; // the page itself, without a copy
+//! assert_eq!(header.len(), 4096);
 //! # Ok(()) }
 //! ```
 //!
@@ -84,7 +89,7 @@ use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
 
-/// The default memory bound.
+/// The default memory bound, in bytes.
 ///
 /// Large enough for the windows of hundreds of streams, small enough to be started beside a
 /// database without asking.
@@ -192,7 +197,8 @@ impl Engine {
         }
     }
 
-    /// The largest window: what was asked for, or an eighth of the memory if that is less.
+    /// The largest window in bytes: what was asked for, in whole pages, or an eighth of the memory
+    /// if that is less.
     #[must_use]
     pub fn max_window(&self) -> u64 {
         self.max_window
@@ -254,7 +260,7 @@ impl Engine {
 
 impl Builder {
     /// The bound for all pages, cached and on their way, and for what is needed to find them, in
-    /// bytes. At least 1 MiB.
+    /// bytes: from 1 MiB to 1 TiB, and [`DEFAULT_MEMORY`] unless this is said.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
@@ -262,14 +268,15 @@ impl Builder {
     }
 
     /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off.
+    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
+    /// may want more (`read_ahead_kb` says what the kernel gives it).
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
         self.max_window = bytes;
         self
     }
 
-    /// Who decides what is read ahead.
+    /// Who decides what is read ahead; [`Policy::Adaptive`] unless this is said.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;

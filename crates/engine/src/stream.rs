@@ -48,7 +48,8 @@ impl Stream {
         ReadAt::of_stream(self, to, offset)
     }
 
-    /// Says how this stream is going to read.
+    /// Says how this stream is going to read. [`Advice::DontNeed`] is of the file's bytes, whoever
+    /// reads them.
     pub fn advise(&self, advice: Advice) {
         self.advised.set(self.advised.get().with(&advice));
         if let Advice::DontNeed(range) = advice {

@@ -18,12 +18,12 @@ use clap::builder::NonEmptyStringValueParser;
 use foreread::{Delay, Policy};
 use foreread_core::units::Bytes;
 
-use crate::flags::CODES_AND_UNITS;
+use crate::flags::{CODES_AND_UNITS, policies};
 use crate::measure::arm::{Arm, Course};
 use crate::measure::figures::Row;
 use crate::measure::pattern::Pattern;
 use crate::measure::target::Target;
-use crate::measure::{self, Rounds, measure, progress};
+use crate::measure::{Rounds, measure, progress};
 use crate::output::{Failure, Output, write_json};
 use crate::sizes;
 
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 
     /// Who decides what foreread reads ahead
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
-    #[arg(value_parser = measure::policy)]
+    #[arg(value_parser = policies())]
     policy: Policy,
 
     /// The largest window, of foreread and of the kernel [default: what the kernel's is]
@@ -120,7 +120,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DELAY")]
     delay: Option<Delay>,
 
-    /// Print every figure as a list of JSON objects
+    /// Print every figure as a list of JSON objects, one a pattern and way
+    ///
+    /// Keys: pattern, arm, policy, threads, window_kib, runs, mb_per_s and ns_per_read (median,
+    /// min, max), device_reads, device_bytes, bytes_wanted, evicted_before_use; null where a way
+    /// has none. docs/bench.md says what each counts.
     #[arg(long)]
     json: bool,
 

@@ -15,11 +15,12 @@ use clap::Args as Flags;
 use foreread::{Delay, Engine, Policy};
 use foreread_core::units::Bytes;
 
+use crate::flags::policies;
 use crate::measure::arm::{Arm, Course};
 use crate::measure::pattern::{PAGE, Pattern};
 use crate::measure::run::{Enough, Work};
 use crate::measure::target::Target;
-use crate::measure::{self, Rounds, measure, progress};
+use crate::measure::{Rounds, measure, progress};
 use crate::output::{Failure, Output};
 use crate::sizes;
 
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     delay: Delay,
 
     /// Who decides what foreread reads ahead
-    #[arg(long, value_name = "POLICY", default_value = "adaptive", value_parser = measure::policy)]
+    #[arg(long, value_name = "POLICY", default_value = "adaptive", value_parser = policies())]
     policy: Policy,
 
     /// The memory bound of foreread's cache
@@ -74,7 +75,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
 
-    /// Print every figure as a list of JSON objects
+    /// Print every figure as a list of JSON objects, one a pattern and way
+    ///
+    /// Keys: target (plain or delayed), and those of foreread bench --json; docs/bench.md says what
+    /// each counts.
     #[arg(long)]
     json: bool,
 }

@@ -43,20 +43,21 @@ pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
         if !is_asked && args.delay.is_some() && pattern.hot_set().is_some() {
             let name = pattern.name();
             plan.notes.push(format!(
-                "left out: {name}: a cached read does not meet the slow device; name it to have it"
+                "{LEFT_OUT}{name}: a cached read does not meet the slow device; name it to have it"
             ));
             continue;
         }
         match work(args, course, *pattern, time) {
             Ok(work) => plan.works.push(work),
             Err(why) if is_asked => return Err(Failure::WrongUse(why)),
-            Err(why) => plan.notes.push(format!("left out: {why}")),
+            Err(why) => plan.notes.push(format!("{LEFT_OUT}{why}")),
         }
     }
     if let Some(note) = plan.notes.first()
         && plan.works.is_empty()
     {
-        return Err(Failure::WrongUse(note.clone()));
+        let why = note.strip_prefix(LEFT_OUT).unwrap_or(note);
+        return Err(Failure::WrongUse(format!("no pattern fits: {why}")));
     }
     Ok(plan)
 }
@@ -145,7 +146,12 @@ fn too_small(args: &Args, work: &Work, room: u64, needed: u64) -> String {
     } else {
         String::new()
     };
-    format!("{name}: {} is too small with {has}; give a target of {needs}{less}", args.target)
+    let earlier = if args.start_page > 0 { " or a smaller --start-page" } else { "" };
+    let unit = if work.len.is_multiple_of(1 << 10) { "" } else { " bytes" };
+    format!(
+        "{name}: {} is too small with {has}{unit}; give a target of {needs}{less}{earlier}",
+        args.target
+    )
 }
 
 /// The set stays resident if there is room for it and for the windows that it is read in.
@@ -204,6 +210,9 @@ const LOOK: u64 = 16;
 
 /// Fewer reads than this a thread are no pattern.
 const FEWEST: u64 = 16;
+
+/// How notes begin on patterns that nobody asked for by name.
+const LEFT_OUT: &str = "left out: ";
 
 /// A page, what is kept beside it, and some more.
 const BYTES_PER_FRAME: u64 = 4800;

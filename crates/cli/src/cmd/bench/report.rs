@@ -73,6 +73,7 @@ fn windows(rows: &[Row]) -> String {
         (Some(kernel), Some(ours)) if kernel != ours => {
             format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")
         }
+        (_, Some(0)) | (Some(0), None) => "read-ahead is off".to_owned(),
         (_, Some(window)) | (Some(window), None) => format!("windows up to {window} KiB"),
         (None, None) => "no windows".to_owned(),
     }

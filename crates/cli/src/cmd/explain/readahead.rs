@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use foreread_core::readahead::walk::{Memory, Reader};
 use foreread_core::readahead::{Advice, Decided, Limits, Policy, Rules, State, Streams, Trigger};
 use foreread_core::units::{Bytes, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use self::read::{Action, MOST_PAGES, Step, parse_range, parse_step};
 use super::pages::ResidentPages;
-use crate::flags::CODES_AND_UNITS;
+use crate::flags::{CODES_AND_UNITS, policies};
 use crate::output::{Failure, Output};
 use crate::sizes;
 
@@ -257,26 +257,6 @@ fn resident(args: &Args) -> Result<ResidentPages, Failure> {
         }
     }
     Ok(pages)
-}
-
-/// The names of all policies, each with its line of help.
-fn policies() -> impl TypedValueParser<Value = Policy> {
-    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
-    PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
-        // Clap has let through only the names of `Policy::ALL`.
-        Policy::from_name(&name).expect("the name of a policy")
-    })
-}
-
-fn about(policy: Policy) -> &'static str {
-    match policy {
-        Policy::None => "no read-ahead: each miss reads what is left of its read",
-        Policy::Linux2_6_28 => "by the reader's own state alone; interleaved streams are random",
-        Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
-        Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
-        Policy::Thrash2009 => "never more ahead than was seen to survive behind",
-        Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
-    }
 }
 
 fn up_to_most_pages() -> impl TypedValueParser<Value = u64> {
