@@ -94,7 +94,8 @@ impl Stream {
         let (handle, engine) = (&*self.handle, &*self.handle.file.engine);
         let mut is_miss = false;
         for _ in 0..TRIES {
-            if is_miss || Bytes(offset) >= handle.file.len() {
+            let is_read = is_miss || Bytes(offset) >= handle.file.len();
+            if is_read {
                 // The shortest read that brings the page, and knows all about ends and errors.
                 if self.read_at(&mut [0], offset)? == 0 {
                     return Ok(self.pin_of_nothing());
@@ -103,7 +104,7 @@ impl Stream {
             if !self.pins.take_one(&engine.table) {
                 break;
             }
-            if let Some(pin) = self.pin_if_resident(Bytes(offset)) {
+            if let Some(pin) = self.pin_if_resident(Bytes(offset), is_read) {
                 return Ok(pin);
             }
             self.pins.put_back();
@@ -113,7 +114,7 @@ impl Stream {
     }
 
     #[inline]
-    fn pin_if_resident(&self, pos: Bytes) -> Option<Pin<'_>> {
+    fn pin_if_resident(&self, pos: Bytes, is_read: bool) -> Option<Pin<'_>> {
         let file = &*self.handle.file;
         let found = file.engine.table.look_up(file.slot, pos.page())?;
         if !file.engine.table.pin(&found) {
@@ -129,7 +130,10 @@ impl Stream {
         }
         let from = in_page(pos);
         let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
-        self.reader.pinned(&self.handle, self.advised.get(), &found, pos, end);
+        let reader = &self.reader;
+        // The read that brought it was its use, and was counted.
+        let used = (!is_read).then_some(&found);
+        reader.pinned(&self.handle, self.advised.get(), used, pos, end);
         Some(Pin { stream: self, page, from, to })
     }
 

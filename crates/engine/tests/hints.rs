@@ -287,3 +287,19 @@ fn all_of_a_hint_is_read_though_nobody_comes() {
         wait_until(|| foreread::cached_pages(&kernels).unwrap() >= 80 * 32);
     });
 }
+
+/// A page that was missing was once used twice by the pin that brought it: a scan by pins drove out
+/// what others use again and again.
+#[test]
+fn a_pin_that_misses_is_one_use_of_its_page_and_no_hit() {
+    let dir = TempDir::new().unwrap();
+    let path = write_file(dir.path(), 1, LEN);
+    let engine = Engine::builder().memory(1 << 20).policy(Policy::None).build().unwrap();
+    let stream = engine.open(&path).unwrap().stream();
+    for page in 0..700 {
+        check(1, page * PAGE, &stream.pin(page * PAGE).unwrap());
+    }
+    let counters = engine.counters();
+    assert_eq!((counters.hits, counters.path.reads), (0, 700));
+    assert_eq!(counters.cache.activations, 0, "no page was used twice");
+}
