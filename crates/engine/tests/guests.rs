@@ -65,7 +65,7 @@ fn a_waker_that_is_dropped_may_close_a_file() {
         let owner = || Waker::from(Arc::new(Owner(Mutex::new(engine.open(&other).ok()))));
         let (file, faults) = open_faulty(&engine, &path);
         faults.inject(0..256, 0..1, Mishap::Hold);
-        let mut buffer = [0; PAGE as usize];
+        let mut buffer = [0; 4096];
         let mut read = file.read_at_async(&mut buffer, 0);
         assert!(poll(&mut read, &owner()).is_pending());
         assert!(poll(&mut read, &owner()).is_pending(), "the first waker goes");
