@@ -303,3 +303,21 @@ fn a_pin_that_misses_is_one_use_of_its_page_and_no_hit() {
     assert_eq!((counters.hits, counters.path.reads), (0, 700));
     assert_eq!(counters.cache.activations, 0, "no page was used twice");
 }
+
+/// Streams that had pinned once kept sixteen pins each: with nothing pinned, the fifth of them was
+/// told that a quarter of the memory was.
+#[test]
+fn streams_that_have_nothing_pinned_leave_pins_to_others() {
+    let dir = TempDir::new().unwrap();
+    let path = write_file(dir.path(), 1, LEN);
+    let engine = Engine::builder().memory(1 << 20).build().unwrap();
+    let file = engine.open(&path).unwrap();
+    let streams: Vec<_> = (0..50).map(|_| file.stream()).collect();
+    for stream in &streams {
+        let two = [0, PAGE].map(|offset| stream.pin(offset).unwrap());
+        two.iter().zip([0, PAGE]).for_each(|(pin, offset)| check(1, offset, pin));
+    }
+    // Each is left with one, and those may all be used at a time.
+    let pins: Vec<_> = streams.iter().map(|stream| stream.pin(0).unwrap()).collect();
+    assert_eq!(pins.len(), 50);
+}
