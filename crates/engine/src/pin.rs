@@ -47,8 +47,9 @@ impl Pinned {
 /// Pins that a stream has in hand.
 ///
 /// They are taken from the engine's budget a batch at a time, because that is shared by all
-/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps one,
-/// so that streams which pin a page at a time ask once, and idle ones do not use the budget up.
+/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps
+/// one, so that streams which pin a page at a time ask once, and idle ones do not use the budget
+/// up.
 #[derive(Debug, Default)]
 pub(crate) struct PinsInHand {
     left: Cell<u64>,
