@@ -63,29 +63,40 @@ impl HandleAdvice {
     /// Any thread may have just changed it; a read takes whatever it finds.
     #[inline]
     pub(crate) fn get(&self) -> Advised {
-        let bits = self.0.load(Ordering::Relaxed);
+        Advised::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// What one thread adds, none that adds something else at the same time takes away.
+    pub(crate) fn add(&self, advice: &Advice) {
+        let with = |bits| Some(Advised::from_bits(bits).with(advice).bits());
+        // It always has a next value.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
+    }
+}
+
+impl Advised {
+    fn from_bits(bits: u8) -> Self {
         let pattern = match bits & PATTERN {
             SEQUENTIAL => Pattern::Sequential,
             RANDOM => Pattern::Random,
             _ => Pattern::Normal,
         };
-        Advised { pattern, is_used_once: bits & USED_ONCE != 0 }
+        Self { pattern, is_used_once: bits & USED_ONCE != 0 }
     }
 
-    pub(crate) fn set(&self, advised: Advised) {
-        let pattern = match advised.pattern {
+    fn bits(self) -> u8 {
+        let pattern = match self.pattern {
             Pattern::Normal => 0,
             Pattern::Sequential => SEQUENTIAL,
             Pattern::Random => RANDOM,
         };
-        let once = if advised.is_used_once { USED_ONCE } else { 0 };
-        self.0.store(pattern | once, Ordering::Relaxed);
+        pattern | if self.is_used_once { USED_ONCE } else { 0 }
     }
 }
 
 impl Handle {
     pub(crate) fn advise(&self, advice: Advice) {
-        self.advice.set(self.advice.get().with(&advice));
+        self.advice.add(&advice);
         if let Advice::DontNeed(range) = advice {
             self.file.forget(range, Edges::Excluded);
         }
@@ -155,17 +166,41 @@ mod tests {
 
     #[test]
     fn advice_of_a_handle_is_read_as_it_was_given() {
-        let handle = HandleAdvice::default();
         for pattern in [Pattern::Normal, Pattern::Sequential, Pattern::Random] {
             for is_used_once in [false, true] {
                 let advised = Advised { pattern, is_used_once };
-                handle.set(advised);
-                assert_eq!(handle.get(), advised);
+                assert_eq!(Advised::from_bits(advised.bits()), advised);
             }
         }
         let once = Advised::default().with(&Advice::NoReuse).with(&Advice::Random);
         assert!(once.is_used_once && once.pattern == Pattern::Random);
         assert_eq!(once.with(&Advice::Normal), Advised::default());
+    }
+
+    #[test]
+    fn advice_of_two_threads_at_a_time_is_kept() {
+        let handle = HandleAdvice::default();
+        let both = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let (handle, both) = (&handle, &both);
+            scope.spawn(move || {
+                for _ in 0..20_000 {
+                    both.wait();
+                    handle.add(&Advice::NoReuse);
+                    both.wait();
+                }
+            });
+            let mut lost = 0;
+            for _ in 0..20_000 {
+                handle.add(&Advice::Normal);
+                both.wait();
+                handle.add(&Advice::Random);
+                both.wait();
+                let advised = handle.get();
+                lost += u32::from(!advised.is_used_once || advised.pattern != Pattern::Random);
+            }
+            assert_eq!(lost, 0);
+        });
     }
 
     #[test]

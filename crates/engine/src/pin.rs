@@ -47,38 +47,43 @@ impl Pinned {
 /// Pins that a stream has in hand.
 ///
 /// They are taken from the engine's budget a batch at a time, because that is shared by all
-/// threads and a pin costs no more than ten nanoseconds. A stream that has pinned keeps up to a
-/// batch until it ends.
+/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps
+/// one, so that streams which pin a page at a time ask once, and idle ones do not use the budget
+/// up.
 #[derive(Debug, Default)]
-pub(crate) struct PinsInHand(Cell<u64>);
+pub(crate) struct PinsInHand {
+    left: Cell<u64>,
+    /// How many are pins at the moment.
+    used: Cell<u64>,
+}
 
 impl PinsInHand {
     #[inline]
     fn take_one(&self, table: &Table) -> bool {
-        if self.0.get() == 0 {
-            self.0.set(table.pin_budget().try_take(BATCH));
+        if self.left.get() == 0 {
+            self.left.set(table.pin_budget().try_take(BATCH));
         }
-        let left = self.0.get().checked_sub(1);
-        self.0.set(left.unwrap_or(0));
-        left.is_some()
+        let Some(left) = self.left.get().checked_sub(1) else { return false };
+        self.left.set(left);
+        self.used.set(self.used.get() + 1);
+        true
     }
 
     #[inline]
-    fn put_back(&self) {
-        self.0.set(self.0.get() + 1);
+    fn put_back(&self, table: &Table) {
+        self.left.set(self.left.get() + 1);
+        self.used.set(self.used.get() - 1);
+        let keep = if self.used.get() == 0 { 1 } else { 2 * BATCH };
+        if self.left.get() > keep {
+            let keep = keep.min(BATCH);
+            table.pin_budget().give_back(self.left.get() - keep);
+            self.left.set(keep);
+        }
     }
 
     /// The stream ends, and so have its pins.
     pub(crate) fn give_back(&self, table: &Table) {
-        table.pin_budget().give_back(self.0.take());
-    }
-
-    /// Some of them, when they are more than a batch: after many pins at a time.
-    fn give_back_surplus(&self, table: &Table) {
-        if self.0.get() > 2 * BATCH {
-            table.pin_budget().give_back(self.0.get() - BATCH);
-            self.0.set(BATCH);
-        }
+        table.pin_budget().give_back(self.left.take());
     }
 }
 
@@ -94,7 +99,8 @@ impl Stream {
         let (handle, engine) = (&*self.handle, &*self.handle.file.engine);
         let mut is_miss = false;
         for _ in 0..TRIES {
-            if is_miss || Bytes(offset) >= handle.file.len() {
+            let is_read = is_miss || Bytes(offset) >= handle.file.len();
+            if is_read {
                 // The shortest read that brings the page, and knows all about ends and errors.
                 if self.read_at(&mut [0], offset)? == 0 {
                     return Ok(self.pin_of_nothing());
@@ -103,17 +109,17 @@ impl Stream {
             if !self.pins.take_one(&engine.table) {
                 break;
             }
-            if let Some(pin) = self.pin_if_resident(Bytes(offset)) {
+            if let Some(pin) = self.pin_if_resident(Bytes(offset), is_read) {
                 return Ok(pin);
             }
-            self.pins.put_back();
+            self.pins.put_back(&engine.table);
             is_miss = true;
         }
         Err(ReadError::PinLimit { path: handle.path.clone() })
     }
 
     #[inline]
-    fn pin_if_resident(&self, pos: Bytes) -> Option<Pin<'_>> {
+    fn pin_if_resident(&self, pos: Bytes, is_read: bool) -> Option<Pin<'_>> {
         let file = &*self.handle.file;
         let found = file.engine.table.look_up(file.slot, pos.page())?;
         if !file.engine.table.pin(&found) {
@@ -129,7 +135,10 @@ impl Stream {
         }
         let from = in_page(pos);
         let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
-        self.reader.pinned(&self.handle, self.advised.get(), &found, pos, end);
+        let reader = &self.reader;
+        // The read that brought it was its use, and was counted.
+        let used = (!is_read).then_some(&found);
+        reader.pinned(&self.handle, self.advised.get(), used, pos, end);
         Some(Pin { stream: self, page, from, to })
     }
 
@@ -161,8 +170,7 @@ impl Drop for Pin<'_> {
         }
         let engine = &*self.stream.handle.file.engine;
         self.page.unpin(engine);
-        self.stream.pins.put_back();
-        self.stream.pins.give_back_surplus(&engine.table);
+        self.stream.pins.put_back(&engine.table);
     }
 }
 

@@ -171,9 +171,25 @@ impl Reader {
         file.engine.empty_inbox();
     }
 
-    /// A page was pinned, which is a hit of a read up to `end`.
+    /// A page was pinned, which is a hit of a read up to `end`; `found` is None if it was read for
+    /// that.
     #[inline]
     pub(crate) fn pinned(
+        &self,
+        handle: &Handle,
+        advised: Advised,
+        found: Option<&Found<'_>>,
+        pos: Bytes,
+        end: Bytes,
+    ) {
+        if let Some(found) = found {
+            self.pinned_hit(handle, advised, found, pos, end);
+        }
+        self.prev_pos.set(Some(end));
+    }
+
+    #[inline]
+    fn pinned_hit(
         &self,
         handle: &Handle,
         advised: Advised,
@@ -194,7 +210,6 @@ impl Reader {
             }
             self.post(handle, &read, &markers);
         }
-        self.prev_pos.set(Some(end));
     }
 
     /// What a read returns, once it is done.

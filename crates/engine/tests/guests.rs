@@ -89,7 +89,8 @@ fn futures_that_a_panic_drops_leave_nobody_waiting() {
         let path = write_file(dir.path(), 1, 8 << 20);
         let builder = Engine::builder().memory(1 << 20).policy(Policy::None).io(io);
         let engine = builder.build().unwrap();
-        let file = engine.open(&path).unwrap();
+        let (file, faults) = open_faulty(&engine, &path);
+        faults.inject(0..2048, 0..100, Mishap::Hold);
         // Each holds an eighth of the frames until it is polled again.
         let mut buffers = vec![vec![0; 64 << 10]; 16];
         let mut streams: Vec<_> = buffers.iter().map(|_| file.stream()).collect();
@@ -100,6 +101,8 @@ fn futures_that_a_panic_drops_leave_nobody_waiting() {
             assert!(poll(&mut read, &Waker::from(Arc::clone(&flag))).is_pending());
             reads.push((read, flag));
         }
+        faults.clear();
+        faults.let_go();
         let is_woken = |flag: &Arc<Flag>| flag.0.load(Ordering::Acquire);
         wait_until(|| reads.iter().filter(|(_, flag)| is_woken(flag)).count() >= 10);
         // Until the thread in the background has nothing to do.

@@ -289,3 +289,37 @@ fn all_of_a_hint_is_read_though_nobody_comes() {
         wait_until(|| foreread::cached_pages(&kernels).unwrap() >= 80 * 32);
     });
 }
+
+/// A page that was missing was once used twice by the pin that brought it: a scan by pins drove out
+/// what others use again and again.
+#[test]
+fn a_pin_that_misses_is_one_use_of_its_page_and_no_hit() {
+    let dir = TempDir::new().unwrap();
+    let path = write_file(dir.path(), 1, LEN);
+    let engine = Engine::builder().memory(1 << 20).policy(Policy::None).build().unwrap();
+    let stream = engine.open(&path).unwrap().stream();
+    for page in 0..700 {
+        check(1, page * PAGE, &stream.pin(page * PAGE).unwrap());
+    }
+    let counters = engine.counters();
+    assert_eq!((counters.hits, counters.path.reads), (0, 700));
+    assert_eq!(counters.cache.activations, 0, "no page was used twice");
+}
+
+/// Streams that had pinned once kept sixteen pins each: with nothing pinned, the fifth of them was
+/// told that a quarter of the memory was.
+#[test]
+fn streams_that_have_nothing_pinned_leave_pins_to_others() {
+    let dir = TempDir::new().unwrap();
+    let path = write_file(dir.path(), 1, LEN);
+    let engine = Engine::builder().memory(1 << 20).build().unwrap();
+    let file = engine.open(&path).unwrap();
+    let streams: Vec<_> = (0..50).map(|_| file.stream()).collect();
+    for stream in &streams {
+        let two = [0, PAGE].map(|offset| stream.pin(offset).unwrap());
+        two.iter().zip([0, PAGE]).for_each(|(pin, offset)| check(1, offset, pin));
+    }
+    // Each is left with one, and those may all be used at a time.
+    let pins: Vec<_> = streams.iter().map(|stream| stream.pin(0).unwrap()).collect();
+    assert_eq!(pins.len(), 50);
+}
