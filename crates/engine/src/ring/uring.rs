@@ -109,6 +109,10 @@ impl Uring {
 
     pub(super) fn submit(&mut self) -> io::Result<()> {
         self.has_queued_again = false;
+        if self.shared.is_all_taken() {
+            // No system call for nothing: a read that is released mostly starts no other.
+            return Ok(());
+        }
         loop {
             match self.shared.uring.submit() {
                 Ok(taken) => {
@@ -286,6 +290,12 @@ impl Shared {
             }
         };
         entered.map(|taken| u32::try_from(taken).expect("no more than there are"))
+    }
+
+    /// Whether the kernel has taken all that was pushed. What a sleeper's call took just now may
+    /// not be counted yet: then one call is made for nothing.
+    fn is_all_taken(&self) -> bool {
+        self.pushed.load(Ordering::Acquire) == self.taken.load(Ordering::Acquire)
     }
 
     fn note_taken(&self, taken: usize) {
