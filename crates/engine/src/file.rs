@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foreread_core::fit::Fit;
 use foreread_core::path::{DeviceId, FileId, IoPath};
@@ -59,6 +59,8 @@ pub(crate) struct FileShared {
     device: DeviceId,
     /// How long it is, as far as is known. Changed by the driver only.
     len: AtomicU64,
+    /// Held while the system is asked for the length: of two answers the later one must win.
+    asking: Mutex<()>,
 }
 
 impl File {
@@ -112,7 +114,8 @@ impl File {
     ///
     /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
     /// polled. Each call is a stream of its own; a scan is better off with
-    /// [`Stream::read_at_async`].
+    /// [`Stream::read_at_async`]. A future that waits, or is ready and is not polled, keeps its
+    /// share of the memory: up to an eighth for a read as large as that.
     ///
     /// ```no_run
     /// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
@@ -226,7 +229,7 @@ impl FileShared {
         };
         let slot = IoPath::slot(id);
         let (engine, len) = (Arc::clone(engine), AtomicU64::new(len.0));
-        Ok(Arc::new(Self { engine, backend, id, slot, device, len }))
+        Ok(Arc::new(Self { engine, backend, id, slot, device, len, asking: Mutex::default() }))
     }
 
     #[inline]
@@ -250,13 +253,17 @@ impl FileShared {
         if self.engine.is_forked() {
             return Ok(self.len());
         }
-        // Asked under the mutex: of two answers the later one must win.
-        let mut driver = self.engine.drive();
+        // Not under the engine's mutex: a server that does not answer is the business of those who
+        // read its files.
+        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let len = self.backend.size()?;
+        let mut driver = self.engine.drive();
         if len != self.len() && driver.broken().is_none() {
             driver.set_len(self.id, len);
             self.len.store(len.0, Ordering::Release);
         }
+        // Before the driver stops, and wakes tasks that may ask, too.
+        drop(asking);
         Ok(len)
     }
 }

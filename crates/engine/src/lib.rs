@@ -295,7 +295,9 @@ impl Builder {
     ///
     /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
     /// miss of one page then costs a little more: it goes through the ring, because a thread that
-    /// reads by itself cannot be called back.
+    /// reads by itself cannot be called back. A read that was given up keeps its memory until the
+    /// device answers, as the device may still write to it: up to an eighth of the bound each, so
+    /// with a device that never answers the bound should have room for the reads that try.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
