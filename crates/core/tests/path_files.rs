@@ -264,6 +264,9 @@ fn the_whole_pages_of_a_range_are_those_that_nobody_else_has_a_part_of() {
     assert_eq!(whole(1, 8191), 1..2);
     assert_eq!(whole(0, 8191), 0..1);
     assert_eq!(whole(1, 4096), 1..1);
+    assert_eq!(whole(1, 8192), 1..2);
+    assert_eq!(whole(1, 4094), 1..1, "none");
+    assert_eq!(whole(4096, 4096), 1..2);
     assert_eq!(whole(0, 9999), 0..2);
     assert_eq!(whole(0, 10_000), 0..3, "the last page ends with the file");
     assert_eq!(whole(4097, u64::MAX), 2..3);

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use foreread_core::readahead::Advice as Pattern;
-use foreread_core::units::{PAGE_SIZE, PageIndex, Pages};
+use foreread_core::units::{Bytes, PAGE_SIZE, PageIndex};
 
 use crate::error::ReadError;
 use crate::file::{FileShared, Handle};
@@ -39,13 +39,6 @@ pub(crate) struct Advised {
 /// The same for all threads that read by one handle.
 #[derive(Debug, Default)]
 pub(crate) struct HandleAdvice(AtomicU8);
-
-/// Whether pages that a range covers in part belong to it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Edges {
-    Included,
-    Excluded,
-}
 
 impl Advised {
     pub(crate) fn with(self, advice: &Advice) -> Self {
@@ -98,7 +91,7 @@ impl Handle {
     pub(crate) fn advise(&self, advice: Advice) {
         self.advice.add(&advice);
         if let Advice::DontNeed(range) = advice {
-            self.file.forget(range, Edges::Excluded);
+            self.file.dont_need(&range);
         }
     }
 
@@ -121,7 +114,7 @@ impl Handle {
         let mut asked = 0;
         for range in ranges {
             // All of it first, then one submission.
-            asked += driver.will_need(file.id, pages_of(&range, Edges::Included));
+            asked += driver.will_need(file.id, pages_of(&range));
         }
         driver.start_all();
         Ok(asked)
@@ -129,30 +122,32 @@ impl Handle {
 }
 
 impl FileShared {
-    /// Forgets the pages of these bytes.
-    pub(crate) fn forget(&self, range: Range<u64>, edges: Edges) {
+    /// Forgets the pages that these bytes touch.
+    pub(crate) fn invalidate(&self, range: &Range<u64>) {
+        if !self.engine.is_forked() {
+            self.engine.drive().invalidate(self.id, pages_of(range));
+        }
+    }
+
+    /// Forgets the pages that these bytes cover.
+    pub(crate) fn dont_need(&self, range: &Range<u64>) {
         if self.engine.is_forked() {
             return;
         }
-        let mut pages = pages_of(&range, edges);
         let mut driver = self.engine.drive();
-        if edges == Edges::Excluded && range.end >= self.len().0 {
-            // A last page that ends with the file is whole.
-            pages.end = PageIndex(self.len().pages_up().0);
-        }
+        let len = Bytes(range.end.saturating_sub(range.start));
+        let pages = driver.path.whole_pages(self.id, Bytes(range.start), len);
         driver.invalidate(self.id, pages);
     }
 }
 
-/// The pages of a range of bytes: those that it touches, or those that it covers.
-fn pages_of(range: &Range<u64>, edges: Edges) -> Range<PageIndex> {
-    let (start, end) = match edges {
+/// The pages that a range of bytes touches.
+fn pages_of(range: &Range<u64>) -> Range<PageIndex> {
+    if range.is_empty() {
         // Inside of a page, too, there is nothing.
-        Edges::Included if range.is_empty() => (0, 0),
-        Edges::Included => (range.start / PAGE_SIZE, range.end.div_ceil(PAGE_SIZE)),
-        Edges::Excluded => (range.start.div_ceil(PAGE_SIZE), range.end / PAGE_SIZE),
-    };
-    PageIndex(start)..PageIndex(end).max(PageIndex(start) + Pages::ZERO)
+        return PageIndex(0)..PageIndex(0);
+    }
+    PageIndex(range.start / PAGE_SIZE)..PageIndex(range.end.div_ceil(PAGE_SIZE))
 }
 
 const PATTERN: u8 = 3;
@@ -204,16 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_range_covers_fewer_pages_than_it_touches() {
-        let pages = |range, edges| {
-            let pages = pages_of(&range, edges);
+    fn a_range_touches_the_pages_of_its_bytes() {
+        let pages = |range| {
+            let pages = pages_of(&range);
             pages.start.0..pages.end.0
         };
-        assert_eq!(pages(1..8193, Edges::Included), 0..3);
-        assert_eq!(pages(5..5, Edges::Included), 0..0, "no byte touches no page");
-        assert_eq!(pages(1..8193, Edges::Excluded), 1..2);
-        assert_eq!(pages(1..4095, Edges::Excluded), 1..1, "none");
-        assert_eq!(pages(4096..8192, Edges::Included), 1..2);
-        assert_eq!(pages(4096..8192, Edges::Excluded), 1..2);
+        assert_eq!(pages(1..8193), 0..3);
+        assert_eq!(pages(5..5), 0..0, "no byte touches no page");
+        assert_eq!(pages(4096..8192), 1..2);
     }
 }

@@ -172,7 +172,7 @@ impl File {
     /// Forgets these bytes: somebody else has written them. The next read asks the device. (The
     /// pages that the range begins and ends in go, too.)
     pub fn invalidate(&self, range: Range<u64>) {
-        self.handle.file.forget(range, crate::advice::Edges::Included);
+        self.handle.file.invalidate(&range);
     }
 
     /// How many bytes it has, as far as is known: see [`Self::refresh`].
@@ -218,9 +218,9 @@ impl FileShared {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Arc<Self>, OpenError> {
-        let failed = |doing, source| OpenError::Io { path: path.to_path_buf(), doing, source };
         let backend = Arc::new(backend);
-        let len = backend.size().map_err(|source| failed("ask the size", source))?;
+        // As long as it was a moment ago; `refresh` asks again.
+        let len = backend.geometry.capacity;
         let mut driver = engine.drive();
         let opened = driver.open(&backend, len, options.delay);
         drop(driver);

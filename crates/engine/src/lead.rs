@@ -80,8 +80,7 @@ impl Shared {
             driving.waiting.lead(me);
             driving.take_posts(&self.inbox);
             driving.reap();
-            let is_wanted =
-                driving.path.is_dispatch_pending() || driving.waiting.is_left_to_the_background();
+            let is_wanted = driving.path.is_dispatch_pending() || driving.waiting.is_waited_for();
             let threads_lead = driving.waiting.has_waiting_thread();
             if threads_lead || !is_wanted || !driving.is_anything_on_its_way() {
                 break;

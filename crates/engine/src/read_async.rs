@@ -79,7 +79,6 @@ impl<'a> ReadAt<'a> {
             let Some(ready) = driving.waiting.take_ready(id) else {
                 if let Some(errno) = driving.broken() {
                     driving.waiting.forget(id);
-                    self.state = State::Done;
                     return Err(error(handle, read.offset, Fault::Io(errno)));
                 }
                 driving.waiting.set_waker(id, context.waker());

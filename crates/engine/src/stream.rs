@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::advice::{Advice, Advised, Edges};
+use crate::advice::{Advice, Advised};
 use crate::error::ReadError;
 use crate::file::Handle;
 use crate::pin::PinsInHand;
@@ -53,7 +53,7 @@ impl Stream {
     pub fn advise(&self, advice: Advice) {
         self.advised.set(self.advised.get().with(&advice));
         if let Advice::DontNeed(range) = advice {
-            self.handle.file.forget(range, Edges::Excluded);
+            self.handle.file.dont_need(&range);
         }
     }
 }

@@ -195,15 +195,14 @@ impl Waiting {
         });
         if let Some(thread) = thread {
             self.wakes.push(Wake::Thread(thread));
-        } else if is_something_left || self.waits().next().is_some() {
+        } else if is_something_left || self.is_waited_for() {
             self.wakes.push(Wake::Background(Arc::clone(&self.bell)));
         }
     }
 
-    /// Whether the background thread would have to lead: somebody waits, but no thread.
-    pub(crate) fn is_left_to_the_background(&self) -> bool {
-        let mut waits = self.waits().peekable();
-        waits.peek().is_some() && waits.all(|read| !matches!(read.who, Waiter::Thread(_)))
+    /// Whether anybody waits who needs somebody that leads.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waits().next().is_some()
     }
 
     /// Whether a thread waits: then that one leads.
