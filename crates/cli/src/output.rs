@@ -62,6 +62,16 @@ impl Output {
         Ok(())
     }
 
+    /// What a reader of the answer has to know, on stderr, after the answer.
+    pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
+        self.flush()?;
+        for note in notes {
+            // With stderr closed there is nobody who could read it.
+            let _ = writeln!(io::stderr(), "note: {note}");
+        }
+        Ok(())
+    }
+
     /// Writes out what is still buffered.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush()?;

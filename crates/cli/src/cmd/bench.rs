@@ -193,11 +193,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     } else {
         report::print(out, &target, args, &rows)?;
     }
-    out.flush()?;
-    for note in notes {
-        // With stderr closed there is nobody who could read it.
-        let _ = writeln!(io::stderr(), "note: {note}");
-    }
+    out.notes(&notes)?;
     Ok(())
 }
 
