@@ -20,6 +20,7 @@ use std::time::Instant as Clock;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, IoPath, Ready, Tag};
 use foreread_core::readahead::{Policy, Rules};
+use foreread_core::sched::Choice;
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, Pages};
 
@@ -46,7 +47,7 @@ fn main() -> io::Result<()> {
     let memory = Bytes(4 << 20);
     let (policy, max_window, rules) = (Policy::Adaptive, Pages(32), Rules::default());
     let mut core = IoPath::new(Config { memory, policy, max_window, rules });
-    let device = core.add_device(Geometry::new(len));
+    let device = core.add_device(Geometry::new(len), &Choice::Noop);
     let opened = core.open(device, len).expect("one file is not too many");
     let stream = core.stream(opened);
     core.set_trace(1000);
@@ -71,8 +72,8 @@ fn main() -> io::Result<()> {
     while let Some(event) = driver.core.poll_trace() {
         match event.what {
             What::Decided { decided, .. } => println!("{decided}"),
-            What::Dispatched { start, pages, .. } => {
-                println!("  to the device: {pages} pages from byte {}", start.offset());
+            What::Dispatched { start, sectors, .. } => {
+                println!("  to the device: {} bytes from {}", sectors.bytes(), start.offset());
             }
             What::Completed { .. } => {}
         }

@@ -16,10 +16,12 @@
 //! Hits do not come here: whoever serves readers looks pages up in [`IoPath::table`] and calls
 //! [`IoPath::read`] only when one is missing. See `examples/own_loop.rs`.
 
+mod direct;
 mod fetching;
 mod files;
 mod hints;
 mod io;
+mod job;
 mod log;
 mod start;
 mod streams;
@@ -27,11 +29,16 @@ mod waiters;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub use direct::{Direct, DirectId, Done};
+pub use job::PageFill;
+
 use fetching::Wanted;
 use hints::Hints;
+use job::Job;
 use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
@@ -39,13 +46,14 @@ use crate::fit::{DeviceFit, Fit, Sent, Watch};
 use crate::geometry::Geometry;
 use crate::readahead::{Advice, Policy, Rules, State, Streams};
 use crate::replay::{Input, Output};
-use crate::sched::Request;
-use crate::sched::noop::Noop;
+use crate::sched::{BadSetting, Choice, Op, Request, Scheduler, Submitter};
 use crate::slab::{Id, Slab};
 use crate::stats::Stats;
 use crate::table::{FILES_MAX, FileSlot, Frame, Table};
 use crate::trace::{Event, Trace};
-use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages};
+use crate::units::{
+    Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors,
+};
 
 /// Names a device.
 pub type DeviceId = Id<Device>;
@@ -71,14 +79,16 @@ pub struct Config {
     pub rules: Rules,
 }
 
-/// Device I/O to start: read `len` bytes at `offset` into [`IoPath::pages`] of `tag`, in their
-/// order.
+/// Device I/O to start: `len` bytes at `offset`, into [`IoPath::pages`] of `tag`, in their order.
+/// If that has no pages, it serves [direct requests](IoPath::direct).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
     /// To be given back to [`IoPath::complete`].
     pub tag: Tag,
     /// Which device.
     pub device: DeviceId,
+    /// Which way. Pages are only read so far.
+    pub op: Op,
     /// Where on the device, from its start.
     pub offset: Bytes,
     /// How much: whole pages. At the end of a file or device fewer bytes may come.
@@ -110,10 +120,10 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct Device {
     geometry: Geometry,
-    queue: Noop,
+    queue: Box<dyn Scheduler<Job>>,
     in_flight: u32,
     is_busy: bool,
-    /// It has something queued, and no room for it.
+    /// It has something queued, and no room for it, or its scheduler holds it back.
     is_full: bool,
     /// None until something was read: many files are opened and few of them read.
     reads: Option<Box<DeviceFit>>,
@@ -124,6 +134,8 @@ pub struct Device {
 pub struct File {
     len: Bytes,
     device: DeviceId,
+    /// Where it begins on the device.
+    start: Sector,
     /// The newest of its streams, which leads to the others.
     newest_stream: Option<StreamId>,
     /// What a policy remembers that finds streams by position. Some bytes for a file without
@@ -141,6 +153,7 @@ pub struct Stream {
     state: State,
     advice: Advice,
     no_reuse: bool,
+    submitter: Submitter,
     /// Its neighbours among the streams of its file.
     newer: Option<StreamId>,
     older: Option<StreamId>,
@@ -167,7 +180,7 @@ pub struct Read {
 #[derive(Debug)]
 pub struct Flying {
     device: DeviceId,
-    request: Request,
+    request: Request<Job>,
     sent: Sent,
 }
 
@@ -184,6 +197,7 @@ pub struct IoPath {
     streams: Slab<Stream>,
     reads: Slab<Read>,
     flying: Slab<Flying>,
+    directs: Slab<Direct>,
     waiters: Waiters,
     hints: Hints,
     /// Reads that wait for frames, first come, first served.
@@ -193,6 +207,7 @@ pub struct IoPath {
     /// How many devices have something queued and no room for it.
     full: usize,
     ready: VecDeque<Ready>,
+    done: VecDeque<Done>,
     watch: Watch,
     trace: Trace,
     stats: Stats,
@@ -221,25 +236,49 @@ impl IoPath {
             streams: Slab::new(),
             reads: Slab::new(),
             flying: Slab::new(),
+            directs: Slab::new(),
             queued: VecDeque::new(),
             busy: VecDeque::new(),
             full: 0,
             ready: VecDeque::new(),
+            done: VecDeque::new(),
             watch: Watch::default(),
             trace: Trace::default(),
             stats: Stats::default(),
         }
     }
 
-    /// Adds a device with a `noop` scheduler.
-    pub fn add_device(&mut self, geometry: Geometry) -> DeviceId {
-        self.log().did(|| Input::AddDevice { geometry });
-        let queue = Noop::new(geometry.max_io);
+    /// Adds a device, with a scheduler in front of it.
+    pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
+        self.log().did(|| Input::AddDevice { geometry, scheduler: scheduler.clone() });
+        let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
         let device =
             Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false, reads: None };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
+    }
+
+    /// Changes a setting of a device's scheduler, from its next decision on. Of a device that is
+    /// gone: nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the scheduler has no such setting, or the value makes no sense for it.
+    pub fn set_scheduler(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        value: &str,
+    ) -> Result<(), BadSetting> {
+        self.log().did(|| {
+            let (name, value) = (name.to_string(), value.to_string());
+            Input::SetScheduler { device, name, value }
+        });
+        let Some(state) = self.devices.get_mut(device) else { return Ok(()) };
+        state.queue.set(name, value)?;
+        self.note_busy(device);
+        Ok(())
     }
 
     /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.
@@ -255,8 +294,9 @@ impl IoPath {
         self.log().did(|| Input::RemoveDevice { now, device });
         let Some(mut device) = self.devices.remove(device) else { return };
         self.full -= usize::from(device.is_full);
-        while let Some(request) = device.queue.take() {
-            for page in request.pages {
+        for mut request in device.queue.drain() {
+            self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
+            for page in request.load.pages {
                 self.fail(page, Fault::Short);
             }
         }
@@ -266,12 +306,18 @@ impl IoPath {
     /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
     /// run. None if too many files are open.
     pub fn open(&mut self, device: DeviceId, len: Bytes) -> Option<FileId> {
+        self.open_at(device, Sector(0), len)
+    }
+
+    /// The same for a file that begins elsewhere: several may lie on one device.
+    pub fn open_at(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
         assert!(self.devices.get(device).is_some(), "{device:?} is no device");
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
-        self.log().did(|| Input::Open { device, len });
+        self.log().did(|| Input::Open { device, start, len });
         let remembered = Streams::default();
         let newest_stream = None;
-        let file = File { len, device, newest_stream, remembered, reads: 0, is_closing: false };
+        let (reads, is_closing) = (0, false);
+        let file = File { len, device, start, newest_stream, remembered, reads, is_closing };
         let has_room = self.files.len() < FILES_MAX as usize;
         let id = has_room.then(|| self.files.insert(file));
         self.log().gave(|| Output::File(id));

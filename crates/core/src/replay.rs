@@ -21,6 +21,7 @@
 //! `log.saw`.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
@@ -28,11 +29,14 @@ use core::ops::Range;
 
 use crate::cache::CacheStats;
 use crate::geometry::Geometry;
-use crate::path::{Config, DeviceId, DeviceIo, FileId, IoPath, ReadId, Ready, StreamId, Tag};
+use crate::path::{
+    Config, DeviceId, DeviceIo, DirectId, Done, FileId, IoPath, ReadId, Ready, StreamId, Tag,
+};
 use crate::readahead::Advice;
+use crate::sched::{Choice, Origin, Submitter};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
-use crate::units::{Bytes, Instant, PageIndex, Pages};
+use crate::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 
 /// One step of a log.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +58,12 @@ pub enum Step {
 pub enum Input {
     AddDevice {
         geometry: Geometry,
+        scheduler: Choice,
+    },
+    SetScheduler {
+        device: DeviceId,
+        name: String,
+        value: String,
     },
     RemoveDevice {
         now: Instant,
@@ -61,6 +71,7 @@ pub enum Input {
     },
     Open {
         device: DeviceId,
+        start: Sector,
         len: Bytes,
     },
     Close {
@@ -118,6 +129,10 @@ pub enum Input {
         stream: StreamId,
         no_reuse: bool,
     },
+    SetSubmitter {
+        stream: StreamId,
+        submitter: Submitter,
+    },
     Seeked {
         stream: StreamId,
     },
@@ -130,7 +145,18 @@ pub enum Input {
     PollDispatch {
         now: Instant,
     },
+    Direct {
+        now: Instant,
+        device: DeviceId,
+        start: Sector,
+        sectors: Sectors,
+        origin: Origin,
+    },
+    Timeout {
+        now: Instant,
+    },
     PollReady,
+    PollDone,
     TakeLog,
 }
 
@@ -166,6 +192,10 @@ pub enum Output {
     Dispatched(Option<(DeviceIo, Vec<Frame>)>),
     /// Of `poll_ready`, with the frames of the read.
     Ready(Option<(Ready, Vec<Frame>)>),
+    /// Of `direct`.
+    Direct(DirectId),
+    /// Of `poll_done`.
+    Done(Option<Done>),
     /// A page left because another needed its frame.
     Evicted {
         /// Of which file.
@@ -221,9 +251,12 @@ pub fn replay(config: Config, log: &[Step]) -> Result<(), Box<Mismatch>> {
 fn apply(path: &mut IoPath, input: Input) {
     // What they return is compared as they say it.
     match input {
-        Input::AddDevice { geometry } => _ = path.add_device(geometry),
+        Input::AddDevice { geometry, scheduler } => _ = path.add_device(geometry, &scheduler),
+        Input::SetScheduler { device, name, value } => {
+            _ = path.set_scheduler(device, &name, &value);
+        }
         Input::RemoveDevice { now, device } => path.remove_device(now, device),
-        Input::Open { device, len } => _ = path.open(device, len),
+        Input::Open { device, start, len } => _ = path.open_at(device, start, len),
         Input::Close { now, file } => path.close(now, file),
         Input::SetLen { now, file, len } => path.set_len(now, file, len),
         Input::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
@@ -240,12 +273,18 @@ fn apply(path: &mut IoPath, input: Input) {
         Input::Unpinned { now, frame } => path.unpinned(now, frame),
         Input::Advise { stream, advice } => path.advise(stream, advice),
         Input::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
+        Input::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
         Input::Seeked { stream } => path.seeked(stream),
         Input::WillNeed { now, file, start, pages } => {
             _ = path.will_need(now, file, start, pages);
         }
         Input::PollDispatch { now } => _ = path.poll_dispatch(now),
+        Input::Direct { now, device, start, sectors, origin } => {
+            _ = path.direct(now, device, start, sectors, origin);
+        }
+        Input::Timeout { now } => path.timeout(now),
         Input::PollReady => _ = path.poll_ready(),
+        Input::PollDone => _ = path.poll_done(),
         Input::TakeLog => _ = path.take_log(),
     }
 }
@@ -255,13 +294,17 @@ fn apply(path: &mut IoPath, input: Input) {
 fn could(path: &IoPath, input: &Input) -> bool {
     match input {
         Input::RemoveDevice { device, .. } => !path.has_files_on(*device),
-        Input::Open { device, .. } => path.has_device(*device),
+        Input::Open { device, .. } | Input::Direct { device, .. } => path.has_device(*device),
         Input::SetLen { file, .. } | Input::Stream { file } => path.is_open(*file),
         Input::Read { stream, .. } => path.has_stream(*stream),
         Input::Complete { tag, .. } => path.is_flying(*tag),
         Input::Release { id, .. } => path.is_ready(*id),
         Input::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
         Input::AddDevice { .. }
+        | Input::SetScheduler { .. }
+        | Input::SetSubmitter { .. }
+        | Input::Timeout { .. }
+        | Input::PollDone
         | Input::Close { .. }
         | Input::Invalidate { .. }
         | Input::CloseStream { .. }

@@ -1,78 +1,205 @@
 //! Schedulers: which request a device gets next.
 //!
-//! In:    requests, each a run of sectors and the frames that its pages go to.
+//! In:    requests, each a run of sectors with something that travels along; what ended; the time.
 //! Out:   the same sectors in fewer, larger requests, in the order of the scheduler.
-//! Never: a device, a queue depth (the path counts what is in flight), a lost page.
+//! Never: a device, a queue depth (the path counts what is in flight), a lost request.
 //!
-//! `noop` is the only one so far: `deadline` has its place beside it.
+//! A scheduler does not look into what it queues: the path's requests carry frames, a picture of a
+//! schedule carries names. It only asks whether two neighbours may become one ([`Load`]).
 
 pub mod noop;
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use crate::cache::Filling;
-use crate::units::{Bytes, Instant, PAGE_SIZE, Pages, SECTORS_PER_PAGE, Sector, Sectors};
+use crate::units::{Instant, Sector, Sectors};
 
-/// One page of a request.
-#[derive(Debug, Eq, PartialEq)]
-pub struct PageFill {
-    /// The frame that it goes to.
-    pub filling: Filling,
-    /// How many of its bytes the file has: all of them, but for a file's last page.
-    pub len: u32,
+/// Which way a request goes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Op {
+    /// From the device.
+    #[default]
+    Read,
+    /// To the device.
+    Write,
 }
 
-/// What a scheduler queues: a run of whole pages on a device.
+/// How urgent its submitter is: the kernel's three priority classes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Class {
+    /// Before all others.
+    RealTime,
+    /// What one has who asked for nothing.
+    #[default]
+    BestEffort,
+    /// When nobody else wants the device.
+    Idle,
+}
+
+/// Names who asked: a process, a connection, a tenant.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Submitter(pub u32);
+
+/// What a scheduler may look at, beside place and time.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Origin {
+    /// Which way.
+    pub op: Op,
+    /// How urgent.
+    pub class: Class,
+    /// For whom.
+    pub submitter: Submitter,
+}
+
+/// What a scheduler queues.
 #[derive(Debug, Eq, PartialEq)]
-pub struct Request {
+pub struct Request<L> {
     /// Where it starts.
     pub start: Sector,
-    /// Its pages, in the order of their sectors.
-    pub pages: Vec<PageFill>,
+    /// How long it is.
+    pub sectors: Sectors,
+    /// Which way it goes, and for whom; a merged request is of who came first.
+    pub origin: Origin,
     /// When it was queued; a merged request keeps the time of the one that it joined.
     pub arrival: Instant,
-    /// Whether nobody waits for any of it.
-    pub is_ahead: bool,
-    /// Whether it is a second try of a page whose request failed.
-    pub is_retry: bool,
+    /// What travels along.
+    pub load: L,
 }
 
-impl PageFill {
-    /// Whether a result of so many bytes covers this page, the `index`th of its request: a request
-    /// may end early, at the end of a file or because a device stopped in the middle.
+/// What travels with a request.
+pub trait Load: fmt::Debug + Send {
+    /// Whether `next`, which begins where this one ends, may become part of it.
+    fn can_take(&self, next: &Self) -> bool;
+
+    /// Makes it part of this one.
+    fn append(&mut self, next: Self);
+}
+
+/// A queue in front of one device.
+///
+/// ```text
+///   add ---> [ queued, merged, sorted ] ---> take ---> device ---> completed
+///                                    \
+///                                     wake_at: nothing to take now, ask again then
+/// ```
+pub trait Scheduler<L: Load>: fmt::Debug + Send {
+    /// Queues a request.
+    fn add(&mut self, now: Instant, request: Request<L>);
+
+    /// Takes the request that is next. None if nothing is queued, or if what is queued has to wait
+    /// for a completion, or until [`Self::wake_at`].
+    fn take(&mut self, now: Instant) -> Option<Request<L>>;
+
+    /// A request that was taken has ended, well or not.
+    fn completed(&mut self, now: Instant, origin: Origin);
+
+    /// Empties the queue, in any order: its device is gone.
+    fn drain(&mut self) -> Vec<Request<L>>;
+
+    /// Whether nothing is queued.
+    fn is_empty(&self) -> bool;
+
+    /// When [`Self::take`] may give something although nothing was added and nothing ended
+    /// meanwhile.
+    fn wake_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Changes one setting, from the next decision on.
     ///
-    /// ```text
-    ///   page      0           1           2
-    ///   |===========|===========|=====......|    10000 bytes cover 0 and 1, and 2 if the file
-    ///                              ^10000        has at most 1808 bytes of it
-    /// ```
-    #[must_use]
-    pub(crate) fn is_covered(&self, index: usize, result: Bytes) -> bool {
-        result.0 >= index as u64 * PAGE_SIZE + u64::from(self.len)
-    }
+    /// # Errors
+    ///
+    /// If there is no such setting, or the value makes no sense for it.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting>;
 }
 
-impl Request {
-    /// How long it is.
-    #[must_use]
-    pub fn sectors(&self) -> Sectors {
-        Sectors(self.pages.len() as u64 * SECTORS_PER_PAGE)
-    }
+/// A scheduler by its name, with its settings.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Choice {
+    /// First come, first served.
+    #[default]
+    Noop,
+}
 
+/// Why a setting was refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BadSetting {
+    /// There is none of that name.
+    Unknown {
+        /// As it was given.
+        name: String,
+        /// Those that there are.
+        choices: &'static [&'static str],
+    },
+    /// The value makes no sense.
+    Value {
+        /// Of which setting.
+        name: String,
+        /// As it was given.
+        value: String,
+        /// What would make sense.
+        wants: &'static str,
+    },
+}
+
+impl<L> Request<L> {
     /// One past its last sector.
     #[must_use]
     pub fn end(&self) -> Sector {
-        self.start + self.sectors()
-    }
-
-    /// Whether `next` may be appended: it begins where this one ends, and the sum is no larger than
-    /// the device takes.
-    ///
-    /// What somebody waits for never merges with what nobody does: the wait would be longer. A
-    /// second try stays alone: its purpose is to find the one bad page.
-    fn can_take(&self, next: &Self, max: Pages) -> bool {
-        let fits = self.pages.len() as u64 + next.pages.len() as u64 <= max.0;
-        let alike = self.is_ahead == next.is_ahead && !self.is_retry && !next.is_retry;
-        self.end() == next.start && fits && alike
+        self.start + self.sectors
     }
 }
+
+impl<L: Load> Request<L> {
+    /// Whether `next` may be appended: it begins where this one ends, goes the same way for
+    /// somebody as urgent, and the sum is no larger than the device takes.
+    pub(crate) fn can_take(&self, next: &Self, max: Sectors) -> bool {
+        self.end() == next.start
+            && self.origin.op == next.origin.op
+            && self.origin.class == next.origin.class
+            && self.sectors + next.sectors <= max
+            && self.load.can_take(&next.load)
+    }
+
+    /// Makes `next` part of this one, which keeps its time.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.sectors += next.sectors;
+        self.load.append(next.load);
+    }
+
+    /// Makes this one the front part of `queued`, which keeps its time and whom it is for.
+    pub(crate) fn prepend_to(mut self, queued: &mut Self) {
+        core::mem::swap(&mut self.load, &mut queued.load);
+        queued.start = self.start;
+        queued.sectors += self.sectors;
+        queued.load.append(self.load);
+    }
+}
+
+impl Choice {
+    /// A queue of this kind, empty, for a device whose largest request has `max` sectors.
+    #[must_use]
+    pub fn queue<L: Load + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {
+        match self {
+            Self::Noop => Box::new(noop::Noop::new(max)),
+        }
+    }
+}
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, choices: [] } => {
+                write!(f, "no setting {name:?}: this scheduler has none")
+            }
+            Self::Unknown { name, choices } => {
+                write!(f, "no setting {name:?}; there are {}", choices.join(", "))
+            }
+            Self::Value { name, value, wants } => write!(f, "{name}={value}: wants {wants}"),
+        }
+    }
+}
+
+impl core::error::Error for BadSetting {}

@@ -72,6 +72,13 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| generation == id.generation)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+        self.places.iter().zip(0..).filter_map(|(place, index)| {
+            let id = Id { index, generation: place.generation, of: PhantomData };
+            place.value.as_ref().map(|value| (id, value))
+        })
+    }
+
     pub(crate) fn any(&self, holds: impl Fn(&T) -> bool) -> bool {
         self.places.iter().filter_map(|place| place.value.as_ref()).any(holds)
     }

@@ -21,9 +21,11 @@ pub struct Stats {
     pub pages_hinted: u64,
     /// Markers met, by hits and by reads.
     pub markers: u64,
-    /// Requests that went to a device.
+    /// Requests that read from a device.
     pub device_reads: u64,
-    /// Pages in them.
+    /// Requests that wrote to one.
+    pub device_writes: u64,
+    /// Pages of the cache in the reads.
     pub device_pages: u64,
     /// Pages that were asked a second time, alone, because their request failed.
     pub retries: u64,

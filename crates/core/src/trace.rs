@@ -9,7 +9,8 @@ use alloc::collections::VecDeque;
 
 use crate::path::{DeviceId, StreamId};
 use crate::readahead::Decided;
-use crate::units::{Instant, Pages, Sector};
+use crate::sched::Op;
+use crate::units::{Instant, Pages, Sector, Sectors};
 
 /// One event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,10 +35,12 @@ pub enum What {
     Dispatched {
         /// Which.
         device: DeviceId,
+        /// Which way.
+        op: Op,
         /// Where.
         start: Sector,
         /// How much.
-        pages: Pages,
+        sectors: Sectors,
     },
     /// A device answered.
     Completed {
@@ -45,7 +48,7 @@ pub enum What {
         device: DeviceId,
         /// Where.
         start: Sector,
-        /// How many pages are good.
+        /// How many pages of the cache are good.
         good: Pages,
         /// Of how many.
         pages: Pages,

@@ -9,6 +9,7 @@ use foreread_core::fit::{DeviceFit, Fit, Sent, Watch};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
+use foreread_core::sched::Choice;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 
 const KIB: u64 = 1024;
@@ -401,7 +402,7 @@ fn a_path_knows_its_devices() {
     let rules = Rules::default();
     let config = Config { memory: Bytes(4 << 20), policy, max_window: Pages(8), rules };
     let mut path = IoPath::new(config);
-    let device = path.add_device(Geometry::new(Bytes(1 << 30)));
+    let device = path.add_device(Geometry::new(Bytes(1 << 30)), &Choice::Noop);
     let file = path.open(device, Bytes(1 << 30)).expect("there is room for a file");
     assert_eq!(path.device_fit(device), None);
     let mut now_ns = 0;

@@ -9,6 +9,7 @@
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, Ready, StreamId, Tag};
 use foreread_core::readahead::{Policy, Rules};
+use foreread_core::sched::Choice;
 use foreread_core::table::Entry;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -30,7 +31,8 @@ impl World {
             rules: Rules::default(),
         };
         let mut path = IoPath::new(config);
-        let device = path.add_device(Geometry { depth: 1, ..Geometry::new(Bytes(0)) });
+        let device =
+            path.add_device(Geometry { depth: 1, ..Geometry::new(Bytes(0)) }, &Choice::Noop);
         let file = path.open(device, Bytes(file_len)).unwrap();
         let stream = path.stream(file);
         Self { path, device, file, stream }

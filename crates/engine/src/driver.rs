@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use foreread_core::path::{DeviceId, DeviceIo, FileId, IoPath, ReadId, StreamId, Tag};
+use foreread_core::sched::{Choice, Op};
 use foreread_core::table::Frame;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -92,7 +93,7 @@ impl Driver {
         len: Bytes,
         delay: Option<Delay>,
     ) -> Option<(DeviceId, FileId)> {
-        let device = self.path.add_device(backend.geometry);
+        let device = self.path.add_device(backend.geometry, &Choice::Noop);
         let Some(file) = self.path.open(device, len) else {
             self.path.remove_device(self.now(), device);
             return None;
@@ -338,7 +339,8 @@ impl Driver {
         &self.ring
     }
 
-    fn start(&mut self, now: Instant, DeviceIo { tag, device, offset, len }: DeviceIo) {
+    fn start(&mut self, now: Instant, DeviceIo { tag, device, op, offset, len }: DeviceIo) {
+        assert!(op == Op::Read, "nothing here asks for a write");
         let device = self.devices.get_mut(&device).expect("its files are closed before a device");
         let bits = tag.to_bits();
         if let Some(delay) = &mut device.delay {

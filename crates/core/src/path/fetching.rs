@@ -10,14 +10,14 @@ use core::ops::Range;
 
 use super::ReadId;
 use super::hints::Hints;
+use super::job::{Job, PageFill, Run};
 use super::waiters::Waiters;
 use crate::cache::{PageCache, Use};
 use crate::readahead::Residency;
 use crate::readahead::walk::PageSet;
-use crate::sched::{PageFill, Request};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
-use crate::units::{Bytes, Instant, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector};
+use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
 
 /// What a read takes from the cache, page by page.
 #[derive(Debug)]
@@ -82,12 +82,13 @@ impl Wanted {
 const NO_FRAME: Frame = Frame(u32::MAX);
 
 pub(super) struct Fetching<'a> {
-    pub(super) now: Instant,
     pub(super) cache: &'a mut PageCache,
     pub(super) waiters: &'a mut Waiters,
     pub(super) stats: &'a mut Stats,
-    pub(super) requests: &'a mut Vec<Request>,
+    pub(super) runs: &'a mut Vec<Run>,
     pub(super) file: FileSlot,
+    /// Where the file begins on its device.
+    pub(super) file_start: Sector,
     pub(super) file_len: Bytes,
     /// The largest request that the device takes.
     pub(super) max_io: Pages,
@@ -130,7 +131,7 @@ impl PageSet for Fetching<'_> {
     ///                        max_io
     /// ```
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
-        let first_new = self.requests.len();
+        let first_new = self.runs.len();
         let mut fetched = Pages::ZERO;
         let mut page = pages.start;
         while page < pages.end {
@@ -205,21 +206,20 @@ impl Fetching<'_> {
         Some(Use::Ahead)
     }
 
-    /// Adds the page to the newest request if it is its neighbour and fits, else begins another. A
+    /// Adds the page to the newest run if it is its neighbour and fits, else begins another. A
     /// window is one request whether or not somebody waits for part of it.
     fn append(&mut self, page: PageIndex, fill: PageFill, use_: Use, first_new: usize) {
-        let start = Sector(page.0 * SECTORS_PER_PAGE);
+        let start = self.file_start + Sectors(page.0 * SECTORS_PER_PAGE);
         let is_ahead = use_ == Use::Ahead;
-        if let Some(last) = self.requests[first_new..].last_mut()
+        if let Some(last) = self.runs[first_new..].last_mut()
             && last.end() == start
-            && (last.pages.len() as u64) < self.max_io.0
+            && last.job.page_count() < self.max_io
         {
-            last.is_ahead &= is_ahead;
-            last.pages.push(fill);
+            last.job.is_ahead &= is_ahead;
+            last.job.pages.push(fill);
             return;
         }
-        let pages = Vec::from([fill]);
-        self.requests.push(Request { start, pages, arrival: self.now, is_ahead, is_retry: false });
+        self.runs.push(Run { start, job: Job::of_page(fill, is_ahead) });
     }
 }
 

@@ -13,6 +13,7 @@ use super::{File, FileId, IoPath};
 use crate::cache::{Filling, PageCache};
 use crate::readahead::walk::PageSet as _;
 use crate::replay::{Input, Output, Seen};
+use crate::sched::Origin;
 use crate::table::{Frame, Generation};
 use crate::units::{Instant, PageIndex, Pages};
 
@@ -76,18 +77,18 @@ impl IoPath {
 
     fn fetch_hint(&mut self, now: Instant, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         let open = self.files.get(file).filter(|file| !file.is_closing);
-        let Some(&File { len, device, .. }) = open else { return Pages::ZERO };
+        let Some(&File { len, device, start: file_start, .. }) = open else { return Pages::ZERO };
         let file_end = PageIndex(len.pages_up().0);
         let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
-        let mut requests = Vec::new();
+        let mut runs = Vec::new();
         let mut fetching = Fetching {
-            now,
             cache: &mut self.cache,
             waiters: &mut self.waiters,
             stats: &mut self.stats,
-            requests: &mut requests,
+            runs: &mut runs,
             file: Self::slot(file),
+            file_start,
             file_len: len,
             max_io: geometry.max_io,
             may_read_ahead: self.queued.is_empty(),
@@ -96,7 +97,7 @@ impl IoPath {
             wanted: None,
         };
         let asked = fetching.fetch(start..end, None);
-        self.queue(device, requests);
+        self.queue(now, device, runs, Origin::default());
         asked
     }
 }

@@ -6,12 +6,13 @@
 
 use alloc::vec::Vec;
 
+use super::job::{Job, PageFill, Run};
 use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
 use crate::replay::{Input, Output};
-use crate::sched::{PageFill, Request};
+use crate::sched::{Op, Origin};
 use crate::table::Frame;
 use crate::trace::What;
-use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sector, Sectors};
+use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sectors};
 
 impl IoPath {
     /// The next device I/O to start; None when there is none, or no device has room.
@@ -20,7 +21,7 @@ impl IoPath {
         let io = self.next_io(now);
         let Self { cache, flying, .. } = self;
         cache.log().gave(|| {
-            let pages = |tag| flying.get(tag).map_or(&[][..], |flying| &flying.request.pages);
+            let pages = |tag| flying.get(tag).map_or(&[][..], |flying| &flying.request.load.pages);
             let frames = |tag| pages(tag).iter().map(|page| page.filling.frame()).collect();
             Output::Dispatched(io.map(|io| (io, frames(io.tag))))
         });
@@ -31,19 +32,30 @@ impl IoPath {
         while let Some(device) = self.busy.pop_front() {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
-            let Some(request) = state.queue.take() else { continue };
+            let Some(request) = state.queue.take(now) else {
+                self.note_held_back(device);
+                continue;
+            };
             let fit = state.reads.get_or_insert_default();
             let sent = fit.dispatched(now, state.in_flight, self.watch.now());
             state.in_flight += 1;
             self.note_busy(device);
 
-            let pages = Pages(request.pages.len() as u64);
-            self.stats.device_reads += 1;
-            self.stats.device_pages += pages.0;
-            let start = request.start;
-            self.trace.push(now, || What::Dispatched { device, start, pages });
+            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
+            match op {
+                Op::Read => self.stats.device_reads += 1,
+                Op::Write => self.stats.device_writes += 1,
+            }
+            self.stats.device_pages += request.load.page_count().0;
+            self.trace.push(now, || What::Dispatched { device, op, start, sectors });
             let tag = self.flying.insert(Flying { device, request, sent });
-            return Some(DeviceIo { tag, device, offset: start.offset(), len: pages.bytes() });
+            return Some(DeviceIo {
+                tag,
+                device,
+                op,
+                offset: start.offset(),
+                len: sectors.bytes(),
+            });
         }
         None
     }
@@ -51,31 +63,36 @@ impl IoPath {
     /// The pages of a request that was dispatched and has not completed.
     #[must_use]
     pub fn pages(&self, tag: Tag) -> &[PageFill] {
-        &self.flying.get(tag).expect("the request is in flight").request.pages
+        &self.flying.get(tag).expect("the request is in flight").request.load.pages
     }
 
     /// Whether nobody waited for any page of a request when it was dispatched.
     #[must_use]
     pub fn is_ahead(&self, tag: Tag) -> bool {
-        self.flying.get(tag).expect("the request is in flight").request.is_ahead
+        self.flying.get(tag).expect("the request is in flight").request.load.is_ahead
     }
 
     /// A device has done what `tag` asked: so many bytes, or the error number.
     pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
         self.log().did(|| Input::Complete { now, tag, result });
-        let Flying { device, request, sent } =
+        let Flying { device, mut request, sent } =
             self.flying.remove(tag).expect("each tag completes once");
         // Before anybody stops waiting for it.
-        if let Some(state) = self.devices.get_mut(device)
-            && let Some(fit) = &mut state.reads
-        {
-            fit.completed(now, sent, result.ok(), state.in_flight, self.watch.now());
+        let origin = request.origin;
+        if let Some(state) = self.devices.get_mut(device) {
+            state.queue.completed(now, origin);
+            if let Some(fit) = &mut state.reads {
+                // A write says nothing of how the device reads.
+                let of_read = result.ok().filter(|_| origin.op == Op::Read);
+                fit.completed(now, sent, of_read, state.in_flight, self.watch.now());
+            }
         }
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
-        let (start, pages) = (request.start, request.pages.len());
+        self.end_direct(&mut request.load, request.start, bytes, fault);
+        let (start, pages) = (request.start, request.load.pages.len());
         let mut good = Pages::ZERO;
-        for (index, page) in request.pages.into_iter().enumerate() {
+        for (index, page) in request.load.pages.into_iter().enumerate() {
             if page.is_covered(index, bytes) {
                 let frame = page.filling.frame();
                 good += Pages(1);
@@ -86,7 +103,7 @@ impl IoPath {
                 && self.devices.get(device).is_some()
             {
                 let start = start + Sectors(index as u64 * SECTORS_PER_PAGE);
-                self.try_again(now, device, start, page);
+                self.try_again(now, device, origin, Run { start, job: Job::again(page) });
             } else {
                 self.fail(page, fault);
             }
@@ -110,12 +127,11 @@ impl IoPath {
     /// ```
     ///
     /// A reader must not pay for a bad sector in a neighbour that it never asked for.
-    fn try_again(&mut self, now: Instant, device: DeviceId, start: Sector, page: PageFill) {
+    fn try_again(&mut self, now: Instant, device: DeviceId, origin: Origin, run: Run) {
         self.stats.retries += 1;
         let state =
             self.devices.get_mut(device).expect("only a device that is there is asked again");
-        let pages = Vec::from([page]);
-        state.queue.add(Request { start, pages, arrival: now, is_ahead: false, is_retry: true });
+        state.queue.add(now, run.request(now, origin));
     }
 
     /// A page came to nothing: it leaves the cache, and those who wait for it are told.
@@ -151,13 +167,44 @@ impl IoPath {
         let Some(state) = self.devices.get_mut(device) else { return };
         let has_room = state.in_flight < state.geometry.depth;
         let is_full = !has_room && !state.queue.is_empty();
+        self.set_full(device, is_full);
+        let Some(state) = self.devices.get_mut(device) else { return };
+        if !state.is_busy && has_room && !state.queue.is_empty() {
+            state.is_busy = true;
+            self.busy.push_back(device);
+        }
+    }
+
+    /// The scheduler gives nothing now although something is queued: it waits for a completion, or
+    /// for a time.
+    fn note_held_back(&mut self, device: DeviceId) {
+        let Some(state) = self.devices.get(device) else { return };
+        let is_held_back = !state.queue.is_empty();
+        self.set_full(device, is_held_back);
+    }
+
+    fn set_full(&mut self, device: DeviceId, is_full: bool) {
+        let Some(state) = self.devices.get_mut(device) else { return };
         if is_full != state.is_full {
             state.is_full = is_full;
             self.full = if is_full { self.full + 1 } else { self.full - 1 };
         }
-        if !state.is_busy && has_room && !state.queue.is_empty() {
-            state.is_busy = true;
-            self.busy.push_back(device);
+    }
+
+    /// When [`Self::poll_dispatch`] may give something although nothing was asked and nothing
+    /// completed meanwhile: a scheduler waits for that time. Then call [`Self::timeout`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.devices.iter().filter_map(|(_, device)| device.queue.wake_at()).min()
+    }
+
+    /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
+    pub fn timeout(&mut self, now: Instant) {
+        self.log().did(|| Input::Timeout { now });
+        let is_due = |device: &super::Device| device.queue.wake_at().is_some_and(|at| at <= now);
+        let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
+        for device in due.collect::<Vec<_>>() {
+            self.note_busy(device);
         }
     }
 }

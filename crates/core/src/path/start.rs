@@ -7,10 +7,11 @@
 use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
+use super::job::Run;
 use super::{DeviceId, File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
 use crate::readahead::walk::{Memory, Reader};
 use crate::readahead::{Advice, Decided, Limits};
-use crate::sched::Request;
+use crate::sched::{Class, Op, Origin};
 use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -72,11 +73,15 @@ impl IoPath {
         wanted: Option<&mut Wanted>,
         run: impl FnOnce(&Reader, Memory<'_>, &mut Fetching<'_>, &mut dyn FnMut(Decided)),
     ) {
-        let Some(File { len, device, remembered, .. }) = self.files.get_mut(file) else { return };
-        let (len, device) = (*len, *device);
+        let Some(File { len, device, start: file_start, remembered, .. }) =
+            self.files.get_mut(file)
+        else {
+            return;
+        };
+        let (len, device, file_start) = (*len, *device, *file_start);
         // A read that nobody awaits any more may outlive its stream.
         let mut forgotten = Stream::new(file);
-        let Stream { state, advice, no_reuse, .. } =
+        let Stream { state, advice, no_reuse, submitter, .. } =
             self.streams.get_mut(stream).unwrap_or(&mut forgotten);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
         let largest = largest_read(&self.cache);
@@ -93,14 +98,15 @@ impl IoPath {
             advice: *advice,
             rules: self.rules,
         };
-        let mut requests = Vec::new();
+        let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter: *submitter };
+        let mut runs = Vec::new();
         let mut fetching = Fetching {
-            now,
             cache: &mut self.cache,
             waiters: &mut self.waiters,
             stats: &mut self.stats,
-            requests: &mut requests,
+            runs: &mut runs,
             file: Self::slot(file),
+            file_start,
             file_len: len,
             max_io: geometry.max_io,
             may_read_ahead: self.queued.is_empty(),
@@ -113,14 +119,14 @@ impl IoPath {
         run(&reader, memory, &mut fetching, &mut |decided| {
             trace.push(now, || What::Decided { stream, decided });
         });
-        self.queue(device, requests);
+        self.queue(now, device, runs, origin);
     }
 
     /// Queues requests of an open file.
-    pub(super) fn queue(&mut self, device: DeviceId, requests: Vec<Request>) {
+    pub(super) fn queue(&mut self, now: Instant, device: DeviceId, runs: Vec<Run>, origin: Origin) {
         let state = self.devices.get_mut(device).expect("a file's device outlives it");
-        for request in requests {
-            state.queue.add(request);
+        for run in runs {
+            state.queue.add(now, run.request(now, origin));
         }
         self.note_busy(device);
     }

@@ -11,6 +11,7 @@
 use super::{FileId, IoPath, Stream, StreamId};
 use crate::readahead::{Advice, State};
 use crate::replay::{Input, Output};
+use crate::sched::Submitter;
 
 impl IoPath {
     /// Begins a stream: each reader of a file, in each thread, has one of its own.
@@ -46,6 +47,15 @@ impl IoPath {
         self.log().did(|| Input::SetNoReuse { stream, no_reuse });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.no_reuse = no_reuse;
+        }
+    }
+
+    /// Says for whom the stream reads: some schedulers are fair to submitters. At first all streams
+    /// are of the same. Of a closed stream: nothing.
+    pub fn set_submitter(&mut self, stream: StreamId, submitter: Submitter) {
+        self.log().did(|| Input::SetSubmitter { stream, submitter });
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.submitter = submitter;
         }
     }
 
@@ -85,7 +95,14 @@ impl IoPath {
 
 impl Stream {
     pub(super) fn new(file: FileId) -> Self {
-        let (state, advice) = (State::default(), Advice::default());
-        Self { file, state, advice, no_reuse: false, newer: None, older: None }
+        Self {
+            file,
+            state: State::default(),
+            advice: Advice::default(),
+            no_reuse: false,
+            submitter: Submitter::default(),
+            newer: None,
+            older: None,
+        }
     }
 }

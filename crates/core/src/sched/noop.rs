@@ -5,27 +5,29 @@
 //! Never: sorting. Devices that have no seek, or an order of their own, need none.
 
 use alloc::collections::VecDeque;
+use alloc::string::ToString as _;
+use alloc::vec::Vec;
 
-use super::Request;
-use crate::units::Pages;
+use super::{BadSetting, Load, Origin, Request, Scheduler};
+use crate::units::{Instant, Sectors};
 
 /// A queue of requests.
 #[derive(Debug)]
-pub struct Noop {
-    queue: VecDeque<Request>,
-    max: Pages,
+pub struct Noop<L> {
+    queue: VecDeque<Request<L>>,
+    max: Sectors,
 }
 
-impl Noop {
-    /// A queue for a device whose largest request has `max` pages.
+impl<L> Noop<L> {
+    /// A queue for a device whose largest request has `max` sectors.
     #[must_use]
-    pub const fn new(max: Pages) -> Self {
-        assert!(max.0 > 0, "a device takes at least one page");
+    pub const fn new(max: Sectors) -> Self {
+        assert!(max.0 > 0, "a device takes something");
         Self { queue: VecDeque::new(), max }
     }
+}
 
-    /// Queues a request.
-    ///
+impl<L: Load> Scheduler<L> for Noop<L> {
     /// ```text
     ///   queued      |=========|                    |=========|
     ///   new                   |----|          |----|
@@ -33,33 +35,36 @@ impl Noop {
     /// ```
     ///
     /// A merged request keeps its place, so a late neighbour is served early and nobody later.
-    pub fn add(&mut self, mut request: Request) {
-        assert!(!request.pages.is_empty(), "a request reads something");
-        assert!(request.pages.len() as u64 <= self.max.0, "a request fits the device");
+    fn add(&mut self, _now: Instant, request: Request<L>) {
+        assert!(request.sectors > Sectors::ZERO, "a request is for something");
+        assert!(request.sectors <= self.max, "a request fits the device");
         for queued in self.queue.iter_mut().rev().take(MERGE_SEARCH) {
             if queued.can_take(&request, self.max) {
-                queued.pages.append(&mut request.pages);
-                return;
+                return queued.append(request);
             }
             if request.can_take(queued, self.max) {
-                queued.start = request.start;
-                request.pages.append(&mut queued.pages);
-                queued.pages = request.pages;
-                return;
+                return request.prepend_to(queued);
             }
         }
         self.queue.push_back(request);
     }
 
-    /// Takes the request that is next.
-    pub fn take(&mut self) -> Option<Request> {
+    fn take(&mut self, _now: Instant) -> Option<Request<L>> {
         self.queue.pop_front()
     }
 
-    /// Whether nothing is queued.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    fn completed(&mut self, _now: Instant, _origin: Origin) {}
+
+    fn drain(&mut self) -> Vec<Request<L>> {
+        self.queue.drain(..).collect()
+    }
+
+    fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    fn set(&mut self, name: &str, _value: &str) -> Result<(), BadSetting> {
+        Err(BadSetting::Unknown { name: name.to_string(), choices: &[] })
     }
 }
 
@@ -70,84 +75,65 @@ const MERGE_SEARCH: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
-    use crate::cache::{PageCache, Use};
-    use crate::sched::PageFill;
-    use crate::table::FileSlot;
-    use crate::units::{Instant, PageIndex, Sector};
+    use crate::units::Sector;
 
-    /// Requests of one file whose pages lie where its sectors are; frames are numbered from 0 in
-    /// the order in which they are asked for.
-    struct File(PageCache);
+    /// Names of requests, in the order of their sectors; two of different letters do not merge.
+    type Names = Vec<&'static str>;
 
-    impl File {
-        fn request(&mut self, page: u64, count: u64) -> Request {
-            let pages = (page..page + count)
-                .map(|page| self.0.start_fill(FileSlot(0), PageIndex(page), Use::Wanted, false))
-                .map(|filling| PageFill { filling, len: 4096 })
-                .collect();
-            Request {
-                start: Sector(page * 8),
-                pages,
-                arrival: Instant(page),
-                is_ahead: false,
-                is_retry: false,
-            }
+    impl Load for Names {
+        fn can_take(&self, next: &Self) -> bool {
+            self[0].as_bytes()[0] == next[0].as_bytes()[0]
+        }
+
+        fn append(&mut self, mut next: Self) {
+            Vec::append(self, &mut next);
         }
     }
 
-    fn file() -> File {
-        File(PageCache::with_frames(16))
+    fn queue(max: u64, requests: &[(&'static str, u64, u64)]) -> Noop<Names> {
+        let mut queue = Noop::new(Sectors(max));
+        for (name, start, sectors) in requests {
+            let (start, sectors) = (Sector(*start), Sectors(*sectors));
+            let (origin, arrival) = (Origin::default(), Instant(start.0));
+            let load = Vec::from([*name]);
+            queue.add(Instant(0), Request { start, sectors, origin, arrival, load });
+        }
+        queue
     }
 
-    /// What comes out, as (first page, frames in order).
-    fn drained(queue: &mut Noop) -> Vec<(u64, Vec<u32>)> {
-        core::iter::from_fn(|| queue.take())
-            .map(|request| {
-                let frames = request.pages.iter().map(|page| page.filling.frame().0).collect();
-                (request.start.0 / 8, frames)
-            })
+    fn drained(mut queue: Noop<Names>) -> Vec<(u64, u64, Names)> {
+        core::iter::from_fn(|| queue.take(Instant(0)))
+            .map(|request| (request.start.0, request.sectors.0, request.load))
             .collect()
     }
 
     #[test]
     fn neighbours_merge_at_the_back_and_at_the_front() {
-        let (mut file, mut queue) = (file(), Noop::new(Pages(8)));
-        for (page, count) in [(10, 2), (50, 1), (12, 2), (8, 2)] {
-            queue.add(file.request(page, count));
-        }
-        let want = [(8, Vec::from([5, 6, 0, 1, 3, 4])), (50, Vec::from([2]))];
-        assert_eq!(drained(&mut queue), want);
+        let queue = queue(64, &[("a1", 80, 16), ("a2", 400, 8), ("a3", 96, 16), ("a4", 64, 16)]);
+        let want = [(64, 48, Vec::from(["a4", "a1", "a3"])), (400, 8, Vec::from(["a2"]))];
+        assert_eq!(drained(queue), want);
     }
 
     #[test]
     fn a_merge_never_exceeds_the_largest_request() {
-        let (mut file, mut queue) = (file(), Noop::new(Pages(4)));
-        for (page, count) in [(0, 3), (3, 2), (5, 2)] {
-            queue.add(file.request(page, count));
-        }
-        let want = [(0, Vec::from([0, 1, 2])), (3, Vec::from([3, 4, 5, 6]))];
-        assert_eq!(drained(&mut queue), want);
+        let queue = queue(32, &[("a1", 0, 24), ("a2", 24, 16), ("a3", 40, 16)]);
+        assert_eq!(drained(queue), [(0, 24, Vec::from(["a1"])), (24, 32, Vec::from(["a2", "a3"]))]);
     }
 
     #[test]
-    fn what_somebody_waits_for_does_not_merge_with_what_nobody_does() {
-        let (mut file, mut queue) = (file(), Noop::new(Pages(8)));
-        queue.add(file.request(0, 2));
-        queue.add(Request { is_ahead: true, ..file.request(2, 2) });
-        queue.add(Request { is_ahead: true, ..file.request(4, 2) });
-        let want = [(0, Vec::from([0, 1])), (2, Vec::from([2, 3, 4, 5]))];
-        assert_eq!(drained(&mut queue), want);
+    fn what_may_not_be_together_does_not_merge() {
+        let queue = queue(64, &[("a1", 0, 16), ("b1", 16, 16), ("b2", 32, 16)]);
+        assert_eq!(drained(queue), [(0, 16, Vec::from(["a1"])), (16, 32, Vec::from(["b1", "b2"]))]);
     }
 
     #[test]
-    fn a_second_try_stays_alone() {
-        let (mut file, mut queue) = (file(), Noop::new(Pages(8)));
-        queue.add(file.request(0, 1));
-        queue.add(Request { is_retry: true, ..file.request(1, 1) });
-        queue.add(file.request(2, 1));
-        assert_eq!(drained(&mut queue).len(), 3);
+    fn a_read_and_a_write_do_not_merge() {
+        let mut queue = queue(64, &[("a1", 0, 8)]);
+        let origin = Origin { op: super::super::Op::Write, ..Origin::default() };
+        let (start, sectors, arrival) = (Sector(8), Sectors(8), Instant(0));
+        let load = Vec::from(["a2"]);
+        queue.add(Instant(0), Request { start, sectors, origin, arrival, load });
+        assert_eq!(drained(queue).len(), 2);
     }
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use foreread_core::path::{Config, FileId, IoPath};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::replay::{Input, Output, Seen, Step, replay};
+use foreread_core::sched::Choice;
 use foreread_core::table::{FileSlot, Frame, Table};
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 
@@ -157,7 +158,7 @@ fn a_log_cannot_begin_in_the_middle() {
 }
 
 fn read_a_few(path: &mut IoPath, log: &mut Vec<Step>) -> FileId {
-    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)));
+    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)), &Choice::Noop);
     let file = path.open(device, Bytes(1 << 20)).unwrap();
     let stream = path.stream(file);
     for page in 0..20 {
@@ -186,7 +187,7 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     let config = Config { memory, policy: Policy::Linux6, max_window, rules };
     let mut path = IoPath::new(config);
     path.record(1 << 22);
-    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)));
+    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)), &Choice::Noop);
     let file = path.open(device, Bytes(PAGES * 4096)).unwrap();
     let streams = [path.stream(file), path.stream(file)];
     let is_over = AtomicBool::new(false);

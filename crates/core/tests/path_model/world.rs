@@ -10,6 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag};
 use foreread_core::readahead::{Decided, Policy, Rules};
 use foreread_core::replay::{Step, replay};
+use foreread_core::sched::Choice;
 use foreread_core::table::{Frame, Generation};
 use foreread_core::trace::What;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
@@ -140,7 +141,7 @@ impl World {
     }
 
     pub(crate) fn open(&mut self, len: u64) -> OpenFile {
-        let device = self.path.add_device(self.geometry);
+        let device = self.path.add_device(self.geometry, &Choice::Noop);
         let id = self.path.open(device, Bytes(len)).unwrap();
         OpenFile { id, device, len, longest: len }
     }
