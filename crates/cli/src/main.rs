@@ -10,7 +10,6 @@ mod cmd;
 mod flags;
 mod measure;
 mod output;
-mod sizes;
 mod table;
 
 use std::io::{self, Write as _};

@@ -20,6 +20,7 @@ pub mod path;
 pub mod readahead;
 pub mod replay;
 pub mod sched;
+pub mod sizes;
 pub mod stats;
 pub mod table;
 pub mod trace;

@@ -179,6 +179,24 @@ impl<L: Load> Request<L> {
 }
 
 impl Choice {
+    /// Their names.
+    pub const NAMES: [&'static str; 1] = ["noop"];
+
+    /// The one of that name, as it is without settings.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        (name == "noop").then_some(Self::Noop)
+    }
+
+    /// Changes one of its settings.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such setting, or the value makes no sense for it.
+    pub fn set(&mut self, name: &str, _value: &str) -> Result<(), BadSetting> {
+        Err(BadSetting::Unknown { name: name.into(), choices: &[] })
+    }
+
     /// A queue of this kind, empty, for a device whose largest request has `max` sectors.
     #[must_use]
     pub fn queue<L: Load + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {

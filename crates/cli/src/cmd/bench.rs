@@ -25,7 +25,7 @@ use crate::measure::pattern::Pattern;
 use crate::measure::target::Target;
 use crate::measure::{Rounds, measure, progress};
 use crate::output::{Failure, Output, write_json};
-use crate::sizes;
+use foreread_core::sizes;
 
 /// Read a file or device of yours through the kernel, around it, and through foreread
 ///

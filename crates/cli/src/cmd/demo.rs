@@ -22,7 +22,7 @@ use crate::measure::run::{Enough, Work};
 use crate::measure::target::Target;
 use crate::measure::{Rounds, measure, progress};
 use crate::output::{Failure, Output};
-use crate::sizes;
+use foreread_core::sizes;
 
 /// Read a real file through the kernel, around it, and through foreread
 ///

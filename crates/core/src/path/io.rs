@@ -66,6 +66,12 @@ impl IoPath {
         &self.flying.get(tag).expect("the request is in flight").request.load.pages
     }
 
+    /// How much a request that was dispatched and has not completed asks for.
+    #[must_use]
+    pub fn io_len(&self, tag: Tag) -> Bytes {
+        self.flying.get(tag).expect("the request is in flight").request.sectors.bytes()
+    }
+
     /// Whether nobody waited for any page of a request when it was dispatched.
     #[must_use]
     pub fn is_ahead(&self, tag: Tag) -> bool {

@@ -15,7 +15,7 @@ use crate::measure::can;
 use crate::measure::pattern::{PAGE, Pattern};
 use crate::measure::run::{Enough, Work};
 use crate::output::Failure;
-use crate::sizes::Exact;
+use foreread_core::sizes::Exact;
 
 pub(super) struct Plan {
     pub(super) works: Vec<Work>,

@@ -12,8 +12,8 @@ use crate::measure::figures::{Row, unit};
 use crate::measure::pattern::Pattern;
 use crate::measure::target::Target;
 use crate::output::{Failure, Output};
-use crate::sizes::Exact;
 use crate::table;
+use foreread_core::sizes::Exact;
 
 pub(super) fn print(
     out: &mut Output,

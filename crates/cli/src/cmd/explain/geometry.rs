@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::flags::CODES_AND_UNITS;
 use crate::output::{Failure, Output};
-use crate::sizes::{self, Exact};
 use crate::table;
+use foreread_core::sizes::{self, Exact};
 
 /// What the size of a device means for reading it: read-ahead limit and block size
 ///

@@ -17,7 +17,7 @@ use self::read::{Action, MOST_PAGES, Step, parse_range, parse_step};
 use super::pages::ResidentPages;
 use crate::flags::{CODES_AND_UNITS, policies};
 use crate::output::{Failure, Output};
-use crate::sizes;
+use foreread_core::sizes;
 
 /// What a read-ahead policy decides for a series of reads
 ///

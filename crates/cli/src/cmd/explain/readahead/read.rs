@@ -9,7 +9,7 @@ use std::ops::Range;
 use foreread_core::readahead::Advice;
 use foreread_core::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
 
-use crate::sizes;
+use foreread_core::sizes;
 
 /// What a reader does.
 #[derive(Clone, Debug, PartialEq)]

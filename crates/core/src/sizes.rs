@@ -4,16 +4,22 @@
 //! Out:   bytes; and back, as short as is exact.
 //! Never: a rounded size, a decimal kilobyte.
 
-use std::fmt;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use core::fmt;
 
-use foreread_core::units::{Bytes, SECTOR_SIZE};
+use crate::units::{Bytes, SECTOR_SIZE};
 
 /// What a letter after a number makes of it.
 const SUFFIXES: [(char, u64); 5] =
     [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40), ('s', SECTOR_SIZE)];
 
-/// Reads a size. The error is the text for the user.
-pub(crate) fn parse(text: &str) -> Result<Bytes, String> {
+/// Reads a size.
+///
+/// # Errors
+///
+/// The text for the user: what can be written.
+pub fn parse(text: &str) -> Result<Bytes, String> {
     const FORMS: &str = "write bytes (4096), K, M, G or T (powers of 1024: 64M), or sectors (8s)";
 
     let suffix = SUFFIXES.iter().find(|(letter, _)| text.ends_with(*letter));
@@ -31,7 +37,8 @@ pub(crate) fn parse(text: &str) -> Result<Bytes, String> {
 }
 
 /// Prints a size with the largest letter that leaves it a whole number, `4096` as `4K`.
-pub(crate) struct Exact(pub(crate) Bytes);
+#[derive(Clone, Copy, Debug)]
+pub struct Exact(pub Bytes);
 
 impl fmt::Display for Exact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,85 @@
+//! Virtual time: what happens next, and when.
+//!
+//! In:    things that will happen.
+//! Out:   the first of them; of those at the same time, the one that was said first.
+//! Never: a step back.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use foreread_core::units::Instant;
+
+/// Things to come.
+#[derive(Debug)]
+pub(crate) struct Clock<T> {
+    now: Instant,
+    said: u64,
+    coming: BinaryHeap<Reverse<Coming<T>>>,
+}
+
+#[derive(Debug)]
+struct Coming<T> {
+    at: Instant,
+    said: u64,
+    what: T,
+}
+
+impl<T> Clock<T> {
+    pub(crate) fn new() -> Self {
+        Self { now: Instant(0), said: 0, coming: BinaryHeap::new() }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many things were said to come so far.
+    pub(crate) fn said(&self) -> u64 {
+        self.said
+    }
+
+    pub(crate) fn say(&mut self, at: Instant, what: T) {
+        assert!(at >= self.now, "what comes is not over");
+        self.coming.push(Reverse(Coming { at, said: self.said, what }));
+        self.said += 1;
+    }
+
+    /// Goes on to what comes next, unless that is after `until`.
+    pub(crate) fn next(&mut self, until: Instant) -> Option<T> {
+        if self.coming.peek()?.0.at > until {
+            return None;
+        }
+        let Reverse(coming) = self.coming.pop()?;
+        self.now = coming.at;
+        Some(coming.what)
+    }
+
+    /// Whether nothing will ever come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.coming.is_empty()
+    }
+
+    pub(crate) fn stop_at(&mut self, until: Instant) {
+        self.now = self.now.max(until);
+    }
+}
+
+impl<T> Ord for Coming<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.said).cmp(&(other.at, other.said))
+    }
+}
+
+impl<T> PartialOrd for Coming<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Coming<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Coming<T> {}

@@ -1,0 +1,289 @@
+//! A disk: an arm that moves, a platter that turns, and a queue of its own.
+//!
+//! In:    commands, at most `depth` at a time.
+//! Out:   when the one at work ends.
+//! Never: two at a time. Which of those that it holds comes next is the drive's own choice.
+//!
+//! ```text
+//!   |- overhead -|--- seek ---|-- turn ----|== transfer ==|
+//!                 arm moves    until the    at the zone's rate
+//!                              sector comes
+//! ```
+//!
+//! A command that begins where the last one of its kind ended goes on without a turn, if the drive
+//! has a buffer for that: it has read on meanwhile, or takes a write before it is on the platter.
+
+use foreread_core::path::Tag;
+use foreread_core::sched::Op;
+use foreread_core::units::{Bytes, Instant, SECTOR_SIZE, Sector};
+use serde::Deserialize;
+
+use super::{Command, Device, Ending, check, check_common, is_rate, is_time, later, transfer_ns};
+use crate::size::Size;
+
+/// The parameters of a disk.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Hdd {
+    /// How much it holds.
+    pub capacity: Size,
+    /// Turns a minute.
+    pub rpm: f64,
+    /// What the outermost track delivers; sector 0 is there.
+    pub outer_mb_per_s: f64,
+    /// What the innermost track delivers.
+    pub inner_mb_per_s: f64,
+    /// What the shortest move of the arm takes.
+    pub seek_min_ms: f64,
+    /// What the longest takes.
+    pub seek_max_ms: f64,
+    /// The share of the way between that grows with the root of the distance: an arm speeds up and
+    /// brakes. The rest grows with the distance itself.
+    #[serde(default = "most")]
+    pub seek_root_share: f64,
+    /// What a command costs beside.
+    #[serde(default)]
+    pub overhead_us: f64,
+    /// The largest command; more is cut.
+    #[serde(default = "Size::one_gib")]
+    pub max_command: Size,
+    /// How many commands it holds at a time.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// How it picks among them.
+    #[serde(default)]
+    pub pick: Pick,
+    /// With `pick = "nearest"`: how many ms nearer a command counts for each ms that it has waited.
+    /// 0 is blind to age: a command may wait for ever.
+    #[serde(default)]
+    pub age_weight: f64,
+    /// How far it reads on behind a read: a read that goes on there needs no turn.
+    #[serde(default)]
+    pub read_buffer: Size,
+    /// Whether a write that goes on where the last one ended needs no turn.
+    #[serde(default)]
+    pub write_buffer: bool,
+}
+
+/// Which command of several is next.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The oldest.
+    #[default]
+    Oldest,
+    /// The one that the arm and the platter reach first.
+    Nearest,
+}
+
+/// A disk at work.
+#[derive(Debug)]
+pub struct Disk {
+    model: Hdd,
+    zones: Vec<Zone>,
+    turn_ns: f64,
+    held: Vec<Held>,
+    at_work: Option<Held>,
+    /// Where the last command ended, and when, and which way it went.
+    last: Last,
+}
+
+/// Tracks of equal length.
+#[derive(Debug)]
+struct Zone {
+    start: u64,
+    sectors_per_track: u64,
+    mb_per_s: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    command: Command,
+    arrival: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    end: Sector,
+    at: Instant,
+    op: Op,
+}
+
+impl Disk {
+    /// One at rest, its arm at the outermost track.
+    ///
+    /// # Errors
+    ///
+    /// Which parameter is impossible.
+    pub fn new(model: Hdd) -> Result<Self, String> {
+        check_common(model.capacity.0, model.max_command.0, model.depth)?;
+        check(model.rpm.is_finite() && (60.0..=1e5).contains(&model.rpm), "rpm", "60 to 100000")?;
+        check(is_rate(model.outer_mb_per_s), "outer_mb_per_s", "0.001 to 1000000")?;
+        check(is_rate(model.inner_mb_per_s), "inner_mb_per_s", "0.001 to 1000000")?;
+        check(is_time(model.seek_min_ms), "seek_min_ms", "0 to 10^9")?;
+        let is_longer = is_time(model.seek_max_ms) && model.seek_max_ms >= model.seek_min_ms;
+        check(is_longer, "seek_max_ms", "at least seek_min_ms, at most 10^9")?;
+        let share = model.seek_root_share;
+        check((0.0..=1.0).contains(&share), "seek_root_share", "0 to 1")?;
+        check(is_time(model.overhead_us), "overhead_us", "0 to 10^9")?;
+        check(is_time(model.age_weight), "age_weight", "0 to 10^9")?;
+        let turn_ns = 60e9 / model.rpm;
+        let zones = zones(&model, turn_ns);
+        let last = Last { end: Sector(0), at: Instant(0), op: Op::Read };
+        Ok(Self { model, zones, turn_ns, held: Vec::new(), at_work: None, last })
+    }
+
+    /// Begins the next command, if one is held.
+    fn begin(&mut self, now: Instant) -> Option<Ending> {
+        assert!(self.at_work.is_none(), "one at a time");
+        let index = match self.model.pick {
+            _ if self.held.is_empty() => return None,
+            Pick::Oldest => 0,
+            Pick::Nearest => self.nearest(now),
+        };
+        let held = self.held.remove(index);
+        self.at_work = Some(held);
+        let ns = self.service_ns(now, held.command);
+        Some(Ending { at: later(now, ns), tag: held.command.tag })
+    }
+
+    /// The command that is reached first; with `age_weight`, one that has waited longer counts as
+    /// nearer. Of equals the oldest.
+    fn nearest(&self, now: Instant) -> usize {
+        let cost = |held: &Held| {
+            let waited = ns_between(held.arrival, now);
+            self.reach_ns(now, held.command) - waited * self.model.age_weight
+        };
+        let costs = self.held.iter().map(cost).enumerate();
+        costs.min_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(index, _)| index)
+    }
+
+    /// How long a command takes from now on.
+    fn service_ns(&self, now: Instant, command: Command) -> f64 {
+        let size = command.sectors.bytes();
+        let transfer = transfer_ns(size, self.zone_of(command.start).mb_per_s);
+        let overhead = self.model.overhead_us * 1e3;
+        match self.goes_on(command) {
+            // The platter has turned since the last command ended, and the buffer has kept up.
+            Some(buffer) => {
+                let since = ns_between(self.last.at, now);
+                let rate = self.zone_of(command.start).mb_per_s;
+                let ahead = since.min(transfer_ns(buffer, rate));
+                overhead + (transfer - ahead).max(0.0)
+            }
+            None => self.reach_ns(now, command) + transfer,
+        }
+    }
+
+    /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
+    /// before it was asked for.
+    fn goes_on(&self, command: Command) -> Option<Bytes> {
+        if command.start != self.last.end || command.op != self.last.op {
+            return None;
+        }
+        match command.op {
+            Op::Read => Some(self.model.read_buffer.0).filter(|buffer| *buffer > Bytes::ZERO),
+            Op::Write => self.model.write_buffer.then_some(Bytes::ZERO),
+        }
+    }
+
+    /// How long until the first sector of a command is under the head.
+    fn reach_ns(&self, now: Instant, command: Command) -> f64 {
+        let ready = self.model.overhead_us * 1e3 + self.seek_ns(command.start);
+        let turned = (later(now, ready).0 as f64 / self.turn_ns).fract();
+        let wait = (self.angle_of(command.start) - turned).rem_euclid(1.0);
+        ready + wait * self.turn_ns
+    }
+
+    /// ```text
+    ///   ms
+    ///   max |              . * '       root share 1: all curve; 0: a straight line
+    ///       |        . '
+    ///   min |  *  '
+    ///     0 *---------------------- distance, as a part of the whole
+    /// ```
+    #[expect(clippy::cast_precision_loss, reason = "a part of the whole")]
+    fn seek_ns(&self, to: Sector) -> f64 {
+        let (zone, from_track) = (self.zone_of(to), self.track_of(self.last.end));
+        if zone.start == self.zone_of(self.last.end).start && from_track == self.track_of(to) {
+            return 0.0;
+        }
+        let distance = to.0.abs_diff(self.last.end.0) as f64;
+        let part = (distance * SECTOR_SIZE as f64 / self.model.capacity.0.0 as f64).min(1.0);
+        let share = self.model.seek_root_share;
+        let way = share * part.sqrt() + (1.0 - share) * part;
+        (self.model.seek_min_ms + (self.model.seek_max_ms - self.model.seek_min_ms) * way) * 1e6
+    }
+
+    fn zone_of(&self, sector: Sector) -> &Zone {
+        let next = self.zones.partition_point(|zone| zone.start <= sector.0);
+        &self.zones[next.saturating_sub(1)]
+    }
+
+    fn track_of(&self, sector: Sector) -> u64 {
+        let zone = self.zone_of(sector);
+        (sector.0 - zone.start) / zone.sectors_per_track
+    }
+
+    /// Where on the circle a sector lies, as a part of a turn.
+    #[expect(clippy::cast_precision_loss, reason = "a part of a turn")]
+    fn angle_of(&self, sector: Sector) -> f64 {
+        let zone = self.zone_of(sector);
+        ((sector.0 - zone.start) % zone.sectors_per_track) as f64 / zone.sectors_per_track as f64
+    }
+}
+
+impl Device for Disk {
+    fn submit(&mut self, now: Instant, command: Command) -> Option<Ending> {
+        self.held.push(Held { command, arrival: now });
+        if self.at_work.is_some() {
+            return None;
+        }
+        self.begin(now)
+    }
+
+    fn ended(&mut self, now: Instant, tag: Tag) -> Option<Ending> {
+        let Held { command, .. } = self.at_work.take().expect("something was at work");
+        assert!(command.tag == tag, "one at a time");
+        let end = command.start + command.sectors;
+        self.last = Last { end, at: now, op: command.op };
+        self.begin(now)
+    }
+}
+
+/// The zones of a disk: so many that neighbours differ little.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sectors of a track"
+)]
+fn zones(model: &Hdd, turn_ns: f64) -> Vec<Zone> {
+    let sectors = model.capacity.0.0 / SECTOR_SIZE;
+    (0..ZONES)
+        .map(|index| {
+            let part = index as f64 / (ZONES - 1) as f64;
+            let mb_per_s =
+                model.outer_mb_per_s + (model.inner_mb_per_s - model.outer_mb_per_s) * part;
+            let per_turn = mb_per_s * turn_ns / 1e3 / SECTOR_SIZE as f64;
+            let sectors_per_track = (per_turn.round() as u64).max(1);
+            Zone { start: sectors / ZONES * index, sectors_per_track, mb_per_s }
+        })
+        .collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]
+fn ns_between(from: Instant, to: Instant) -> f64 {
+    (to.0 - from.0) as f64
+}
+
+/// As drives of the time had.
+const ZONES: u64 = 16;
+
+fn one() -> u32 {
+    1
+}
+
+fn most() -> f64 {
+    0.7
+}

@@ -1,0 +1,71 @@
+//! Devices by name: models whose parameters were fitted to published figures.
+//!
+//! In:    a name; or a model's own parameters in its place.
+//! Out:   the model.
+//! Never: a parameter without its source. Those stand in `devices.toml`, each beside its figures.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use super::Model;
+
+/// A model, by its name or by its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// If it is a known one.
+    pub name: Option<&'static str>,
+    /// Its parameters.
+    pub model: Model,
+}
+
+/// All known devices: their names and models.
+#[must_use]
+pub fn all() -> &'static [(String, Model)] {
+    static ALL: OnceLock<Vec<(String, Model)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let table: toml::Table = toml::from_str(DEVICES).expect("the file is part of the program");
+        let model = |value: toml::Value| value.try_into().expect("each is a model");
+        table.into_iter().map(|(name, value)| (name, model(value))).collect()
+    })
+}
+
+/// The device of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<Chosen> {
+    let (name, model) = all().iter().find(|(known, _)| known == name)?;
+    Some(Chosen { name: Some(name), model: model.clone() })
+}
+
+const DEVICES: &str = include_str!("devices.toml");
+
+impl<'de> Deserialize<'de> for Chosen {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NameOrParameters)
+    }
+}
+
+struct NameOrParameters;
+
+impl<'de> Visitor<'de> for NameOrParameters {
+    type Value = Chosen;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a device, or hdd or flash with parameters")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Chosen, E> {
+        find(name).ok_or_else(|| {
+            let names: Vec<_> = all().iter().map(|(name, _)| name.as_str()).collect();
+            E::custom(format!("no device {name:?}; there are {}", names.join(", ")))
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Chosen, A::Error> {
+        let model = Model::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Chosen { name: None, model })
+    }
+}

@@ -1,0 +1,22 @@
+//! foreread in virtual time: the same path, driven by a queue of events instead of a ring.
+//!
+//! In:    a scenario: devices as models, files, processes, a seed.
+//! Out:   what each process and each device did, and one number for all that happened.
+//! Never: a clock, a thread, a real byte. The same seed is the same run, on every machine.
+
+pub mod device;
+pub mod meter;
+pub mod process;
+pub mod reader;
+pub mod record;
+pub mod rng;
+pub mod run;
+pub mod scenario;
+pub mod seeds;
+pub mod size;
+pub mod workload;
+
+mod clock;
+mod world;
+
+pub use world::SlotsId;

@@ -1,0 +1,150 @@
+//! What is measured in a run: of each process and of each device.
+//!
+//! In:    what they do, when.
+//! Out:   counts, times, and how long reads took.
+//! Never: an estimate. Times are virtual, so they are exact; quantiles are to three digits.
+
+use std::collections::BTreeMap;
+
+use foreread_core::path::Tag;
+use foreread_core::sched::Op;
+use foreread_core::units::{Bytes, Instant};
+use hdrhistogram::Histogram;
+
+use crate::device::Command;
+
+/// What a process did.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    /// Its name.
+    pub name: String,
+    /// How many reads, or writes, it did.
+    pub ops: u64,
+    /// How many bytes they came to.
+    pub bytes: Bytes,
+    /// When it began.
+    pub began: Instant,
+    /// When it ended; None if it was still at it when the run ended.
+    pub ended: Option<Instant>,
+    /// How long each operation took, in ns.
+    pub latency: Histogram<u64>,
+    /// What only its own kind measures, by name.
+    pub other: BTreeMap<&'static str, f64>,
+}
+
+/// What a device did.
+#[derive(Clone, Debug)]
+pub struct DeviceMeter {
+    /// Its name.
+    pub name: String,
+    reads: Counts,
+    writes: Counts,
+    in_flight: u32,
+    busy_since: Instant,
+    busy_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    requests: u64,
+    bytes: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(name: String, now: Instant) -> Self {
+        let latency = Histogram::new(3).expect("three digits are possible");
+        let (ops, bytes, ended) = (0, Bytes::ZERO, None);
+        Self { name, ops, bytes, began: now, ended, latency, other: BTreeMap::new() }
+    }
+
+    /// An operation is over.
+    pub fn op(&mut self, began: Instant, now: Instant, bytes: Bytes) {
+        self.ops += 1;
+        self.bytes += bytes;
+        // The largest trackable value grows as needed.
+        self.latency.record(now.0 - began.0).expect("the histogram resizes itself");
+    }
+
+    /// How long it ran, in seconds; until `end` if it has not ended.
+    #[must_use]
+    pub fn seconds(&self, end: Instant) -> f64 {
+        seconds(self.ended.unwrap_or(end).0 - self.began.0)
+    }
+
+    /// How fast it was, in MB/s.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    pub fn mb_per_s(&self, end: Instant) -> f64 {
+        self.bytes.0 as f64 / self.seconds(end).max(1e-9) / 1e6
+    }
+
+    /// The mean time of an operation, in ms, exact.
+    #[must_use]
+    pub fn mean_ms(&self) -> f64 {
+        self.latency.mean() / 1e6
+    }
+}
+
+impl DeviceMeter {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            reads: Counts::default(),
+            writes: Counts::default(),
+            in_flight: 0,
+            busy_since: Instant(0),
+            busy_ns: 0,
+        }
+    }
+
+    pub(crate) fn started(&mut self, now: Instant, command: &Command) {
+        let counts = match command.op {
+            Op::Read => &mut self.reads,
+            Op::Write => &mut self.writes,
+        };
+        counts.requests += 1;
+        counts.bytes += command.sectors.bytes().0;
+        if self.in_flight == 0 {
+            self.busy_since = now;
+        }
+        self.in_flight += 1;
+    }
+
+    pub(crate) fn ended(&mut self, now: Instant, _tag: Tag) {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.busy_ns += now.0 - self.busy_since.0;
+        }
+    }
+
+    /// How many commands it got.
+    #[must_use]
+    pub fn requests(&self, op: Op) -> u64 {
+        self.counts(op).requests
+    }
+
+    /// How many bytes they asked for.
+    #[must_use]
+    pub fn bytes(&self, op: Op) -> Bytes {
+        Bytes(self.counts(op).bytes)
+    }
+
+    /// How long it was at work, in seconds.
+    #[must_use]
+    pub fn busy_seconds(&self, end: Instant) -> f64 {
+        let now_busy = if self.in_flight > 0 { end.0 - self.busy_since.0 } else { 0 };
+        seconds(self.busy_ns + now_busy)
+    }
+
+    fn counts(&self, op: Op) -> Counts {
+        match op {
+            Op::Read => self.reads,
+            Op::Write => self.writes,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,255 @@
+//! A process: what a workload says while time passes.
+//!
+//! In:    reads, writes, waits, in the order of an `async` block.
+//! Out:   what came of them, and when it is then.
+//! Never: two things at a time. Who wants that begins another process.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+use foreread_core::path::{DeviceId, Fault};
+use foreread_core::sched::{Class, Op, Origin, Submitter};
+use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+
+use crate::meter::Meter;
+use crate::reader::Reader;
+use crate::rng::Rng;
+use crate::run::{Shared, SimFile, TaskState};
+use crate::world::{Answer, Coming, SlotsId, TaskId, Tell, World};
+
+/// A process, as it sees itself.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) task: TaskId,
+    meter: usize,
+    class: Cell<Class>,
+}
+
+/// A line of things that one process puts in and others take out.
+#[derive(Debug)]
+pub struct Line<T> {
+    waiting: RefCell<VecDeque<TaskId>>,
+    things: RefCell<VecDeque<T>>,
+}
+
+/// What moves bytes one after the other at a rate: a network link, a bus, a processor.
+#[derive(Debug)]
+pub struct Link {
+    mb_per_s: f64,
+    free: Cell<Instant>,
+}
+
+impl Process {
+    pub(crate) fn begin<F: Future<Output = ()> + 'static>(
+        shared: &Rc<Shared>,
+        name: &str,
+        what: impl FnOnce(Self) -> F,
+    ) {
+        let task = TaskId(shared.count.replace_with(|count| *count + 1));
+        let meter = {
+            let mut world = shared.world.borrow_mut();
+            let now = world.now();
+            world.meters.push(Meter::new(name.to_owned(), now));
+            world.wake(task);
+            world.meters.len() - 1
+        };
+        let class = Cell::default();
+        let process = Self { shared: Rc::clone(shared), task, meter, class };
+        let own = process.clone();
+        let life = what(process);
+        let task = async move {
+            life.await;
+            own.note_end();
+        };
+        shared.born.borrow_mut().push(TaskState(Some(Box::pin(task))));
+    }
+
+    /// Begins another process, which goes on beside this one.
+    pub fn spawn<F: Future<Output = ()> + 'static>(
+        &self,
+        name: &str,
+        what: impl FnOnce(Self) -> F,
+    ) {
+        Self::begin(&self.shared, name, what);
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.world(|world| world.now())
+    }
+
+    /// Random numbers of its own: of the run's seed and this name.
+    #[must_use]
+    pub fn rng(&self, name: &str) -> Rng {
+        Rng::named(self.shared.seed, name)
+    }
+
+    /// How urgent its direct requests are, from now on.
+    pub fn set_class(&self, class: Class) {
+        self.class.set(class);
+    }
+
+    /// Waits until a time.
+    pub async fn until(&self, at: Instant) {
+        if at <= self.now() {
+            return;
+        }
+        self.world(|world| world.clock.say(at, Coming::Wake(self.task)));
+        poll_fn(|_| if self.now() >= at { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Waits so long, or works so long on a processor that nobody else wants.
+    pub async fn pass_ns(&self, ns: u64) {
+        self.until(Instant(self.now().0 + ns)).await;
+    }
+
+    /// Opens a file: a reader, with a stream of its own.
+    #[must_use]
+    pub fn open(&self, file: SimFile) -> Reader {
+        Reader::new(self.clone(), file)
+    }
+
+    /// Asks a device past the cache, and waits for it. The process's meter counts it.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub async fn direct(
+        &self,
+        device: DeviceId,
+        op: Op,
+        start: Sector,
+        sectors: Sectors,
+    ) -> Result<(), Fault> {
+        let began = self.now();
+        let tell = Tell::Process(self.task);
+        self.world(|world| world.direct(device, start, sectors, self.origin(op), tell));
+        let Answer::Direct(done) = self.answer().await else { panic!("it asked for no read") };
+        self.meter(|meter, now| meter.op(began, now, sectors.bytes()));
+        done.fault.map_or(Ok(()), Err)
+    }
+
+    /// Asks a device past the cache and does not wait for it: it takes a place of `slots`, for
+    /// which it may have to wait, until it has ended.
+    pub async fn post(
+        &self,
+        slots: SlotsId,
+        device: DeviceId,
+        op: Op,
+        start: Sector,
+        sectors: Sectors,
+    ) {
+        let began = self.now();
+        self.take_slot(slots).await;
+        let tell = Tell::Slots(slots);
+        self.world(|world| world.direct(device, start, sectors, self.origin(op), tell));
+        self.meter(|meter, now| meter.op(began, now, sectors.bytes()));
+    }
+
+    /// So many places, for [`Self::post`].
+    #[must_use]
+    pub fn slots(&self, count: u32) -> SlotsId {
+        self.world(|world| world.new_slots(count))
+    }
+
+    /// Waits for a place, and takes it.
+    pub async fn take_slot(&self, slots: SlotsId) {
+        let take = || self.world(|world| world.take_slot(slots, self.task));
+        poll_fn(|_| if take() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Gives a place back.
+    pub fn free_slot(&self, slots: SlotsId) {
+        self.world(|world| world.free_slot(slots));
+    }
+
+    /// Sends so many bytes over a link, after those that came first, and waits until they are
+    /// through.
+    pub async fn send(&self, link: &Link, bytes: Bytes) {
+        let from = link.free.get().max(self.now());
+        let end = crate::device::after_transfer(from, bytes, link.mb_per_s);
+        link.free.set(end);
+        self.until(end).await;
+    }
+
+    /// Says something that belongs to the trace of the run.
+    pub fn say(&self, what: &str, number: u64) {
+        self.world(|world| {
+            let (now, name) = (world.now(), world.meters[self.meter].name.clone());
+            world.record.process(now, &name, what, number);
+        });
+    }
+
+    /// Changes its meter.
+    pub fn meter<R>(&self, change: impl FnOnce(&mut Meter, Instant) -> R) -> R {
+        self.world(|world| {
+            let now = world.now();
+            change(&mut world.meters[self.meter], now)
+        })
+    }
+
+    /// By which name schedulers know it.
+    #[must_use]
+    pub fn submitter(&self) -> Submitter {
+        Submitter(u32::try_from(self.task.0).expect("few processes"))
+    }
+
+    pub(crate) fn world<R>(&self, with: impl FnOnce(&mut World) -> R) -> R {
+        with(&mut self.shared.world.borrow_mut())
+    }
+
+    pub(crate) async fn answer(&self) -> Answer {
+        let take = || self.world(|world| world.take_answer(self.task));
+        poll_fn(|_| take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    fn origin(&self, op: Op) -> Origin {
+        Origin { op, class: self.class.get(), submitter: self.submitter() }
+    }
+
+    fn note_end(&self) {
+        self.meter(|meter, now| meter.ended = Some(now));
+        self.say("ended", 0);
+    }
+}
+
+impl<T> Line<T> {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Rc<Self> {
+        Rc::new(Self { waiting: RefCell::default(), things: RefCell::default() })
+    }
+
+    /// Puts a thing at its end; who has waited longest is woken.
+    pub fn put(&self, by: &Process, thing: T) {
+        self.things.borrow_mut().push_back(thing);
+        if let Some(task) = self.waiting.borrow_mut().pop_front() {
+            by.world(|world| world.wake(task));
+        }
+    }
+
+    /// Takes the first thing; waits until there is one.
+    pub async fn take(&self, by: &Process) -> T {
+        poll_fn(|_| {
+            if let Some(thing) = self.things.borrow_mut().pop_front() {
+                return Poll::Ready(thing);
+            }
+            self.waiting.borrow_mut().push_back(by.task);
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Link {
+    /// One with this rate.
+    #[must_use]
+    pub fn new(mb_per_s: f64) -> Rc<Self> {
+        Rc::new(Self { mb_per_s, free: Cell::new(Instant(0)) })
+    }
+}

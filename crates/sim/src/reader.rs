@@ -1,0 +1,152 @@
+//! A reader: one process's open file.
+//!
+//! In:    reads.
+//! Out:   how much each came to, when it is there.
+//! Never: other hits than the real engine's. What is resident is used, and its marker taken, before
+//!        the path hears of the rest; a full hit takes no time.
+
+use std::cell::Cell;
+
+use foreread_core::path::{Fault, IoPath, StreamId};
+use foreread_core::readahead::Advice;
+use foreread_core::sched::Submitter;
+use foreread_core::units::{Bytes, PageIndex, Pages};
+
+use crate::process::Process;
+use crate::run::SimFile;
+use crate::world::{Answer, World};
+
+/// An open file of a process, with a stream of its own.
+#[derive(Debug)]
+pub struct Reader {
+    process: Process,
+    file: SimFile,
+    stream: StreamId,
+    prev_pos: Cell<Option<Bytes>>,
+    advice: Cell<Advice>,
+}
+
+impl Reader {
+    pub(crate) fn new(process: Process, file: SimFile) -> Self {
+        let submitter = process.submitter();
+        let stream = process.world(|world| {
+            let stream = world.path.stream(file.id);
+            world.path.set_submitter(stream, submitter);
+            stream
+        });
+        let advice = Cell::new(Advice::Normal);
+        Self { process, file, stream, prev_pos: Cell::new(None), advice }
+    }
+
+    /// How long the file is.
+    #[must_use]
+    pub fn len(&self) -> Bytes {
+        self.file.len
+    }
+
+    /// Whether it has nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.file.len == Bytes::ZERO
+    }
+
+    /// Says how it will read, from now on.
+    pub fn advise(&self, advice: Advice) {
+        self.advice.set(advice);
+        self.process.world(|world| world.path.advise(self.stream, advice));
+    }
+
+    /// Says that the next read follows a seek.
+    pub fn seeked(&self) {
+        self.process.world(|world| world.path.seeked(self.stream));
+    }
+
+    /// Says for whom it reads, if not for its process.
+    pub fn set_submitter(&self, submitter: Submitter) {
+        self.process.world(|world| world.path.set_submitter(self.stream, submitter));
+    }
+
+    /// Reads, and says how many bytes the file had of it. The process's meter counts it.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub async fn read(&self, pos: Bytes, len: Bytes) -> Result<Bytes, Fault> {
+        let began = self.process.now();
+        let wanted = len.min(self.file.len.saturating_sub(pos));
+        let mut done = self.process.world(|world| self.hit(world, pos, wanted, len));
+        while done < wanted {
+            let (pos, rest) = (pos + done, len - done);
+            self.process.world(|world| {
+                let (now, prev_pos) = (world.now(), self.prev_pos.get());
+                let id = world.path.read(now, self.stream, pos, rest, prev_pos);
+                world.expect_read(id, self.process.task);
+                world.pump();
+            });
+            let Answer::Read(ready) = self.process.answer().await else {
+                panic!("it asked for a read")
+            };
+            self.process.world(|world| {
+                world.path.release(world.now(), ready.id);
+                world.pump();
+            });
+            if let Some(fault) = ready.fault {
+                return Err(fault);
+            }
+            assert!(ready.len > Bytes::ZERO, "a file does not shrink here");
+            done += ready.len;
+        }
+        if wanted > Bytes::ZERO {
+            self.prev_pos.set(Some(pos + wanted));
+        }
+        self.process.meter(|meter, now| meter.op(began, now, wanted));
+        Ok(wanted)
+    }
+
+    /// Uses what is resident from the start of a read on, and says how much that was. The markers
+    /// on it are told to the path.
+    fn hit(&self, world: &mut World, pos: Bytes, wanted: Bytes, len: Bytes) -> Bytes {
+        let slot = IoPath::slot(self.file.id);
+        let asked_end = PageIndex((pos + len).pages_up().0);
+        let mut markers = [None; MOST_MARKERS];
+        let mut met = 0;
+        let mut page = pos.page();
+        let mut done = Bytes::ZERO;
+        let mut continues = page.offset() < pos && self.prev_pos.get() == Some(pos);
+        while done < wanted {
+            let Some(found) = world.table.look_up(slot, page) else { break };
+            if !found.entry().is_up_to_date() {
+                break;
+            }
+            found.touch(continues);
+            let takes_markers = self.advice.get() != Advice::Random && met < MOST_MARKERS;
+            if takes_markers && found.take_marker() {
+                markers[met] = Some(page);
+                met += 1;
+            }
+            page = page + Pages(1);
+            done = (page.offset() - pos).min(wanted);
+            continues = false;
+        }
+        for page in markers.into_iter().flatten() {
+            let (now, prev_pos) = (world.now(), self.prev_pos.get());
+            world.path.marker(now, self.stream, page, asked_end - page, prev_pos);
+        }
+        if met > 0 {
+            world.pump();
+        }
+        done
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // A run that ends drops its processes while nobody holds the world.
+        if let Ok(mut world) = self.process.shared.world.try_borrow_mut() {
+            world.path.close_stream(self.stream);
+        }
+    }
+}
+
+/// As the engine: a read clears so many markers and leaves any others for the next.
+const MOST_MARKERS: usize = 8;

@@ -1,0 +1,118 @@
+//! Random numbers from a seed: the same on every machine, for ever.
+//!
+//! In:    a seed.
+//! Out:   numbers.
+//! Never: a source of its own. What a run draws is part of what it does.
+
+/// SplitMix64: 64 bits of state, and good enough that neighbouring seeds share nothing.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The numbers of this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The numbers of one of several draws with the same seed, each by its own name: a process that
+    /// draws more does not change what the others get.
+    #[must_use]
+    pub fn named(seed: u64, name: &str) -> Self {
+        let of_name = name.bytes().fold(seed, |state, byte| mix(state ^ u64::from(byte)));
+        Self(mix(of_name))
+    }
+
+    /// Any number.
+    pub fn any(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0)
+    }
+
+    /// One of `0..end`, each as likely.
+    ///
+    /// # Panics
+    ///
+    /// If `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        assert!(end > 0, "one of nothing");
+        // 2^64 is so much larger than any range here that what it favours cannot be seen.
+        let wide = u128::from(self.any()) * u128::from(end);
+        (wide >> 64) as u64
+    }
+
+    /// From 0 to just under 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are kept")]
+    pub fn unit(&mut self) -> f64 {
+        (self.any() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Of the exponential distribution with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
+    /// Of the normal distribution, mean 0, deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Puts them in any order, each as likely.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");
+            items.swap(last, other);
+        }
+    }
+}
+
+const fn mix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_for_ever() {
+        let mut rng = Rng::new(1);
+        assert_eq!([rng.any(), rng.any()], [0x910A_2DEC_8902_5CC1 ^ 0, rng_second()]);
+    }
+
+    fn rng_second() -> u64 {
+        let mut rng = Rng::new(1);
+        rng.any();
+        rng.any()
+    }
+
+    #[test]
+    fn each_number_of_a_range_comes_about_as_often() {
+        let mut rng = Rng::new(7);
+        let mut counts = [0; 10];
+        for _ in 0..100_000 {
+            counts[rng.below(10) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn names_draw_apart() {
+        let first = |name| Rng::named(1, name).any();
+        assert_ne!(first("a"), first("b"));
+        assert_ne!(Rng::named(1, "a").any(), Rng::named(2, "a").any());
+    }
+
+    #[test]
+    fn a_shuffle_keeps_all() {
+        let mut items: Vec<_> = (0..100).collect();
+        Rng::new(3).shuffle(&mut items);
+        assert_ne!(items, (0..100).collect::<Vec<_>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,219 @@
+//! A run: processes that take turns in virtual time.
+//!
+//! In:    processes, as futures; when to stop.
+//! Out:   what they did, and what the devices did.
+//! Never: a thread, a clock, an order that the seed does not fix.
+//!
+//! A process is an `async` block: it says `reader.read(pos, len).await`, and the time between is
+//! virtual. Those that can go on at the same time go on in the order in which they became able to.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use foreread_core::cache::CacheStats;
+use foreread_core::path::{Config, DeviceId, FileId};
+use foreread_core::sched::{BadSetting, Choice};
+use foreread_core::stats::Stats;
+use foreread_core::units::{Bytes, Instant, Sector};
+
+use crate::device::Model;
+use crate::meter::{DeviceMeter, Meter};
+use crate::process::Process;
+use crate::record::{Difference, Keep};
+use crate::world::{TaskId, World};
+
+/// A process.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A run that can still be added to.
+#[derive(Debug)]
+pub struct Run {
+    shared: Rc<Shared>,
+    tasks: Vec<TaskState>,
+}
+
+/// What the run and its processes share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) world: RefCell<World>,
+    /// Processes that others began, and that the run has not taken in.
+    pub(crate) born: RefCell<Vec<TaskState>>,
+    pub(crate) count: RefCell<usize>,
+    pub(crate) seed: u64,
+}
+
+pub(crate) struct TaskState(pub(crate) Option<Task>);
+
+impl std::fmt::Debug for TaskState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Running" } else { "Ended" })
+    }
+}
+
+/// Names a file of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct SimFile {
+    pub(crate) id: FileId,
+    pub(crate) device: DeviceId,
+    pub(crate) start: Sector,
+    pub(crate) len: Bytes,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Ran {
+    /// When it ended.
+    pub end: Instant,
+    /// One number for all that happened.
+    pub hash: u64,
+    /// How many events that is.
+    pub events: u64,
+    /// The events, if they were kept.
+    pub lines: Vec<String>,
+    /// Where it parts from the run that it was compared with.
+    pub difference: Option<Difference>,
+    /// What each process did, in the order in which they began.
+    pub processes: Vec<Meter>,
+    /// What each device did.
+    pub devices: Vec<DeviceMeter>,
+    /// The path's counters.
+    pub stats: Stats,
+    /// The cache's.
+    pub cache: CacheStats,
+    /// How many processes had not ended.
+    pub unfinished: usize,
+}
+
+impl Run {
+    /// A run with nothing in it, at time 0.
+    ///
+    /// # Errors
+    ///
+    /// If the memory is less than a path needs.
+    pub fn new(config: Config, seed: u64, keep: Keep) -> Result<Self, String> {
+        let least = foreread_core::cache::PageCache::MIN_BOUND;
+        if config.memory < least {
+            return Err(format!("memory: wants at least {least} bytes"));
+        }
+        let world = RefCell::new(World::new(config, keep));
+        let (born, count) = (RefCell::default(), RefCell::default());
+        Ok(Self { shared: Rc::new(Shared { world, born, count, seed }), tasks: Vec::new() })
+    }
+
+    /// Adds a device, with a scheduler in front of it.
+    ///
+    /// # Errors
+    ///
+    /// Which parameter of the model is impossible.
+    pub fn device(
+        &mut self,
+        name: &str,
+        model: &Model,
+        scheduler: &Choice,
+    ) -> Result<DeviceId, String> {
+        self.shared.world.borrow_mut().add_device(name, model, scheduler)
+    }
+
+    /// Adds a file that lies in one piece.
+    pub fn file(&mut self, device: DeviceId, start: Sector, len: Bytes) -> SimFile {
+        let id = self.shared.world.borrow_mut().open(device, start, len);
+        SimFile { id, device, start, len }
+    }
+
+    /// Changes a setting of a device's scheduler, at the time at which the run is.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such setting, or the value makes no sense for it.
+    pub fn set_scheduler(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        value: &str,
+    ) -> Result<(), BadSetting> {
+        self.shared.world.borrow_mut().set_scheduler(device, name, value)
+    }
+
+    /// Adds a process. It begins when the run goes on.
+    pub fn spawn<F: Future<Output = ()> + 'static>(
+        &mut self,
+        name: &str,
+        what: impl FnOnce(Process) -> F,
+    ) {
+        Process::begin(&self.shared, name, what);
+    }
+
+    /// Goes on until all processes have ended, nothing will ever happen, or the time is `until`.
+    /// Then more may be added, and it may go on again.
+    pub fn go(&mut self, until: Instant) {
+        loop {
+            self.poll_all();
+            let next = self.shared.world.borrow_mut().clock.next(until);
+            match next {
+                Some(coming) if self.is_any_left() => {
+                    self.shared.world.borrow_mut().arrive(coming);
+                }
+                Some(_) => return,
+                None => break,
+            }
+        }
+        let mut world = self.shared.world.borrow_mut();
+        if !world.clock.is_over() {
+            world.clock.stop_at(until);
+        }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.world.borrow().now()
+    }
+
+    /// How many requests the devices got so far: for a progress line.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.shared.world.borrow().requests()
+    }
+
+    /// Whether a process has not ended.
+    #[must_use]
+    pub fn is_any_left(&self) -> bool {
+        self.tasks.iter().any(|task| task.0.is_some())
+    }
+
+    /// What it came to.
+    ///
+    /// # Panics
+    ///
+    /// If somebody keeps a process of it.
+    #[must_use]
+    pub fn end(self) -> Ran {
+        let unfinished = self.tasks.iter().filter(|task| task.0.is_some()).count();
+        drop(self.tasks);
+        let shared = Rc::try_unwrap(self.shared).expect("processes end with their run");
+        let world = shared.world.into_inner();
+        let devices = world.device_meters().cloned().collect();
+        let (end, stats, cache) = (world.now(), world.path.stats(), world.path.cache_stats());
+        let (hash, events, lines, difference) = world.record.end();
+        let processes = world.meters;
+        Ran { end, hash, events, lines, difference, processes, devices, stats, cache, unfinished }
+    }
+
+    /// Lets each process that can go on do so, until none can.
+    fn poll_all(&mut self) {
+        loop {
+            self.tasks.append(&mut self.shared.born.borrow_mut());
+            let task = self.shared.world.borrow_mut().runnable.pop_front();
+            let Some(TaskId(index)) = task else { return };
+            let state = &mut self.tasks[index];
+            let Some(task) = &mut state.0 else { continue };
+            let mut context = Context::from_waker(Waker::noop());
+            if task.as_mut().poll(&mut context) == Poll::Ready(()) {
+                state.0 = None;
+            }
+        }
+    }
+}

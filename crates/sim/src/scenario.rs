@@ -1,0 +1,328 @@
+//! A scenario: what a run is made of, as a TOML file.
+//!
+//! In:    the text.
+//! Out:   a run that is ready to go; or the line that is wrong, and what could stand there.
+//! Never: a key that is not known, a default that is not in docs/simulator.md.
+
+mod error;
+mod scheduler;
+
+use std::collections::BTreeMap;
+
+use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::path::{Config, DeviceId};
+use foreread_core::readahead::{Policy, Rules};
+use foreread_core::units::{Bytes, Instant, Pages, Sector};
+use serde::Deserialize;
+use toml::Spanned;
+
+pub use error::BadScenario;
+pub use scheduler::Scheduler;
+
+use crate::device::known::Chosen;
+use crate::record::Keep;
+use crate::run::{Run, SimFile};
+use crate::size::Size;
+use crate::workload::Workload;
+
+/// What a run is made of.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows, in a few words.
+    pub name: String,
+    /// All that is random follows from it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// When it stops, in seconds; without it, when all processes have ended.
+    pub until_s: Option<f64>,
+    /// The one cache.
+    #[serde(default)]
+    pub cache: Cache,
+    /// The devices, by name.
+    pub device: BTreeMap<String, DeviceSpec>,
+    /// The files, by name.
+    #[serde(default)]
+    pub file: BTreeMap<String, FileSpec>,
+    /// The processes.
+    pub process: Vec<ProcessSpec>,
+}
+
+/// The cache, and who decides what is read ahead into it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cache {
+    /// The bound for all pages and all that is needed to find them.
+    pub memory: Size,
+    /// The policy.
+    pub policy: PolicyName,
+    /// The largest window.
+    pub max_window: Size,
+    /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
+    pub rules: Vec<RuleName>,
+}
+
+/// A device and its scheduler.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// A known one by its name, or `hdd` or `flash` with parameters.
+    pub model: Spanned<Chosen>,
+    /// `noop`, or another, with settings.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+}
+
+/// A file in one piece.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSpec {
+    /// On which device.
+    pub device: Spanned<String>,
+    /// Where it begins there.
+    #[serde(default)]
+    pub at: Size,
+    /// How long it is.
+    pub size: Size,
+}
+
+/// One process, or several alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessSpec {
+    /// Its name; of several, with their number behind it.
+    pub name: String,
+    /// How many.
+    #[serde(default = "one_process")]
+    pub count: u32,
+    /// When it begins, in ms.
+    #[serde(default)]
+    pub start_ms: f64,
+    /// What it does.
+    pub run: Spanned<Workload>,
+}
+
+/// What workloads find in a run that is being built.
+#[derive(Debug)]
+pub struct Building {
+    /// The run.
+    pub run: Run,
+    /// Its devices, by name.
+    pub devices: BTreeMap<String, DeviceId>,
+    /// Its files, by name.
+    pub files: BTreeMap<String, SimFile>,
+}
+
+/// A policy by its name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PolicyName(pub Policy);
+
+/// A rule by its name.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleName {
+    /// See [`Rules::lseek`].
+    Lseek,
+    /// See [`Rules::snap_eof`].
+    SnapEof,
+    /// See [`Rules::backwards`].
+    Backwards,
+}
+
+impl Scenario {
+    /// Reads one.
+    ///
+    /// # Errors
+    ///
+    /// The line that is wrong, and why.
+    pub fn parse(text: &str) -> Result<Self, BadScenario> {
+        let scenario: Self =
+            toml::from_str(text).map_err(|error| BadScenario::of_toml(text, &error))?;
+        scenario.check(text)?;
+        Ok(scenario)
+    }
+
+    /// One that is part of the program.
+    ///
+    /// # Panics
+    ///
+    /// If it is wrong.
+    #[must_use]
+    pub fn built_in(text: &str) -> Self {
+        Self::parse(text).unwrap_or_else(|error| panic!("a built-in scenario: {error}"))
+    }
+
+    /// Makes it a run that is ready to go.
+    ///
+    /// # Errors
+    ///
+    /// What is impossible, if it was changed after it was read.
+    pub fn build(&self, keep: Keep) -> Result<Building, String> {
+        let run = Run::new(self.cache.config(), self.seed, keep)?;
+        let mut building = Building { run, devices: BTreeMap::new(), files: BTreeMap::new() };
+        for (name, spec) in &self.device {
+            let model = &spec.model.get_ref().model;
+            let id = building.run.device(name, model, &spec.scheduler.choice)?;
+            building.devices.insert(name.clone(), id);
+        }
+        for (name, spec) in &self.file {
+            let device = building.device(spec.device.get_ref())?;
+            let file = building.run.file(device, Sector(spec.at.0.0 / 512), spec.size.0);
+            building.files.insert(name.clone(), file);
+        }
+        for spec in &self.process {
+            for index in 0..spec.count {
+                let name = if spec.count == 1 {
+                    spec.name.clone()
+                } else {
+                    format!("{}-{index}", spec.name)
+                };
+                let start = Instant(ns_of_ms(spec.start_ms));
+                spec.run.get_ref().begin(&mut building, &name, index, start)?;
+            }
+        }
+        Ok(building)
+    }
+
+    /// When it stops.
+    #[must_use]
+    pub fn until(&self) -> Instant {
+        self.until_s.map_or(Instant(u64::MAX), |seconds| Instant(ns_of_ms(seconds * 1e3)))
+    }
+
+    fn check(&self, text: &str) -> Result<(), BadScenario> {
+        for spec in self.device.values() {
+            let at = spec.model.span();
+            let model = &spec.model.get_ref().model;
+            model.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
+        }
+        for spec in self.file.values() {
+            self.check_file(spec)
+                .map_err(|why| BadScenario::at(text, Some(spec.device.span()), why))?;
+        }
+        for spec in &self.process {
+            let at = spec.run.span();
+            check_time(spec.start_ms, "start_ms")
+                .and_then(|()| check_count(spec.count))
+                .and_then(|()| spec.run.get_ref().check(self))
+                .map_err(|why| BadScenario::at(text, Some(at), why))?;
+        }
+        let until = self.until_s.map_or(Ok(()), |seconds| check_time(seconds * 1e3, "until_s"));
+        let built = until.and_then(|()| self.build(Keep::Hash).map(drop));
+        built.map_err(|why| BadScenario::at(text, None, why))
+    }
+
+    fn check_file(&self, spec: &FileSpec) -> Result<(), String> {
+        let name = spec.device.get_ref();
+        let Some(device) = self.device.get(name) else {
+            return Err(unknown("device", name, self.device.keys()));
+        };
+        let capacity = device.model.get_ref().model.geometry().capacity;
+        let end = spec.at.0.0.checked_add(spec.size.0.0);
+        if spec.at.0.0 % 4096 != 0 {
+            return Err("at: wants whole pages of 4K".into());
+        }
+        if end.is_none_or(|end| end > capacity.0) {
+            return Err(format!("the file ends behind its device, which has {capacity} bytes"));
+        }
+        Ok(())
+    }
+}
+
+impl Cache {
+    /// What a path is made with.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        let has = |rule| self.rules.contains(&rule);
+        Config {
+            memory: self.memory.0,
+            policy: self.policy.0,
+            max_window: Pages(self.max_window.0.0 / 4096),
+            rules: Rules {
+                lseek: has(RuleName::Lseek),
+                snap_eof: has(RuleName::SnapEof),
+                backwards: has(RuleName::Backwards),
+            },
+        }
+    }
+}
+
+impl Building {
+    /// The file of that name.
+    ///
+    /// # Errors
+    ///
+    /// The names that there are.
+    pub fn file(&self, name: &str) -> Result<SimFile, String> {
+        self.files.get(name).copied().ok_or_else(|| unknown("file", name, self.files.keys()))
+    }
+
+    /// The device of that name.
+    ///
+    /// # Errors
+    ///
+    /// The names that there are.
+    pub fn device(&self, name: &str) -> Result<DeviceId, String> {
+        self.devices.get(name).copied().ok_or_else(|| unknown("device", name, self.devices.keys()))
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            memory: Size(Bytes(64 << 20)),
+            policy: PolicyName::default(),
+            max_window: Size(DEFAULT_WINDOW),
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicyName {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        Policy::from_name(&name).map(Self).ok_or_else(|| {
+            let names = Policy::ALL.map(Policy::name);
+            serde::de::Error::custom(unknown("policy", &name, names))
+        })
+    }
+}
+
+/// What to say of a name that is not known.
+pub(crate) fn unknown<N: AsRef<str>>(
+    what: &str,
+    name: &str,
+    names: impl IntoIterator<Item = N>,
+) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    if names.is_empty() {
+        return format!("no {what} {name:?}: there are none");
+    }
+    format!("no {what} {name:?}; there are {}", names.join(", "))
+}
+
+/// Milliseconds as nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
+pub(crate) fn ns_of_ms(ms: f64) -> u64 {
+    (ms * 1e6).round() as u64
+}
+
+pub(crate) fn check_time(ms: f64, what: &str) -> Result<(), String> {
+    if ms.is_finite() && (0.0..=1e12).contains(&ms) {
+        Ok(())
+    } else {
+        Err(format!("{what}: wants a time that is not negative, and less than thirty years"))
+    }
+}
+
+fn check_count(count: u32) -> Result<(), String> {
+    if (1..=100_000).contains(&count) { Ok(()) } else { Err("count: wants 1 to 100000".into()) }
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_process() -> u32 {
+    1
+}

@@ -1,0 +1,39 @@
+//! What is wrong with a scenario, and in which line.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Why a scenario was refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BadScenario {
+    /// The line, from 1, if it is one.
+    pub line: Option<usize>,
+    /// What is wrong there, and what could stand there instead.
+    pub why: String,
+}
+
+impl BadScenario {
+    pub(super) fn at(text: &str, span: Option<Range<usize>>, why: String) -> Self {
+        let line = span.map(|span| {
+            let before = text.get(..span.start).unwrap_or(text);
+            before.bytes().filter(|byte| *byte == b'\n').count() + 1
+        });
+        Self { line, why }
+    }
+
+    pub(super) fn of_toml(text: &str, error: &toml::de::Error) -> Self {
+        let why = error.message().lines().collect::<Vec<_>>().join("; ");
+        Self::at(text, error.span(), why)
+    }
+}
+
+impl fmt::Display for BadScenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.why),
+            None => f.write_str(&self.why),
+        }
+    }
+}
+
+impl std::error::Error for BadScenario {}

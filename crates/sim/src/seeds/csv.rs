@@ -1,0 +1,68 @@
+//! The published tables, as they are kept.
+
+/// Rows by the names of their columns.
+#[derive(Debug)]
+pub(super) struct Csv {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row<'t> {
+    columns: &'t [String],
+    fields: &'t [String],
+}
+
+impl Csv {
+    /// Reads a table; a field with a comma in it stands in quotes.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut lines = text.lines().map(split);
+        let columns = lines.next().expect("a table has a head");
+        let rows: Vec<_> = lines.collect();
+        assert!(rows.iter().all(|row| row.len() == columns.len()), "a table has one width");
+        Self { columns, rows }
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter().map(|fields| Row { columns: &self.columns, fields })
+    }
+}
+
+impl<'t> Row<'t> {
+    pub(super) fn text(&self, column: &str) -> &'t str {
+        let index = self.columns.iter().position(|name| name == column);
+        &self.fields[index.unwrap_or_else(|| panic!("no column {column}"))]
+    }
+
+    /// The number in a column; None if the field is empty.
+    pub(super) fn number(&self, column: &str) -> Option<f64> {
+        let text = self.text(column);
+        (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{text:?} is no number")))
+    }
+}
+
+fn split(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            _ => fields.last_mut().expect("at least one").push(letter),
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_in_quotes_keeps_its_comma() {
+        let table = Csv::parse("name,size\n\"a, b\",4\nc,\n");
+        let rows: Vec<_> = table.rows().map(|row| (row.text("name"), row.number("size"))).collect();
+        assert_eq!(rows, [("a, b", Some(4.0)), ("c", None)]);
+    }
+}

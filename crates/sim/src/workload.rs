@@ -1,0 +1,68 @@
+//! Workloads: what a process of a scenario does.
+//!
+//! In:    its parameters, the files and devices of the scenario.
+//! Out:   one process, or several that belong together.
+//! Never: a policy. What it reads, it reads for its own reasons.
+//!
+//! One file per workload: its parameters, what is wrong with them, and its life as an `async fn`.
+
+pub mod blkid;
+pub mod random;
+pub mod sequential;
+
+use foreread_core::units::Instant;
+use serde::Deserialize;
+
+use crate::scenario::{Building, Scenario};
+
+/// A workload with its parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Workload {
+    /// Reads a file from one end, as `dd` and `cat` do.
+    Sequential(sequential::Sequential),
+    /// Reads at random places, through the cache or past it.
+    Random(random::Random),
+    /// Looks at the head of a device, as `blkid` does.
+    Blkid(blkid::Blkid),
+}
+
+impl Workload {
+    /// What is wrong with its parameters, if anything.
+    pub(crate) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        match self {
+            Self::Sequential(params) => params.check(scenario),
+            Self::Random(params) => params.check(scenario),
+            Self::Blkid(params) => params.check(scenario),
+        }
+    }
+
+    /// Begins it at `start`; `index` is its number among those that are alike.
+    pub(crate) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        index: u32,
+        start: Instant,
+    ) -> Result<(), String> {
+        match self {
+            Self::Sequential(params) => params.begin(building, name, index, start),
+            Self::Random(params) => params.begin(building, name, start),
+            Self::Blkid(params) => params.begin(building, name, start),
+        }
+    }
+}
+
+/// The file of that name in a scenario.
+fn file_of<'s>(
+    scenario: &'s Scenario,
+    name: &str,
+) -> Result<&'s crate::scenario::FileSpec, String> {
+    let files = &scenario.file;
+    files.get(name).ok_or_else(|| crate::scenario::unknown("file", name, files.keys()))
+}
+
+/// Refuses what makes no sense.
+fn check(holds: bool, what: &str, wants: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{what}: wants {wants}")) }
+}

@@ -1,0 +1,58 @@
+//! A look at the head of a device: what `blkid` does to tell which file system it has.
+//!
+//! ```text
+//!   lseek 0, read 1024          page 0
+//!   lseek 1536, read 16384      pages 0 to 4
+//! ```
+
+use foreread_core::readahead::Advice;
+use foreread_core::units::{Bytes, Instant};
+use serde::Deserialize;
+
+use super::file_of;
+use super::sequential::AdviceName;
+use crate::process::Process;
+use crate::scenario::{Building, Scenario};
+
+/// Two small reads, each after a seek.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blkid {
+    /// Which file: the whole device.
+    pub file: String,
+    /// What it says of how it will read.
+    #[serde(default)]
+    pub advice: AdviceName,
+}
+
+impl Blkid {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        file_of(scenario, &self.file).map(drop)
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.file)?;
+        let advice: Advice = self.advice.into();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let reader = process.open(file);
+            if advice != Advice::Normal {
+                reader.advise(advice);
+            }
+            for (pos, len) in READS {
+                reader.seeked();
+                if reader.read(pos, len).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+const READS: [(Bytes, Bytes); 2] = [(Bytes(0), Bytes(1024)), (Bytes(1536), Bytes(16384))];

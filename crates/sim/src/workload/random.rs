@@ -1,0 +1,89 @@
+//! A reader at random places: fio's `randread`, a database's look-ups.
+
+use foreread_core::sched::Op;
+use foreread_core::units::{Bytes, Instant, Sectors};
+use serde::Deserialize;
+
+use super::{check, file_of};
+use crate::process::Process;
+use crate::rng::Rng;
+use crate::run::SimFile;
+use crate::scenario::{Building, Scenario};
+use crate::size::Size;
+
+/// Reads at places of which each is as likely.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Random {
+    /// Which file.
+    pub file: String,
+    /// How much at a time, aligned to that.
+    pub read: Size,
+    /// How many reads; without it, until the run stops.
+    pub reads: Option<u64>,
+    /// Past the cache, as with `O_DIRECT`.
+    #[serde(default)]
+    pub direct: bool,
+    /// Writes instead; only past the cache.
+    #[serde(default)]
+    pub write: bool,
+}
+
+impl Random {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        let file = file_of(scenario, &self.file)?;
+        let read = self.read.0;
+        check(read.0 > 0 && read.0 % 512 == 0, "read", "whole sectors, at least one")?;
+        check(read <= file.size.0, "read", "no more than the file has")?;
+        check(self.direct || !self.write, "write", "direct = true beside it")?;
+        let ends = self.reads.is_some() || scenario.until_s.is_some();
+        check(ends, "reads", "a number, or the scenario until_s")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.file)?;
+        let params = self.clone();
+        let own = name.to_owned();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let rng = process.rng(&own);
+            if params.direct {
+                params.direct(&process, file, rng).await;
+            } else {
+                params.cached(&process, file, rng).await;
+            }
+        });
+        Ok(())
+    }
+
+    async fn direct(&self, process: &Process, file: SimFile, mut rng: Rng) {
+        let op = if self.write { Op::Write } else { Op::Read };
+        let sectors = Sectors(self.read.0.0 / 512);
+        for _ in 0..self.reads.unwrap_or(u64::MAX) {
+            let start = file.start + Sectors(self.place(file, &mut rng).0 / 512);
+            let done = process.direct(file.device, op, start, sectors).await;
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn cached(&self, process: &Process, file: SimFile, mut rng: Rng) {
+        let reader = process.open(file);
+        for _ in 0..self.reads.unwrap_or(u64::MAX) {
+            if reader.read(self.place(file, &mut rng), self.read.0).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn place(&self, file: SimFile, rng: &mut Rng) -> Bytes {
+        let places = file.len.0 / self.read.0.0;
+        Bytes(rng.below(places) * self.read.0.0)
+    }
+}

@@ -1,0 +1,130 @@
+//! A reader of one stream: `dd`, `cat`, a scan.
+
+use foreread_core::readahead::Advice;
+use foreread_core::units::{Bytes, Instant};
+use serde::Deserialize;
+
+use super::{check, file_of};
+use crate::process::Process;
+use crate::reader::Reader;
+use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::size::Size;
+
+/// Reads a file from `from` on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sequential {
+    /// Which file. `{n}` in it is the number of the process, of several.
+    pub file: String,
+    /// How much at a time.
+    #[serde(default = "page")]
+    pub read: Size,
+    /// How much in all; without it, to the end.
+    pub amount: Option<Size>,
+    /// From where.
+    #[serde(default)]
+    pub from: Size,
+    /// What it does with each byte, in ns.
+    #[serde(default)]
+    pub cpu_ns_per_byte: f64,
+    /// What each read costs beside.
+    #[serde(default)]
+    pub cpu_us: f64,
+    /// No faster than this, in KiB/s: it waits before each read until it is due.
+    pub kib_per_s: Option<f64>,
+    /// What it says of how it will read.
+    #[serde(default)]
+    pub advice: AdviceName,
+}
+
+/// Advice by its name.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdviceName {
+    /// Nothing.
+    #[default]
+    Normal,
+    /// From one end to the other.
+    Sequential,
+    /// Anywhere.
+    Random,
+}
+
+impl From<AdviceName> for Advice {
+    fn from(name: AdviceName) -> Self {
+        match name {
+            AdviceName::Normal => Self::Normal,
+            AdviceName::Sequential => Self::Sequential,
+            AdviceName::Random => Self::Random,
+        }
+    }
+}
+
+impl Sequential {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        file_of(scenario, &self.file_name(0))?;
+        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
+        check_time(self.cpu_us / 1e3, "cpu_us")?;
+        let rate = self.kib_per_s.unwrap_or(1.0);
+        check(rate.is_finite() && (1e-3..=1e9).contains(&rate), "kib_per_s", "0.001 to 10^9")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        index: u32,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.file_name(index))?;
+        let params = self.clone();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let reader = process.open(file);
+            params.live(&process, &reader).await;
+        });
+        Ok(())
+    }
+
+    fn file_name(&self, index: u32) -> String {
+        self.file.replace("{n}", &index.to_string())
+    }
+
+    async fn live(&self, process: &Process, reader: &Reader) {
+        if self.advice != AdviceName::Normal {
+            reader.advise(self.advice.into());
+        }
+        let from = self.from.0.min(reader.len());
+        let end = self.amount.map_or(reader.len(), |amount| (from + amount.0).min(reader.len()));
+        let began = process.now();
+        let mut pos = from;
+        while pos < end {
+            if let Some(kib_per_s) = self.kib_per_s {
+                process.until(due(began, pos - from, kib_per_s)).await;
+            }
+            let part = self.read.0.min(end - pos);
+            let Ok(got) = reader.read(pos, part).await else { return };
+            pos += got;
+            let cpu_ns = self.cpu_ns(got);
+            if cpu_ns > 0 {
+                process.pass_ns(cpu_ns).await;
+            }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a read is small")]
+    fn cpu_ns(&self, got: Bytes) -> u64 {
+        ns_of_ms((self.cpu_us * 1e3 + self.cpu_ns_per_byte * got.0 as f64) / 1e6)
+    }
+}
+
+/// When a reader of this rate wants the byte at `done`.
+#[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
+pub(super) fn due(began: Instant, done: Bytes, kib_per_s: f64) -> Instant {
+    Instant(began.0 + ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3))
+}
+
+fn page() -> Size {
+    Size(Bytes(4096))
+}

@@ -1,0 +1,293 @@
+//! The world of a run: one path, the devices behind it, and who waits for what.
+//!
+//! In:    what processes ask; what comes with the time.
+//! Out:   answers for them.
+//! Never: a process. Who they are and what they do next is in `run` and `process`.
+//!
+//! ```text
+//!   process --read, direct--> path --poll_dispatch--> device model --Ending--> clock
+//!      ^                        |                                                |
+//!      '----- poll_ready -------+<----------------- complete --------------------'
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foreread_core::path::{
+    Config, DeviceId, DeviceIo, DirectId, Done, FileId, IoPath, ReadId, Ready, Tag,
+};
+use foreread_core::sched::{BadSetting, Choice, Op, Origin};
+use foreread_core::table::Table;
+use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+
+use crate::clock::Clock;
+use crate::device::{Command, Device, Ending, Model};
+use crate::meter::{DeviceMeter, Meter};
+use crate::record::{Keep, Record};
+
+/// Names a process.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct TaskId(pub(crate) usize);
+
+/// What a process waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Read(Ready),
+    Direct(Done),
+}
+
+/// Who is told of a direct request's end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tell {
+    Process(TaskId),
+    Slots(SlotsId),
+}
+
+/// Names a number of places, of which each request in flight takes one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SlotsId(usize);
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) path: IoPath,
+    pub(crate) table: Arc<Table>,
+    pub(crate) clock: Clock<Coming>,
+    pub(crate) record: Record,
+    pub(crate) meters: Vec<Meter>,
+    pub(crate) runnable: VecDeque<TaskId>,
+    disks: Vec<Disk>,
+    /// By the index of the read: who waits.
+    reading: Vec<Option<TaskId>>,
+    /// By the index of the direct request: who is told.
+    telling: Vec<Option<Tell>>,
+    answers: Vec<Option<Answer>>,
+    slots: Vec<Slots>,
+    /// When the path wants to be asked again, if that is on the clock.
+    timeout: Option<Instant>,
+}
+
+/// What comes with the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Coming {
+    Wake(TaskId),
+    Ended(DeviceId, Tag),
+    Timeout,
+}
+
+#[derive(Debug)]
+struct Disk {
+    id: DeviceId,
+    model: Box<dyn Device>,
+    meter: DeviceMeter,
+}
+
+#[derive(Debug)]
+struct Slots {
+    free: u32,
+    waiting: VecDeque<TaskId>,
+}
+
+impl World {
+    pub(crate) fn new(config: Config, keep: Keep) -> Self {
+        let mut path = IoPath::new(config);
+        path.set_trace(EVENTS_AT_ONCE);
+        Self {
+            table: path.table(),
+            path,
+            clock: Clock::new(),
+            record: Record::new(keep),
+            meters: Vec::new(),
+            runnable: VecDeque::new(),
+            disks: Vec::new(),
+            reading: Vec::new(),
+            telling: Vec::new(),
+            answers: Vec::new(),
+            slots: Vec::new(),
+            timeout: None,
+        }
+    }
+
+    pub(crate) fn add_device(
+        &mut self,
+        name: &str,
+        model: &Model,
+        scheduler: &Choice,
+    ) -> Result<DeviceId, String> {
+        let device = model.build()?;
+        let id = self.path.add_device(model.geometry(), scheduler);
+        assert!(id.index() as usize == self.disks.len(), "devices stay");
+        self.disks.push(Disk { id, model: device, meter: DeviceMeter::new(name) });
+        Ok(id)
+    }
+
+    pub(crate) fn open(&mut self, device: DeviceId, start: Sector, len: Bytes) -> FileId {
+        self.path.open_at(device, start, len).expect("few files")
+    }
+
+    pub(crate) fn set_scheduler(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        value: &str,
+    ) -> Result<(), BadSetting> {
+        self.path.set_scheduler(device, name, value)?;
+        self.pump();
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(crate) fn wake(&mut self, task: TaskId) {
+        self.runnable.push_back(task);
+    }
+
+    pub(crate) fn expect_read(&mut self, id: ReadId, task: TaskId) {
+        put(&mut self.reading, id.index(), task);
+    }
+
+    pub(crate) fn take_answer(&mut self, task: TaskId) -> Option<Answer> {
+        self.answers.get_mut(task.0)?.take()
+    }
+
+    pub(crate) fn direct(
+        &mut self,
+        device: DeviceId,
+        start: Sector,
+        sectors: Sectors,
+        origin: Origin,
+        tell: Tell,
+    ) -> DirectId {
+        let id = self.path.direct(self.now(), device, start, sectors, origin);
+        put(&mut self.telling, id.index(), tell);
+        self.pump();
+        id
+    }
+
+    pub(crate) fn new_slots(&mut self, free: u32) -> SlotsId {
+        self.slots.push(Slots { free, waiting: VecDeque::new() });
+        SlotsId(self.slots.len() - 1)
+    }
+
+    /// Takes a place; if there is none, the process is woken when one comes free, and asks again.
+    pub(crate) fn take_slot(&mut self, id: SlotsId, task: TaskId) -> bool {
+        let slots = &mut self.slots[id.0];
+        if slots.free == 0 {
+            slots.waiting.push_back(task);
+            return false;
+        }
+        slots.free -= 1;
+        true
+    }
+
+    pub(crate) fn free_slot(&mut self, id: SlotsId) {
+        let slots = &mut self.slots[id.0];
+        slots.free += 1;
+        if let Some(task) = slots.waiting.pop_front() {
+            self.wake(task);
+        }
+    }
+
+    /// Does what has come.
+    pub(crate) fn arrive(&mut self, coming: Coming) {
+        let now = self.now();
+        match coming {
+            Coming::Wake(task) => self.wake(task),
+            Coming::Ended(device, tag) => {
+                let disk = &mut self.disks[device.index() as usize];
+                disk.meter.ended(now, tag);
+                let next = disk.model.ended(now, tag);
+                self.note(device, next);
+                let len = self.path.io_len(tag);
+                self.path.complete(now, tag, Ok(len));
+                self.pump();
+            }
+            Coming::Timeout => {
+                self.timeout = None;
+                self.path.timeout(now);
+                self.pump();
+            }
+        }
+    }
+
+    /// Lets the path say all that it has to say: to devices, to processes, to the record.
+    pub(crate) fn pump(&mut self) {
+        let now = self.now();
+        while let Some(io) = self.path.poll_dispatch(now) {
+            self.start(now, io);
+        }
+        while let Some(ready) = self.path.poll_ready() {
+            let task = self.reading[ready.id.index() as usize].take();
+            self.answer(task.expect("somebody waits"), Answer::Read(ready));
+        }
+        while let Some(done) = self.path.poll_done() {
+            match self.telling[done.id.index() as usize].take().expect("somebody is told") {
+                Tell::Process(task) => self.answer(task, Answer::Direct(done)),
+                Tell::Slots(slots) => self.free_slot(slots),
+            }
+        }
+        while let Some(event) = self.path.poll_trace() {
+            self.record.path(&event);
+        }
+        assert!(self.path.trace_lost() == 0, "no more events at once than there is room for");
+        self.note_timeout(now);
+    }
+
+    fn start(&mut self, now: Instant, io: DeviceIo) {
+        let start = Sector(io.offset.0 / 512);
+        let command = Command { tag: io.tag, op: io.op, start, sectors: Sectors(io.len.0 / 512) };
+        let disk = &mut self.disks[io.device.index() as usize];
+        disk.meter.started(now, &command);
+        let ending = disk.model.submit(now, command);
+        self.note(io.device, ending);
+    }
+
+    fn note(&mut self, device: DeviceId, ending: Option<Ending>) {
+        if let Some(Ending { at, tag }) = ending {
+            self.clock.say(at, Coming::Ended(device, tag));
+        }
+    }
+
+    fn note_timeout(&mut self, now: Instant) {
+        let Some(at) = self.path.poll_timeout() else { return };
+        if self.timeout.is_none_or(|said| at < said) {
+            self.timeout = Some(at);
+            self.clock.say(at.max(now), Coming::Timeout);
+        }
+    }
+
+    fn answer(&mut self, task: TaskId, answer: Answer) {
+        let answers = &mut self.answers;
+        answers.resize(answers.len().max(task.0 + 1), None);
+        assert!(answers[task.0].is_none(), "a process waits for one thing at a time");
+        answers[task.0] = Some(answer);
+        self.runnable.push_back(task);
+    }
+
+    pub(crate) fn device_meters(&self) -> impl Iterator<Item = &DeviceMeter> {
+        self.disks.iter().map(|disk| &disk.meter)
+    }
+
+    pub(crate) fn device_index(&self, device: DeviceId) -> usize {
+        self.disks.iter().position(|disk| disk.id == device).expect("a device of this run")
+    }
+
+    /// How many requests all devices were sent.
+    pub(crate) fn requests(&self) -> u64 {
+        self.disks
+            .iter()
+            .map(|disk| disk.meter.requests(Op::Read) + disk.meter.requests(Op::Write))
+            .sum()
+    }
+}
+
+fn put<T: Copy>(places: &mut Vec<Option<T>>, index: u32, value: T) {
+    let index = index as usize;
+    places.resize(places.len().max(index + 1), None);
+    assert!(places[index].is_none(), "each has one");
+    places[index] = Some(value);
+}
+
+/// More events than one call of the path can cause: a read of all frames in requests of a page.
+const EVENTS_AT_ONCE: usize = 1 << 20;
