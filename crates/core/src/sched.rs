@@ -7,7 +7,10 @@
 //! A scheduler does not look into what it queues: the path's requests carry frames, a picture of a
 //! schedule carries names. It only asks whether two neighbours may become one ([`Load`]).
 
+pub mod deadline;
 pub mod noop;
+
+mod setting;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -92,8 +95,8 @@ pub trait Scheduler<L: Load>: fmt::Debug + Send {
     /// for a completion, or until [`Self::wake_at`].
     fn take(&mut self, now: Instant) -> Option<Request<L>>;
 
-    /// A request that was taken has ended, well or not.
-    fn completed(&mut self, now: Instant, origin: Origin);
+    /// A request that was taken has ended, well or not: whose it was, and when it had arrived.
+    fn completed(&mut self, now: Instant, origin: Origin, arrival: Instant);
 
     /// Empties the queue, in any order: its device is gone.
     fn drain(&mut self) -> Vec<Request<L>>;
@@ -107,6 +110,11 @@ pub trait Scheduler<L: Load>: fmt::Debug + Send {
         None
     }
 
+    /// Why the last request was taken, if the scheduler tells.
+    fn why(&self) -> Option<Why> {
+        None
+    }
+
     /// Changes one setting, from the next decision on.
     ///
     /// # Errors
@@ -115,12 +123,31 @@ pub trait Scheduler<L: Load>: fmt::Debug + Send {
     fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting>;
 }
 
+/// Why a request was taken: what decided last.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Why {
+    /// It goes on with the batch, or with what was begun.
+    Batch,
+    /// It begins a batch, next to what went before.
+    Next,
+    /// It begins a batch because it is the oldest: nothing lies next.
+    Oldest,
+    /// It begins a batch because it has expired.
+    Expired,
+    /// It begins a batch of the direction that was passed over.
+    Starved,
+    /// It waited behind higher classes for too long.
+    Aged,
+}
+
 /// A scheduler by its name, with its settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Choice {
     /// First come, first served.
     #[default]
     Noop,
+    /// In the order of the device, until one has waited too long.
+    Deadline(deadline::Settings),
 }
 
 /// Why a setting was refused.
@@ -179,22 +206,38 @@ impl<L: Load> Request<L> {
 }
 
 impl Choice {
-    /// Their names.
-    pub const NAMES: [&'static str; 1] = ["noop"];
+    /// The names of all schedulers.
+    pub const NAMES: &'static [&'static str] = &["noop", "deadline"];
 
-    /// The one of that name, as it is without settings.
+    /// The scheduler of this name, with its settings as they are at first.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        (name == "noop").then_some(Self::Noop)
+        match name {
+            "noop" => Some(Self::Noop),
+            "deadline" => Some(Self::Deadline(deadline::Settings::default())),
+            _ => None,
+        }
     }
 
-    /// Changes one of its settings.
+    /// What it is called on the command line and in scenarios.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Noop => "noop",
+            Self::Deadline(_) => "deadline",
+        }
+    }
+
+    /// Changes one setting of the queues that will be made.
     ///
     /// # Errors
     ///
-    /// If there is no such setting, or the value makes no sense for it.
-    pub fn set(&mut self, name: &str, _value: &str) -> Result<(), BadSetting> {
-        Err(BadSetting::Unknown { name: name.into(), choices: &[] })
+    /// If the scheduler has no such setting, or the value makes no sense for it.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+        match self {
+            Self::Noop => Err(setting::unknown(name, &[])),
+            Self::Deadline(settings) => settings.set(name, value),
+        }
     }
 
     /// A queue of this kind, empty, for a device whose largest request has `max` sectors.
@@ -202,6 +245,22 @@ impl Choice {
     pub fn queue<L: Load + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {
         match self {
             Self::Noop => Box::new(noop::Noop::new(max)),
+            Self::Deadline(settings) => Box::new(deadline::Deadline::new(settings, max)),
+        }
+    }
+}
+
+impl Why {
+    /// In one word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Next => "next",
+            Self::Oldest => "oldest",
+            Self::Expired => "expired",
+            Self::Starved => "starved",
+            Self::Aged => "aged",
         }
     }
 }

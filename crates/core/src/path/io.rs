@@ -86,7 +86,7 @@ impl IoPath {
         // Before anybody stops waiting for it.
         let origin = request.origin;
         if let Some(state) = self.devices.get_mut(device) {
-            state.queue.completed(now, origin);
+            state.queue.completed(now, origin, request.arrival);
             if let Some(fit) = &mut state.reads {
                 // A write says nothing of how the device reads.
                 let of_read = result.ok().filter(|_| origin.op == Op::Read);

@@ -5,10 +5,9 @@
 //! Never: sorting. Devices that have no seek, or an order of their own, need none.
 
 use alloc::collections::VecDeque;
-use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
-use super::{BadSetting, Load, Origin, Request, Scheduler};
+use super::{BadSetting, Load, Origin, Request, Scheduler, setting};
 use crate::units::{Instant, Sectors};
 
 /// A queue of requests.
@@ -53,7 +52,7 @@ impl<L: Load> Scheduler<L> for Noop<L> {
         self.queue.pop_front()
     }
 
-    fn completed(&mut self, _now: Instant, _origin: Origin) {}
+    fn completed(&mut self, _now: Instant, _origin: Origin, _arrival: Instant) {}
 
     fn drain(&mut self) -> Vec<Request<L>> {
         self.queue.drain(..).collect()
@@ -64,7 +63,7 @@ impl<L: Load> Scheduler<L> for Noop<L> {
     }
 
     fn set(&mut self, name: &str, _value: &str) -> Result<(), BadSetting> {
-        Err(BadSetting::Unknown { name: name.to_string(), choices: &[] })
+        Err(setting::unknown(name, &[]))
     }
 }
 

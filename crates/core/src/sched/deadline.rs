@@ -1,0 +1,258 @@
+//! `deadline`: requests in the order of the device, until one has waited too long.
+//!
+//! In:    requests, what ended, the time.
+//! Out:   batches of one direction, in `sort` order; reads before writes, but not for ever.
+//! Never: a promise of when a request ends: expiry is looked at when a batch begins.
+//!
+//! Three rules of three times, one setting: [`Rule`]. Design, tunables and worked examples:
+//! docs/deadline.md. Golden traces: tests/golden/deadline.csv.
+
+mod direction;
+mod linux_4;
+mod mq;
+mod queue;
+mod rule_2002;
+mod settings;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+pub use settings::{Rule, Settings};
+
+use self::direction::Both;
+use self::queue::{Grouping, Queue};
+use super::{BadSetting, Class, Load, Op, Origin, Request, Scheduler, Why, setting};
+use crate::units::{Instant, Sector, Sectors};
+
+/// A queue of requests.
+///
+/// ```text
+///            line                    queue                  moved
+///   add ---> [ writes over     ] --> [ sort, fifo,    ] --> [ what is left of ] ---> take
+///            [ async_depth     ]     [ merged         ]     [ a batch of 2002 ]
+/// ```
+#[derive(Debug)]
+pub struct Deadline<L> {
+    settings: Settings,
+    line: VecDeque<Request<L>>,
+    queue: Queue<L>,
+    moved: VecDeque<Request<L>>,
+    in_flight: [Both<u32>; 3],
+    /// When the reads in flight arrived, for `read_drain`; kept only while that is on.
+    arrivals: Vec<Instant>,
+    /// One past the last sector that was sent.
+    head: Sector,
+    /// How many batches passed the other direction over.
+    starved: u32,
+    /// Rule 4.x: how many requests the present batch has had.
+    batching: u32,
+    mq: mq::State,
+    /// Whether nothing has been sent yet.
+    is_fresh: bool,
+    why: Option<Why>,
+}
+
+impl<L: Load> Deadline<L> {
+    /// A queue for a device whose largest request has `max` sectors.
+    #[must_use]
+    pub fn new(settings: &Settings, max: Sectors) -> Self {
+        Self {
+            settings: settings.clone(),
+            line: VecDeque::new(),
+            queue: Queue::new(max, grouping(settings.rule)),
+            moved: VecDeque::new(),
+            in_flight: [Both::default(); 3],
+            arrivals: Vec::new(),
+            head: Sector(0),
+            starved: 0,
+            batching: 0,
+            mq: mq::State::new(settings),
+            is_fresh: true,
+            why: None,
+        }
+    }
+
+    /// As it is set now.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn insert(&mut self, request: Request<L>) {
+        let op = request.origin.op;
+        let id = self.queue.insert(request);
+        if self.settings.rule == Rule::R2002 {
+            let head = self.moved.back().map_or(self.head, Request::end);
+            rule_2002::queued(&mut self.queue, id, op, head);
+        }
+    }
+
+    /// Lets writes in from the line while there is room.
+    ///
+    /// Linux gives no more than so many requests to writers at a time, and who gets none sleeps.
+    /// Here nobody can be made to wait outside, so the line is that place: what stands in it is in
+    /// no order of the scheduler, and merges only when it comes in.
+    fn admit(&mut self) {
+        while self.has_room()
+            && let Some(request) = self.line.pop_front()
+        {
+            if let Some(alone) = self.queue.merge(request, self.settings.front_merges) {
+                self.insert(alone);
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let depth = self.settings.async_depth as usize;
+        let moved = || self.moved.iter().filter(|each| each.origin.op == Op::Write).count();
+        let in_flight = || self.in_flight_of(Op::Write) as usize;
+        depth == 0 || self.queue.count(Op::Write) + moved() + in_flight() < depth
+    }
+
+    /// Which directions may be sent to the device.
+    ///
+    /// The limits hold also while the other direction has nothing queued: a chain of dependent
+    /// reads has nothing queued most of the time, and finds the device full of writes.
+    fn open(&self) -> Both<bool> {
+        let is_open = |limit, op| limit == 0 || self.in_flight_of(op) < limit;
+        Both {
+            reads: is_open(self.settings.reads_in_flight, Op::Read),
+            writes: is_open(self.settings.writes_in_flight, Op::Write),
+        }
+    }
+
+    fn in_flight_of(&self, op: Op) -> u32 {
+        self.in_flight.iter().map(|class| class.of(op)).sum()
+    }
+
+    /// Whether a read has been on its way for so long that nothing must get between it and the
+    /// device: a drive that picks by position serves what is sent later first.
+    fn is_draining(&self, now: Instant) -> bool {
+        let limit_ns = setting::ns(self.settings.read_drain_ms);
+        limit_ns > 0 && self.arrivals.iter().any(|at| now.0.saturating_sub(at.0) >= limit_ns)
+    }
+
+    fn next(&mut self, now: Instant) -> Option<(Request<L>, Why)> {
+        let open = self.open();
+        if let Some(index) = self.moved.iter().position(|request| open.of(request.origin.op)) {
+            return self.moved.remove(index).map(|request| (request, Why::Batch));
+        }
+        let Self { settings, queue, moved, starved, head, .. } = self;
+        let (id, why) = match settings.rule {
+            Rule::R2002 => {
+                let blocked = moved.len();
+                let why = rule_2002::move_batch(queue, moved, settings, open, starved, *head, now)?;
+                return moved.remove(blocked).map(|request| (request, why));
+            }
+            Rule::Linux4 => linux_4::next(queue, settings, open, starved, &mut self.batching, now)?,
+            Rule::Mq => {
+                let is_busy = [Class::RealTime, Class::BestEffort, Class::Idle].map(|class| {
+                    let Both { reads, writes } = self.in_flight[class as usize];
+                    let is_queued = queue.has(class, Op::Read) || queue.has(class, Op::Write);
+                    is_queued || reads + writes > 0
+                });
+                let ask = mq::Ask { settings, open, is_busy, now };
+                self.mq.next(queue, &ask, starved)?
+            }
+        };
+        Some((queue.remove(id), why))
+    }
+}
+
+impl<L: Load> Scheduler<L> for Deadline<L> {
+    fn add(&mut self, _now: Instant, request: Request<L>) {
+        let Some(alone) = self.queue.merge(request, self.settings.front_merges) else {
+            // Two that coalesce make room.
+            return self.admit();
+        };
+        if alone.origin.op == Op::Write && !(self.line.is_empty() && self.has_room()) {
+            self.line.push_back(alone);
+        } else {
+            self.insert(alone);
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> Option<Request<L>> {
+        if self.is_draining(now) {
+            return None;
+        }
+        let (request, why) = self.next(now)?;
+        let Origin { op, class, .. } = request.origin;
+        let in_flight = &mut self.in_flight[class as usize];
+        match op {
+            Op::Read => in_flight.reads += 1,
+            Op::Write => in_flight.writes += 1,
+        }
+        if op == Op::Read && self.settings.read_drain_ms > 0 {
+            self.arrivals.push(request.arrival);
+        }
+        self.head = request.end();
+        self.is_fresh = false;
+        self.why = Some(why);
+        Some(request)
+    }
+
+    fn completed(&mut self, _now: Instant, origin: Origin, arrival: Instant) {
+        let in_flight = &mut self.in_flight[origin.class as usize];
+        let count = match origin.op {
+            Op::Read => &mut in_flight.reads,
+            Op::Write => &mut in_flight.writes,
+        };
+        assert!(*count > 0, "what ends was taken");
+        *count -= 1;
+        // A read that was sent before `read_drain` was set is not among them.
+        if origin.op == Op::Read
+            && let Some(index) = self.arrivals.iter().position(|each| *each == arrival)
+        {
+            self.arrivals.swap_remove(index);
+        }
+        self.admit();
+    }
+
+    fn drain(&mut self) -> Vec<Request<L>> {
+        self.moved.drain(..).chain(self.queue.drain()).chain(self.line.drain(..)).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        // Nobody stands in the line while there is room, but its requests are queued all the same.
+        self.queue.is_empty() && self.moved.is_empty() && self.line.is_empty()
+    }
+
+    fn why(&self) -> Option<Why> {
+        self.why
+    }
+
+    /// A new rule begins as if nothing had been sent; what is queued keeps its age, and what was
+    /// moved to the dispatch queue goes first.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+        let rule = self.settings.rule;
+        self.settings.set(name, value)?;
+        let settings = &self.settings;
+        if settings.rule != rule {
+            self.queue.regroup(grouping(settings.rule));
+            (self.starved, self.batching) = (0, 0);
+            if settings.rule == Rule::R2002 {
+                rule_2002::start(&mut self.queue, self.head);
+            }
+        }
+        if self.is_fresh || settings.rule != rule {
+            self.mq = mq::State::new(settings);
+        }
+        if settings.read_drain_ms == 0 {
+            self.arrivals.clear();
+        }
+        self.admit();
+        Ok(())
+    }
+}
+
+/// The class of all requests under a rule that has none.
+const CLASS: Class = Class::BestEffort;
+
+const fn grouping(rule: Rule) -> Grouping {
+    match rule {
+        Rule::R2002 => rule_2002::GROUPING,
+        Rule::Linux4 => linux_4::GROUPING,
+        Rule::Mq => mq::GROUPING,
+    }
+}

@@ -1,0 +1,67 @@
+//! Rule `4.x`: batches of so many requests, one request at a time.
+//!
+//! In:    the queue, the time.
+//! Out:   the next request.
+//! Never: an expiry inside a batch, or one that changes the direction.
+//!
+//! Facts: Linux 2.6.16 to 4.20 (docs/deadline.md).
+
+use super::direction::{self, Both};
+use super::queue::{Grouping, Id, Queue};
+use super::{CLASS, Settings};
+use crate::sched::{Load, Op, Why};
+use crate::units::Instant;
+
+pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: false };
+
+/// The next request, and why; None if nothing may go.
+///
+/// ```text
+///   sort    50 -- 100 -- 200 -- 300          fifo   300, 100, 200, 50
+///                        ^ the last one went to 100: this one is next
+///
+///   batch not used up   200
+///   used up             which direction? then: its oldest has expired, or none is next  300
+///                                              else                                     200
+/// ```
+///
+/// Next is what lay above the last request when that one went; what comes later between the two
+/// waits for another sweep. There is none after a change of direction, or at the top: the oldest
+/// begins anew.
+pub(super) fn next<L: Load>(
+    queue: &mut Queue<L>,
+    settings: &Settings,
+    open: Both<bool>,
+    starved: &mut u32,
+    batching: &mut u32,
+    now: Instant,
+) -> Option<(Id<L>, Why)> {
+    let next = |queue: &Queue<L>, op| queue.cursor(CLASS, op).filter(|_| open.of(op));
+    let in_batch = next(queue, Op::Write).or_else(|| next(queue, Op::Read));
+    let (id, why) = match in_batch {
+        Some(id) if *batching < settings.fifo_batch => (id, Why::Batch),
+        _ => {
+            let waits = Both {
+                reads: open.reads && queue.has(CLASS, Op::Read),
+                writes: open.writes && queue.has(CLASS, Op::Write),
+            };
+            let (op, is_turn) = direction::choose(waits, starved, settings.writes_starved)?;
+            *batching = 0;
+            let oldest = queue.oldest(CLASS, op).expect("it has requests");
+            let has_expired = now >= settings.expiry(op, queue.get(oldest).arrival);
+            match next(queue, op) {
+                _ if has_expired => (oldest, Why::Expired),
+                next if is_turn => (next.unwrap_or(oldest), Why::Starved),
+                Some(next) => (next, Why::Next),
+                None => (oldest, Why::Oldest),
+            }
+        }
+    };
+    *batching += 1;
+    let op = queue.get(id).origin.op;
+    let other = if op == Op::Read { Op::Write } else { Op::Read };
+    queue.set_cursor(CLASS, other, None);
+    // Removing it moves the cursor to what lies above.
+    queue.set_cursor(CLASS, op, Some(id));
+    Some((id, why))
+}

@@ -1,0 +1,327 @@
+//! What all rules of `deadline` share: requests in two orders at once, merged as they come.
+//!
+//! In:    requests.
+//! Out:   the oldest, the next above a place, one by its id.
+//! Never: a choice between them.
+//!
+//! ```text
+//!   sort   start of request    50 ---- 100 ======== 200 ---- 300       a tree
+//!   fifo   age                 300 --> 100 --> 200 --> 50              a list through the requests
+//! ```
+//!
+//! Each class and direction has a lane with both orders; a rule without classes uses one class.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem;
+use core::ops::Bound::{Excluded, Unbounded};
+
+use crate::sched::{Class, Load, Op, Request};
+use crate::slab::{self, Slab};
+use crate::units::{Sector, Sectors};
+
+/// Names a queued request.
+pub(super) type Id<L> = slab::Id<Queued<L>>;
+
+/// The queued requests.
+#[derive(Debug)]
+pub(super) struct Queue<L> {
+    requests: Slab<Queued<L>>,
+    lanes: [[Lane<L>; 2]; 3],
+    /// How many of each direction.
+    counts: [usize; 2],
+    max: Sectors,
+    grouping: Grouping,
+    /// How many were queued so far.
+    number: u64,
+}
+
+/// What a rule wants of its lanes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Grouping {
+    /// Whether each class has its own.
+    pub(super) by_class: bool,
+    /// Whether the lowest request follows the highest.
+    pub(super) is_circle: bool,
+}
+
+/// A queued request with its places.
+#[derive(Debug)]
+pub(super) struct Queued<L> {
+    request: Request<L>,
+    /// Orders those that start at the same sector; never changes.
+    number: u64,
+    /// Its place in `fifo` order.
+    place: u64,
+    older: Option<Id<L>>,
+    younger: Option<Id<L>>,
+}
+
+#[derive(Debug)]
+struct Lane<L> {
+    sort: BTreeMap<(Sector, u64), Id<L>>,
+    oldest: Option<Id<L>>,
+    youngest: Option<Id<L>>,
+    /// A request that a rule wants to find again. When it leaves, its successor takes its part.
+    cursor: Option<Id<L>>,
+}
+
+impl<L: Load> Queue<L> {
+    pub(super) fn new(max: Sectors, grouping: Grouping) -> Self {
+        assert!(max > Sectors::ZERO, "a device takes something");
+        let lane = || [Lane::new(), Lane::new()];
+        let lanes = [lane(), lane(), lane()];
+        Self { requests: Slab::new(), lanes, counts: [0; 2], max, grouping, number: 0 }
+    }
+
+    /// Makes a request part of a queued one, or gives it back.
+    ///
+    /// ```text
+    ///   queued     |=========|            |=========|        |=====|    |======|
+    ///   new                  |----|  |----|                        |----|
+    ///              back merge        front merge             back merge, then the two coalesce
+    /// ```
+    ///
+    /// A merge changes nobody's expiry: what is queued keeps its age, and what comes is served
+    /// earlier than it could ask for. When two that were queued coalesce, the older one's age and
+    /// place count: it was promised first.
+    ///
+    /// Only neighbours in `sort` order are tried. A request that overlaps others may have a fit
+    /// further away, and stays alone.
+    pub(super) fn merge(&mut self, request: Request<L>, front_merges: bool) -> Option<Request<L>> {
+        assert!(request.sectors > Sectors::ZERO, "a request is for something");
+        assert!(request.sectors <= self.max, "a request fits the device");
+        let lane = &self.lanes[self.class(&request)][request.origin.op as usize];
+        let below = lane.sort.range(..(request.start, 0)).next_back();
+        if let Some((_, &below)) = below
+            && self.queued(below).request.can_take(&request, self.max)
+        {
+            self.queued_mut(below).request.append(request);
+            self.coalesce(below);
+            return None;
+        }
+        if !front_merges {
+            return Some(request);
+        }
+        let above = lane.sort.range((request.end(), 0)..).next();
+        if let Some((_, &above)) = above
+            && request.can_take(&self.queued(above).request, self.max)
+        {
+            self.grow_at_front(above, request);
+            return None;
+        }
+        Some(request)
+    }
+
+    /// Queues a request on its own.
+    pub(super) fn insert(&mut self, request: Request<L>) -> Id<L> {
+        let (class, op) = (self.class(&request), request.origin.op as usize);
+        let (start, number) = (request.start, self.number);
+        self.number += 1;
+        let queued = Queued { request, number, place: number, older: None, younger: None };
+        let id = self.requests.insert(queued);
+        self.counts[op] += 1;
+        let lane = &mut self.lanes[class][op];
+        lane.sort.insert((start, number), id);
+        lane.push(&mut self.requests, id);
+        id
+    }
+
+    /// Takes a request out.
+    pub(super) fn remove(&mut self, id: Id<L>) -> Request<L> {
+        let (class, op) = self.lane_of(id);
+        let is_circle = self.grouping.is_circle;
+        let queued = self.requests.remove(id).expect("it is queued");
+        self.counts[op] -= 1;
+        let lane = &mut self.lanes[class][op];
+        let key = (queued.request.start, queued.number);
+        lane.sort.remove(&key).expect("it is sorted");
+        if lane.cursor == Some(id) {
+            lane.cursor = lane.above(key).or_else(|| lane.lowest().filter(|_| is_circle));
+        }
+        lane.unlink(&mut self.requests, queued.older, queued.younger);
+        queued.request
+    }
+
+    /// The request with this id.
+    pub(super) fn get(&self, id: Id<L>) -> &Request<L> {
+        &self.queued(id).request
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts == [0; 2]
+    }
+
+    /// How many go this way.
+    pub(super) fn count(&self, op: Op) -> usize {
+        self.counts[op as usize]
+    }
+
+    /// Whether any goes this way in this lane.
+    pub(super) fn has(&self, class: Class, op: Op) -> bool {
+        self.lane(class, op).oldest.is_some()
+    }
+
+    /// The first in `fifo` order.
+    pub(super) fn oldest(&self, class: Class, op: Op) -> Option<Id<L>> {
+        self.lane(class, op).oldest
+    }
+
+    /// The first in `sort` order that starts at a sector or above it.
+    pub(super) fn at_or_above(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
+        self.lane(class, op).sort.range((sector, 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// The next in `sort` order; in a circle, the lowest after the highest.
+    pub(super) fn after(&self, id: Id<L>) -> Option<Id<L>> {
+        let (class, op) = self.lane_of(id);
+        let (lane, queued) = (&self.lanes[class][op], self.queued(id));
+        let above = lane.above((queued.request.start, queued.number));
+        above.or_else(|| lane.lowest().filter(|_| self.grouping.is_circle))
+    }
+
+    /// The request that a rule wanted to find again, or what took its part.
+    pub(super) fn cursor(&self, class: Class, op: Op) -> Option<Id<L>> {
+        self.lane(class, op).cursor
+    }
+
+    pub(super) fn set_cursor(&mut self, class: Class, op: Op, cursor: Option<Id<L>>) {
+        self.lanes[class as usize][op as usize].cursor = cursor;
+    }
+
+    /// Sorts all requests into the lanes that another rule wants; their ages stay.
+    pub(super) fn regroup(&mut self, grouping: Grouping) {
+        self.grouping = grouping;
+        let mut ids: Vec<_> = self.requests.iter().map(|(id, queued)| (queued.place, id)).collect();
+        ids.sort_unstable();
+        self.lanes.iter_mut().flatten().for_each(|lane| *lane = Lane::new());
+        for (_, id) in ids {
+            let (class, op) = self.lane_of(id);
+            let queued = self.queued_mut(id);
+            (queued.older, queued.younger) = (None, None);
+            let key = (queued.request.start, queued.number);
+            let lane = &mut self.lanes[class][op];
+            lane.sort.insert(key, id);
+            lane.push(&mut self.requests, id);
+        }
+    }
+
+    /// Takes all out, by age.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Request<L>> {
+        let mut ids: Vec<_> = self.requests.iter().map(|(id, queued)| (queued.place, id)).collect();
+        ids.sort_unstable();
+        self.lanes.iter_mut().flatten().for_each(|lane| *lane = Lane::new());
+        self.counts = [0; 2];
+        let mut requests = mem::replace(&mut self.requests, Slab::new());
+        ids.into_iter().map(move |(_, id)| requests.remove(id).expect("it is queued").request)
+    }
+
+    fn grow_at_front(&mut self, id: Id<L>, request: Request<L>) {
+        let (class, op) = self.lane_of(id);
+        let queued = self.requests.get_mut(id).expect("it is queued");
+        let sort = &mut self.lanes[class][op].sort;
+        sort.remove(&(queued.request.start, queued.number)).expect("it is sorted");
+        request.prepend_to(&mut queued.request);
+        sort.insert((queued.request.start, queued.number), id);
+    }
+
+    /// Makes the request above part of this one, if it may be.
+    fn coalesce(&mut self, id: Id<L>) {
+        let (class, op) = self.lane_of(id);
+        let lane = &mut self.lanes[class][op];
+        let queued = self.requests.get(id).expect("it is queued");
+        let Some(above) = lane.above((queued.request.start, queued.number)) else { return };
+        let arrival = queued.request.arrival;
+        let gone = self.requests.get(above).expect("it is queued");
+        if !queued.request.can_take(&gone.request, self.max) {
+            return;
+        }
+        if gone.request.arrival < arrival {
+            let (earlier, its_place) = (gone.request.arrival, gone.place);
+            let (older, younger) = (queued.older, queued.younger);
+            lane.unlink(&mut self.requests, older, younger);
+            lane.link_before(&mut self.requests, id, above);
+            let queued = self.queued_mut(id);
+            (queued.request.arrival, queued.place) = (earlier, its_place);
+        }
+        let gone = self.remove(above);
+        self.queued_mut(id).request.append(gone);
+    }
+
+    fn lane(&self, class: Class, op: Op) -> &Lane<L> {
+        &self.lanes[class as usize][op as usize]
+    }
+
+    fn lane_of(&self, id: Id<L>) -> (usize, usize) {
+        let request = &self.queued(id).request;
+        (self.class(request), request.origin.op as usize)
+    }
+
+    fn class(&self, request: &Request<L>) -> usize {
+        let is_split = self.grouping.by_class;
+        (if is_split { request.origin.class } else { Class::BestEffort }) as usize
+    }
+
+    fn queued(&self, id: Id<L>) -> &Queued<L> {
+        self.requests.get(id).expect("it is queued")
+    }
+
+    fn queued_mut(&mut self, id: Id<L>) -> &mut Queued<L> {
+        self.requests.get_mut(id).expect("it is queued")
+    }
+}
+
+impl<L> Lane<L> {
+    const fn new() -> Self {
+        Self { sort: BTreeMap::new(), oldest: None, youngest: None, cursor: None }
+    }
+
+    fn lowest(&self) -> Option<Id<L>> {
+        self.sort.first_key_value().map(|(_, id)| *id)
+    }
+
+    fn above(&self, key: (Sector, u64)) -> Option<Id<L>> {
+        self.sort.range((Excluded(key), Unbounded)).next().map(|(_, id)| *id)
+    }
+
+    /// Makes it the youngest.
+    fn push(&mut self, requests: &mut Slab<Queued<L>>, id: Id<L>) {
+        let older = self.youngest.replace(id);
+        of(requests, id).older = older;
+        match older {
+            Some(older) => of(requests, older).younger = Some(id),
+            None => self.oldest = Some(id),
+        }
+    }
+
+    fn link_before(&mut self, requests: &mut Slab<Queued<L>>, id: Id<L>, younger: Id<L>) {
+        let older = of(requests, younger).older.replace(id);
+        let queued = of(requests, id);
+        (queued.older, queued.younger) = (older, Some(younger));
+        match older {
+            Some(older) => of(requests, older).younger = Some(id),
+            None => self.oldest = Some(id),
+        }
+    }
+
+    /// Closes the gap that a request leaves between these two.
+    fn unlink(
+        &mut self,
+        requests: &mut Slab<Queued<L>>,
+        older: Option<Id<L>>,
+        younger: Option<Id<L>>,
+    ) {
+        match older {
+            Some(older) => of(requests, older).younger = younger,
+            None => self.oldest = younger,
+        }
+        match younger {
+            Some(younger) => of(requests, younger).older = older,
+            None => self.youngest = older,
+        }
+    }
+}
+
+fn of<L>(requests: &mut Slab<Queued<L>>, id: Id<L>) -> &mut Queued<L> {
+    requests.get_mut(id).expect("it is queued")
+}

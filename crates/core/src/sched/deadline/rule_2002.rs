@@ -1,0 +1,97 @@
+//! Rule `2002`: batches by what they cost, moved to a dispatch queue as a whole.
+//!
+//! In:    the queue, the time.
+//! Out:   the first of a batch; the caller moves what is left of it.
+//! Never: an expiry of writes: only reads have one.
+//!
+//! Facts: the scheduler of September 2002 that Andrew Morton measured (docs/deadline.md).
+
+use alloc::collections::VecDeque;
+
+use super::direction::{self, Both};
+use super::queue::{Grouping, Id, Queue};
+use super::{CLASS, Settings};
+use crate::sched::{Load, Op, Request, Why};
+use crate::units::{Instant, Sector};
+
+pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: true };
+
+/// Moves a batch to the dispatch queue; says why it begins where it does, None if nothing may go.
+///
+/// ```text
+///   sort    50 -- 100 == 108 -- 300 -- 900        fifo_batch 18, seek_cost 16
+///                  ^ first of the sweep
+///   cost          16      1     16                then the batch is used up
+///   moved         100    108   300
+/// ```
+///
+/// What begins where its predecessor ended costs 1, all else `seek_cost`: a batch is some seeks,
+/// or a long run. The last one may overdraw, so a `fifo_batch` up to `seek_cost` means one seek.
+/// The batch ends with the sweep. An expired read begins its batch, for single expired requests
+/// would be a seek each.
+pub(super) fn move_batch<L: Load>(
+    queue: &mut Queue<L>,
+    moved: &mut VecDeque<Request<L>>,
+    settings: &Settings,
+    open: Both<bool>,
+    starved: &mut u32,
+    head: Sector,
+    now: Instant,
+) -> Option<Why> {
+    let waits = Both {
+        reads: open.reads && queue.has(CLASS, Op::Read),
+        writes: open.writes && queue.has(CLASS, Op::Write),
+    };
+    let (op, is_turn) = direction::choose(waits, starved, settings.writes_starved)?;
+    let expired = queue
+        .oldest(CLASS, op)
+        .filter(|&id| op == Op::Read && now > settings.expiry(Op::Read, queue.get(id).arrival));
+    let front = queue.cursor(CLASS, op).expect("a queue with requests has a front");
+    let why = match expired {
+        Some(_) => Why::Expired,
+        None if is_turn => Why::Starved,
+        None => Why::Next,
+    };
+    let mut id = expired.unwrap_or(front);
+    let mut end = moved.back().map_or(head, Request::end);
+    let mut budget = i64::from(settings.fifo_batch);
+    loop {
+        let after = queue.after(id).filter(|&after| Some(after) != queue.cursor(CLASS, op));
+        let request = queue.remove(id);
+        let is_run = request.start == end;
+        budget -= if is_run { 1 } else { i64::from(settings.seek_cost) };
+        end = request.end();
+        moved.push_back(request);
+        match after {
+            Some(after) if budget > 0 => id = after,
+            _ => return Some(why),
+        }
+    }
+}
+
+/// A request was queued: does the sweep of its direction begin with it?
+///
+/// ```text
+///   sweep from 100       100 -- 300 -- 900, then from the bottom 20 -- 50
+///   head 60, new 80   80 100 -- 300 ..             ahead of the head: it comes along
+///   head 60, new 30      100 -- 300 .. 20 30 50    behind it: the next sweep
+/// ```
+pub(super) fn queued<L: Load>(queue: &mut Queue<L>, id: Id<L>, op: Op, head: Sector) {
+    let Some(front) = queue.cursor(CLASS, op) else {
+        return queue.set_cursor(CLASS, op, Some(id));
+    };
+    let (new, first) = (queue.get(id), queue.get(front));
+    let is_ahead = new.start >= head && new.end() <= first.start;
+    if is_ahead && queue.after(id) == Some(front) {
+        queue.set_cursor(CLASS, op, Some(id));
+    }
+}
+
+/// The sweeps begin at the head, whatever was before.
+pub(super) fn start<L: Load>(queue: &mut Queue<L>, head: Sector) {
+    for op in [Op::Read, Op::Write] {
+        let lowest = queue.at_or_above(CLASS, op, Sector(0));
+        let front = queue.at_or_above(CLASS, op, head).or(lowest);
+        queue.set_cursor(CLASS, op, front);
+    }
+}

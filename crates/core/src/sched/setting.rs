@@ -1,0 +1,44 @@
+//! Settings as text: one way to read them for all schedulers.
+//!
+//! In:    a name and a value.
+//! Out:   the value, or what would make sense instead.
+//! Never: a value that is corrected in silence.
+
+use alloc::string::ToString as _;
+use core::str::FromStr;
+
+use super::BadSetting;
+
+/// A number, or whatever else can be read from text.
+pub(super) fn number<T: FromStr>(
+    name: &str,
+    value: &str,
+    wants: &'static str,
+) -> Result<T, BadSetting> {
+    value.parse().map_err(|_| bad(name, value, wants))
+}
+
+/// On or off.
+pub(super) fn switch(name: &str, value: &str) -> Result<bool, BadSetting> {
+    match value {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        _ => Err(bad(name, value, "on or off")),
+    }
+}
+
+pub(super) fn bad(name: &str, value: &str, wants: &'static str) -> BadSetting {
+    BadSetting::Value { name: name.to_string(), value: value.to_string(), wants }
+}
+
+pub(super) fn unknown(name: &str, choices: &'static [&'static str]) -> BadSetting {
+    BadSetting::Unknown { name: name.to_string(), choices }
+}
+
+pub(super) const MS: &str = "milliseconds, 0 or more";
+pub(super) const COUNT: &str = "a number from 0 to 4294967295";
+
+/// Milliseconds in the core's nanoseconds.
+pub(super) const fn ns(ms: u64) -> u64 {
+    ms.saturating_mul(1_000_000)
+}

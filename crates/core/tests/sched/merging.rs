@@ -1,0 +1,91 @@
+//! `deadline`: requests that become one, and whose age counts then.
+
+use super::bench::{Bench, choice};
+
+fn bench(max: u64) -> Bench {
+    Bench::new(&choice(&[("rule", "4.x".into())]), max)
+}
+
+/// M1: what joins a request takes over its age.
+#[test]
+fn a_back_merge_does_not_change_the_expiry() {
+    let mut bench = bench(64);
+    bench.add("W100@0 W50@5 W108@10");
+    let request = bench.queue.take(at(4999)).unwrap();
+    assert_eq!((request.start.0, request.sectors.0, request.arrival), (100, 16, at(0)));
+    assert_eq!(request.load.0, ["W100", "W108"]);
+}
+
+/// M2: also at the front, although the request is sorted anew.
+#[test]
+fn a_front_merge_does_not_change_the_expiry() {
+    let mut bench = bench(64);
+    bench.add("W100@0 W95+4@0 W108@10 W92+8@20");
+    let request = bench.queue.take(at(5000)).unwrap();
+    assert_eq!((request.start.0, request.sectors.0, request.arrival), (92, 24, at(0)));
+    assert_eq!(request.load.0, ["W92", "W100", "W108"]);
+    // Sorted anew: from 92 on, W95 is next.
+    assert_eq!(bench.take(5000), Some("W95".into()));
+}
+
+/// M3: the bio closes the gap between two; the survivor has the place of the older one.
+#[test]
+fn of_two_that_coalesce_the_earlier_expiry_and_place_count() {
+    let mut bench = bench(64);
+    bench.add("W116@0 W500@10 W100@20 W108@30");
+    let request = bench.queue.take(at(5000)).unwrap();
+    assert_eq!((request.start.0, request.sectors.0, request.arrival), (100, 24, at(0)));
+    assert_eq!(request.load.0, ["W100", "W108", "W116"]);
+    assert_eq!(bench.all(5000), ["W500"]);
+}
+
+#[test]
+fn of_two_that_coalesce_the_lower_may_be_the_older() {
+    let mut bench = bench(64);
+    bench.add("W500@0 W100@10 W116@20 W108@30");
+    assert_eq!(bench.take(0), Some("W500".into()));
+    let request = bench.queue.take(at(0)).unwrap();
+    assert_eq!((request.start.0, request.sectors.0, request.arrival), (100, 24, at(10)));
+}
+
+#[test]
+fn a_front_merge_can_be_forbidden() {
+    let mut bench = bench(64);
+    bench.set("front_merges", "off");
+    bench.add("W100@0 W92@0 W108@0");
+    assert_eq!(bench.all(0), ["W100 W108", "W92"]);
+}
+
+#[test]
+fn a_merge_never_exceeds_the_largest_request() {
+    let mut bench = bench(16);
+    bench.add("R100@0 R108@0 R116@0 R92@0");
+    assert_eq!(bench.all(0), ["R100 R108", "R116", "R92"]);
+}
+
+#[test]
+fn directions_and_classes_do_not_merge() {
+    for rule in ["2002", "4.x", "mq"] {
+        let mut bench = bench(64);
+        bench.set("rule", rule);
+        bench.add("R100@0 W108@0 rt:R108@0 idle:R116@0 R124@0");
+        let mut all = bench.all(0);
+        all.sort();
+        assert_eq!(all, ["R100", "R108", "R116", "R124", "W108"], "{rule}");
+    }
+}
+
+/// The next of a batch may itself become part of another request.
+#[test]
+fn a_batch_goes_on_when_its_next_is_swallowed() {
+    let mut bench = bench(64);
+    bench.add("R10@0 R116@0 R200@0");
+    assert_eq!(bench.take(0), Some("R10".into()));
+    // R116, which is next, becomes part of R100, which came too late to be next.
+    bench.add("R100@1 R108@1");
+    assert_eq!(bench.all(1), ["R200", "R100 R108 R116"]);
+}
+
+fn at(ms: u64) -> foreread_core::units::Instant {
+    foreread_core::units::Instant(ms * 1_000_000)
+}
