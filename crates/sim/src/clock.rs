@@ -33,11 +33,6 @@ impl<T> Clock<T> {
         self.now
     }
 
-    /// How many things were said to come so far.
-    pub(crate) fn said(&self) -> u64 {
-        self.said
-    }
-
     pub(crate) fn say(&mut self, at: Instant, what: T) {
         assert!(at >= self.now, "what comes is not over");
         self.coming.push(Reverse(Coming { at, said: self.said, what }));

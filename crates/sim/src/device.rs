@@ -96,8 +96,12 @@ fn check(holds: bool, what: &str, wants: &str) -> Result<(), String> {
 
 /// Checks what all devices have.
 fn check_common(capacity: Bytes, max_command: Bytes, depth: u32) -> Result<(), String> {
-    check(capacity.0 >= 512 && capacity.0 % 512 == 0, "capacity", "whole sectors, at least one")?;
-    let is_whole = max_command.0 >= PAGE_SIZE && max_command.0 % PAGE_SIZE == 0;
+    check(
+        capacity.0 >= 512 && capacity.0.is_multiple_of(512),
+        "capacity",
+        "whole sectors, at least one",
+    )?;
+    let is_whole = max_command.0 >= PAGE_SIZE && max_command.0.is_multiple_of(PAGE_SIZE);
     check(is_whole, "max_command", "whole pages of 4K, at least one")?;
     check(max_command.0 <= 1 << 30, "max_command", "at most 1G")?;
     check((1..=4096).contains(&depth), "depth", "1 to 4096")

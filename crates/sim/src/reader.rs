@@ -66,6 +66,24 @@ impl Reader {
         self.process.world(|world| world.path.set_submitter(self.stream, submitter));
     }
 
+    /// Asks for a range that will be read, and does not wait for it.
+    pub fn will_need(&self, pos: Bytes, len: Bytes) {
+        let (start, end) = (pos.page(), PageIndex((pos + len).pages_up().0));
+        self.process.world(|world| {
+            world.path.will_need(world.now(), self.file.id, start, end - start);
+            world.pump();
+        });
+    }
+
+    /// Forgets what is cached of a range: its whole pages.
+    pub fn forget(&self, pos: Bytes, len: Bytes) {
+        let (start, end) = (PageIndex(pos.pages_up().0), (pos + len).page());
+        self.process.world(|world| {
+            world.path.invalidate(world.now(), self.file.id, start..end.max(start));
+            world.pump();
+        });
+    }
+
     /// Reads, and says how many bytes the file had of it. The process's meter counts it.
     ///
     /// # Errors

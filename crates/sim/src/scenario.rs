@@ -219,7 +219,7 @@ impl Scenario {
         };
         let capacity = device.model.get_ref().model.geometry().capacity;
         let end = spec.at.0.0.checked_add(spec.size.0.0);
-        if spec.at.0.0 % 4096 != 0 {
+        if !spec.at.0.0.is_multiple_of(4096) {
             return Err("at: wants whole pages of 4K".into());
         }
         if end.is_none_or(|end| end > capacity.0) {

@@ -56,10 +56,13 @@ pub struct Verdict {
     pub why: String,
 }
 
+/// Is told what is being run.
+pub type Progress<'p> = &'p mut dyn FnMut(&str);
+
 /// A seed by its number, and how its tables are made.
 struct Seed {
     number: &'static str,
-    tables: fn(&mut dyn FnMut(&str)) -> Vec<Table>,
+    tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
 const SEEDS: [Seed; 1] = [Seed { number: "000", tables: s000::tables }];
@@ -71,7 +74,7 @@ pub fn numbers() -> impl Iterator<Item = &'static str> {
 
 /// The tables of all seeds, or of one; `progress` is told what is being run.
 #[must_use]
-pub fn tables(only: Option<&str>, progress: &mut dyn FnMut(&str)) -> Vec<Table> {
+pub fn tables(only: Option<&str>, progress: Progress<'_>) -> Vec<Table> {
     let wanted = SEEDS.iter().filter(|seed| only.is_none_or(|only| only == seed.number));
     wanted.flat_map(|seed| (seed.tables)(progress)).collect()
 }

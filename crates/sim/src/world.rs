@@ -76,7 +76,6 @@ pub(crate) enum Coming {
 
 #[derive(Debug)]
 struct Disk {
-    id: DeviceId,
     model: Box<dyn Device>,
     meter: DeviceMeter,
 }
@@ -116,7 +115,7 @@ impl World {
         let device = model.build()?;
         let id = self.path.add_device(model.geometry(), scheduler);
         assert!(id.index() as usize == self.disks.len(), "devices stay");
-        self.disks.push(Disk { id, model: device, meter: DeviceMeter::new(name) });
+        self.disks.push(Disk { model: device, meter: DeviceMeter::new(name) });
         Ok(id)
     }
 
@@ -267,10 +266,6 @@ impl World {
 
     pub(crate) fn device_meters(&self) -> impl Iterator<Item = &DeviceMeter> {
         self.disks.iter().map(|disk| &disk.meter)
-    }
-
-    pub(crate) fn device_index(&self, device: DeviceId) -> usize {
-        self.disks.iter().position(|disk| disk.id == device).expect("a device of this run")
     }
 
     /// How many requests all devices were sent.

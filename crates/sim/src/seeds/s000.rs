@@ -1,14 +1,15 @@
 //! Seed 000: read-ahead limited by the size of the device.
 
+use foreread_core::units::{Bytes, Instant};
+
 use super::csv::Csv;
-use super::{Cell, Table, Verdict, errors};
+use super::{Cell, Progress, Table, Verdict, errors};
 use crate::device::known;
 use crate::record::Keep;
 use crate::scenario::Scenario;
 use crate::size::Size;
-use foreread_core::units::{Bytes, Instant};
 
-pub(super) fn tables(progress: &mut dyn FnMut(&str)) -> Vec<Table> {
+pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
     vec![throughput(progress)]
 }
 
@@ -24,22 +25,21 @@ const DEVICES: [(&str, &str); 8] = [
     ("SD card (unnamed, Yakui)", "sd-card"),
 ];
 
-fn throughput(progress: &mut dyn FnMut(&str)) -> Table {
+fn throughput(progress: Progress<'_>) -> Table {
     let csv = Csv::parse(include_str!("../../data/seed-tables/000_readahead_throughput.csv"));
     let base = Scenario::built_in(include_str!("../../scenarios/000-sweep.toml"));
     let mut cells: Vec<Cell> = Vec::new();
     for (title, model) in DEVICES {
         progress(&format!("000 {title}"));
         let rows: Vec<_> = csv.rows().filter(|row| row.text("device") == title).collect();
-        let mut windows: Vec<u64> =
-            rows.iter().map(|row| row.number("rasize_kib").expect("each has one") as u64).collect();
+        let mut windows: Vec<_> = rows.iter().map(|row| row.text("rasize_kib")).collect();
         windows.dedup();
         for window in windows {
-            let runs = rows.iter().filter(|row| row.number("rasize_kib") == Some(window as f64));
+            let runs = rows.iter().filter(|row| row.text("rasize_kib") == window);
             let of_runs: Vec<f64> = runs.clone().filter_map(|row| row.number("mb_per_s")).collect();
             let is_marked = runs.clone().any(|row| row.number("is_plateau") == Some(1.0));
             let seed = of_runs.iter().sum::<f64>() / of_runs.len() as f64;
-            let ours = sweep(&base, model, window);
+            let ours = sweep(&base, model, window.parse().expect("a number"));
             let cell = Cell::new(title, format!("{window}K"), seed, ours);
             cells.push(Cell { is_marked, ..cell });
         }

@@ -33,7 +33,7 @@ impl Random {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         let file = file_of(scenario, &self.file)?;
         let read = self.read.0;
-        check(read.0 > 0 && read.0 % 512 == 0, "read", "whole sectors, at least one")?;
+        check(read.0 > 0 && read.0.is_multiple_of(512), "read", "whole sectors, at least one")?;
         check(read <= file.size.0, "read", "no more than the file has")?;
         check(self.direct || !self.write, "write", "direct = true beside it")?;
         let ends = self.reads.is_some() || scenario.until_s.is_some();
