@@ -35,9 +35,9 @@ pub(super) fn markdown(out: &mut Output, tables: &[Table]) -> Result<(), Failure
     }
     for table in tables {
         writeln!(out, "\n## {}\n\n{}\n", table.table, wrapped(&table.title, ""))?;
-        writeln!(out, "| | row | column | seed | ours | error |\n|---|---|---|---|---|---|")?;
-        for [mark, row, column, seed, ours, error] in lines(table) {
-            writeln!(out, "| {mark} | {row} | {column} | {seed} | {ours} | {error} |")?;
+        writeln!(out, "| row | | column | seed | ours | error |\n|---|---|---|---|---|---|")?;
+        for [row, mark, column, seed, ours, error] in lines(table) {
+            writeln!(out, "| {row} | {mark} | {column} | {seed} | {ours} | {error} |")?;
         }
         for note in &table.notes {
             writeln!(out, "\n{}", wrapped(note, ""))?;
@@ -54,8 +54,8 @@ fn lines(table: &Table) -> impl Iterator<Item = [String; 6]> {
         let row = if cell.row == last { "" } else { &cell.row };
         last = &cell.row;
         [
-            if cell.is_marked { "==>" } else { "" }.to_owned(),
             row.to_owned(),
+            if cell.is_marked { "==>" } else { "" }.to_owned(),
             cell.column.clone(),
             table::or_dash(cell.seed.map(figure)),
             table::or_dash(cell.ours.map(figure)),
@@ -115,7 +115,7 @@ fn wrapped(text: &str, indent: &str) -> String {
     lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-const HEADING: [&str; 6] = ["", "row", "column", "seed", "ours", "error"];
+const HEADING: [&str; 6] = ["row", "", "column", "seed", "ours", "error"];
 
 const WIDTH: usize = 96;
 
