@@ -9,8 +9,8 @@
 use alloc::collections::VecDeque;
 
 use super::direction::{self, Both};
-use super::queue::{Grouping, Id, Queue};
 use super::{CLASS, Settings};
+use crate::sched::queue::{Grouping, Id, Queue};
 use crate::sched::{Load, Op, Request, Why};
 use crate::units::{Instant, Sector};
 

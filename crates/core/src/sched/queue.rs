@@ -1,4 +1,4 @@
-//! What all rules of `deadline` share: requests in two orders at once, merged as they come.
+//! What `deadline` and `cfq` queue in: requests in two orders at once, merged as they come.
 //!
 //! In:    requests.
 //! Out:   the oldest, the next above a place, one by its id.
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Bound::{Excluded, Unbounded};
 
-use crate::sched::{Class, Load, Op, Request};
+use super::{Class, Load, Op, Request};
 use crate::slab::{self, Slab};
 use crate::units::{Sector, Sectors};
 
@@ -170,6 +170,11 @@ impl<L: Load> Queue<L> {
     /// The first in `sort` order that starts at a sector or above it.
     pub(super) fn at_or_above(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
         self.lane(class, op).sort.range((sector, 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// The last in `sort` order that starts below a sector.
+    pub(super) fn below(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
+        self.lane(class, op).sort.range(..(sector, 0)).next_back().map(|(_, id)| *id)
     }
 
     /// The next in `sort` order; in a circle, the lowest after the highest.
