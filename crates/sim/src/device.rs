@@ -89,7 +89,7 @@ impl Model {
         match self {
             Self::Hdd(disk) => Ok(Box::new(hdd::Disk::new(disk.clone())?)),
             Self::Flash(chips) => Ok(Box::new(flash::Chips::new(chips.clone())?)),
-            Self::Mapped(mapped) => Ok(Box::new(mapped::Mapping::new(mapped.clone())?)),
+            Self::Mapped(mapped) => Ok(Box::new(mapped::Mapping::new(mapped)?)),
         }
     }
 }

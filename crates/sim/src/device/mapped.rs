@@ -87,7 +87,7 @@ impl Mapping {
     /// # Errors
     ///
     /// Which parameter is impossible.
-    pub fn new(model: Mapped) -> Result<Self, String> {
+    pub fn new(model: &Mapped) -> Result<Self, String> {
         let is_plain = !matches!(model.on.model, Model::Mapped(_));
         check(is_plain, "on", "a device that is not mapped; bio_us may be the sum of two")?;
         let below = model.on.model.build().map_err(|why| format!("on: {why}"))?;

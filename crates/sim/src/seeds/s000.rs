@@ -33,7 +33,7 @@ fn throughput(progress: Progress<'_>) -> Table {
     let base = Scenario::built_in(include_str!("../../scenarios/000-sweep.toml"));
     let mut cells: Vec<Cell> = Vec::new();
     let mut notes = vec![ON_THE_ROW_MEANS.into(), ON_THE_RULE.into()];
-    let (mut exact, mut near) = (0, 0);
+    let (mut exact, mut near) = (0_usize, 0_usize);
     for (title, model) in DEVICES {
         progress(&format!("000 {title}"));
         let rows: Vec<_> = csv.rows().filter(|row| row.text("device") == title).collect();
@@ -51,8 +51,8 @@ fn throughput(progress: Progress<'_>) -> Table {
         }
         let of_device = &cells[first..];
         let plateau = Plateau::of(of_device);
-        exact += u32::from(plateau.is_exact());
-        near += u32::from(!plateau.is_exact() && plateau.is_near());
+        exact += usize::from(plateau.is_exact());
+        near += usize::from(!plateau.is_exact() && plateau.is_near());
         let errors = errors(of_device);
         notes.push(format!(
             "{title}: {}; median error {:.1} %, largest {:.1} %; {plateau}",
@@ -67,9 +67,9 @@ fn throughput(progress: Progress<'_>) -> Table {
          off on {}",
         of_all.median,
         of_all.max,
-        DEVICES.len() as u32 - exact - near
+        DEVICES.len() - exact - near
     );
-    let holds = of_all.max <= 6.0 && of_all.median <= 2.0 && exact + near == DEVICES.len() as u32;
+    let holds = of_all.max <= 6.0 && of_all.median <= 2.0 && exact + near == DEVICES.len();
     let verdict = Verdict { holds, why };
     let title = "MB/s by the largest window, mean of the runs".into();
     Table { seed: "000", table: "000_readahead_throughput", title, cells, notes, verdict }
@@ -79,7 +79,7 @@ const ON_THE_ROW_MEANS: &str = "Each device has one model for all of its rows, w
     parameters that its line gives; 8 to 11 rows were there to fit them to.";
 
 const ON_THE_RULE: &str = "==> is ours where a window is the smallest with 98 % of the throughput \
-    of the largest tested: the one rule found that marks all eight rows in the published columns.";
+    of the largest tested: a rule that marks the right row in all eight published columns.";
 
 /// A plateau as the seed marked it, and as the rule finds it in our column.
 struct Plateau<'c> {
@@ -164,7 +164,7 @@ fn capacity_limit() -> Table {
 }
 
 fn limit_of(row: super::csv::Row<'_>) -> Cell {
-    let size_kib = row.number("size_kib").expect("a number") as u64;
+    let size_kib: u64 = row.text("size_kib").parse().expect("a number");
     let limit = readahead_limit(Bytes(size_kib << 10), LimitRule::Published);
     let ours = limit.expect("these have a size").0 as f64 / 1024.0;
     let name = format!("{}, {}", row.text("device_size"), row.text("patch_version"));

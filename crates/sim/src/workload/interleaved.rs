@@ -49,6 +49,14 @@ pub struct Run {
     pub count: Pages,
 }
 
+impl Run {
+    /// One page.
+    #[must_use]
+    pub fn page(index: u64) -> Self {
+        Self { start: PageIndex(index), count: Pages(1) }
+    }
+}
+
 impl Interleaved {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         let size = file_of(scenario, &self.file)?.size.0;

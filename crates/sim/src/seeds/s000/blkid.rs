@@ -14,6 +14,7 @@ use crate::workload::Workload;
 use crate::workload::sequential::AdviceName;
 
 /// One way to read the stick, and the pages that follow from the policy's rules.
+#[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
     policy: Policy,
@@ -94,7 +95,7 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
 const NOTES: [&str; 5] = [
     "128K: windows 0+4-3, 4+8-8 at page 1, and 12+16-16 at page 4, which carries the second \
      window's marker: 28 pages. The seed counts the first two, 48 KiB; the third goes out too, but \
-     the reader does not wait for it. It keeps the stick busy for as long again.",
+     the reader does not wait for it. It keeps the stick busy for 4.4 s more.",
     "limited: the size allows a window of one page. linux-2.6.28 reads pages 0 to 4 singly and one \
      ahead; linux-2.6.31 begins with two pages, because its window would hit its own marker.",
     "limited, linux-6: a read larger than the window may be as large as a command of the device; \
