@@ -210,6 +210,52 @@ fn what_is_no_toml_is_refused_at_its_line() {
     assert_refused(with("policy = linux-6"), &[]);
 }
 
+#[test]
+fn the_example_of_the_document_is_good() {
+    let document = include_str!("../../../docs/simulator.md");
+    let mut examples = 0;
+    for example in document.split("```toml\n").skip(1) {
+        let text = example.split("```").next().expect("it ends");
+        assert!(Scenario::parse(text).is_ok(), "{:?}", Scenario::parse(text).map(drop));
+        examples += 1;
+    }
+    assert_eq!(examples, 1);
+}
+
+/// The document has each key of the messages that name all keys.
+#[test]
+fn the_document_has_every_key() {
+    let document = include_str!("../../../docs/simulator.md");
+    let keys_of = |(text, _): (String, usize)| {
+        let error = Scenario::parse(&text).map(drop).expect_err(&text).to_string();
+        let names = error.split_once("expected").expect("it names the choices").1.to_owned();
+        let keys = names.split('`').skip(1).step_by(2).map(str::to_owned);
+        keys.collect::<Vec<_>>()
+    };
+    let cases = [
+        with_more("seed", "x = 1"),
+        with_more("memory", "x = 1"),
+        with_more("model", "x = 1"),
+        with_more("at", "x = 1"),
+        with_more("count", "x = 1"),
+        with("model.flash = { x = 1 }"),
+        with("model.hdd = { x = 1 }"),
+        with("model.mapped = { x = 1 }"),
+        with("run.sequential = { x = 1 }"),
+        with("run.random = { x = 1 }"),
+        with("run.interleaved = { x = 1 }"),
+        with("run.blkid = { x = 1 }"),
+    ];
+    let mut count = 0;
+    for key in cases.into_iter().flat_map(keys_of) {
+        let is_there = document.contains(&format!("`{key}`"));
+        let is_a_table = ["cache", "device", "file", "process"].contains(&key.as_str());
+        assert!(is_there || is_a_table, "docs/simulator.md says nothing of `{key}`");
+        count += 1;
+    }
+    assert!(count > 60, "{count} keys");
+}
+
 /// Every scenario that comes with the program can be read, and ends.
 #[test]
 fn those_that_come_with_the_program_are_good() {
