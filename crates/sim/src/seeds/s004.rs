@@ -9,6 +9,7 @@ use crate::device::mapped::{Mapped, Reader};
 use crate::record::Keep;
 use crate::scenario::Scenario;
 use crate::size::Size;
+use crate::workload::Workload;
 
 /// One dd of the table.
 struct Dd {
@@ -87,12 +88,18 @@ fn dd(progress: Progress<'_>) -> Table {
     let holds = right == exact.len() && of_rates.max <= 3.0;
     let cells = exact.into_iter().chain(rates).chain(others).collect();
     let title = "dd bs=1M of mapped devices by their size".into();
-    let notes = NOTES.map(String::from).to_vec();
+    let mut notes = NOTES.map(String::from).to_vec();
+    notes.push(format!(
+        "Bios cost after the transfer, not before: what is done before a command is sent happens \
+         while the window before is on its way. On that side 3.29 us for each 512 bytes would be \
+         hidden, and the odd device would give {:.0} MB/s.",
+        DDS[3].hidden_mb_per_s()
+    ));
     let verdict = Verdict { holds, why };
     Table { seed: "004", table: "004_dd", title, cells, notes, verdict }
 }
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 4] = [
     "Time = bytes / B + bios x c, one model for the four runs: B = 130.4 MB/s for all, c = 3.29 us \
      through one mapping (three runs) and 4.46 us through two (mpath4p1, a mapping over mpath4). \
      Three parameters, four runs: so one degree of freedom is left, and mpath4p1 could not miss.",
@@ -100,9 +107,6 @@ const NOTES: [&str; 5] = [
      best, 1 at worst. They follow from the size alone.",
     "The sizes of mpath4 and mpath4p1 were not given. Ours are assumed: whole pages for the first, \
      odd for the second, the only kind that explains the figures.",
-    "Bios cost after the transfer: read-ahead hides what is done before a command is sent, since \
-     the window before is on its way then. On that side 3.29 us a bio, 0.84 ms for 128 KiB of 512 \
-     bytes, would vanish behind 1.0 ms of transfer, and the two sizes would be equally fast.",
     "multi-block is how kernels read now: one bio for each run of blocks. Odd sizes cost nothing.",
 ];
 
@@ -144,7 +148,21 @@ impl Dd {
     }
 
     fn run(&self, reader: Reader, bytes: Size) -> Came {
-        let mut scenario = self.scenario(reader);
+        self.run_in(self.scenario(reader), bytes)
+    }
+
+    /// The same bios, paid for by the reader's own processor while read-ahead goes on.
+    fn hidden_mb_per_s(&self) -> f64 {
+        let mut scenario = self.scenario(Reader::MultiBlock);
+        let Workload::Sequential(dd) = scenario.process[0].run.get_mut() else {
+            panic!("it is dd")
+        };
+        dd.cpu_ns_per_byte = self.bio_us * 1e3 / 512.0;
+        dd.read = Size(Bytes(4096));
+        self.run_in(scenario, Size(Bytes(100 << 20))).mb_per_s
+    }
+
+    fn run_in(&self, mut scenario: Scenario, bytes: Size) -> Came {
         let file = scenario.file.get_mut("data").expect("the scenario has it");
         file.at = Size(Bytes(self.from_mib << 20));
         file.size = bytes;

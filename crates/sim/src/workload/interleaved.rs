@@ -157,3 +157,30 @@ fn two() -> u64 {
 fn page() -> Size {
     Size(Bytes(4096))
 }
+
+#[cfg(test)]
+mod tests {
+    use foreread_core::units::Instant;
+
+    use crate::record::Keep;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn streams_take_strict_turns_to_the_end_of_their_parts() {
+        let text = "name = 'turns'\ncache.policy = 'none'\n\
+                    device.disk.model.flash = { capacity = '1G', mb_per_s = 100.0 }\n\
+                    file.data = { device = 'disk', size = '36K' }\n\
+                    [[process]]\nname = 'reader'\n\
+                    run.interleaved = { file = 'data', streams = 3, read = '4K', reads = 2 }\n";
+        let mut building = Scenario::built_in(text).build(Keep::Lines).expect("it is good");
+        building.run.go(Instant(u64::MAX));
+        let ran = building.run.end();
+        let sectors: Vec<_> = ran
+            .lines
+            .iter()
+            .filter_map(|line| line.split_once(" R")?.1.strip_suffix("+8")?.parse::<u64>().ok())
+            .collect();
+        let pages: Vec<_> = sectors.iter().map(|sector| sector / 8).collect();
+        assert_eq!(pages, [0, 3, 6, 1, 4, 7]);
+    }
+}
