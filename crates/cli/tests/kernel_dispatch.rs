@@ -20,7 +20,6 @@ mod common;
 mod lab;
 
 use std::fmt;
-use std::time::Duration;
 
 use common::{Need, needs, skip};
 use foreread_core::sched::deadline::{Deadline, Rule, Settings};
@@ -39,7 +38,7 @@ fn the_kernel_dispatches_as_rule_mq_does() {
     if kernel_version() < FIRST_KERNEL {
         return skip(TEST, "the rule is that of Linux 6.0 and later");
     }
-    let lab = Lab::new("latency=4ms,parallel=1");
+    let lab = Lab::new();
     let seeds = match std::env::var("SEED") {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).expect("SEED is a number"),
         Err(_) => 0..LOADS,
@@ -76,7 +75,9 @@ struct Trial {
     settings: Settings,
     /// How long the clock by which requests expire stands still.
     tick_ms: u64,
-    jobs: Vec<Job>,
+    /// These fill the device, and one more is held.
+    first: Vec<Job>,
+    batches: Vec<Vec<Job>>,
 }
 
 /// The order of one load, each request by its direction and sector.
@@ -110,28 +111,35 @@ impl Trial {
         settings.read_expire_ms = lab.get("iosched/read_expire");
         settings.write_expire_ms = lab.get("iosched/write_expire");
         let reads = 20 + rng.below(60);
-        let within_us = rng.pick(&[2_000, 20_000, 120_000]);
         let mut sectors: Vec<u64> = (0..JOBS).map(|index| index * 4096).collect();
         for last in (1..sectors.len()).rev() {
             let other = usize::try_from(rng.below(last as u64 + 1)).expect("an index");
             sectors.swap(last, other);
         }
-        let job = |sector| Job {
-            op: if rng.below(100) < reads { Op::Read } else { Op::Write },
-            sector,
-            after: Duration::from_micros(rng.below(within_us)),
-        };
-        Self { seed, settings, tick_ms, jobs: sectors.into_iter().map(job).collect() }
+        let op = |draw| if draw < reads { Op::Read } else { Op::Write };
+        let mut jobs: Vec<_> =
+            sectors.into_iter().map(|sector| Job { op: op(rng.below(100)), sector }).collect();
+        let first = jobs.drain(..TAGS as usize + 1).collect();
+        // Never fewer than go meanwhile, so that the scheduler has something to choose from.
+        let mut batches = vec![jobs.drain(..6).collect()];
+        let most = rng.pick(&[2, 5, 12]);
+        while !jobs.is_empty() {
+            let count = 1 + rng.below(most);
+            let count = jobs.len().min(usize::try_from(count).expect("it is small"));
+            batches.push(jobs.drain(..count).collect());
+        }
+        Self { seed, settings, tick_ms, first, batches }
     }
 
     fn run(&self, lab: &Lab) -> Compared {
-        let events = lab.send(&self.jobs);
+        let events = lab.send(&self.first, &self.batches);
         let of = |what| {
             let events = events.iter().filter(move |event| event.what == what);
             events.map(|event| (event.op, event.sector)).collect::<Vec<_>>()
         };
         let (arrived, kernel) = (of(What::Insert), of(What::Issue));
-        assert_eq!((arrived.len(), kernel.len()), (self.jobs.len(), self.jobs.len()), "{self}");
+        let count = usize::try_from(JOBS).expect("few");
+        assert_eq!((arrived.len(), kernel.len()), (count, count), "{self}");
         let (ours, expired) = self.replay(&events);
         Compared { arrived, kernel, ours, expired }
     }

@@ -1,6 +1,6 @@
 //! The running kernel as a scheduler: requests go to a slow loop device, their dispatch comes out.
 //!
-//! In:    settings of `mq-deadline`, and requests with the times at which they are sent.
+//! In:    settings of `mq-deadline`, and requests in batches.
 //! Out:   what the kernel's tracepoints say: when each was inserted, and which was issued when.
 //! Never: anything left behind. A server, a mount, a loop device and a trace instance are made, and
 //!        undone on drop, also after a panic.
@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Barrier;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use foreread_core::sched::Op;
@@ -29,8 +29,6 @@ use super::common::{output, scratch};
 pub(crate) struct Job {
     pub(crate) op: Op,
     pub(crate) sector: u64,
-    /// How long after the first it may be sent.
-    pub(crate) after: Duration,
 }
 
 /// What the kernel did with a request, and when: microseconds of its monotonic clock.
@@ -62,8 +60,8 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    pub(crate) fn new(delay: &str) -> Self {
-        let (server, directory) = serve(delay);
+    pub(crate) fn new() -> Self {
+        let (server, directory) = serve();
         let mut lab = Self {
             server,
             device: None,
@@ -129,26 +127,45 @@ impl Lab {
         text.trim().parse().unwrap_or_else(|_| panic!("{name} is {text:?}"))
     }
 
-    /// Sends requests of a page each, each from a thread of its own, and waits for them.
-    pub(crate) fn send(&self, jobs: &[Job]) -> Vec<Event> {
+    /// Sends requests of a page each, and waits for them.
+    ///
+    /// ```text
+    ///   device      |=== a ===|=== b ===|=== c ===|
+    ///   issue       a .. d    e         f               a completion lets one in that was held,
+    ///   pick          d e     f         g               and the next one is picked and held
+    ///   sent        a b c d e f  g h i     j      k l
+    ///               '-------' '------'  '--'
+    ///               one by one  then a batch in the middle between two completions
+    /// ```
+    ///
+    /// Whoever inserts also dispatches, beside the thread that does so after a completion. Were both
+    /// at work at once, nobody could tell what each of them knew: hence the middle.
+    pub(crate) fn send(&self, first: &[Job], batches: &[Vec<Job>]) -> Vec<Event> {
         let trace = self.instance.as_ref().expect("we listen").join("trace");
         write(&trace, "");
         let device = self.device.as_ref().expect("it is attached");
-        let start = Barrier::new(jobs.len());
+        let (ended, completions) = channel();
         std::thread::scope(|scope| {
-            for job in jobs {
-                let start = &start;
+            let begin = |job: Job| {
+                let ended = ended.clone();
                 scope.spawn(move || {
-                    let mut page = Box::new(Page([0; 4096]));
-                    start.wait();
-                    // A load has times. Nothing depends on them: the kernel says when each came.
-                    std::thread::park_timeout(job.after);
-                    match job.op {
-                        Op::Read => device.read_exact_at(&mut page.0, job.sector * 512),
-                        Op::Write => device.write_all_at(&page.0, job.sector * 512),
-                    }
-                    .expect("the device works");
+                    job.run(device);
+                    // Nobody listens any more when the last batch is sent.
+                    let _ = ended.send(());
                 });
+            };
+            // Nothing comes of these waits but the time at which the kernel gets a request. It says
+            // itself when that was.
+            for job in first {
+                begin(*job);
+                std::thread::park_timeout(APART);
+            }
+            for (number, batch) in batches.iter().enumerate() {
+                if number > 0 {
+                    completions.recv().expect("more are on their way than have completed");
+                    std::thread::park_timeout(MIDDLE);
+                }
+                batch.iter().copied().for_each(begin);
             }
         });
         let trace = fs::read_to_string(trace).expect("the trace can be read");
@@ -157,6 +174,17 @@ impl Lab {
 
     fn setting(&self, name: &str) -> PathBuf {
         self.block.join("queue").join(name)
+    }
+}
+
+impl Job {
+    fn run(self, device: &File) {
+        let mut page = Box::new(Page([0; 4096]));
+        match self.op {
+            Op::Read => device.read_exact_at(&mut page.0, self.sector * 512),
+            Op::Write => device.write_all_at(&page.0, self.sector * 512),
+        }
+        .expect("the device works");
     }
 }
 
@@ -181,13 +209,13 @@ impl Drop for Lab {
 }
 
 /// Starts the slow device's server; says in which directory its file is.
-fn serve(delay: &str) -> (Child, PathBuf) {
+fn serve() -> (Child, PathBuf) {
     let file = tempfile::tempfile_in(scratch()).expect("a file without a name");
     file.set_len(DEVICE_BYTES).expect("of holes");
     rustix::io::fcntl_setfd(&file, FdFlags::empty()).expect("that a child inherits");
     let mut server = Command::new(env!("CARGO_BIN_EXE_foreread"))
         .arg("serve-slow-device")
-        .args([file.as_raw_fd().to_string(), DEVICE_BYTES.to_string(), delay.to_owned()])
+        .args([file.as_raw_fd().to_string(), DEVICE_BYTES.to_string(), DELAY.to_owned()])
         .arg("--writable")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -238,6 +266,15 @@ fn run(command: &mut Command) -> String {
 }
 
 const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// How slow the device is: one request at a time.
+const DELAY: &str = "latency=6ms,parallel=1";
+
+/// From a completion to the next batch.
+const MIDDLE: Duration = Duration::from_millis(2);
+
+/// Between the first requests: far more than it takes to dispatch one.
+const APART: Duration = Duration::from_micros(300);
 
 /// A file of holes; what is written to it goes with it.
 const DEVICE_BYTES: u64 = 1 << 30;
