@@ -3,3 +3,5 @@
 pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod explain;
+pub(crate) mod seeds;
+pub(crate) mod sim;

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
 
-use crate::cmd::{bench, demo, explain};
+use crate::cmd::{bench, demo, explain, seeds, sim};
 use crate::measure::{slow_server, window};
 
 /// See what a read-ahead policy decides, and what it is worth
@@ -37,6 +37,10 @@ pub(crate) enum Verb {
     Demo(demo::Args),
 
     Bench(bench::Args),
+
+    Sim(sim::Args),
+
+    Seeds(seeds::Args),
 
     /// A part of demo and bench that needs a process of its own
     #[command(name = slow_server::VERB, hide = true)]

@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         }
         Verb::Bench(args) => cmd::bench::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
+        Verb::Sim(args) => cmd::sim::run(&args, &mut out),
+        Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
     };
     end(answer.and_then(|()| out.finish()))
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
 
 /// Says what went wrong and gives it its exit code; `flags::CODES_AND_UNITS` lists them for users.
 fn end(result: Result<(), Failure>) -> ExitCode {
+    let mut code = ExitCode::from(2);
     let line = match result {
         Ok(()) => return ExitCode::SUCCESS,
         // The reader has seen enough: `foreread explain .. | head`.
@@ -53,8 +56,12 @@ fn end(result: Result<(), Failure>) -> ExitCode {
         }
         Err(Failure::Output(error)) => format!("cannot write the answer: {error}"),
         Err(Failure::WrongUse(line)) => line,
+        Err(Failure::Check(line)) => {
+            code = ExitCode::from(1);
+            line
+        }
     };
     // With stderr closed there is nobody left to tell; the code still says it.
     let _ = writeln!(io::stderr(), "foreread: {line}");
-    ExitCode::from(2)
+    code
 }

@@ -13,6 +13,8 @@ use serde::Serialize;
 pub(crate) enum Failure {
     /// What was asked makes no sense. The line says what does.
     WrongUse(String),
+    /// What was to be checked is not so. The line says what is.
+    Check(String),
     /// Nobody takes the answer.
     Output(io::Error),
 }

@@ -157,21 +157,30 @@ impl Run {
     /// Goes on until all processes have ended, nothing will ever happen, or the time is `until`.
     /// Then more may be added, and it may go on again.
     pub fn go(&mut self, until: Instant) {
-        loop {
+        while self.go_some(u64::MAX, until) {}
+    }
+
+    /// Goes on as [`Self::go`] does, but for no more than so many steps; says whether there is more
+    /// to do. For those who show how far it is.
+    pub fn go_some(&mut self, steps: u64, until: Instant) -> bool {
+        for _ in 0..steps {
             self.poll_all();
             let next = self.shared.world.borrow_mut().clock.next(until);
             match next {
                 Some(coming) if self.is_any_left() => {
                     self.shared.world.borrow_mut().arrive(coming);
                 }
-                Some(_) => return,
-                None => break,
+                Some(_) => return false,
+                None => {
+                    let mut world = self.shared.world.borrow_mut();
+                    if !world.clock.is_over() {
+                        world.clock.stop_at(until);
+                    }
+                    return false;
+                }
             }
         }
-        let mut world = self.shared.world.borrow_mut();
-        if !world.clock.is_over() {
-            world.clock.stop_at(until);
-        }
+        true
     }
 
     /// The time.

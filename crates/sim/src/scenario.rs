@@ -298,7 +298,7 @@ pub(crate) fn unknown<N: AsRef<str>>(
     if names.is_empty() {
         return format!("no {what} {name:?}: there are none");
     }
-    format!("no {what} {name:?}; there are {}", names.join(", "))
+    format!("no {what} {name:?}; choose one of {}", names.join(", "))
 }
 
 /// Milliseconds as nanoseconds.

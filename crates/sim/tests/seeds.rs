@@ -9,7 +9,7 @@ fn all_hold(number: &str) {
     for table in &tables {
         println!("{}: {} ({})", table.table, table.verdict.holds, table.verdict.why);
         for cell in &table.cells {
-            println!("    {:36} {:10} {:?} {}", cell.row, cell.column, cell.seed, cell.ours);
+            println!("    {:36} {:10} {:?} {:?}", cell.row, cell.column, cell.seed, cell.ours);
         }
     }
     let failed: Vec<_> = tables.iter().filter(|table| !table.verdict.holds).collect();

@@ -64,6 +64,21 @@ fn noop_is_first_come_first_served() {
     assert_eq!(got, "W50 R300 R100");
 }
 
+/// The second submitter waits until the first one is not expected back any more.
+#[test]
+fn cfq_gives_each_submitter_a_slice() {
+    let line = "explain schedule --scheduler cfq --why 1:R100@0 2:R5000@0 1:R200@0 1:R300@60";
+    let want = [
+        "R100        0 ms  next",
+        "R200        0 ms  batch",
+        "R5000       8 ms  next",
+        "R300       60 ms  next",
+    ];
+    assert_eq!(lines(&words(line)), want);
+    let line = line.replace(" --why", " --json --step-ms 5 --set slice_idle=9");
+    assert_eq!(json_of(&words(&line))[2]["dispatch_ms"], 15, "the first step after 5 + 9 ms");
+}
+
 #[test]
 fn a_step_without_requests_passes_unused() {
     let got = lines(&words("explain schedule --why --start-ms 3 --step-ms 10 R1@0 R500@4 R900@41"));

@@ -75,7 +75,7 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
         ("explain schedule R18446744073709551615@0", "2^64"),
         ("explain schedule R1@99999999999999", "until 3155760000000 ms"),
         ("explain schedule soon:R1@0", "rt:, be: or idle:"),
-        ("explain schedule --scheduler elevator R1@0", "noop, deadline"),
+        ("explain schedule --scheduler elevator R1@0", "noop, deadline, cfq"),
         ("explain schedule --set rule=5.x R1@0", "rule=5.x: wants 2002, 4.x or mq"),
         ("explain schedule --set fifobatch=1 R1@0", "there are rule, read_expire,"),
         ("explain schedule --set fifo_batch R1@0", "NAME=VALUE"),

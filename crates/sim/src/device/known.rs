@@ -12,6 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::Model;
+use crate::scenario::unknown;
 
 /// A model, by its name or by its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +60,8 @@ impl<'de> Visitor<'de> for NameOrParameters {
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Chosen, E> {
         find(name).ok_or_else(|| {
-            let names: Vec<_> = all().iter().map(|(name, _)| name.as_str()).collect();
-            E::custom(format!("no device {name:?}; there are {}", names.join(", ")))
+            let names = all().iter().map(|(name, _)| name);
+            E::custom(unknown("device model", name, names))
         })
     }
 

@@ -152,21 +152,28 @@ fn explain(args: &Args) -> Result<Vec<Explained>, Failure> {
         while let Some(asked) = arriving.pop_front_if(|asked| asked.arrival_ms <= now_ms) {
             queue.add(at(now_ms), request(asked, args.merge));
         }
+        let before = explained.len();
         while let Some(dispatched) = dispatch(queue.as_mut(), now_ms) {
             explained.push(dispatched);
             if args.step_ms > 0 {
                 break;
             }
         }
-        let arrival = arriving.front().map(|asked| asked.arrival_ms);
-        let event_ms = match (queue.is_empty(), queue.wake_at()) {
-            (true, _) if arriving.is_empty() => return Ok(explained),
-            (true, _) => arrival,
-            // It waits for a time. What is queued otherwise goes at the next step.
-            (false, Some(at)) => Some(at.0.div_ceil(NS_IN_MS)).into_iter().chain(arrival).min(),
-            (false, None) => Some(now_ms + args.step_ms),
+        if queue.is_empty() && arriving.is_empty() {
+            return Ok(explained);
+        }
+        let arrival_ms = arriving.front().map(|asked| asked.arrival_ms);
+        let wake_ms = queue.wake_at().map(|at| at.0.div_ceil(NS_IN_MS));
+        let is_held_back = args.step_ms == 0 || explained.len() == before;
+        let event_ms = if queue.is_empty() {
+            arrival_ms
+        } else if is_held_back {
+            // The scheduler waits for a time.
+            wake_ms.into_iter().chain(arrival_ms).min()
+        } else {
+            Some(now_ms)
         };
-        let event_ms = event_ms.expect("all that can be dispatched was");
+        let event_ms = event_ms.expect("it waits for something");
         now_ms = match (event_ms.saturating_sub(now_ms), args.step_ms) {
             (_, 0) => event_ms,
             (wait_ms, step_ms) => now_ms + wait_ms.div_ceil(step_ms).max(1) * step_ms,

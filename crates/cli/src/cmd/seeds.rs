@@ -1,0 +1,68 @@
+//! `foreread seeds`: every published table beside what the simulator makes of it.
+//!
+//! In:    which.
+//! Out:   each cell with its error, a verdict on each table.
+//! Never: a cell that is left out because it does not fit.
+
+mod report;
+
+use clap::Args as Flags;
+use clap::builder::PossibleValuesParser;
+use foreread_sim::seeds::{self, Table};
+
+use crate::flags::CODES_AND_UNITS;
+use crate::output::{Failure, Output};
+
+/// Every published table beside ours, with the error of each cell
+///
+/// The policies come from five threads of kernel lists. Their tables are part of this program, and
+/// so are scenarios that run the same experiments in virtual time: some seconds, no root, no disk.
+///
+///   000  read-ahead limited by the size of the device: a sweep of eight devices
+///   001  read-ahead by what the page cache holds: NFS servers, interleaved streams
+///   002  read-ahead in ext4's inode tables: find, git status, random reads
+///   003  the deadline scheduler: reading while somebody writes
+///   004  the block size that a device's size implies
+#[derive(Debug, Flags)]
+#[command(verbatim_doc_comment, after_long_help = CODES_AND_UNITS)]
+pub(crate) struct Args {
+    /// The tables of one thread
+    #[arg(long, value_name = "SEED")]
+    #[arg(value_parser = PossibleValuesParser::new(seeds::numbers()))]
+    only: Option<String>,
+
+    /// Print the page docs/seeds.md
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+
+    /// Print a list of JSON objects, one a table
+    ///
+    /// Keys: seed, table, cells (row, column, seed, ours, error_percent, is_marked), notes,
+    /// verdict (holds, why). What was not published is null.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let tables = run_all(args.only.as_deref());
+    if args.json {
+        out.json(&tables)?;
+    } else if args.markdown {
+        report::markdown(out, &tables)?;
+    } else {
+        report::print(out, &tables)?;
+    }
+    let failed: Vec<_> = tables.iter().filter(|table| !table.verdict.holds).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = failed.iter().map(|table| table.table).collect();
+    Err(Failure::Check(format!("not as it should be: {}", names.join(", "))))
+}
+
+fn run_all(only: Option<&str>) -> Vec<Table> {
+    let bar = super::sim::spinner();
+    let tables = seeds::tables(only, &mut |what| bar.set_message(what.to_owned()));
+    bar.finish_and_clear();
+    tables
+}

@@ -1,0 +1,133 @@
+//! The tables of the seeds for people: on a terminal, or as a page.
+//!
+//! In:    tables.
+//! Out:   text, or Markdown.
+//! Never: a figure with more digits than it is worth.
+
+use std::io::Write as _;
+
+use foreread_sim::seeds::Table;
+
+use crate::output::{Failure, Output};
+use crate::table;
+
+pub(super) fn print(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
+    for table in tables {
+        writeln!(out, "{}: {}\n", table.table, table.title)?;
+        table::print(out, HEADING, lines(table))?;
+        for note in &table.notes {
+            writeln!(out, "\n{}", wrapped(note, "  "))?;
+        }
+        writeln!(out, "\n{}\n", wrapped(&verdict(table), ""))?;
+    }
+    if tables.len() > 1 {
+        let heading = ["table", "cells", "median error", "largest", "holds"];
+        table::print(out, heading, tables.iter().map(summary))?;
+    }
+    Ok(())
+}
+
+pub(super) fn markdown(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
+    writeln!(out, "{INTRODUCTION}")?;
+    writeln!(out, "| table | cells | median error | largest | holds |\n|---|---|---|---|---|")?;
+    for line in tables.iter().map(summary) {
+        writeln!(out, "| {} |", line.join(" | "))?;
+    }
+    for table in tables {
+        writeln!(out, "\n## {}\n\n{}\n", table.table, wrapped(&table.title, ""))?;
+        writeln!(out, "| row | | column | seed | ours | error |\n|---|---|---|---|---|---|")?;
+        for [row, mark, column, seed, ours, error] in lines(table) {
+            writeln!(out, "| {row} | {mark} | {column} | {seed} | {ours} | {error} |")?;
+        }
+        for note in &table.notes {
+            writeln!(out, "\n{}", wrapped(note, ""))?;
+        }
+        writeln!(out, "\n{}", wrapped(&verdict(table), ""))?;
+    }
+    Ok(())
+}
+
+/// The cells of a table, a line each; a row is named once.
+fn lines(table: &Table) -> impl Iterator<Item = [String; 6]> {
+    let mut last = "";
+    table.cells.iter().map(move |cell| {
+        let row = if cell.row == last { "" } else { &cell.row };
+        last = &cell.row;
+        [
+            row.to_owned(),
+            if cell.is_marked { "==>" } else { "" }.to_owned(),
+            cell.column.clone(),
+            table::or_dash(cell.seed.map(figure)),
+            table::or_dash(cell.ours.map(figure)),
+            table::or_dash(cell.error_percent.map(|percent| format!("{percent:+.1} %"))),
+        ]
+    })
+}
+
+fn summary(table: &Table) -> [String; 5] {
+    let mut errors: Vec<f64> =
+        table.cells.iter().filter_map(|cell| cell.error_percent).map(f64::abs).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    let percent = |error: Option<&f64>| table::or_dash(error.map(|error| format!("{error:.1} %")));
+    [
+        table.table.to_owned(),
+        table.cells.len().to_string(),
+        percent(errors.get(errors.len() / 2)),
+        percent(errors.last()),
+        if table.verdict.holds { "yes" } else { "no" }.to_owned(),
+    ]
+}
+
+fn verdict(table: &Table) -> String {
+    let holds = if table.verdict.holds { "Holds" } else { "Does not hold" };
+    format!("{holds}: {}", table.verdict.why)
+}
+
+/// Four digits, or as many as a whole number has.
+fn figure(value: f64) -> String {
+    let size = value.abs();
+    if value == value.trunc() && size < 1e15 {
+        format!("{value}")
+    } else if size >= 1000.0 {
+        format!("{value:.0}")
+    } else if size >= 100.0 {
+        format!("{value:.1}")
+    } else if size >= 10.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+/// A paragraph in lines of a readable length.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("at least one");
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
+            lines.push(word.to_owned());
+        } else {
+            let blank = if line.is_empty() { "" } else { " " };
+            line.push_str(blank);
+            line.push_str(word);
+        }
+    }
+    lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
+}
+
+const HEADING: [&str; 6] = ["row", "", "column", "seed", "ours", "error"];
+
+const WIDTH: usize = 96;
+
+const INTRODUCTION: &str = "\
+# The seeds
+
+The policies of foreread come from five threads of kernel lists, 2002 to 2012. Here is every table
+that was published in them, beside what the simulator makes of the same experiment, cell by cell.
+
+    foreread seeds
+
+prints the same, in some seconds and without a disk; this page is `foreread seeds --markdown`. The
+scenarios are in `scenarios/`, the models of devices and what they were fitted to in
+[simulator.md](simulator.md). `==>` marks the row that the author of a table marked.
+";

@@ -1,0 +1,165 @@
+//! `foreread sim`: a scenario in virtual time.
+//!
+//! In:    a scenario file, and what to change of it.
+//! Out:   what each process and each device did; one number for all that happened.
+//! Never: a real file but the scenario and the traces, or a real second of waiting.
+//!
+//! The keys of a scenario: docs/simulator.md.
+
+mod report;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args as Flags;
+use foreread_core::readahead::Policy;
+use foreread_core::units::Instant;
+use foreread_sim::record::Keep;
+use foreread_sim::run::{Ran, Run};
+use foreread_sim::scenario::{PolicyName, Scenario};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::flags::{CODES_AND_UNITS, policies};
+use crate::output::{Failure, Output};
+
+/// Run a scenario in virtual time
+///
+/// A scenario is a TOML file: devices as models, files, processes, a cache and its policy
+/// (docs/simulator.md has every key). The run uses the same path as the library, driven by a queue
+/// of events instead of a ring. One seed gives one run: its hash is the same on every machine, and
+/// two runs with the same hash did the same.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    /// The scenario
+    scenario: PathBuf,
+
+    /// Who decides what is read ahead, in place of the scenario's
+    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    policy: Option<Policy>,
+
+    /// All that is random follows from it; in place of the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Write each event of the run into FILE, one a line
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Compare the run with one that was written with --trace: the first event that differs is
+    /// named, and the exit code is 1
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    compare: Option<PathBuf>,
+
+    /// Print what came of it as a list of one JSON object
+    ///
+    /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
+    /// seconds, mb_per_s, latency_ms, other), devices (name, reads, read_bytes, writes,
+    /// write_bytes, busy_seconds), cache.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread sim scenarios/000-sweep.toml
+  foreread sim scenarios/000-sweep.toml --policy linux-6 --json
+  foreread sim mine.toml --trace before.txt
+  foreread sim mine.toml --compare before.txt
+
+";
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let scenario = read(args)?;
+    let ran = go(&scenario, keep(args)?)?;
+    if let Some(path) = &args.trace {
+        write_lines(path, &ran.lines)?;
+    }
+    if args.json {
+        out.json([report::json(&scenario, &ran)])?;
+    } else {
+        report::print(out, &scenario, &ran)?;
+    }
+    out.flush()?;
+    check(args, &scenario, &ran)
+}
+
+fn read(args: &Args) -> Result<Scenario, Failure> {
+    let path = &args.scenario;
+    let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
+    let mut scenario = Scenario::parse(&text).map_err(|error| wrong(path, &error))?;
+    if let Some(policy) = args.policy {
+        scenario.cache.policy = PolicyName(policy);
+    }
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+    Ok(scenario)
+}
+
+fn keep(args: &Args) -> Result<Keep, Failure> {
+    if let Some(path) = &args.compare {
+        let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
+        return Ok(Keep::Compare(text.lines().map(str::to_owned).collect()));
+    }
+    if let Some(path) = &args.trace {
+        // Before an hour has passed.
+        fs::File::create(path).map_err(|error| wrong(path, &error))?;
+        return Ok(Keep::Lines);
+    }
+    Ok(Keep::Hash)
+}
+
+fn go(scenario: &Scenario, keep: Keep) -> Result<Ran, Failure> {
+    let mut building = scenario.build(keep).map_err(Failure::WrongUse)?;
+    let bar = spinner();
+    while building.run.go_some(STEPS_BETWEEN_LOOKS, scenario.until()) {
+        bar.set_message(state(&building.run));
+        bar.tick();
+    }
+    bar.finish_and_clear();
+    Ok(building.run.end())
+}
+
+fn state(run: &Run) -> String {
+    let Instant(ns) = run.now();
+    format!("{} s, {} requests", ns / 1_000_000_000, run.requests())
+}
+
+/// Shows that something happens, on a terminal and nowhere else.
+pub(crate) fn spinner() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
+    let bar = ProgressBar::new_spinner().with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn check(args: &Args, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
+    if let (Some(path), Some(difference)) = (&args.compare, &ran.difference) {
+        let path = path.display();
+        return Err(Failure::Check(format!("not the run of {path}: {difference}")));
+    }
+    if ran.unfinished > 0 && scenario.until_s.is_none() {
+        let count = ran.unfinished;
+        return Err(Failure::Check(format!("{count} processes wait for what never comes")));
+    }
+    Ok(())
+}
+
+fn write_lines(path: &Path, lines: &[String]) -> Result<(), Failure> {
+    let write = || -> io::Result<()> {
+        let mut file = io::BufWriter::new(fs::File::create(path)?);
+        for line in lines {
+            writeln!(file, "{line}")?;
+        }
+        file.flush()
+    };
+    write().map_err(|error| wrong(path, &error))
+}
+
+fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::WrongUse(format!("{}: {error}", path.display()))
+}
+
+/// Some hundredths of a second.
+const STEPS_BETWEEN_LOOKS: u64 = 50_000;

@@ -1,0 +1,251 @@
+//! What a run came to: tables, or JSON.
+//!
+//! In:    the scenario, what came of it.
+//! Out:   processes, devices, the cache, the hash.
+//! Never: a thousand lines for a thousand processes that are alike: those are one line.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use foreread_core::sched::Op;
+use foreread_core::sizes::Exact;
+use foreread_core::units::Instant;
+use foreread_sim::meter::{DeviceMeter, Meter};
+use foreread_sim::run::Ran;
+use foreread_sim::scenario::Scenario;
+use serde::Serialize;
+
+use crate::output::{Failure, Output};
+use crate::table;
+
+/// A run, as `--json` prints it.
+#[derive(Debug, Serialize)]
+pub(super) struct Json<'r> {
+    name: &'r str,
+    seed: u64,
+    policy: &'static str,
+    seconds: f64,
+    events: u64,
+    hash: String,
+    unfinished: usize,
+    processes: Vec<Process<'r>>,
+    devices: Vec<Device<'r>>,
+    cache: Cache,
+}
+
+#[derive(Debug, Serialize)]
+struct Process<'r> {
+    name: &'r str,
+    ops: u64,
+    bytes: u64,
+    seconds: f64,
+    mb_per_s: f64,
+    latency_ms: Latency,
+    other: &'r BTreeMap<&'static str, f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Latency {
+    mean: f64,
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Device<'r> {
+    name: &'r str,
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    write_bytes: u64,
+    busy_seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Cache {
+    pages_wanted: u64,
+    pages_missed: u64,
+    pages_joined: u64,
+    pages_ahead: u64,
+    evicted: u64,
+    evicted_before_use: u64,
+}
+
+pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> Json<'r> {
+    Json {
+        name: &scenario.name,
+        seed: scenario.seed,
+        policy: scenario.cache.policy.0.name(),
+        seconds: seconds(ran.end),
+        events: ran.events,
+        hash: hash(ran),
+        unfinished: ran.unfinished,
+        processes: ran.processes.iter().map(|meter| process(meter, ran.end)).collect(),
+        devices: ran.devices.iter().map(|meter| device(meter, ran.end)).collect(),
+        cache: cache(ran),
+    }
+}
+
+fn process(meter: &Meter, end: Instant) -> Process<'_> {
+    Process {
+        name: &meter.name,
+        ops: meter.ops,
+        bytes: meter.bytes.0,
+        seconds: meter.seconds(end),
+        mb_per_s: meter.mb_per_s(end),
+        latency_ms: latency(meter),
+        other: &meter.other,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn latency(meter: &Meter) -> Latency {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Latency {
+        mean: meter.mean_ms(),
+        p50: ms(meter.latency.value_at_quantile(0.5)),
+        p99: ms(meter.latency.value_at_quantile(0.99)),
+        max: ms(meter.latency.max()),
+    }
+}
+
+fn device(meter: &DeviceMeter, end: Instant) -> Device<'_> {
+    Device {
+        name: &meter.name,
+        reads: meter.requests(Op::Read),
+        read_bytes: meter.bytes(Op::Read).0,
+        writes: meter.requests(Op::Write),
+        write_bytes: meter.bytes(Op::Write).0,
+        busy_seconds: meter.busy_seconds(end),
+    }
+}
+
+fn cache(ran: &Ran) -> Cache {
+    Cache {
+        pages_wanted: ran.stats.pages_wanted,
+        pages_missed: ran.stats.pages_missed,
+        pages_joined: ran.stats.pages_joined,
+        pages_ahead: ran.stats.pages_ahead,
+        evicted: ran.cache.evictions,
+        evicted_before_use: ran.cache.evicted_before_use,
+    }
+}
+
+pub(super) fn print(out: &mut Output, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
+    let policy = scenario.cache.policy.0.name();
+    let memory = Exact(scenario.cache.memory.0);
+    writeln!(out, "{}: policy {policy}, memory {memory}, seed {}", scenario.name, scenario.seed)?;
+    let (end, events) = (seconds(ran.end), ran.events);
+    writeln!(out, "{end:.3} s of virtual time, {events} events, hash {}\n", hash(ran))?;
+
+    let heading = ["process", "ops", "MiB", "s", "MB/s", "mean ms", "99 % ms", "most ms"];
+    table::print(out, heading, groups(&ran.processes).iter().map(|group| group.line(ran.end)))?;
+    print_other(out, &ran.processes)?;
+    writeln!(out)?;
+    let heading = ["device", "reads", "MiB", "writes", "MiB", "busy"];
+    table::print(out, heading, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
+
+    let Cache { pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, .. } =
+        cache(ran);
+    writeln!(
+        out,
+        "\npages: {pages_wanted} wanted by reads that missed, {pages_missed} of them asked for; \
+         {pages_ahead} read ahead;\n{evicted} evicted, {evicted_before_use} before their first use"
+    )?;
+    Ok(())
+}
+
+/// Processes that are alike: names that differ in the number behind them.
+struct Group<'r> {
+    name: String,
+    meters: Vec<&'r Meter>,
+}
+
+fn groups(meters: &[Meter]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for meter in meters {
+        let name = base(&meter.name);
+        match groups.iter_mut().find(|group| base(&group.meters[0].name) == name) {
+            Some(group) if meters.len() > MOST_LINES => group.meters.push(meter),
+            _ => groups.push(Group { name: meter.name.clone(), meters: vec![meter] }),
+        }
+    }
+    for group in &mut groups {
+        if group.meters.len() > 1 {
+            group.name = format!("{} ({})", base(&group.meters[0].name), group.meters.len());
+        }
+    }
+    groups
+}
+
+fn base(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((base, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+impl Group<'_> {
+    #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+    fn line(&self, end: Instant) -> [String; 8] {
+        let mut all = self.meters[0].latency.clone();
+        for meter in &self.meters[1..] {
+            all.add(&meter.latency).expect("the histogram resizes itself");
+        }
+        let bytes: u64 = self.meters.iter().map(|meter| meter.bytes.0).sum();
+        let ops: u64 = self.meters.iter().map(|meter| meter.ops).sum();
+        let longest = self.meters.iter().map(|meter| meter.seconds(end)).fold(0.0, f64::max);
+        let rate: f64 = self.meters.iter().map(|meter| meter.mb_per_s(end)).sum();
+        let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
+        [
+            self.name.clone(),
+            ops.to_string(),
+            mib(bytes),
+            format!("{longest:.3}"),
+            format!("{rate:.2}"),
+            format!("{:.3}", all.mean() / 1e6),
+            ms(all.value_at_quantile(0.99)),
+            ms(all.max()),
+        ]
+    }
+}
+
+/// What only some kinds of processes measure.
+fn print_other(out: &mut Output, meters: &[Meter]) -> Result<(), Failure> {
+    for meter in meters.iter().filter(|meter| !meter.other.is_empty()).take(MOST_LINES) {
+        let figures: Vec<_> =
+            meter.other.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
+        writeln!(out, "{}: {}", meter.name, figures.join(", "))?;
+    }
+    Ok(())
+}
+
+fn device_line(meter: &DeviceMeter, end: Instant) -> [String; 6] {
+    let busy = meter.busy_seconds(end) / seconds(end).max(1e-9) * 100.0;
+    [
+        meter.name.clone(),
+        meter.requests(Op::Read).to_string(),
+        mib(meter.bytes(Op::Read).0),
+        meter.requests(Op::Write).to_string(),
+        mib(meter.bytes(Op::Write).0),
+        format!("{busy:.0} %"),
+    ]
+}
+
+fn hash(ran: &Ran) -> String {
+    format!("{:016x}", ran.hash)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+fn mib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / (1 << 20) as f64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+fn seconds(at: Instant) -> f64 {
+    at.0 as f64 / 1e9
+}
+
+/// With more processes than this, those that are alike are one line.
+const MOST_LINES: usize = 24;
