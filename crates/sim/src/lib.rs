@@ -6,6 +6,7 @@
 
 pub mod device;
 pub mod meter;
+pub mod pin;
 pub mod process;
 pub mod reader;
 pub mod record;

@@ -22,6 +22,8 @@ pub enum Keep {
     Lines,
     /// What another run said: the first line that differs.
     Compare(Vec<String>),
+    /// What was done to the path and what it said: see [`Ran::replay`](crate::run::Ran::replay).
+    Log,
 }
 
 /// Where two runs part.
@@ -80,7 +82,7 @@ impl Record {
         self.hash = words.iter().fold(mix(self.hash, at.0), |hash, word| mix(hash, *word));
         self.events += 1;
         match &self.keep {
-            Keep::Hash => {}
+            Keep::Hash | Keep::Log => {}
             Keep::Lines => self.lines.push(format!("{} {}", Seconds(at), line())),
             Keep::Compare(other) if self.difference.is_none() => {
                 let index = usize::try_from(self.events - 1).expect("as many as lines");

@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 
 use foreread_core::cache::CacheStats;
 use foreread_core::path::{Config, DeviceId, FileId};
+use foreread_core::replay::{Mismatch, Step, replay};
 use foreread_core::sched::{BadSetting, Choice};
 use foreread_core::stats::Stats;
 use foreread_core::units::{Bytes, Instant, Sector};
@@ -85,6 +86,13 @@ pub struct Ran {
     pub cache: CacheStats,
     /// How many processes had not ended.
     pub unfinished: usize,
+    /// How many frames the cache has.
+    pub frames: u32,
+    /// How many of them nobody used any more.
+    pub idle_frames: u64,
+    /// What was done to the path and what it said, if it was kept.
+    pub log: Vec<Step>,
+    config: Config,
 }
 
 impl Run {
@@ -203,12 +211,29 @@ impl Run {
         let unfinished = self.tasks.iter().filter(|task| task.0.is_some()).count();
         drop(self.tasks);
         let shared = Rc::try_unwrap(self.shared).expect("processes end with their run");
-        let world = shared.world.into_inner();
+        let mut world = shared.world.into_inner();
+        let (config, log) = (world.path.config(), world.path.take_log());
+        let (frames, idle_frames) = (world.path.frame_count(), world.path.idle_frames());
         let devices = world.device_meters().cloned().collect();
         let (end, stats, cache) = (world.now(), world.path.stats(), world.path.cache_stats());
         let (hash, events, lines, difference) = world.record.end();
         let processes = world.meters;
-        Ran { end, hash, events, lines, difference, processes, devices, stats, cache, unfinished }
+        Ran {
+            end,
+            hash,
+            events,
+            lines,
+            difference,
+            processes,
+            devices,
+            stats,
+            cache,
+            unfinished,
+            frames,
+            idle_frames,
+            log,
+            config,
+        }
     }
 
     /// Lets each process that can go on do so, until none can.
@@ -224,5 +249,18 @@ impl Run {
                 state.0 = None;
             }
         }
+    }
+}
+
+impl Ran {
+    /// Does to a path of its own what was done to the run's, and compares all that it says: what
+    /// happened then follows from what was done, and from nothing else. Without [`Keep::Log`] there
+    /// is nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// The first step that goes otherwise.
+    pub fn replay(&self) -> Result<(), Box<Mismatch>> {
+        replay(self.config, &self.log)
     }
 }

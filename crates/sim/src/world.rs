@@ -90,6 +90,9 @@ impl World {
     pub(crate) fn new(config: Config, keep: Keep) -> Self {
         let mut path = IoPath::new(config);
         path.set_trace(EVENTS_AT_ONCE);
+        if keep == Keep::Log {
+            path.record(usize::MAX);
+        }
         Self {
             table: path.table(),
             path,

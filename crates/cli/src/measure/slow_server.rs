@@ -1,4 +1,4 @@
-//! The process that is a slow device: it answers the kernel's reads of one file late.
+//! The process that is a slow device: it answers the kernel's reads and writes of one file late.
 //!
 //! In:    a file; requests of the kernel; a line on stdin for counts.
 //! Out:   answers when the model says that such a device would have them.
@@ -6,7 +6,7 @@
 
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, Write as _};
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt as _;
@@ -21,7 +21,7 @@ use clap::Args as Flags;
 use foreread::{Delay, DelayModel};
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner,
-    MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, Request,
+    MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
 use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     file: RawFd,
     len: u64,
     delay: Delay,
+    /// Writes go to the file, as late as reads come from it; without this there are none
+    #[arg(long)]
+    writable: bool,
 }
 
 /// What it is started with.
@@ -104,16 +107,19 @@ fn mount(
     std::thread::Builder::new()
         .name("slow-device".to_owned())
         .spawn(move || answer_in_time(&answers))?;
+    let file = format!("/proc/self/fd/{}", args.file);
     let device = SlowFile {
-        file: File::open(format!("/proc/self/fd/{}", args.file))?,
+        file: OpenOptions::new().read(true).write(args.writable).open(file)?,
         len: args.len,
+        is_writable: args.writable,
         started: clock(),
         model: Mutex::new(DelayModel::new(args.delay)),
         late,
         counts,
     };
     let mut config = Config::default();
-    config.mount_options = vec![MountOption::RO, MountOption::FSName("foreread-demo".into())];
+    let mode = if args.writable { MountOption::RW } else { MountOption::RO };
+    config.mount_options = vec![mode, MountOption::FSName("foreread-demo".into())];
     fuser::spawn_mount(device, directory, &config)
 }
 
@@ -127,6 +133,7 @@ struct Counts {
 struct SlowFile {
     file: File,
     len: u64,
+    is_writable: bool,
     started: Instant,
     model: Mutex<DelayModel>,
     late: Sender<Answer>,
@@ -136,8 +143,13 @@ struct SlowFile {
 /// An answer to the kernel, and when it is due.
 struct Answer {
     due: Instant,
-    data: Vec<u8>,
-    reply: ReplyData,
+    reply: Reply,
+}
+
+enum Reply {
+    Read(Vec<u8>, ReplyData),
+    /// How many bytes were written.
+    Write(u32, ReplyWrite),
 }
 
 impl Filesystem for SlowFile {
@@ -169,18 +181,38 @@ impl Filesystem for SlowFile {
         reply: ReplyData,
     ) {
         let size = u64::from(size).min(self.len.saturating_sub(offset));
-        let now = clock().duration_since(self.started);
-        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let due_ns = self.model.lock().expect("no panic").finish_ns(now_ns, size);
+        let due = self.due(size);
         self.counts.reads.fetch_add(1, Ordering::SeqCst);
         self.counts.bytes.fetch_add(size, Ordering::SeqCst);
 
         let mut data = vec![0; usize::try_from(size).expect("a request is small")];
         match self.file.read_exact_at(&mut data, offset) {
+            Ok(()) => self.answer(due, Reply::Read(data, reply)),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let size = data.len() as u64;
+        if !self.is_writable || offset.saturating_add(size) > self.len {
+            return reply.error(Errno::ENOSPC);
+        }
+        let due = self.due(size);
+        match self.file.write_all_at(data, offset) {
             Ok(()) => {
-                let due = self.started + Duration::from_nanos(due_ns);
-                // The other end lives as long as this one.
-                let _ = self.late.send(Answer { due, data, reply });
+                let written = u32::try_from(size).expect("a request is small");
+                self.answer(due, Reply::Write(written, reply));
             }
             Err(error) => reply.error(error.into()),
         }
@@ -188,6 +220,19 @@ impl Filesystem for SlowFile {
 }
 
 impl SlowFile {
+    /// When a request that comes now is done.
+    fn due(&self, size: u64) -> Instant {
+        let now = clock().duration_since(self.started);
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let due_ns = self.model.lock().expect("no panic").finish_ns(now_ns, size);
+        self.started + Duration::from_nanos(due_ns)
+    }
+
+    fn answer(&self, due: Instant, reply: Reply) {
+        // The other end lives as long as this one.
+        let _ = self.late.send(Answer { due, reply });
+    }
+
     fn attributes(&self, inode: INodeNo) -> FileAttr {
         let is_root = inode == INodeNo::ROOT;
         FileAttr {
@@ -199,7 +244,11 @@ impl SlowFile {
             ctime: UNIX_EPOCH,
             crtime: UNIX_EPOCH,
             kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: if is_root { 0o755 } else { 0o444 },
+            perm: match (is_root, self.is_writable) {
+                (true, _) => 0o755,
+                (false, true) => 0o644,
+                (false, false) => 0o444,
+            },
             nlink: 1,
             uid: 0,
             gid: 0,
@@ -226,8 +275,10 @@ fn answer_in_time(answers: &Receiver<Answer>) {
             Err(RecvTimeoutError::Disconnected) => is_open = false,
         }
         while waiting.peek().is_some_and(|answer| answer.due <= clock() || !is_open) {
-            let Answer { data, reply, .. } = waiting.pop().expect("just seen");
-            reply.data(&data);
+            match waiting.pop().expect("just seen").reply {
+                Reply::Read(data, reply) => reply.data(&data),
+                Reply::Write(written, reply) => reply.written(written),
+            }
         }
     }
 }

@@ -1,0 +1,301 @@
+//! `deadline` with rule mq against the `mq-deadline` of the running kernel, dispatch by dispatch.
+//!
+//! Seeded random loads go to a slow device behind the kernel's own scheduler. What its tracepoints
+//! say was inserted, and when, goes through ours; both must come to the same order.
+//!
+//! The kernel picks ahead: while the device has no room it takes one more request out of the
+//! scheduler and holds it until there is. So a pick belongs to the time at which it was made, not to
+//! that of its issue:
+//!
+//! ```text
+//!   device      |== a ==|== b ==|== c ==|      takes one at a time here
+//!   issue       a       b       c
+//!   pick        a b     c       d              b is held while a is at work
+//!   insert   a b  c  d      e                  too late for b's place: c
+//! ```
+
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "kernel_dispatch/lab.rs"]
+mod lab;
+
+use std::fmt;
+
+use common::{Need, needs, skip};
+use foreread_core::sched::deadline::{Deadline, Rule, Settings};
+use foreread_core::sched::{Load, Op, Origin, Request, Scheduler as _};
+use foreread_core::units::{Instant, Sector, Sectors};
+use lab::{Event, Job, Lab, What};
+
+const TEST: &str = "the_kernel_dispatches_as_rule_mq_does";
+
+#[test]
+fn the_kernel_dispatches_as_rule_mq_does() {
+    let able = [Need::Root, Need::Loop, Need::Tracefs, Need::Fuse, Need::Tool("losetup")];
+    if !able.into_iter().all(|need| needs(need, TEST)) {
+        return;
+    }
+    if kernel_version() < FIRST_KERNEL {
+        return skip(TEST, "the rule is that of Linux 6.0 and later");
+    }
+    let lab = Lab::new();
+    let seeds = match std::env::var("SEED") {
+        Ok(seed) => seed.parse().map(|seed| seed..seed + 1).expect("SEED is a number"),
+        Err(_) => 0..LOADS,
+    };
+    let count = seeds.end - seeds.start;
+    let mut identical = 0;
+    let (mut batched, mut expired) = (0, 0);
+    for seed in seeds {
+        let trial = Trial::new(seed, &lab);
+        let compared = trial.run(&lab);
+        batched += u32::from(compared.kernel != compared.arrived);
+        expired += compared.expired;
+        identical += u64::from(compared.kernel == compared.ours);
+        assert!(
+            compared.kernel == compared.ours || is_one_swap(&compared.kernel, &compared.ours),
+            "{trial}\n{compared}\nto repeat: SEED={seed} cargo test -p foreread-cli {TEST}"
+        );
+        if compared.kernel != compared.ours {
+            println!("{trial}\n{compared}");
+        }
+    }
+    println!("identical in {identical} of {count} loads, one pair swapped in the others");
+    println!("{batched} not in the order of arrival, {expired} batches began with an expired one");
+    assert!(identical * 100 >= count * 80, "identical in only {identical} of {count}");
+    if count == LOADS {
+        assert!(u64::from(batched) >= LOADS / 2, "loads in the order of arrival prove nothing");
+        assert!(expired >= 20, "only {expired} batches began with an expired request");
+    }
+}
+
+/// One load and the settings for it.
+struct Trial {
+    seed: u64,
+    settings: Settings,
+    /// How long the clock by which requests expire stands still.
+    tick_ms: u64,
+    /// These fill the device, and one more is held.
+    first: Vec<Job>,
+    batches: Vec<Vec<Job>>,
+}
+
+/// The order of one load, each request by its direction and sector.
+struct Compared {
+    arrived: Vec<(Op, u64)>,
+    kernel: Vec<(Op, u64)>,
+    ours: Vec<(Op, u64)>,
+    expired: u32,
+}
+
+impl Trial {
+    /// Sets the scheduler up for a seed.
+    fn new(seed: u64, lab: &Lab) -> Self {
+        let mut rng = Rng(seed);
+        lab.begin_anew(TAGS);
+        // What a kernel makes of one millisecond is its tick.
+        lab.set("iosched/read_expire", "1");
+        let tick_ms = lab.get("iosched/read_expire");
+        let mut settings = Settings {
+            rule: Rule::Mq,
+            read_expire_ms: rng.pick(&[30, 50, 100, 500, 5000]),
+            write_expire_ms: rng.pick(&[30, 50, 100, 500, 5000]),
+            writes_starved: rng.pick(&[0, 1, 2, 2, 3, 5]),
+            fifo_batch: 1 + u32::try_from(rng.below(16)).expect("it is small"),
+            ..Settings::default()
+        };
+        lab.set("iosched/read_expire", &settings.read_expire_ms.to_string());
+        lab.set("iosched/write_expire", &settings.write_expire_ms.to_string());
+        lab.set("iosched/writes_starved", &settings.writes_starved.to_string());
+        lab.set("iosched/fifo_batch", &settings.fifo_batch.to_string());
+        settings.read_expire_ms = lab.get("iosched/read_expire");
+        settings.write_expire_ms = lab.get("iosched/write_expire");
+        let reads = 20 + rng.below(60);
+        let mut sectors: Vec<u64> = (0..JOBS).map(|index| index * 4096).collect();
+        for last in (1..sectors.len()).rev() {
+            let other = usize::try_from(rng.below(last as u64 + 1)).expect("an index");
+            sectors.swap(last, other);
+        }
+        let op = |draw| if draw < reads { Op::Read } else { Op::Write };
+        let mut jobs: Vec<_> =
+            sectors.into_iter().map(|sector| Job { op: op(rng.below(100)), sector }).collect();
+        let first = jobs.drain(..TAGS as usize + 1).collect();
+        // Never fewer than go meanwhile, so that the scheduler has something to choose from.
+        let mut batches = vec![jobs.drain(..6).collect()];
+        let most = rng.pick(&[2, 5, 12]);
+        while !jobs.is_empty() {
+            let count = 1 + rng.below(most);
+            let count = jobs.len().min(usize::try_from(count).expect("it is small"));
+            batches.push(jobs.drain(..count).collect());
+        }
+        Self { seed, settings, tick_ms, first, batches }
+    }
+
+    fn run(&self, lab: &Lab) -> Compared {
+        let events = lab.send(&self.first, &self.batches);
+        let of = |what| {
+            let events = events.iter().filter(move |event| event.what == what);
+            events.map(|event| (event.op, event.sector)).collect::<Vec<_>>()
+        };
+        let (arrived, kernel) = (of(What::Insert), of(What::Issue));
+        let count = usize::try_from(JOBS).expect("few");
+        assert_eq!((arrived.len(), kernel.len()), (count, count), "{self}");
+        let (ours, expired) = self.replay(&events);
+        Compared { arrived, kernel, ours, expired }
+    }
+
+    /// What our scheduler gives if it is asked when the kernel's was; and how many batches began
+    /// with an expired request.
+    fn replay(&self, events: &[Event]) -> (Vec<(Op, u64)>, u32) {
+        let mut replay = Replay {
+            scheduler: Deadline::new(&self.settings, Sectors(8)),
+            held: None,
+            in_flight: 0,
+            expired: 0,
+        };
+        let mut order = Vec::new();
+        for event in events {
+            // The clock of the scheduler goes by ticks.
+            let tick_us = self.tick_ms * 1000;
+            let now = Instant(event.at_us / tick_us * tick_us * 1000);
+            match event.what {
+                What::Insert => replay.insert(now, event),
+                What::Issue => order.extend(replay.issue(now)),
+                What::Complete => replay.in_flight -= 1,
+            }
+        }
+        (order, replay.expired)
+    }
+}
+
+/// Our scheduler in the place of the kernel's.
+struct Replay {
+    scheduler: Deadline<Alone>,
+    /// Picked, and without room on the device.
+    held: Option<(Op, u64)>,
+    in_flight: u32,
+    expired: u32,
+}
+
+impl Replay {
+    fn insert(&mut self, now: Instant, event: &Event) {
+        let origin = Origin { op: event.op, ..Origin::default() };
+        let (start, sectors) = (Sector(event.sector), Sectors(8));
+        let request = Request { start, sectors, origin, arrival: now, load: Alone };
+        self.scheduler.add(now, request);
+        self.hold(now);
+    }
+
+    /// The kernel issued something: what would we have? With room on the device the pick was made
+    /// just now.
+    fn issue(&mut self, now: Instant) -> Option<(Op, u64)> {
+        let issued = self.held.take().or_else(|| self.pick(now));
+        self.in_flight += 1;
+        self.hold(now);
+        issued
+    }
+
+    /// Without room on the device the next one is picked as soon as there is one, and held.
+    fn hold(&mut self, now: Instant) {
+        if self.held.is_none() && self.in_flight >= TAGS {
+            self.held = self.pick(now);
+        }
+    }
+
+    fn pick(&mut self, now: Instant) -> Option<(Op, u64)> {
+        let request = self.scheduler.take(now)?;
+        self.scheduler.completed(now, request.origin, request.arrival);
+        let why = self.scheduler.why();
+        self.expired += u32::from(why == Some(foreread_core::sched::Why::Expired));
+        Some((request.origin.op, request.start.0))
+    }
+}
+
+/// Whether one order is the other but for two that changed places.
+fn is_one_swap(one: &[(Op, u64)], other: &[(Op, u64)]) -> bool {
+    let differ: Vec<_> = (0..one.len()).filter(|&at| one[at] != other[at]).collect();
+    matches!(differ[..], [a, b] if one[a] == other[b] && one[b] == other[a])
+}
+
+/// A request of the test's: nothing travels along, and nothing merges.
+#[derive(Debug)]
+struct Alone;
+
+impl Load for Alone {
+    fn can_take(&self, _: &Self) -> bool {
+        false
+    }
+
+    fn append(&mut self, _: Self) {
+        unreachable!("it merges with nothing")
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { read_expire_ms, write_expire_ms, writes_starved, fifo_batch, .. } =
+            self.settings;
+        write!(
+            f,
+            "seed {}: fifo_batch {fifo_batch}, writes_starved {writes_starved}, read_expire \
+             {read_expire_ms} ms, write_expire {write_expire_ms} ms",
+            self.seed
+        )
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut side = |name: &str, order: &[(Op, u64)]| {
+            write!(f, "{name:>8}:")?;
+            for (at, (op, sector)) in order.iter().enumerate() {
+                let letter = if *op == Op::Read { 'R' } else { 'W' };
+                let mark = if self.kernel[at] == self.ours[at] { "" } else { "*" };
+                write!(f, " {mark}{letter}{}", sector / 4096)?;
+            }
+            writeln!(f)
+        };
+        side("arrived", &self.arrived)?;
+        side("kernel", &self.kernel)?;
+        side("ours", &self.ours)
+    }
+}
+
+/// `SplitMix64`: a seed is a whole load.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).expect("an index fits")]
+    }
+}
+
+/// `6.18.44-rc1` as (6, 18).
+fn kernel_version() -> (u32, u32) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux has a release");
+    let mut numbers =
+        text.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+/// The first release whose scheduler keeps its place in each direction, as the rule does.
+const FIRST_KERNEL: (u32, u32) = (6, 0);
+
+/// How many the device takes at a time.
+const TAGS: u32 = 4;
+
+const LOADS: u64 = 26;
+
+const JOBS: u64 = 48;

@@ -1,0 +1,71 @@
+//! A page that a process keeps where it is, to read it without a copy.
+//!
+//! In:    a page of a file that is in the cache.
+//! Out:   a pin, or none; whether the page is still in the frame in which it was pinned.
+//! Never: a read. Who pins has read the page before, and takes what is there.
+
+use foreread_core::path::IoPath;
+use foreread_core::table::{FileSlot, Frame, Generation};
+use foreread_core::units::PageIndex;
+
+use crate::process::Process;
+use crate::run::SimFile;
+
+/// A page that is pinned, until this is dropped.
+#[derive(Debug)]
+#[must_use = "a pin ends when it is dropped"]
+pub struct Pin {
+    process: Process,
+    slot: FileSlot,
+    page: PageIndex,
+    frame: Frame,
+    generation: Generation,
+}
+
+impl Process {
+    /// Pins a page of a file. None if it is not in the cache, or a quarter of the cache is pinned.
+    pub fn pin(&self, file: SimFile, page: PageIndex) -> Option<Pin> {
+        let slot = IoPath::slot(file.id);
+        let pinned = self.world(|world| {
+            if world.table.pin_budget().try_take(1) == 0 {
+                return None;
+            }
+            let found = world.table.look_up(slot, page).filter(|found| world.table.pin(found));
+            if found.is_none() {
+                world.table.pin_budget().give_back(1);
+            }
+            found.map(|found| (found.entry().frame(), found.entry().generation()))
+        });
+        let (frame, generation) = pinned?;
+        Some(Pin { process: self.clone(), slot, page, frame, generation })
+    }
+}
+
+impl Pin {
+    /// Whether a reader would find the page, and in the frame in which it was pinned. It leaves
+    /// only if it is forgotten; until then, nobody may take its frame.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.process.world(|world| {
+            let found = world.table.look_up(self.slot, self.page);
+            found.is_some_and(|found| {
+                let entry = found.entry();
+                (entry.frame(), entry.generation()) == (self.frame, self.generation)
+            })
+        })
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // A run that ends drops its processes while nobody holds the world.
+        if let Ok(mut world) = self.process.shared.world.try_borrow_mut() {
+            if world.table.unpin(self.frame, self.generation) {
+                let now = world.now();
+                world.path.unpinned(now, self.frame);
+                world.pump();
+            }
+            world.table.pin_budget().give_back(1);
+        }
+    }
+}
