@@ -34,6 +34,8 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 pub struct Run {
     shared: Rc<Shared>,
     tasks: Vec<TaskState>,
+    /// How many of them have not ended.
+    alive: usize,
 }
 
 /// What the run and its processes share.
@@ -108,7 +110,8 @@ impl Run {
         }
         let world = RefCell::new(World::new(config, keep));
         let (born, count) = (RefCell::default(), RefCell::default());
-        Ok(Self { shared: Rc::new(Shared { world, born, count, seed }), tasks: Vec::new() })
+        let shared = Rc::new(Shared { world, born, count, seed });
+        Ok(Self { shared, tasks: Vec::new(), alive: 0 })
     }
 
     /// Adds a device, with a scheduler in front of it.
@@ -165,14 +168,14 @@ impl Run {
     pub fn go_some(&mut self, steps: u64, until: Instant) -> bool {
         for _ in 0..steps {
             self.poll_all();
-            let next = self.shared.world.borrow_mut().clock.next(until);
-            match next {
-                Some(coming) if self.is_any_left() => {
-                    self.shared.world.borrow_mut().arrive(coming);
-                }
-                Some(_) => return false,
+            // What comes later stays on the clock: the run may go on again.
+            if !self.is_any_left() {
+                return false;
+            }
+            let mut world = self.shared.world.borrow_mut();
+            match world.clock.next(until) {
+                Some(coming) => world.arrive(coming),
                 None => {
-                    let mut world = self.shared.world.borrow_mut();
                     if !world.clock.is_over() {
                         world.clock.stop_at(until);
                     }
@@ -198,7 +201,7 @@ impl Run {
     /// Whether a process has not ended.
     #[must_use]
     pub fn is_any_left(&self) -> bool {
-        self.tasks.iter().any(|task| task.0.is_some())
+        self.alive > 0 || !self.shared.born.borrow().is_empty()
     }
 
     /// What it came to.
@@ -208,8 +211,8 @@ impl Run {
     /// If somebody keeps a process of it.
     #[must_use]
     pub fn end(self) -> Ran {
-        let unfinished = self.tasks.iter().filter(|task| task.0.is_some()).count();
-        drop(self.tasks);
+        let unfinished = self.alive + self.shared.born.borrow().len();
+        drop((self.tasks, self.shared.born.take()));
         let shared = Rc::try_unwrap(self.shared).expect("processes end with their run");
         let mut world = shared.world.into_inner();
         let (config, log) = (world.path.config(), world.path.take_log());
@@ -239,6 +242,7 @@ impl Run {
     /// Lets each process that can go on do so, until none can.
     fn poll_all(&mut self) {
         loop {
+            self.alive += self.shared.born.borrow().len();
             self.tasks.append(&mut self.shared.born.borrow_mut());
             let task = self.shared.world.borrow_mut().runnable.pop_front();
             let Some(TaskId(index)) = task else { return };
@@ -247,6 +251,7 @@ impl Run {
             let mut context = Context::from_waker(Waker::noop());
             if task.as_mut().poll(&mut context) == Poll::Ready(()) {
                 state.0 = None;
+                self.alive -= 1;
             }
         }
     }
