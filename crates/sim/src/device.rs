@@ -72,7 +72,9 @@ impl Model {
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let (capacity, max_command, depth) = match self {
-            Self::Hdd(disk) => (disk.capacity.0, disk.max_command.0, disk.depth),
+            Self::Hdd(disk) => {
+                (disk.capacity.0, disk.max_command.0, disk.depth + disk.in_controller)
+            }
             Self::Flash(chips) => (chips.capacity.0, chips.max_command.0, chips.depth),
             Self::Mapped(mapped) => return mapped.geometry(),
         };

@@ -198,6 +198,24 @@ impl Run {
         self.shared.world.borrow().requests()
     }
 
+    /// The seed from which all that is random follows.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.shared.seed
+    }
+
+    /// How many processes have not ended.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.tasks.iter().filter(|task| task.0.is_some()).count()
+    }
+
+    /// What each device did so far.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceMeter> {
+        self.shared.world.borrow().device_meters().cloned().collect()
+    }
+
     /// Whether a process has not ended.
     #[must_use]
     pub fn is_any_left(&self) -> bool {

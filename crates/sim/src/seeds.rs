@@ -10,6 +10,7 @@
 mod csv;
 mod s000;
 mod s001_exact;
+mod s003;
 mod s004;
 
 use serde::Serialize;
@@ -66,9 +67,10 @@ struct Seed {
     tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
-const SEEDS: [Seed; 3] = [
+const SEEDS: [Seed; 4] = [
     Seed { number: "000", tables: s000::tables },
     Seed { number: "001", tables: s001_exact::tables },
+    Seed { number: "003", tables: s003::tables },
     Seed { number: "004", tables: s004::tables },
 ];
 

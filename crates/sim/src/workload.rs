@@ -7,11 +7,14 @@
 //! One file per workload: its parameters, what is wrong with them, and its life as an `async fn`.
 
 pub mod blkid;
+pub mod capture;
+pub mod cat_dir;
+pub mod flood;
 pub mod interleaved;
 pub mod random;
 pub mod sequential;
 
-use foreread_core::units::Instant;
+use foreread_core::units::{Bytes, Instant};
 use serde::Deserialize;
 
 use crate::scenario::{Building, Scenario};
@@ -28,6 +31,12 @@ pub enum Workload {
     Blkid(blkid::Blkid),
     /// Reads several streams in turns, through one handle.
     Interleaved(interleaved::Interleaved),
+    /// Reads the small files of directories, one after the other.
+    CatDir(cat_dir::CatDir),
+    /// Writes as fast as a queue takes them.
+    Flood(flood::Flood),
+    /// Records video.
+    Capture(capture::Capture),
 }
 
 impl Workload {
@@ -38,6 +47,9 @@ impl Workload {
             Self::Random(params) => params.check(scenario),
             Self::Blkid(params) => params.check(scenario),
             Self::Interleaved(params) => params.check(scenario),
+            Self::CatDir(params) => params.check(scenario),
+            Self::Flood(params) => params.check(scenario),
+            Self::Capture(params) => params.check(scenario),
         }
     }
 
@@ -54,6 +66,9 @@ impl Workload {
             Self::Random(params) => params.begin(building, name, start),
             Self::Blkid(params) => params.begin(building, name, start),
             Self::Interleaved(params) => params.begin(building, name, start),
+            Self::CatDir(params) => params.begin(building, name, start),
+            Self::Flood(params) => params.begin(building, name, start),
+            Self::Capture(params) => params.begin(building, name, start),
         }
     }
 }
@@ -65,6 +80,20 @@ fn file_of<'s>(
 ) -> Result<&'s crate::scenario::FileSpec, String> {
     let files = &scenario.file;
     files.get(name).ok_or_else(|| crate::scenario::unknown("file", name, files.keys()))
+}
+
+/// Refuses a place that a device of a scenario does not have.
+fn check_place(scenario: &Scenario, device: &str, at: Bytes, size: Bytes) -> Result<(), String> {
+    let devices = &scenario.device;
+    let unknown = || crate::scenario::unknown("device", device, devices.keys());
+    let spec = devices.get(device).ok_or_else(unknown)?;
+    check(at.0.is_multiple_of(512), "at", "whole sectors")?;
+    let capacity = spec.model.get_ref().model.geometry().capacity;
+    let is_inside = at.0.checked_add(size.0).is_some_and(|end| end <= capacity.0);
+    if is_inside {
+        return Ok(());
+    }
+    Err(format!("at: {size} bytes from there on end behind {device}, which has {capacity}"))
 }
 
 /// Refuses what makes no sense.

@@ -11,11 +11,15 @@
 //! ```
 //!
 //! A command that begins where the last one of its kind ended goes on without a turn, if the drive
-//! has a buffer for that: it has read on meanwhile, or takes a write before it is on the platter.
+//! held it by then, or has a buffer: it has read on meanwhile, or takes a write before it is on the
+//! platter.
+
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, SECTOR_SIZE, Sector};
+use foreread_core::units::{Bytes, Instant, SECTOR_SIZE, Sector, Sectors};
 use serde::Deserialize;
 
 use super::{Command, Device, Ending, check, check_common, is_rate, is_time, later, transfer_ns};
@@ -50,7 +54,11 @@ pub struct Hdd {
     /// How many commands it holds at a time.
     #[serde(default = "one")]
     pub depth: u32,
-    /// How it picks among them.
+    /// How many more wait at its controller, in the order of their arrival: a driver sends them
+    /// ahead, and the drive learns of each when there is room.
+    #[serde(default)]
+    pub in_controller: u32,
+    /// How it picks among those that it holds.
     #[serde(default)]
     pub pick: Pick,
     /// With `pick = "nearest"`: how many ms nearer a command counts for each ms that it has waited.
@@ -60,6 +68,10 @@ pub struct Hdd {
     /// How far it reads on behind a read: a read that goes on there needs no turn.
     #[serde(default)]
     pub read_buffer: Size,
+    /// How much it reads on behind each read before the arm may go elsewhere. What it has read so
+    /// stays in its buffer until the next read from the platter, whatever is written meanwhile.
+    #[serde(default)]
+    pub read_on: Size,
     /// Whether a write that goes on where the last one ended needs no turn.
     #[serde(default)]
     pub write_buffer: bool,
@@ -82,10 +94,13 @@ pub struct Disk {
     model: Hdd,
     zones: Vec<Zone>,
     turn_ns: f64,
+    in_controller: VecDeque<Command>,
     held: Vec<Held>,
     at_work: Option<Held>,
-    /// Where the last command ended, and when, and which way it went.
+    /// Where the arm was when it had done its last work, and when, and which way that went.
     last: Last,
+    /// What the last read left in the buffer; nothing without `read_on`.
+    buffered: Range<Sector>,
 }
 
 /// Tracks of equal length.
@@ -128,10 +143,25 @@ impl Disk {
         check((0.0..=1.0).contains(&share), "seek_root_share", "0 to 1")?;
         check(is_time(model.overhead_us), "overhead_us", "0 to 10^9")?;
         check(is_time(model.age_weight), "age_weight", "0 to 10^9")?;
+        check(model.in_controller <= 4096, "in_controller", "0 to 4096")?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
         let last = Last { end: Sector(0), at: Instant(0), op: None };
-        Ok(Self { model, zones, turn_ns, held: Vec::new(), at_work: None, last })
+        let buffered = Sector(0)..Sector(0);
+        let (in_controller, held) = (VecDeque::new(), Vec::new());
+        Ok(Self { model, zones, turn_ns, in_controller, held, at_work: None, last, buffered })
+    }
+
+    /// Takes what its controller has, while there is room.
+    fn fill(&mut self, now: Instant) {
+        let is_free = |disk: &Self| {
+            disk.held.len() + usize::from(disk.at_work.is_some()) < disk.model.depth as usize
+        };
+        while is_free(self)
+            && let Some(command) = self.in_controller.pop_front()
+        {
+            self.held.push(Held { command, arrival: now });
+        }
     }
 
     /// Begins the next command, if one is held.
@@ -144,7 +174,7 @@ impl Disk {
         };
         let held = self.held.remove(index);
         self.at_work = Some(held);
-        let ns = self.service_ns(now, held.command);
+        let ns = self.service_ns(now, &held);
         Some(Ending { at: later(now, ns), tag: held.command.tag })
     }
 
@@ -153,39 +183,66 @@ impl Disk {
     fn nearest(&self, now: Instant) -> usize {
         let cost = |held: &Held| {
             let waited = ns_between(held.arrival, now);
-            self.reach_ns(now, held.command) - waited * self.model.age_weight
+            let transfer = self.transfer_ns(held.command.start, held.command.sectors.bytes());
+            self.service_ns(now, held) - transfer - waited * self.model.age_weight
         };
         let costs = self.held.iter().map(cost).enumerate();
         costs.min_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(index, _)| index)
     }
 
     /// How long a command takes from now on.
-    fn service_ns(&self, now: Instant, command: Command) -> f64 {
-        let size = command.sectors.bytes();
-        let transfer = transfer_ns(size, self.zone_of(command.start).mb_per_s);
+    fn service_ns(&self, now: Instant, held: &Held) -> f64 {
         let overhead = self.model.overhead_us * 1e3;
-        match self.goes_on(command) {
+        let rest = self.not_buffered(held.command);
+        if rest.sectors == Sectors::ZERO {
+            // The bus is so much faster than the platter that it is left out.
+            return overhead;
+        }
+        let transfer = self.transfer_ns(rest.start, rest.sectors.bytes());
+        match self.goes_on(rest, held.arrival) {
             // The platter has turned since the last command ended, and the buffer has kept up.
             Some(buffer) => {
-                let since = ns_between(self.last.at, now);
-                let rate = self.zone_of(command.start).mb_per_s;
-                let ahead = since.min(transfer_ns(buffer, rate));
-                overhead + (transfer - ahead).max(0.0)
+                let reading_on = ns_between(now, now.max(self.last.at));
+                let since = ns_between(self.last.at.min(now), now);
+                let ahead = since.min(self.transfer_ns(rest.start, buffer));
+                overhead + reading_on + (transfer - ahead).max(0.0)
             }
-            None => self.reach_ns(now, command) + transfer,
+            None => {
+                let free = now.max(self.last.at);
+                ns_between(now, free) + self.reach_ns(free, rest) + transfer
+            }
         }
+    }
+
+    /// What of a command has to come from the platter, or go there.
+    fn not_buffered(&self, command: Command) -> Command {
+        let is_hit = command.op == Op::Read && self.buffered.contains(&command.start);
+        if !is_hit {
+            return command;
+        }
+        let sectors = command.sectors.min(self.buffered.end - command.start);
+        let (start, sectors) = (command.start + sectors, command.sectors - sectors);
+        Command { start, sectors, ..command }
     }
 
     /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
     /// before it was asked for.
-    fn goes_on(&self, command: Command) -> Option<Bytes> {
+    fn goes_on(&self, command: Command, arrival: Instant) -> Option<Bytes> {
         if command.start != self.last.end || Some(command.op) != self.last.op {
             return None;
         }
+        let was_held = arrival < self.last.at;
         match command.op {
-            Op::Read => Some(self.model.read_buffer.0).filter(|buffer| *buffer > Bytes::ZERO),
-            Op::Write => self.model.write_buffer.then_some(Bytes::ZERO),
+            Op::Read => {
+                let buffer = self.model.read_buffer.0;
+                (was_held || buffer > Bytes::ZERO).then_some(buffer)
+            }
+            Op::Write => (was_held || self.model.write_buffer).then_some(Bytes::ZERO),
         }
+    }
+
+    fn transfer_ns(&self, start: Sector, bytes: Bytes) -> f64 {
+        transfer_ns(bytes, self.zone_of(start).mb_per_s)
     }
 
     /// How long until the first sector of a command is under the head.
@@ -216,6 +273,32 @@ impl Disk {
         (self.model.seek_min_ms + (self.model.seek_max_ms - self.model.seek_min_ms) * way) * 1e6
     }
 
+    /// Where a command leaves the arm and the buffer.
+    fn note_done(&mut self, now: Instant, command: Command) {
+        if self.not_buffered(command).sectors == Sectors::ZERO {
+            return;
+        }
+        let Command { op, start, .. } = command;
+        let end = start + command.sectors;
+        self.last = Last { end, at: now, op: Some(op) };
+        match op {
+            Op::Read if self.model.read_on.0 > Bytes::ZERO => {
+                let capacity = Sector(self.model.capacity.0.0 / SECTOR_SIZE);
+                let on = (Sectors(self.model.read_on.0.0 / SECTOR_SIZE)).min(capacity - end);
+                self.last.end = end + on;
+                self.last.at = later(now, self.transfer_ns(end, on.bytes()));
+                self.buffered = start..self.last.end;
+            }
+            Op::Read => {}
+            Op::Write => {
+                let is_apart = end <= self.buffered.start || self.buffered.end <= start;
+                if !is_apart {
+                    self.buffered = start..start;
+                }
+            }
+        }
+    }
+
     fn zone_of(&self, sector: Sector) -> &Zone {
         let next = self.zones.partition_point(|zone| zone.start <= sector.0);
         &self.zones[next.saturating_sub(1)]
@@ -236,7 +319,8 @@ impl Disk {
 
 impl Device for Disk {
     fn submit(&mut self, now: Instant, command: Command) -> Option<Ending> {
-        self.held.push(Held { command, arrival: now });
+        self.in_controller.push_back(command);
+        self.fill(now);
         if self.at_work.is_some() {
             return None;
         }
@@ -246,8 +330,8 @@ impl Device for Disk {
     fn ended(&mut self, now: Instant, tag: Tag) -> Option<Ending> {
         let Held { command, .. } = self.at_work.take().expect("something was at work");
         assert!(command.tag == tag, "one at a time");
-        let end = command.start + command.sectors;
-        self.last = Last { end, at: now, op: Some(command.op) };
+        self.note_done(now, command);
+        self.fill(now);
         self.begin(now)
     }
 }

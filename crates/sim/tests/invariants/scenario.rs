@@ -190,9 +190,11 @@ impl DeviceShape {
                 overhead_us: 50.0,
                 max_command,
                 depth,
+                in_controller: pick(rng, [0, 0, 3]),
                 pick: pick(rng, [Pick::Oldest, Pick::Nearest]),
                 age_weight: pick(rng, [0.0, 0.5]),
                 read_buffer: Size(Bytes(pick(rng, [0, 1 << 20]))),
+                read_on: Size(Bytes(pick(rng, [0, 64 << 10]))),
                 write_buffer: rng.below(2) == 0,
             })
         } else {

@@ -1,0 +1,209 @@
+//! Video capture: frames come when they come, and who has no room for one loses it.
+//!
+//! In:    the size of a frame, the rate, the room.
+//! Out:   frames on the device, and how many were lost.
+//! Never: a camera that waits.
+//!
+//! ```text
+//!   camera --frame every 1/fps--> [ buffer: so many frames ] --> writer --> device
+//!                                  full: the frame is lost         '-- a bitmap block is read
+//!                                                                      before each stretch
+//! ```
+//!
+//! The writer needs a block bitmap now and then: without it the file system does not know where
+//! the next stretch may lie. That read is small, and everything waits for it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use foreread_core::path::DeviceId;
+use foreread_core::sched::Op;
+use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use serde::Deserialize;
+
+use super::{check, check_place};
+use crate::meter::seconds;
+use crate::process::{Line, Process};
+use crate::scenario::{Building, Scenario, ns_of_ms};
+use crate::size::Size;
+use crate::world::SlotsId;
+
+/// Writes frames until the run stops.
+///
+/// Its meter says `frames`, `lost`, `max_buffer` in frames, `bitmaps`, `bitmap_max_ms`, and, while
+/// it waits for a bitmap, `bitmap_since_s`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    /// Which device.
+    pub device: String,
+    /// From where on.
+    #[serde(default)]
+    pub at: Size,
+    /// In how much of it; then it begins again.
+    pub size: Size,
+    /// The size of a frame.
+    pub frame: Size,
+    /// Frames a second.
+    pub fps: f64,
+    /// How many frames the buffer has room for.
+    pub buffer: u32,
+    /// How much a request has.
+    #[serde(default = "request")]
+    pub request: Size,
+    /// How many requests are queued or at work at a time.
+    #[serde(default = "in_flight")]
+    pub in_flight: u32,
+    /// How much is written from one bitmap to the next.
+    pub bitmap_every: Size,
+}
+
+impl Capture {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        check_place(scenario, &self.device, self.at.0, self.size.0)?;
+        let is_whole = |size: Size| size.0 > Bytes::ZERO && size.0.0.is_multiple_of(512);
+        check(is_whole(self.frame), "frame", "whole sectors, at least one")?;
+        check(is_whole(self.request), "request", "whole sectors, at least one")?;
+        check(self.fps.is_finite() && (1e-3..=1e5).contains(&self.fps), "fps", "0.001 to 100000")?;
+        check((1..=1 << 20).contains(&self.buffer), "buffer", "1 to 1048576")?;
+        check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
+        check(is_whole(self.bitmap_every), "bitmap_every", "whole sectors, at least one")?;
+        let stretch = self.bitmap_every.0 + BITMAP;
+        check(stretch <= self.size.0, "bitmap_every", "less than size")?;
+        check(scenario.until_s.is_some(), "capture", "the scenario until_s")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let device = building.device(&self.device)?;
+        let params = self.clone();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            params.record(&process, device).await;
+        });
+        Ok(())
+    }
+
+    /// Takes frames as they come; another process writes them.
+    async fn record(&self, process: &Process, device: DeviceId) {
+        let buffered = Rc::new(Cell::new(0_u32));
+        let line = Line::new();
+        let (params, count, frames) = (self.clone(), Rc::clone(&buffered), Rc::clone(&line));
+        let camera = process.clone();
+        process.spawn("writer", async move |writer: Process| {
+            params.write(&writer, &camera, device, &frames, &count).await;
+        });
+        let began = process.now();
+        for number in 0_u32.. {
+            process.until(due(began, number, self.fps)).await;
+            process.meter(|meter, _| *meter.other.entry("frames").or_default() += 1.0);
+            if buffered.get() == self.buffer {
+                process.meter(|meter, _| *meter.other.entry("lost").or_default() += 1.0);
+                continue;
+            }
+            buffered.set(buffered.get() + 1);
+            line.put(process, ());
+            let most = f64::from(buffered.get());
+            process.meter(|meter, _| {
+                let before = meter.other.entry("max_buffer").or_default();
+                *before = before.max(most);
+            });
+        }
+    }
+
+    /// Writes frames; a frame leaves the buffer when the last of it is queued.
+    async fn write(
+        &self,
+        process: &Process,
+        camera: &Process,
+        device: DeviceId,
+        frames: &Line<()>,
+        buffered: &Cell<u32>,
+    ) {
+        let slots = process.slots(self.in_flight);
+        let mut place = Place { stretch: Bytes::ZERO, done: self.bitmap_every.0 };
+        loop {
+            frames.take(process).await;
+            let mut rest = self.frame.0;
+            while rest > Bytes::ZERO {
+                if place.done >= self.bitmap_every.0 {
+                    place = Place { stretch: self.next_stretch(place.stretch), done: Bytes::ZERO };
+                    self.read_bitmap(process, camera, device, place.stretch).await;
+                }
+                rest -= self.post_part(process, device, slots, &mut place, rest).await;
+            }
+            buffered.set(buffered.get() - 1);
+        }
+    }
+
+    async fn post_part(
+        &self,
+        process: &Process,
+        device: DeviceId,
+        slots: SlotsId,
+        place: &mut Place,
+        rest: Bytes,
+    ) -> Bytes {
+        let part = self.request.0.min(rest).min(self.bitmap_every.0 - place.done);
+        let start = self.at.0 + place.stretch + BITMAP + place.done;
+        let (start, sectors) = (Sector(start.0 / 512), Sectors(part.0 / 512));
+        process.post(slots, device, Op::Write, start, sectors).await;
+        place.done += part;
+        part
+    }
+
+    async fn read_bitmap(
+        &self,
+        process: &Process,
+        camera: &Process,
+        device: DeviceId,
+        stretch: Bytes,
+    ) {
+        let began = process.now();
+        camera.meter(|meter, now| meter.other.insert("bitmap_since_s", seconds(now.0)));
+        let start = Sector((self.at.0 + stretch).0 / 512);
+        let read = process.direct(device, Op::Read, start, Sectors(BITMAP.0 / 512)).await;
+        read.expect("a model has no faults");
+        camera.meter(|meter, now| {
+            meter.other.remove("bitmap_since_s");
+            *meter.other.entry("bitmaps").or_default() += 1.0;
+            let most = meter.other.entry("bitmap_max_ms").or_default();
+            *most = most.max(seconds(now.0 - began.0) * 1e3);
+        });
+    }
+
+    /// Where the stretch behind this one begins.
+    fn next_stretch(&self, stretch: Bytes) -> Bytes {
+        let whole = self.bitmap_every.0 + BITMAP;
+        let next = stretch + whole;
+        if next + whole <= self.size.0 { next } else { Bytes::ZERO }
+    }
+}
+
+/// Where the writer is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Where the stretch begins, with its bitmap.
+    stretch: Bytes,
+    /// How much of it is written.
+    done: Bytes,
+}
+
+fn due(began: Instant, number: u32, fps: f64) -> Instant {
+    Instant(began.0 + ns_of_ms(f64::from(number) / fps * 1e3))
+}
+
+/// A block of a file system.
+const BITMAP: Bytes = Bytes(4096);
+
+fn request() -> Size {
+    Size(Bytes(128 << 10))
+}
+
+fn in_flight() -> u32 {
+    16
+}

@@ -1,0 +1,184 @@
+//! `cat dir/*.c`: small files, one after the other, each read waiting for the one before it.
+//!
+//! In:    how many files, how large, where.
+//! Out:   a chain of dependent reads, whose length in time is the figure.
+//! Never: two reads at a time, but for what read-ahead does.
+//!
+//! ```text
+//!   a directory   |dir|inodes|file 0|file 1|  file 2, its first 48K  |indirect| the rest |file 3|
+//!   reads           1    2      3      4               5                 6         7
+//! ```
+//!
+//! As ext2 lays it out: 32 inodes a block, and behind the first 12 blocks of a file one that says
+//! where the others are.
+
+use foreread_core::path::DeviceId;
+use foreread_core::units::{Bytes, Instant, PAGE_SIZE, Sector};
+use serde::Deserialize;
+
+use super::{check, check_place};
+use crate::meter::seconds;
+use crate::process::Process;
+use crate::reader::Reader;
+use crate::rng::Rng;
+use crate::run::{Run, SimFile};
+use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::size::Size;
+
+/// Reads the files of directories. Its meter says `chain_s`: the seconds from its first read to the
+/// end of its last.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatDir {
+    /// Which device.
+    pub device: String,
+    /// Where the directory lies.
+    #[serde(default)]
+    pub at: Size,
+    /// How many directories.
+    #[serde(default = "one")]
+    pub dirs: u32,
+    /// With several: each lies anywhere in so much behind `at`.
+    #[serde(default)]
+    pub spread: Size,
+    /// How many files a directory has.
+    pub files: u32,
+    /// Their mean size; the sizes are drawn, small ones more often, none over eight times that.
+    pub size: Size,
+    /// How much is read at a time.
+    #[serde(default = "read")]
+    pub read: Size,
+    /// What opening and printing a file takes.
+    #[serde(default)]
+    pub cpu_us: f64,
+}
+
+/// Files that are read one after the other.
+#[derive(Debug)]
+struct Dir {
+    /// The directory itself, and its inodes.
+    head: SimFile,
+    files: Vec<Parts>,
+}
+
+/// A file: its data, and what lies between.
+#[derive(Debug)]
+struct Parts {
+    first: SimFile,
+    indirect: Option<(SimFile, SimFile)>,
+}
+
+impl CatDir {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        check((1..=10_000).contains(&self.files), "files", "1 to 10000")?;
+        check((1..=10_000).contains(&self.dirs), "dirs", "1 to 10000")?;
+        check(
+            u64::from(self.files) * u64::from(self.dirs) <= 20_000,
+            "dirs",
+            "20000 files in all",
+        )?;
+        let size = self.size.0;
+        check((Bytes(1)..=Bytes(1 << 20)).contains(&size), "size", "1 to 1M")?;
+        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check_time(self.cpu_us / 1e3, "cpu_us")?;
+        let longest = Bytes((LARGEST * size.0 + 2 * PAGE_SIZE) * u64::from(self.files));
+        let room = self.spread.0 + Bytes(longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE);
+        check_place(scenario, &self.device, self.at.0, room)
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let device = building.device(&self.device)?;
+        let mut rng = Rng::named(building.run.seed(), name);
+        let run = &mut building.run;
+        let dirs: Vec<_> = (0..self.dirs).map(|_| self.lay_out(run, device, &mut rng)).collect();
+        let params = self.clone();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            for dir in &dirs {
+                params.cat(&process, dir).await;
+            }
+            process.meter(|meter, now| meter.other.insert("chain_s", seconds(now.0 - start.0)));
+        });
+        Ok(())
+    }
+
+    /// Puts a directory on the device.
+    fn lay_out(&self, run: &mut Run, device: DeviceId, rng: &mut Rng) -> Dir {
+        let pages = self.spread.0.0 / PAGE_SIZE;
+        let from = if pages > 0 { rng.below(pages) * PAGE_SIZE } else { 0 };
+        let mut at = self.at.0.0.next_multiple_of(PAGE_SIZE) + from;
+        let mut put = |bytes: u64| {
+            let file = run.file(device, Sector(at / 512), Bytes(bytes));
+            at += bytes.next_multiple_of(PAGE_SIZE);
+            file
+        };
+        let head = put((1 + u64::from(self.files).div_ceil(INODES)) * PAGE_SIZE);
+        let files = (0..self.files).map(|_| {
+            let size = drawn(self.size.0, rng);
+            let first = put(size.min(DIRECT));
+            let indirect = (size > DIRECT).then(|| (put(PAGE_SIZE), put(size - DIRECT)));
+            Parts { first, indirect }
+        });
+        Dir { head, files: files.collect() }
+    }
+
+    async fn cat(&self, process: &Process, dir: &Dir) {
+        let head = process.open(dir.head);
+        // Blocks of file systems are not read ahead: each is asked for by its number.
+        head.advise(foreread_core::readahead::Advice::Random);
+        self.read_page(&head, 0).await;
+        for (index, parts) in (0..).zip(&dir.files) {
+            self.read_page(&head, 1 + index / INODES).await;
+            process.pass_ns(ns_of_ms(self.cpu_us / 1e3)).await;
+            self.read_all(&process.open(parts.first)).await;
+            if let Some((indirect, rest)) = parts.indirect {
+                self.read_all(&process.open(indirect)).await;
+                self.read_all(&process.open(rest)).await;
+            }
+        }
+    }
+
+    async fn read_page(&self, reader: &Reader, page: u64) {
+        let got = reader.read(Bytes(page * PAGE_SIZE), Bytes(PAGE_SIZE)).await;
+        got.expect("a model has no faults");
+    }
+
+    async fn read_all(&self, reader: &Reader) {
+        let mut pos = Bytes::ZERO;
+        while pos < reader.len() {
+            pos += reader.read(pos, self.read.0).await.expect("a model has no faults");
+        }
+    }
+}
+
+/// A file's size: of the exponential distribution, cut where few are.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a small file"
+)]
+fn drawn(mean: Bytes, rng: &mut Rng) -> u64 {
+    (rng.exponential(mean.0 as f64) as u64).clamp(1, LARGEST * mean.0)
+}
+
+/// ext2: so many inodes has a block of 4K.
+const INODES: u64 = 32;
+/// ext2: so much of a file is found without an indirect block.
+const DIRECT: u64 = 12 * PAGE_SIZE;
+/// Times the mean: the cut changes the mean by a third of a thousandth.
+const LARGEST: u64 = 8;
+
+fn one() -> u32 {
+    1
+}
+
+/// The read-ahead of 2002 began a file with half of its largest window of 128K.
+fn read() -> Size {
+    Size(Bytes(64 << 10))
+}

@@ -1,0 +1,165 @@
+//! A flood of writes: `dd` into a file, and what writes its dirty pages back.
+//!
+//! In:    how much may be queued at a time, and how it lies.
+//! Out:   a device's queue that is never empty.
+//! Never: a wait for one write: only for a place in the queue.
+//!
+//! ```text
+//!   at |== piece ==|gap|== piece ==|gap|== piece ==| ...  and from the start again after `size`
+//! ```
+
+use foreread_core::path::DeviceId;
+use foreread_core::sched::Op;
+use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use serde::Deserialize;
+
+use super::sequential::due;
+use super::{check, check_place};
+use crate::process::Process;
+use crate::scenario::{Building, Scenario};
+use crate::size::Size;
+
+/// Writes that wait for nothing but a place in the queue.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flood {
+    /// Which device.
+    pub device: String,
+    /// From where on.
+    #[serde(default)]
+    pub at: Size,
+    /// In how much of it; then it begins again.
+    pub size: Size,
+    /// How much a request has: what neighbouring pages have become by the time they are sent.
+    #[serde(default = "request")]
+    pub request: Size,
+    /// How many requests are queued or at work at a time: writers sleep when no more are to be had.
+    #[serde(default = "in_flight")]
+    pub in_flight: u32,
+    /// How much lies in one piece; without it, all.
+    pub piece: Option<Size>,
+    /// What lies between two pieces.
+    #[serde(default)]
+    pub gap: Size,
+    /// Anywhere instead, aligned to `request`.
+    #[serde(default)]
+    pub random: bool,
+    /// No faster than this, in KiB/s.
+    pub kib_per_s: Option<f64>,
+    /// How much in all; without it, until the run stops.
+    pub amount: Option<Size>,
+}
+
+impl Flood {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        check_place(scenario, &self.device, self.at.0, self.size.0)?;
+        let request = self.request.0;
+        check(is_whole(request) && request > Bytes::ZERO, "request", "whole sectors")?;
+        check(request <= self.size.0, "request", "no more than size")?;
+        check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
+        let piece = self.piece.map_or(self.size.0, |piece| piece.0);
+        let is_whole_piece = piece >= request && piece.0.is_multiple_of(request.0);
+        check(self.piece.is_none() || is_whole_piece, "piece", "whole requests, at least one")?;
+        check(is_whole(self.gap.0), "gap", "whole sectors")?;
+        let once = piece.0.saturating_add(self.gap.0.0);
+        check(self.piece.is_none() || once <= self.size.0.0, "piece", "less than size, with gap")?;
+        let rate = self.kib_per_s.unwrap_or(1.0);
+        check(rate.is_finite() && (1e-3..=1e9).contains(&rate), "kib_per_s", "0.001 to 10^9")?;
+        let ends = self.amount.is_some() || scenario.until_s.is_some();
+        check(ends, "amount", "a size, or the scenario until_s")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let device = building.device(&self.device)?;
+        let params = self.clone();
+        let own = name.to_owned();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            params.live(&process, device, &own).await;
+        });
+        Ok(())
+    }
+
+    async fn live(&self, process: &Process, device: DeviceId, name: &str) {
+        let mut rng = process.rng(name);
+        let slots = process.slots(self.in_flight);
+        let request = self.request.0;
+        let requests = self.amount.map_or(u64::MAX, |amount| amount.0.0.div_ceil(request.0));
+        let began = process.now();
+        let mut place = Bytes::ZERO;
+        for done in 0..requests {
+            if let Some(kib_per_s) = self.kib_per_s {
+                process.until(due(began, Bytes(done * request.0), kib_per_s)).await;
+            }
+            let at = if self.random {
+                Bytes(rng.below(self.size.0.0 / request.0) * request.0)
+            } else {
+                place
+            };
+            let start = Sector((self.at.0 + at).0 / 512);
+            process.post(slots, device, Op::Write, start, Sectors(request.0 / 512)).await;
+            place = self.after(place);
+        }
+    }
+
+    /// Where the request after the one at `place` lies.
+    fn after(&self, place: Bytes) -> Bytes {
+        let request = self.request.0;
+        let mut next = place + request;
+        if let Some(piece) = self.piece {
+            let once = piece.0 + self.gap.0;
+            let is_used_up = next.0 % once.0 >= piece.0.0;
+            next += if is_used_up { self.gap.0 } else { Bytes::ZERO };
+        }
+        if next + request <= self.size.0 { next } else { Bytes::ZERO }
+    }
+}
+
+fn is_whole(bytes: Bytes) -> bool {
+    bytes.0.is_multiple_of(512)
+}
+
+/// 2.4 and 2.5: the largest request of most drivers.
+fn request() -> Size {
+    Size(Bytes(128 << 10))
+}
+
+/// 2.4 and 2.5: as many requests had a queue for each direction.
+fn in_flight() -> u32 {
+    128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(piece: Option<u64>, gap: u64) -> Vec<u64> {
+        let size = |bytes| Size(Bytes(bytes));
+        let flood = Flood {
+            device: String::new(),
+            at: size(0),
+            size: size(14 * 512),
+            request: size(1024),
+            in_flight: 1,
+            piece: piece.map(size),
+            gap: size(gap),
+            random: false,
+            kib_per_s: None,
+            amount: None,
+        };
+        let next = |place: &Bytes| Some(flood.after(*place));
+        let places = std::iter::successors(Some(Bytes::ZERO), next);
+        places.take(8).map(|place| place.0 / 512).collect()
+    }
+
+    #[test]
+    fn pieces_lie_apart_and_the_end_leads_to_the_start() {
+        assert_eq!(places(None, 0), [0, 2, 4, 6, 8, 10, 12, 0]);
+        assert_eq!(places(Some(2048), 512), [0, 2, 5, 7, 10, 12, 0, 2]);
+    }
+}
