@@ -1,13 +1,13 @@
-//! Video capture: frames come when they come, and who has no room for one loses it.
+//! Video capture: pictures come when they come, and who has no room for one loses it.
 //!
-//! In:    the size of a frame, the rate, the room.
-//! Out:   frames on the device, and how many were lost.
+//! In:    the size of a picture, the rate, the room.
+//! Out:   pictures on the device, and how many were lost.
 //! Never: a camera that waits.
 //!
 //! ```text
-//!   camera --frame every 1/fps--> [ buffer: so many frames ] --> writer --> device
-//!                                  full: the frame is lost         '-- a bitmap block is read
-//!                                                                      before each stretch
+//!   camera --pictures--> [ buffer: room for so many ] --> writer --> device
+//!                         full: a picture is lost           '-- a bitmap block is read
+//!                                                               before each stretch
 //! ```
 //!
 //! The writer needs a block bitmap now and then: without it the file system does not know where
@@ -28,10 +28,10 @@ use crate::scenario::{Building, Scenario, ns_of_ms};
 use crate::size::Size;
 use crate::world::SlotsId;
 
-/// Writes frames until the run stops.
+/// Writes pictures until the run stops.
 ///
-/// Its meter says `frames`, `lost`, `max_buffer` in frames, `bitmaps`, `bitmap_max_ms`, and, while
-/// it waits for a bitmap, `bitmap_since_s`.
+/// Its meter says `pictures`, `lost`, `max_buffer` in pictures, `bitmaps`, `bitmap_max_ms`, and,
+/// while it waits for a bitmap, `bitmap_since_s`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
@@ -42,11 +42,11 @@ pub struct Capture {
     pub at: Size,
     /// In how much of it; then it begins again.
     pub size: Size,
-    /// The size of a frame.
-    pub frame: Size,
-    /// Frames a second.
-    pub fps: f64,
-    /// How many frames the buffer has room for.
+    /// The size of a picture.
+    pub picture: Size,
+    /// Pictures a second.
+    pub per_s: f64,
+    /// How many pictures the buffer has room for.
     pub buffer: u32,
     /// How much a request has.
     #[serde(default = "request")]
@@ -62,9 +62,13 @@ impl Capture {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         check_place(scenario, &self.device, self.at.0, self.size.0)?;
         let is_whole = |size: Size| size.0 > Bytes::ZERO && size.0.0.is_multiple_of(512);
-        check(is_whole(self.frame), "frame", "whole sectors, at least one")?;
+        check(is_whole(self.picture), "picture", "whole sectors, at least one")?;
         check(is_whole(self.request), "request", "whole sectors, at least one")?;
-        check(self.fps.is_finite() && (1e-3..=1e5).contains(&self.fps), "fps", "0.001 to 100000")?;
+        check(
+            self.per_s.is_finite() && (1e-3..=1e5).contains(&self.per_s),
+            "per_s",
+            "0.001 to 100000",
+        )?;
         check((1..=1 << 20).contains(&self.buffer), "buffer", "1 to 1048576")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
         check(is_whole(self.bitmap_every), "bitmap_every", "whole sectors, at least one")?;
@@ -88,19 +92,19 @@ impl Capture {
         Ok(())
     }
 
-    /// Takes frames as they come; another process writes them.
+    /// Takes pictures as they come; another process writes them.
     async fn record(&self, process: &Process, device: DeviceId) {
         let buffered = Rc::new(Cell::new(0_u32));
         let line = Line::new();
-        let (params, count, frames) = (self.clone(), Rc::clone(&buffered), Rc::clone(&line));
+        let (params, count, pictures) = (self.clone(), Rc::clone(&buffered), Rc::clone(&line));
         let camera = process.clone();
         process.spawn("writer", async move |writer: Process| {
-            params.write(&writer, &camera, device, &frames, &count).await;
+            params.write(&writer, &camera, device, &pictures, &count).await;
         });
         let began = process.now();
         for number in 0_u32.. {
-            process.until(due(began, number, self.fps)).await;
-            process.meter(|meter, _| *meter.other.entry("frames").or_default() += 1.0);
+            process.until(due(began, number, self.per_s)).await;
+            process.meter(|meter, _| *meter.other.entry("pictures").or_default() += 1.0);
             if buffered.get() == self.buffer {
                 process.meter(|meter, _| *meter.other.entry("lost").or_default() += 1.0);
                 continue;
@@ -115,20 +119,20 @@ impl Capture {
         }
     }
 
-    /// Writes frames; a frame leaves the buffer when the last of it is queued.
+    /// Writes pictures; a picture leaves the buffer when the last of it is queued.
     async fn write(
         &self,
         process: &Process,
         camera: &Process,
         device: DeviceId,
-        frames: &Line<()>,
+        pictures: &Line<()>,
         buffered: &Cell<u32>,
     ) {
         let slots = process.slots(self.in_flight);
         let mut place = Place { stretch: Bytes::ZERO, done: self.bitmap_every.0 };
         loop {
-            frames.take(process).await;
-            let mut rest = self.frame.0;
+            pictures.take(process).await;
+            let mut rest = self.picture.0;
             while rest > Bytes::ZERO {
                 if place.done >= self.bitmap_every.0 {
                     place = Place { stretch: self.next_stretch(place.stretch), done: Bytes::ZERO };
@@ -193,8 +197,8 @@ struct Place {
     done: Bytes,
 }
 
-fn due(began: Instant, number: u32, fps: f64) -> Instant {
-    Instant(began.0 + ns_of_ms(f64::from(number) / fps * 1e3))
+fn due(began: Instant, number: u32, per_s: f64) -> Instant {
+    Instant(began.0 + ns_of_ms(f64::from(number) / per_s * 1e3))
 }
 
 /// A block of a file system.

@@ -30,7 +30,7 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
             let captured = capture(scenario, starved);
             let row = format!("{others}, writes_starved {starved}");
             let mut add = |column, ours| cells.push(Cell::ours_only(&row, column, ours));
-            add("frames lost", captured.lost);
+            add("pictures lost", captured.lost);
             add("largest buffer", captured.max_buffer);
             add("longest wait for a bitmap (ms)", captured.bitmap_ms);
             add("others read (KiB/s)", captured.reads_kib_per_s);
@@ -51,8 +51,9 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
     targets.add(is_best, lost);
     let notes = vec![
         "Nothing was published: Daniel Pittman asked for writes_starved = -4, a preference for \
-         writes that has an end, for video of 10 to 20 MB/s. Here: 10.4 MB/s, 25 frames a second, \
-         a buffer of 50 frames, a bitmap block read every 32 MiB, five readers; a thousand frames."
+         writes that has an end, for video of 10 to 20 MB/s. Here: 10.4 MB/s, 25 pictures a \
+         second, a buffer of 50, a bitmap block read every 32 MiB, five readers; a thousand \
+         pictures."
             .into(),
         "Alone with readers 0 does well, since the capture's writes do not fill the disk and reads \
          go in between. Beside another writer that always has something queued no read ever goes: \
@@ -78,7 +79,7 @@ fn capture(base: &Scenario, starved: &str) -> Captured {
     let read: u64 = readers.map(|reader| reader.bytes.0).sum();
     Captured {
         lost: of("lost").unwrap_or(0.0),
-        max_buffer: of("max_buffer").expect("frames come"),
+        max_buffer: of("max_buffer").expect("pictures come"),
         bitmap_ms: of("bitmap_max_ms").unwrap_or(0.0).max(waiting_ms),
         is_stuck: waiting_ms > LONG_MS,
         reads_kib_per_s: kib(read) / end_s,

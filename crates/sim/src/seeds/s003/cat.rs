@@ -266,8 +266,8 @@ const NOTES: [&str; 5] = [
      takes the nearest, a write that goes on where the last one ended, until the read is so old \
      that its age counts for more than the way to it: with 253 tags the scheduler has nothing left \
      to choose from, so no setting of it matters, and our six cells are one. That the seed's are \
-     not (20 at 16, 75 at 4) no model without luck shows. With age_weight = 0 and 253 tags the \
-     cat does not end in 400 s.",
+     not (20 at 16, 75 at 4) no model without luck shows. Wholly \
+     blind to age (age_weight = 0) it lets writes pass a read for ever.",
     "Remedies, 253 tags: writes_in_flight = 1 leaves the drive no choice; with 2 it already has a \
      next write at hand when one ends. read_drain sends nothing behind a read that waits, but the \
      128 writes that are there go first.",
