@@ -9,6 +9,7 @@
 pub mod flash;
 pub mod hdd;
 pub mod known;
+pub mod mapped;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::Tag;
@@ -62,6 +63,8 @@ pub enum Model {
     Hdd(hdd::Hdd),
     /// Flash memory.
     Flash(flash::Flash),
+    /// A device that stands for another.
+    Mapped(mapped::Mapped),
 }
 
 impl Model {
@@ -71,6 +74,7 @@ impl Model {
         let (capacity, max_command, depth) = match self {
             Self::Hdd(disk) => (disk.capacity.0, disk.max_command.0, disk.depth),
             Self::Flash(chips) => (chips.capacity.0, chips.max_command.0, chips.depth),
+            Self::Mapped(mapped) => return mapped.geometry(),
         };
         let max_io = Pages(max_command.0 / PAGE_SIZE);
         Geometry { max_io, depth, ..Geometry::new(capacity) }
@@ -85,6 +89,7 @@ impl Model {
         match self {
             Self::Hdd(disk) => Ok(Box::new(hdd::Disk::new(disk.clone())?)),
             Self::Flash(chips) => Ok(Box::new(flash::Chips::new(chips.clone())?)),
+            Self::Mapped(mapped) => Ok(Box::new(mapped::Mapping::new(mapped)?)),
         }
     }
 }

@@ -209,7 +209,7 @@ impl Scenario {
         }
         let until = self.until_s.map_or(Ok(()), |seconds| check_time(seconds * 1e3, "until_s"));
         let built = until.and_then(|()| self.build(Keep::Hash).map(drop));
-        built.map_err(|why| BadScenario::at(text, None, why))
+        built.map_err(|why| BadScenario::of_key(text, why))
     }
 
     fn check_file(&self, spec: &FileSpec) -> Result<(), String> {

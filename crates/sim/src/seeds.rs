@@ -9,6 +9,8 @@
 
 mod csv;
 mod s000;
+mod s001_exact;
+mod s004;
 
 use serde::Serialize;
 
@@ -64,7 +66,11 @@ struct Seed {
     tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
-const SEEDS: [Seed; 1] = [Seed { number: "000", tables: s000::tables }];
+const SEEDS: [Seed; 3] = [
+    Seed { number: "000", tables: s000::tables },
+    Seed { number: "001", tables: s001_exact::tables },
+    Seed { number: "004", tables: s004::tables },
+];
 
 /// The numbers of all seeds.
 pub fn numbers() -> impl Iterator<Item = &'static str> {

@@ -7,6 +7,7 @@
 //! One file per workload: its parameters, what is wrong with them, and its life as an `async fn`.
 
 pub mod blkid;
+pub mod interleaved;
 pub mod random;
 pub mod sequential;
 
@@ -25,6 +26,8 @@ pub enum Workload {
     Random(random::Random),
     /// Looks at the head of a device, as `blkid` does.
     Blkid(blkid::Blkid),
+    /// Reads several streams in turns, through one handle.
+    Interleaved(interleaved::Interleaved),
 }
 
 impl Workload {
@@ -34,6 +37,7 @@ impl Workload {
             Self::Sequential(params) => params.check(scenario),
             Self::Random(params) => params.check(scenario),
             Self::Blkid(params) => params.check(scenario),
+            Self::Interleaved(params) => params.check(scenario),
         }
     }
 
@@ -49,6 +53,7 @@ impl Workload {
             Self::Sequential(params) => params.begin(building, name, index, start),
             Self::Random(params) => params.begin(building, name, start),
             Self::Blkid(params) => params.begin(building, name, start),
+            Self::Interleaved(params) => params.begin(building, name, start),
         }
     }
 }

@@ -8,6 +8,9 @@ fn all_hold(number: &str) {
     assert!(!tables.is_empty(), "seed {number} has tables");
     for table in &tables {
         println!("{}: {} ({})", table.table, table.verdict.holds, table.verdict.why);
+        for note in &table.notes {
+            println!("    {note}");
+        }
         for cell in &table.cells {
             println!("    {:36} {:10} {:?} {:?}", cell.row, cell.column, cell.seed, cell.ours);
         }
@@ -22,6 +25,16 @@ fn seed_000_read_ahead_by_the_size_of_the_device() {
 }
 
 #[test]
+fn seed_001_context_read_ahead() {
+    all_hold("001");
+}
+
+#[test]
+fn seed_004_the_size_of_a_device_and_its_blocks() {
+    all_hold("004");
+}
+
+#[test]
 fn every_seed_has_a_test() {
-    assert_eq!(numbers().collect::<Vec<_>>(), ["000"]);
+    assert_eq!(numbers().collect::<Vec<_>>(), ["000", "001", "004"]);
 }

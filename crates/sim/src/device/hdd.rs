@@ -106,7 +106,8 @@ struct Held {
 struct Last {
     end: Sector,
     at: Instant,
-    op: Op,
+    /// None before the first: nothing has been read on from there.
+    op: Option<Op>,
 }
 
 impl Disk {
@@ -129,7 +130,7 @@ impl Disk {
         check(is_time(model.age_weight), "age_weight", "0 to 10^9")?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
-        let last = Last { end: Sector(0), at: Instant(0), op: Op::Read };
+        let last = Last { end: Sector(0), at: Instant(0), op: None };
         Ok(Self { model, zones, turn_ns, held: Vec::new(), at_work: None, last })
     }
 
@@ -178,7 +179,7 @@ impl Disk {
     /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
     /// before it was asked for.
     fn goes_on(&self, command: Command) -> Option<Bytes> {
-        if command.start != self.last.end || command.op != self.last.op {
+        if command.start != self.last.end || Some(command.op) != self.last.op {
             return None;
         }
         match command.op {
@@ -246,7 +247,7 @@ impl Device for Disk {
         let Held { command, .. } = self.at_work.take().expect("something was at work");
         assert!(command.tag == tag, "one at a time");
         let end = command.start + command.sectors;
-        self.last = Last { end, at: now, op: command.op };
+        self.last = Last { end, at: now, op: Some(command.op) };
         self.begin(now)
     }
 }

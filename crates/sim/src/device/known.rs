@@ -55,7 +55,7 @@ impl<'de> Visitor<'de> for NameOrParameters {
     type Value = Chosen;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a device, or hdd or flash with parameters")
+        f.write_str("the name of a device, or hdd, flash or mapped with parameters")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Chosen, E> {

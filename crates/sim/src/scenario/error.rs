@@ -21,6 +21,18 @@ impl BadScenario {
         Self { line, why }
     }
 
+    /// `KEY: WHY`, of a key whose place nobody kept: the first line that sets it.
+    pub(super) fn of_key(text: &str, why: String) -> Self {
+        let key = why.split(':').next().unwrap_or_default();
+        let sets = |line: &str| {
+            let code = line.split('#').next().unwrap_or_default();
+            let mut parts = code.split(['{', ',']).filter_map(|part| part.split_once('='));
+            parts.any(|(name, _)| name.trim() == key)
+        };
+        let line = text.lines().position(sets).map(|index| index + 1);
+        Self { line, why }
+    }
+
     pub(super) fn of_toml(text: &str, error: &toml::de::Error) -> Self {
         let why = error.message().lines().collect::<Vec<_>>().join("; ");
         Self::at(text, error.span(), why)

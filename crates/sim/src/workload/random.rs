@@ -4,11 +4,12 @@ use foreread_core::sched::Op;
 use foreread_core::units::{Bytes, Instant, Sectors};
 use serde::Deserialize;
 
+use super::sequential::cpu_ns;
 use super::{check, file_of};
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::run::SimFile;
-use crate::scenario::{Building, Scenario};
+use crate::scenario::{Building, Scenario, check_time};
 use crate::size::Size;
 
 /// Reads at places of which each is as likely.
@@ -27,6 +28,12 @@ pub struct Random {
     /// Writes instead; only past the cache.
     #[serde(default)]
     pub write: bool,
+    /// What each read costs on a processor.
+    #[serde(default)]
+    pub cpu_us: f64,
+    /// What it does with each byte, in ns.
+    #[serde(default)]
+    pub cpu_ns_per_byte: f64,
 }
 
 impl Random {
@@ -36,6 +43,8 @@ impl Random {
         check(read.0 > 0 && read.0.is_multiple_of(512), "read", "whole sectors, at least one")?;
         check(read <= file.size.0, "read", "no more than the file has")?;
         check(self.direct || !self.write, "write", "direct = true beside it")?;
+        check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
+        check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || scenario.until_s.is_some();
         check(ends, "reads", "a number, or the scenario until_s")
     }
@@ -70,6 +79,7 @@ impl Random {
             if done.is_err() {
                 return;
             }
+            process.pass_ns(self.cpu_ns()).await;
         }
     }
 
@@ -79,7 +89,12 @@ impl Random {
             if reader.read(self.place(file, &mut rng), self.read.0).await.is_err() {
                 return;
             }
+            process.pass_ns(self.cpu_ns()).await;
         }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        cpu_ns(self.cpu_us, self.cpu_ns_per_byte, self.read.0)
     }
 
     fn place(&self, file: SimFile, rng: &mut Rng) -> Bytes {

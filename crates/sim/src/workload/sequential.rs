@@ -106,17 +106,15 @@ impl Sequential {
             let part = self.read.0.min(end - pos);
             let Ok(got) = reader.read(pos, part).await else { return };
             pos += got;
-            let cpu_ns = self.cpu_ns(got);
-            if cpu_ns > 0 {
-                process.pass_ns(cpu_ns).await;
-            }
+            process.pass_ns(cpu_ns(self.cpu_us, self.cpu_ns_per_byte, got)).await;
         }
     }
+}
 
-    #[expect(clippy::cast_precision_loss, reason = "a read is small")]
-    fn cpu_ns(&self, got: Bytes) -> u64 {
-        ns_of_ms((self.cpu_us * 1e3 + self.cpu_ns_per_byte * got.0 as f64) / 1e6)
-    }
+/// What a read costs on a processor.
+#[expect(clippy::cast_precision_loss, reason = "a read is small")]
+pub(super) fn cpu_ns(cpu_us: f64, cpu_ns_per_byte: f64, got: Bytes) -> u64 {
+    ns_of_ms((cpu_us * 1e3 + cpu_ns_per_byte * got.0 as f64) / 1e6)
 }
 
 /// When a reader of this rate wants the byte at `done`.

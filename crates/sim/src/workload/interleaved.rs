@@ -1,0 +1,186 @@
+//! Several streams in turns, through one handle.
+//!
+//! ```text
+//!   streams = 2    | 0  1  2  3 ..                | 1000  1001  1002 ..
+//!   in the order     1  3  5  7                      2     4     6
+//! ```
+//!
+//! One handle: what the kernel remembers of a reader is overwritten at each turn. With `pages` the
+//! order is any: `[1, 1001, 2, 1002, "3+1"]`.
+
+use std::fmt;
+
+use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+use super::{check, file_of};
+use crate::process::Process;
+use crate::reader::Reader;
+use crate::scenario::{Building, Scenario};
+use crate::size::Size;
+
+/// Streams that share a handle.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interleaved {
+    /// Which file.
+    pub file: String,
+    /// How many streams, each with a part of the file as large as the others'.
+    #[serde(default = "two")]
+    pub streams: u64,
+    /// How much each reads at its turn.
+    #[serde(default = "page")]
+    pub read: Size,
+    /// How often each has its turn; without it, to the end of its part.
+    pub reads: Option<u64>,
+    /// What is read instead, in this order: pages, each by its index, or as `"64+32"` for 32 from
+    /// page 64 on.
+    #[serde(default)]
+    pub pages: Vec<Run>,
+}
+
+/// Pages that are read at once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// The first.
+    pub start: PageIndex,
+    /// How many.
+    pub count: Pages,
+}
+
+impl Run {
+    /// One page.
+    #[must_use]
+    pub fn page(index: u64) -> Self {
+        Self { start: PageIndex(index), count: Pages(1) }
+    }
+}
+
+impl Interleaved {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        let size = file_of(scenario, &self.file)?.size.0;
+        if !self.pages.is_empty() {
+            check(self.reads.is_none(), "reads", "nothing beside pages")?;
+            let holds = |run: &Run| run.start.offset() < size;
+            return check(self.pages.iter().all(holds), "pages", "pages that the file has");
+        }
+        check((1..=65_536).contains(&self.streams), "streams", "1 to 65536")?;
+        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check(self.read.0.0 <= size.0 / self.streams, "read", "no more than a stream's part")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.file)?;
+        let params = self.clone();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let reader = process.open(file);
+            if params.pages.is_empty() {
+                params.in_turns(&reader).await;
+            } else {
+                params.in_order(&reader).await;
+            }
+        });
+        Ok(())
+    }
+
+    async fn in_turns(&self, reader: &Reader) {
+        let part = reader.len().0 / self.streams / self.read.0.0 * self.read.0.0;
+        let most = part / self.read.0.0;
+        for turn in 0..self.reads.unwrap_or(most).min(most) {
+            for stream in 0..self.streams {
+                let pos = Bytes(stream * part + turn * self.read.0.0);
+                if reader.read(pos, self.read.0).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn in_order(&self, reader: &Reader) {
+        for Run { start, count } in &self.pages {
+            if reader.read(start.offset(), count.bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(OfText)
+    }
+}
+
+struct OfText;
+
+impl Visitor<'_> for OfText {
+    type Value = Run;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a page such as 64, or several such as \"64+32\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Run, E> {
+        let (start, count) = text.split_once('+').unwrap_or((text, "1"));
+        let run = start.parse().ok().zip(count.parse().ok());
+        let run =
+            run.filter(|(start, count)| (0..MOST).contains(start) && (1..MOST).contains(count));
+        let (start, count) = run.ok_or_else(|| E::custom(format!("{text:?}: wants {WANTS}")))?;
+        Ok(Run { start: PageIndex(start), count: Pages(count) })
+    }
+
+    fn visit_u64<E: Error>(self, start: u64) -> Result<Run, E> {
+        self.visit_str(&start.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, start: i64) -> Result<Run, E> {
+        self.visit_str(&start.to_string())
+    }
+}
+
+const WANTS: &str = "PAGE or PAGE+COUNT, as 64 or \"64+32\", both less than 2^40";
+
+/// No page and no count is as large: their bytes and sums have room in 64 bits.
+const MOST: u64 = 1 << 40;
+
+fn two() -> u64 {
+    2
+}
+
+fn page() -> Size {
+    Size(Bytes(4096))
+}
+
+#[cfg(test)]
+mod tests {
+    use foreread_core::units::Instant;
+
+    use crate::record::Keep;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn streams_take_strict_turns_to_the_end_of_their_parts() {
+        let text = "name = 'turns'\ncache.policy = 'none'\n\
+                    device.disk.model.flash = { capacity = '1G', mb_per_s = 100.0 }\n\
+                    file.data = { device = 'disk', size = '36K' }\n\
+                    [[process]]\nname = 'reader'\n\
+                    run.interleaved = { file = 'data', streams = 3, read = '4K', reads = 2 }\n";
+        let mut building = Scenario::built_in(text).build(Keep::Lines).expect("it is good");
+        building.run.go(Instant(u64::MAX));
+        let ran = building.run.end();
+        let sectors: Vec<_> = ran
+            .lines
+            .iter()
+            .filter_map(|line| line.split_once(" R")?.1.strip_suffix("+8")?.parse::<u64>().ok())
+            .collect();
+        let pages: Vec<_> = sectors.iter().map(|sector| sector / 8).collect();
+        assert_eq!(pages, [0, 3, 6, 1, 4, 7]);
+    }
+}
