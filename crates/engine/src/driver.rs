@@ -146,9 +146,13 @@ impl Driver {
         self.start_all();
     }
 
-    pub(crate) fn marker(&mut self, Marker { stream, page, count, prev_pos }: Marker) {
+    pub(crate) fn marker(&mut self, marker: Marker) {
+        let Marker { stream, page, count, prev_pos, advised } = marker;
         if self.broken.is_some() {
             return;
+        }
+        if let Some(advised) = advised {
+            self.advise(stream, advised);
         }
         self.path.marker(self.now(), stream, page, count, prev_pos);
         self.start_all();

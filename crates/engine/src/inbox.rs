@@ -13,6 +13,8 @@ use foreread_core::path::StreamId;
 use foreread_core::table::Frame;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
+use crate::advice::Advised;
+
 #[derive(Debug)]
 pub(crate) struct Inbox {
     posts: Mutex<VecDeque<Post>>,
@@ -38,6 +40,8 @@ pub(crate) struct Marker {
     /// The pages that were left of the read, this one included.
     pub(crate) count: Pages,
     pub(crate) prev_pos: Option<Bytes>,
+    /// What the reader says of its reads, if the core has not been told yet.
+    pub(crate) advised: Option<Advised>,
 }
 
 impl Inbox {
@@ -98,7 +102,8 @@ mod tests {
     fn markers_beyond_the_bound_are_dropped_and_counted_but_no_stream_is_left_open() {
         let inbox = Inbox::new();
         let stream = StreamId::from_bits(7);
-        let marker = Marker { stream, page: PageIndex(1), count: Pages(1), prev_pos: None };
+        let (page, count) = (PageIndex(1), Pages(1));
+        let marker = Marker { stream, page, count, prev_pos: None, advised: None };
         for _ in 0..MOST_POSTS + 5 {
             inbox.post(Post::Marker(marker));
         }

@@ -381,8 +381,12 @@ impl Reader {
     ) -> impl Iterator<Item = Marker> + use<'m> {
         let asked_end = PageIndex(read.end_of_room().pages_up().0);
         let (stream, prev_pos) = (self.id.get(), self.prev_pos.get());
+        // A reader whose reads are all hits comes to nobody else with its advice. It is told again
+        // with each marker until a miss: any of them may be dropped.
+        let advised = (self.told.get() != read.advised).then_some(read.advised);
         markers.met.iter().flatten().filter_map(move |page| {
-            Some(Marker { stream: stream?, page: *page, count: asked_end - *page, prev_pos })
+            let count = asked_end - *page;
+            Some(Marker { stream: stream?, page: *page, count, prev_pos, advised })
         })
     }
 }
