@@ -7,6 +7,9 @@
 //! One file per workload: its parameters, what is wrong with them, and its life as an `async fn`.
 
 pub mod blkid;
+pub mod find;
+pub mod git_status;
+pub mod mount;
 pub mod random;
 pub mod sequential;
 
@@ -25,6 +28,10 @@ pub enum Workload {
     Random(random::Random),
     /// Looks at the head of a device, as `blkid` does.
     Blkid(blkid::Blkid),
+    /// Walks a tree of ext4, as `find` does.
+    Find(find::Find),
+    /// Looks at all files of a tree of ext4, as `git status` does.
+    GitStatus(git_status::GitStatus),
 }
 
 impl Workload {
@@ -34,6 +41,8 @@ impl Workload {
             Self::Sequential(params) => params.check(scenario),
             Self::Random(params) => params.check(scenario),
             Self::Blkid(params) => params.check(scenario),
+            Self::Find(params) => params.check(scenario),
+            Self::GitStatus(params) => params.check(scenario),
         }
     }
 
@@ -49,6 +58,8 @@ impl Workload {
             Self::Sequential(params) => params.begin(building, name, index, start),
             Self::Random(params) => params.begin(building, name, start),
             Self::Blkid(params) => params.begin(building, name, start),
+            Self::Find(params) => params.begin(building, name, start),
+            Self::GitStatus(params) => params.begin(building, name, start),
         }
     }
 }
