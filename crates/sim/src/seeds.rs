@@ -9,6 +9,7 @@
 
 mod csv;
 mod s000;
+mod s002;
 
 use serde::Serialize;
 
@@ -65,7 +66,8 @@ struct Seed {
     tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
-const SEEDS: [Seed; 1] = [Seed { number: "000", tables: s000::tables }];
+const SEEDS: [Seed; 2] =
+    [Seed { number: "000", tables: s000::tables }, Seed { number: "002", tables: s002::tables }];
 
 /// The numbers of all seeds.
 pub fn numbers() -> impl Iterator<Item = &'static str> {

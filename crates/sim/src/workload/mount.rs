@@ -35,6 +35,9 @@ pub struct Mount {
     pub compat: bool,
 }
 
+/// By which name a process's meter counts the windows that it asked for.
+pub const WINDOWS: &str = "inode_table_windows";
+
 /// In which order the entries of a directory are looked at.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
@@ -52,6 +55,7 @@ pub(super) struct Ext4 {
     layout: Layout,
     window: FixedWindow,
     reader: Reader,
+    process: Process,
 }
 
 impl Mount {
@@ -94,7 +98,7 @@ impl Ext4 {
         let reader = process.open(file);
         reader.advise(Advice::Random);
         let window = mount.window().expect("it was checked");
-        Some(Self { layout, window, reader })
+        Some(Self { layout, window, reader, process: process.clone() })
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -118,6 +122,7 @@ impl Ext4 {
         if !self.reader.is_resident(at(block)) {
             let window = self.window.decide(table, block).expect("an inode of this table");
             let blocks = window.end.0 - window.start.0;
+            self.process.meter(|meter, _| *meter.other.entry(WINDOWS).or_default() += 1.0);
             self.reader.will_need(at(window.start), Bytes(blocks * u64::from(BLOCK_SIZE)));
         }
         self.reader.read(at(block), Bytes(u64::from(BLOCK_SIZE))).await.map(drop)
