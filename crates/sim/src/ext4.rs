@@ -346,7 +346,7 @@ fn is_within(number: f64, most: f64) -> bool {
 /// A number of things with this mean, of which a few are very many.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
 fn log_normal(mean: f64, sigma: f64, rng: &mut Rng) -> u32 {
-    (mean * (sigma * rng.normal() - sigma * sigma / 2.0).exp()).round().min(1e9) as u32
+    (mean * libm::exp(sigma * rng.normal() - sigma * sigma / 2.0)).round().min(1e9) as u32
 }
 
 /// Bytes of a block.

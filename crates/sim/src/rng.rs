@@ -2,7 +2,8 @@
 //!
 //! In:    a seed.
 //! Out:   numbers.
-//! Never: a source of its own. What a run draws is part of what it does.
+//! Never: a source of its own, or a function of the machine's own library, whose last bit may be
+//!        another elsewhere: logarithms come from `libm`.
 
 /// SplitMix64: 64 bits of state, and good enough that neighbouring seeds share nothing.
 #[derive(Clone, Debug)]
@@ -49,13 +50,13 @@ impl Rng {
 
     /// Of the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
+        -mean * libm::log(1.0 - self.unit())
     }
 
     /// Of the normal distribution, mean 0, deviation 1.
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
+        let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
     /// Puts them in any order, each as likely.
