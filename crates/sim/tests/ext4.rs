@@ -267,7 +267,7 @@ fn git_status_looks_at_each_file_and_reads_its_objects() {
 fn impossible_trees_and_mounts_name_their_line() {
     let wrong = [
         ("inode_readahead_blks = 32", "inode_readahead_blks = 33", "a power of two"),
-        ("file = \"fs\"", "file = \"gs\"", "no file \"gs\"; there are fs"),
+        ("file = \"fs\"", "file = \"gs\"", "no file \"gs\""),
         ("order = \"htree\"", "order = \"hash\"", "`sorted` or `htree`"),
         ("late = 0.4", "late = 1.4", "late: wants 0 to 1"),
         ("top = 80", "top = 0", "top: wants 1 to directories"),
@@ -278,6 +278,7 @@ fn impossible_trees_and_mounts_name_their_line() {
     ];
     for (from, to, why) in wrong {
         let error = Scenario::parse(&FIND.replace(from, to)).expect_err(to).to_string();
+        assert!(error.starts_with("line "), "{to}: {error}");
         assert!(error.contains(why), "{to}: {error}");
     }
     let wrong = [
