@@ -75,6 +75,16 @@ impl Reader {
         });
     }
 
+    /// Whether the page at `pos` is cached and can be used at once.
+    #[must_use]
+    pub fn is_resident(&self, pos: Bytes) -> bool {
+        let slot = IoPath::slot(self.file.id);
+        self.process.world(|world| {
+            let found = world.table.look_up(slot, pos.page());
+            found.is_some_and(|found| found.entry().is_up_to_date())
+        })
+    }
+
     /// Forgets what is cached of a range: its whole pages.
     pub fn forget(&self, pos: Bytes, len: Bytes) {
         let (start, end) = (PageIndex(pos.pages_up().0), (pos + len).page());

@@ -10,6 +10,7 @@
 mod csv;
 mod s000;
 mod s001_exact;
+mod s002;
 mod s003;
 mod s004;
 
@@ -67,9 +68,10 @@ struct Seed {
     tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
-const SEEDS: [Seed; 4] = [
+const SEEDS: [Seed; 5] = [
     Seed { number: "000", tables: s000::tables },
     Seed { number: "001", tables: s001_exact::tables },
+    Seed { number: "002", tables: s002::tables },
     Seed { number: "003", tables: s003::tables },
     Seed { number: "004", tables: s004::tables },
 ];

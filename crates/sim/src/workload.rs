@@ -9,8 +9,11 @@
 pub mod blkid;
 pub mod capture;
 pub mod cat_dir;
+pub mod find;
 pub mod flood;
+pub mod git_status;
 pub mod interleaved;
+pub mod mount;
 pub mod random;
 pub mod sequential;
 
@@ -37,6 +40,10 @@ pub enum Workload {
     Flood(flood::Flood),
     /// Records video.
     Capture(capture::Capture),
+    /// Walks a tree of ext4, as `find` does.
+    Find(find::Find),
+    /// Looks at all files of a tree of ext4, as `git status` does.
+    GitStatus(git_status::GitStatus),
 }
 
 impl Workload {
@@ -50,6 +57,8 @@ impl Workload {
             Self::CatDir(params) => params.check(scenario),
             Self::Flood(params) => params.check(scenario),
             Self::Capture(params) => params.check(scenario),
+            Self::Find(params) => params.check(scenario),
+            Self::GitStatus(params) => params.check(scenario),
         }
     }
 
@@ -69,6 +78,8 @@ impl Workload {
             Self::CatDir(params) => params.begin(building, name, start),
             Self::Flood(params) => params.begin(building, name, start),
             Self::Capture(params) => params.begin(building, name, start),
+            Self::Find(params) => params.begin(building, name, start),
+            Self::GitStatus(params) => params.begin(building, name, start),
         }
     }
 }

@@ -1,0 +1,76 @@
+//! `find` over a tree: each directory is listed, then each of its entries looked at, then those
+//! below it.
+
+use foreread_core::path::Fault;
+use foreread_core::units::Instant;
+use serde::Deserialize;
+
+use super::mount::{Ext4, Mount, Order};
+use crate::ext4::{DirectoryId, Tree};
+use crate::process::Process;
+use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+
+/// Walks a tree as `find -size 0` does, which must know each inode.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Find {
+    /// The file system.
+    pub mount: Mount,
+    /// What is on it.
+    pub tree: Tree,
+    /// In which order the entries of a directory come.
+    #[serde(default)]
+    pub order: Order,
+    /// How much work an entry is, in us.
+    #[serde(default)]
+    pub entry_us: f64,
+}
+
+impl Find {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        self.mount.check(scenario, &self.tree)?;
+        check_time(self.entry_us / 1e3, "entry_us")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.mount.file)?;
+        let params = self.clone();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let Some(ext4) = Ext4::open(&process, file, &params.mount, &params.tree) else {
+                process.say("no room for the tree", 0);
+                return;
+            };
+            // A fault ends the walk: what was done so far is measured.
+            let _ = params.walk(&process, &ext4).await;
+        });
+        Ok(())
+    }
+
+    async fn walk(&self, process: &Process, ext4: &Ext4) -> Result<(), Fault> {
+        let layout = ext4.layout();
+        let entry_ns = ns_of_ms(self.entry_us / 1e3);
+        let mut ahead: Vec<DirectoryId> = layout.tops().collect();
+        ahead.reverse();
+        while let Some(id) = ahead.pop() {
+            let directory = layout.directory(id);
+            if directory.parent.is_none() {
+                ext4.stat(directory.inode).await?;
+            }
+            ext4.list(directory).await?;
+            let from = ahead.len();
+            for entry in self.order.of(directory) {
+                ext4.stat(entry.inode).await?;
+                process.pass_ns(entry_ns).await;
+                ahead.extend(entry.directory);
+            }
+            ahead[from..].reverse();
+        }
+        Ok(())
+    }
+}

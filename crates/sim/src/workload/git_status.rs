@@ -1,0 +1,117 @@
+//! `git status`: each file of the index is looked at by its path, then the trees of the last
+//! commit are read from the pack.
+
+use foreread_core::path::Fault;
+use foreread_core::units::{Bytes, Instant, PAGE_SIZE};
+use serde::Deserialize;
+
+use super::mount::{Ext4, Mount, Order};
+use super::{check, file_of};
+use crate::ext4::{DirectoryId, Entry, Tree};
+use crate::process::Process;
+use crate::run::SimFile;
+use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+
+/// Looks at a working tree as `git status` does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitStatus {
+    /// The file system.
+    pub mount: Mount,
+    /// What is on it.
+    pub tree: Tree,
+    /// Sorted paths are the index's order; with `htree` each directory's entries come in the order
+    /// of their hashes, as to somebody who lists it.
+    #[serde(default)]
+    pub order: Order,
+    /// How much work an entry is, in us.
+    #[serde(default)]
+    pub entry_us: f64,
+    /// The file with the objects.
+    pub pack: Option<String>,
+    /// How many places of it are read, a page each.
+    #[serde(default)]
+    pub objects: u32,
+}
+
+impl GitStatus {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        self.mount.check(scenario, &self.tree)?;
+        check_time(self.entry_us / 1e3, "entry_us")?;
+        match &self.pack {
+            Some(pack) => {
+                let has_pages = file_of(scenario, pack)?.size.0.0 >= PAGE_SIZE;
+                check(has_pages, "pack", "a file of at least a page")
+            }
+            None => check(self.objects == 0, "objects", "a pack beside it"),
+        }
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.mount.file)?;
+        let pack = self.pack.as_ref().map(|pack| building.file(pack)).transpose()?;
+        let params = self.clone();
+        let own = name.to_owned();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let Some(ext4) = Ext4::open(&process, file, &params.mount, &params.tree) else {
+                process.say("no room for the tree", 0);
+                return;
+            };
+            // A fault ends it: what was done so far is measured.
+            let _ = params.refresh(&process, &ext4).await;
+            if let Some(pack) = pack {
+                let _ = params.read_objects(&process, pack, &own).await;
+            }
+        });
+        Ok(())
+    }
+
+    /// Looks at all files, depth first.
+    async fn refresh(&self, process: &Process, ext4: &Ext4) -> Result<(), Fault> {
+        let layout = ext4.layout();
+        let entry_ns = ns_of_ms(self.entry_us / 1e3);
+        let mut ahead: Vec<Visit> = Vec::new();
+        let mut tops: Vec<DirectoryId> = layout.tops().collect();
+        tops.reverse();
+        while let Some(visit) = ahead.pop().or_else(|| tops.pop().map(Visit::Enter)) {
+            match visit {
+                Visit::Enter(id) => {
+                    let directory = layout.directory(id);
+                    if directory.parent.is_none() {
+                        ext4.stat(directory.inode).await?;
+                    }
+                    let entries = self.order.of(directory);
+                    ahead.extend(entries.into_iter().rev().map(|entry| Visit::Entry(id, entry)));
+                }
+                Visit::Entry(id, entry) => {
+                    ext4.look_up(layout.directory(id).block_of(&entry)).await?;
+                    ext4.stat(entry.inode).await?;
+                    process.pass_ns(entry_ns).await;
+                    ahead.extend(entry.directory.map(Visit::Enter));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_objects(&self, process: &Process, pack: SimFile, own: &str) -> Result<(), Fault> {
+        let (reader, mut rng) = (process.open(pack), process.rng(own));
+        for _ in 0..self.objects {
+            let page = rng.below(pack.len.0 / PAGE_SIZE);
+            reader.read(Bytes(page * PAGE_SIZE), Bytes(PAGE_SIZE)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What comes next of a path.
+enum Visit {
+    Enter(DirectoryId),
+    Entry(DirectoryId, Entry),
+}
