@@ -144,7 +144,7 @@ fn a_place_that_the_device_does_not_have_is_refused() {
     assert!(error.starts_with("line 7: at: "), "{error}");
     let error =
         Scenario::parse(&text.replace("\"disk\", at", "\"tape\", at")).expect_err("no tape");
-    assert!(error.to_string().contains("there are disk"), "{error}");
+    assert!(error.to_string().contains("choose one of disk"), "{error}");
 }
 
 #[test]
