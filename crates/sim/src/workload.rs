@@ -7,6 +7,7 @@
 //! One file per workload: its parameters, what is wrong with them, and its life as an `async fn`.
 
 pub mod blkid;
+pub mod nfsd;
 pub mod random;
 pub mod sequential;
 
@@ -25,6 +26,8 @@ pub enum Workload {
     Random(random::Random),
     /// Looks at the head of a device, as `blkid` does.
     Blkid(blkid::Blkid),
+    /// An NFS server whose threads take turns at one file, and its client.
+    Nfsd(nfsd::Nfsd),
 }
 
 impl Workload {
@@ -34,6 +37,7 @@ impl Workload {
             Self::Sequential(params) => params.check(scenario),
             Self::Random(params) => params.check(scenario),
             Self::Blkid(params) => params.check(scenario),
+            Self::Nfsd(params) => params.check(scenario),
         }
     }
 
@@ -49,6 +53,7 @@ impl Workload {
             Self::Sequential(params) => params.begin(building, name, index, start),
             Self::Random(params) => params.begin(building, name, start),
             Self::Blkid(params) => params.begin(building, name, start),
+            Self::Nfsd(params) => params.begin(building, name, start),
         }
     }
 }

@@ -60,6 +60,10 @@ pub struct Hdd {
     /// How far it reads on behind a read: a read that goes on there needs no turn.
     #[serde(default)]
     pub read_buffer: Size,
+    /// Whether a drive that stopped because its buffer was full waits for the platter to come round
+    /// before it reads on. Without it, it reads on at once.
+    #[serde(default)]
+    pub full_buffer_turns: bool,
     /// Whether a write that goes on where the last one ended needs no turn.
     #[serde(default)]
     pub write_buffer: bool,
@@ -84,6 +88,8 @@ pub struct Disk {
     turn_ns: f64,
     held: Vec<Held>,
     at_work: Option<Held>,
+    /// When the last sector of the command at work is under the head, in ns.
+    reading_ns: f64,
     /// Where the last command ended, and when, and which way it went.
     last: Last,
 }
@@ -106,6 +112,8 @@ struct Held {
 struct Last {
     end: Sector,
     at: Instant,
+    /// When its last sector was under the head, in ns: before `at`, if it came from the buffer.
+    read_ns: f64,
     op: Op,
 }
 
@@ -129,8 +137,8 @@ impl Disk {
         check(is_time(model.age_weight), "age_weight", "0 to 10^9")?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
-        let last = Last { end: Sector(0), at: Instant(0), op: Op::Read };
-        Ok(Self { model, zones, turn_ns, held: Vec::new(), at_work: None, last })
+        let last = Last { end: Sector(0), at: Instant(0), read_ns: 0.0, op: Op::Read };
+        Ok(Self { model, zones, turn_ns, held: Vec::new(), at_work: None, reading_ns: 0.0, last })
     }
 
     /// Begins the next command, if one is held.
@@ -144,7 +152,9 @@ impl Disk {
         let held = self.held.remove(index);
         self.at_work = Some(held);
         let ns = self.service_ns(now, held.command);
-        Some(Ending { at: later(now, ns), tag: held.command.tag })
+        let at = later(now, ns);
+        self.reading_ns = self.read_on_ns(now, held.command).unwrap_or(at.0 as f64);
+        Some(Ending { at, tag: held.command.tag })
     }
 
     /// The command that is reached first; with `age_weight`, one that has waited longer counts as
@@ -163,6 +173,9 @@ impl Disk {
         let size = command.sectors.bytes();
         let transfer = transfer_ns(size, self.zone_of(command.start).mb_per_s);
         let overhead = self.model.overhead_us * 1e3;
+        if let Some(read_ns) = self.read_on_ns(now, command) {
+            return overhead.max(read_ns - now.0 as f64);
+        }
         match self.goes_on(command) {
             // The platter has turned since the last command ended, and the buffer has kept up.
             Some(buffer) => {
@@ -173,6 +186,25 @@ impl Disk {
             }
             None => self.reach_ns(now, command) + transfer,
         }
+    }
+
+    /// When a drive that reads on into its buffer has the last sector of a command that goes on
+    /// there, in ns; None if it does not, or if its buffer is never full.
+    ///
+    /// ```text
+    ///   platter  |== last ==|.. buffer ..|  full        |.. reads on
+    ///            ------------------------|--- turn -----|----------> time
+    ///                                             ^ a command that comes here waits for the rest
+    /// ```
+    fn read_on_ns(&self, now: Instant, command: Command) -> Option<f64> {
+        let is_read = command.op == Op::Read && self.model.full_buffer_turns;
+        let buffer = self.goes_on(command).filter(|_| is_read)?;
+        let rate = self.zone_of(command.start).mb_per_s;
+        let size_ns = transfer_ns(command.sectors.bytes(), rate);
+        let full_ns = self.last.read_ns + transfer_ns(buffer, rate);
+        let late_ns = (now.0 as f64 - full_ns).max(0.0);
+        let turns = (late_ns / self.turn_ns).ceil();
+        Some(self.last.read_ns + turns * self.turn_ns + size_ns)
     }
 
     /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
@@ -246,7 +278,7 @@ impl Device for Disk {
         let Held { command, .. } = self.at_work.take().expect("something was at work");
         assert!(command.tag == tag, "one at a time");
         let end = command.start + command.sectors;
-        self.last = Last { end, at: now, op: command.op };
+        self.last = Last { end, at: now, read_ns: self.reading_ns, op: command.op };
         self.begin(now)
     }
 }
