@@ -7,9 +7,11 @@
 //! A scheduler does not look into what it queues: the path's requests carry frames, a picture of a
 //! schedule carries names. It only asks whether two neighbours may become one ([`Load`]).
 
+pub mod cfq;
 pub mod deadline;
 pub mod noop;
 
+mod queue;
 mod setting;
 
 use alloc::boxed::Box;
@@ -148,6 +150,8 @@ pub enum Choice {
     Noop,
     /// In the order of the device, until one has waited too long.
     Deadline(deadline::Settings),
+    /// A slice of time for each submitter; for the simulator.
+    Cfq(cfq::Settings),
 }
 
 /// Why a setting was refused.
@@ -207,7 +211,7 @@ impl<L: Load> Request<L> {
 
 impl Choice {
     /// The names of all schedulers.
-    pub const NAMES: &'static [&'static str] = &["noop", "deadline"];
+    pub const NAMES: &'static [&'static str] = &["noop", "deadline", "cfq"];
 
     /// The scheduler of this name, with its settings as they are at first.
     #[must_use]
@@ -215,6 +219,7 @@ impl Choice {
         match name {
             "noop" => Some(Self::Noop),
             "deadline" => Some(Self::Deadline(deadline::Settings::default())),
+            "cfq" => Some(Self::Cfq(cfq::Settings::default())),
             _ => None,
         }
     }
@@ -225,6 +230,7 @@ impl Choice {
         match self {
             Self::Noop => "noop",
             Self::Deadline(_) => "deadline",
+            Self::Cfq(_) => "cfq",
         }
     }
 
@@ -237,6 +243,7 @@ impl Choice {
         match self {
             Self::Noop => Err(setting::unknown(name, &[])),
             Self::Deadline(settings) => settings.set(name, value),
+            Self::Cfq(settings) => settings.set(name, value),
         }
     }
 
@@ -246,6 +253,7 @@ impl Choice {
         match self {
             Self::Noop => Box::new(noop::Noop::new(max)),
             Self::Deadline(settings) => Box::new(deadline::Deadline::new(settings, max)),
+            Self::Cfq(settings) => Box::new(cfq::Cfq::new(settings, max)),
         }
     }
 }

@@ -4,6 +4,7 @@ mod geometry;
 mod itable;
 mod pages;
 mod readahead;
+mod schedule;
 
 use clap::Subcommand;
 
@@ -15,6 +16,7 @@ pub(crate) enum What {
     Readahead(readahead::Args),
     Geometry(geometry::Args),
     Itable(itable::Args),
+    Schedule(schedule::Args),
 }
 
 pub(crate) fn run(what: &What, out: &mut Output) -> Result<(), Failure> {
@@ -22,5 +24,6 @@ pub(crate) fn run(what: &What, out: &mut Output) -> Result<(), Failure> {
         What::Readahead(args) => readahead::run(args, out),
         What::Geometry(args) => geometry::run(args, out),
         What::Itable(args) => itable::run(args, out),
+        What::Schedule(args) => schedule::run(args, out),
     }
 }

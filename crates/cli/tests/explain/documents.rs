@@ -9,9 +9,13 @@ use std::process::Command;
 #[test]
 fn the_documents_show_what_the_commands_print() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (document, blocks) in
-        [("README.md", 1), ("docs/geometry.md", 5), ("docs/itable.md", 4), ("docs/readahead.md", 7)]
-    {
+    for (document, blocks) in [
+        ("README.md", 1),
+        ("docs/deadline.md", 6),
+        ("docs/geometry.md", 5),
+        ("docs/itable.md", 4),
+        ("docs/readahead.md", 7),
+    ] {
         let text = std::fs::read_to_string(root.join(document)).unwrap();
         let mut printed = String::new();
         let mut count = 0;

@@ -6,4 +6,5 @@ mod geometry;
 mod itable;
 mod readahead;
 mod run;
+mod schedule;
 mod wrong_use;

@@ -10,7 +10,6 @@
 mod direction;
 mod linux_4;
 mod mq;
-mod queue;
 mod rule_2002;
 mod settings;
 
@@ -20,7 +19,7 @@ use alloc::vec::Vec;
 pub use settings::{Rule, Settings};
 
 use self::direction::Both;
-use self::queue::{Grouping, Queue};
+use super::queue::{Grouping, Queue};
 use super::{BadSetting, Class, Load, Op, Origin, Request, Scheduler, Why, setting};
 use crate::units::{Instant, Sector, Sectors};
 

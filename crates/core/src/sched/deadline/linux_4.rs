@@ -7,8 +7,8 @@
 //! Facts: Linux 2.6.16 to 4.20 (docs/deadline.md).
 
 use super::direction::{self, Both};
-use super::queue::{Grouping, Id, Queue};
 use super::{CLASS, Settings};
+use crate::sched::queue::{Grouping, Id, Queue};
 use crate::sched::{Load, Op, Why};
 use crate::units::Instant;
 

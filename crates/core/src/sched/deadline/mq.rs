@@ -8,7 +8,7 @@
 
 use super::Settings;
 use super::direction::{self, Both};
-use super::queue::{Grouping, Id, Queue};
+use crate::sched::queue::{Grouping, Id, Queue};
 use crate::sched::{Class, Load, Op, Why};
 use crate::units::{Instant, Sector};
 

@@ -9,8 +9,8 @@
 use alloc::collections::VecDeque;
 
 use super::direction::{self, Both};
-use super::queue::{Grouping, Id, Queue};
 use super::{CLASS, Settings};
+use crate::sched::queue::{Grouping, Id, Queue};
 use crate::sched::{Load, Op, Request, Why};
 use crate::units::{Instant, Sector};
 
@@ -56,13 +56,12 @@ pub(super) fn move_batch<L: Load>(
     let mut end = moved.back().map_or(head, Request::end);
     let mut budget = i64::from(settings.fifo_batch);
     loop {
-        let after = queue.after(id).filter(|&after| Some(after) != queue.cursor(CLASS, op));
-        let request = queue.remove(id);
-        let is_run = request.start == end;
-        budget -= if is_run { 1 } else { i64::from(settings.seek_cost) };
+        let (request, after) = queue.remove_before(id);
+        budget -= if request.start == end { 1 } else { i64::from(settings.seek_cost) };
         end = request.end();
         moved.push_back(request);
-        match after {
+        // The front of the sweep comes after its end.
+        match after.filter(|&after| after != front || id == front) {
             Some(after) if budget > 0 => id = after,
             _ => return Some(why),
         }

@@ -1,4 +1,4 @@
-//! What all rules of `deadline` share: requests in two orders at once, merged as they come.
+//! What `deadline` and `cfq` queue in: requests in two orders at once, merged as they come.
 //!
 //! In:    requests.
 //! Out:   the oldest, the next above a place, one by its id.
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Bound::{Excluded, Unbounded};
 
-use crate::sched::{Class, Load, Op, Request};
+use super::{Class, Load, Op, Request};
 use crate::slab::{self, Slab};
 use crate::units::{Sector, Sectors};
 
@@ -57,9 +57,12 @@ pub(super) struct Queued<L> {
     younger: Option<Id<L>>,
 }
 
+/// A place in `sort` order: the start, then the number. One word is compared faster than two.
+type Key = u128;
+
 #[derive(Debug)]
 struct Lane<L> {
-    sort: BTreeMap<(Sector, u64), Id<L>>,
+    sort: BTreeMap<Key, Id<L>>,
     oldest: Option<Id<L>>,
     youngest: Option<Id<L>>,
     /// A request that a rule wants to find again. When it leaves, its successor takes its part.
@@ -92,21 +95,21 @@ impl<L: Load> Queue<L> {
         assert!(request.sectors > Sectors::ZERO, "a request is for something");
         assert!(request.sectors <= self.max, "a request fits the device");
         let lane = &self.lanes[self.class(&request)][request.origin.op as usize];
-        let below = lane.sort.range(..(request.start, 0)).next_back();
-        if let Some((_, &below)) = below
-            && self.queued(below).request.can_take(&request, self.max)
-        {
+        // One search finds both neighbours: down from where this one ends.
+        let mut down = lane.sort.range(..=key(request.end(), u64::MAX)).rev().map(|(_, id)| *id);
+        let mut above = None;
+        let below = down.find(|&id| {
+            let start = self.get(id).start;
+            above = above.or((start == request.end()).then_some(id));
+            start < request.start
+        });
+        if let Some(below) = below.filter(|&id| self.get(id).can_take(&request, self.max)) {
             self.queued_mut(below).request.append(request);
             self.coalesce(below);
             return None;
         }
-        if !front_merges {
-            return Some(request);
-        }
-        let above = lane.sort.range((request.end(), 0)..).next();
-        if let Some((_, &above)) = above
-            && request.can_take(&self.queued(above).request, self.max)
-        {
+        let above = above.filter(|_| front_merges);
+        if let Some(above) = above.filter(|&id| request.can_take(self.get(id), self.max)) {
             self.grow_at_front(above, request);
             return None;
         }
@@ -122,7 +125,7 @@ impl<L: Load> Queue<L> {
         let id = self.requests.insert(queued);
         self.counts[op] += 1;
         let lane = &mut self.lanes[class][op];
-        lane.sort.insert((start, number), id);
+        lane.sort.insert(key(start, number), id);
         lane.push(&mut self.requests, id);
         id
     }
@@ -130,17 +133,32 @@ impl<L: Load> Queue<L> {
     /// Takes a request out.
     pub(super) fn remove(&mut self, id: Id<L>) -> Request<L> {
         let (class, op) = self.lane_of(id);
+        if self.lanes[class][op].cursor == Some(id) {
+            return self.remove_before(id).0;
+        }
+        let queued = self.requests.remove(id).expect("it is queued");
+        self.counts[op] -= 1;
+        let lane = &mut self.lanes[class][op];
+        lane.sort.remove(&queued.key()).expect("it is sorted");
+        lane.unlink(&mut self.requests, queued.older, queued.younger);
+        queued.request
+    }
+
+    /// Takes a request out, and names the next in `sort` order; in a circle, the lowest after the
+    /// highest.
+    pub(super) fn remove_before(&mut self, id: Id<L>) -> (Request<L>, Option<Id<L>>) {
+        let (class, op) = self.lane_of(id);
         let is_circle = self.grouping.is_circle;
         let queued = self.requests.remove(id).expect("it is queued");
         self.counts[op] -= 1;
         let lane = &mut self.lanes[class][op];
-        let key = (queued.request.start, queued.number);
-        lane.sort.remove(&key).expect("it is sorted");
+        lane.sort.remove(&queued.key()).expect("it is sorted");
+        let next = lane.above(queued.key()).or_else(|| lane.lowest().filter(|_| is_circle));
         if lane.cursor == Some(id) {
-            lane.cursor = lane.above(key).or_else(|| lane.lowest().filter(|_| is_circle));
+            lane.cursor = next;
         }
         lane.unlink(&mut self.requests, queued.older, queued.younger);
-        queued.request
+        (queued.request, next)
     }
 
     /// The request with this id.
@@ -169,14 +187,19 @@ impl<L: Load> Queue<L> {
 
     /// The first in `sort` order that starts at a sector or above it.
     pub(super) fn at_or_above(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
-        self.lane(class, op).sort.range((sector, 0)..).next().map(|(_, id)| *id)
+        self.lane(class, op).sort.range(key(sector, 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// The last in `sort` order that starts below a sector.
+    pub(super) fn below(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
+        self.lane(class, op).sort.range(..key(sector, 0)).next_back().map(|(_, id)| *id)
     }
 
     /// The next in `sort` order; in a circle, the lowest after the highest.
     pub(super) fn after(&self, id: Id<L>) -> Option<Id<L>> {
         let (class, op) = self.lane_of(id);
         let (lane, queued) = (&self.lanes[class][op], self.queued(id));
-        let above = lane.above((queued.request.start, queued.number));
+        let above = lane.above(queued.key());
         above.or_else(|| lane.lowest().filter(|_| self.grouping.is_circle))
     }
 
@@ -199,7 +222,7 @@ impl<L: Load> Queue<L> {
             let (class, op) = self.lane_of(id);
             let queued = self.queued_mut(id);
             (queued.older, queued.younger) = (None, None);
-            let key = (queued.request.start, queued.number);
+            let key = queued.key();
             let lane = &mut self.lanes[class][op];
             lane.sort.insert(key, id);
             lane.push(&mut self.requests, id);
@@ -220,9 +243,9 @@ impl<L: Load> Queue<L> {
         let (class, op) = self.lane_of(id);
         let queued = self.requests.get_mut(id).expect("it is queued");
         let sort = &mut self.lanes[class][op].sort;
-        sort.remove(&(queued.request.start, queued.number)).expect("it is sorted");
+        sort.remove(&queued.key()).expect("it is sorted");
         request.prepend_to(&mut queued.request);
-        sort.insert((queued.request.start, queued.number), id);
+        sort.insert(queued.key(), id);
     }
 
     /// Makes the request above part of this one, if it may be.
@@ -230,7 +253,7 @@ impl<L: Load> Queue<L> {
         let (class, op) = self.lane_of(id);
         let lane = &mut self.lanes[class][op];
         let queued = self.requests.get(id).expect("it is queued");
-        let Some(above) = lane.above((queued.request.start, queued.number)) else { return };
+        let Some(above) = lane.above(queued.key()) else { return };
         let arrival = queued.request.arrival;
         let gone = self.requests.get(above).expect("it is queued");
         if !queued.request.can_take(&gone.request, self.max) {
@@ -271,6 +294,16 @@ impl<L: Load> Queue<L> {
     }
 }
 
+impl<L> Queued<L> {
+    const fn key(&self) -> Key {
+        key(self.request.start, self.number)
+    }
+}
+
+const fn key(start: Sector, number: u64) -> Key {
+    (start.0 as u128) << 64 | number as u128
+}
+
 impl<L> Lane<L> {
     const fn new() -> Self {
         Self { sort: BTreeMap::new(), oldest: None, youngest: None, cursor: None }
@@ -280,7 +313,7 @@ impl<L> Lane<L> {
         self.sort.first_key_value().map(|(_, id)| *id)
     }
 
-    fn above(&self, key: (Sector, u64)) -> Option<Id<L>> {
+    fn above(&self, key: Key) -> Option<Id<L>> {
         self.sort.range((Excluded(key), Unbounded)).next().map(|(_, id)| *id)
     }
 

@@ -1,0 +1,325 @@
+//! `cfq`: a slice of time for each submitter in turn, for the simulator.
+//!
+//! In:    requests, what ended, the time.
+//! Out:   requests of one submitter until its slice is over; nothing while it is expected back.
+//! Never: a good answer to many submitters that serve one stream. That is what it is here to show.
+//!
+//! After CFQ of Linux 2.6.30. Left out: priorities and classes, preemption, jumps to a queue that
+//! is near, writes that somebody waits for (each read is sync, each write async), and seeky
+//! submitters on drives with queues, for which the kernel does not idle.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+mod think;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+pub use settings::Settings;
+
+use self::think::ThinkTime;
+use super::queue::{Grouping, Id, Queue};
+use super::{BadSetting, Class, Load, Op, Origin, Request, Scheduler, Submitter, Why, setting};
+use crate::units::{Instant, Sector, Sectors};
+
+/// Queues of submitters.
+///
+/// ```text
+///   submitter 1   R R R        <- active: its slice runs
+///   submitter 2   R              \
+///   writes of all W W W W W       > in turn, by when they came to wait
+///   submitter 7   R R            /
+/// ```
+#[derive(Debug)]
+pub struct Cfq<L> {
+    settings: Settings,
+    max: Sectors,
+    members: BTreeMap<Owner, Member<L>>,
+    /// Those that wait for their slice; each has something queued.
+    turns: VecDeque<Owner>,
+    active: Option<Slice>,
+    /// One past the last sector that was sent.
+    head: Sector,
+    count: usize,
+    why: Option<Why>,
+}
+
+/// Whose queue: a submitter's reads, or None: the writes of all.
+type Owner = Option<Submitter>;
+
+#[derive(Debug)]
+struct Member<L> {
+    queue: Queue<L>,
+    in_flight: u32,
+    /// Whether it stands in the line of turns.
+    has_turn: bool,
+    think: ThinkTime,
+}
+
+/// The slice that runs.
+#[derive(Debug)]
+struct Slice {
+    owner: Owner,
+    /// When it ends; unknown until its first request has ended, so that the seek to get there is
+    /// not charged to it.
+    end: Option<Instant>,
+    /// How many requests it has had.
+    had: u32,
+    /// Until when its owner is expected back.
+    idle_until: Option<Instant>,
+}
+
+impl<L: Load> Cfq<L> {
+    /// A queue for a device whose largest request has `max` sectors.
+    #[must_use]
+    pub fn new(settings: &Settings, max: Sectors) -> Self {
+        assert!(max > Sectors::ZERO, "a device takes something");
+        Self {
+            settings: settings.clone(),
+            max,
+            members: BTreeMap::new(),
+            turns: VecDeque::new(),
+            active: None,
+            head: Sector(0),
+            count: 0,
+            why: None,
+        }
+    }
+
+    /// What becomes of the running slice.
+    ///
+    /// ```text
+    ///   over (time, or requests of writes)                      the next one's turn
+    ///   has requests queued       fewer in flight than quantum  one of them
+    ///                             others wait, or 4 x quantum   wait for a completion
+    ///   has none   reads, soon back    some in flight           wait for a completion
+    ///                                  none, not yet 8 ms       wait for the submitter
+    ///              else                                         the next one's turn
+    /// ```
+    ///
+    /// Waiting for the submitter is what makes a lone reader fast: another one's request would
+    /// move the head away, and the reader comes back within a fraction of that time.
+    fn go_on(&self, slice: &Slice, now: Instant) -> GoOn {
+        let Settings { slice_async_rq, quantum, .. } = self.settings;
+        let member = self.member(slice.owner);
+        let is_async = slice.owner.is_none();
+        let had_all = is_async && slice_async_rq > 0 && slice.had >= slice_async_rq;
+        if had_all || slice.end.is_some_and(|end| now >= end) {
+            return GoOn::Next;
+        }
+        if !member.queue.is_empty() {
+            let is_alone = self.turns.is_empty();
+            let most = if is_alone { quantum.saturating_mul(4) } else { quantum };
+            return if member.in_flight < most.max(1) { GoOn::Send } else { GoOn::Wait };
+        }
+        let is_idle = slice.idle_until.is_some_and(|until| now < until);
+        let is_awaited = self.is_soon_back(slice.owner) && (member.in_flight > 0 || is_idle);
+        if is_awaited { GoOn::Wait } else { GoOn::Next }
+    }
+
+    /// Whether it pays to wait for a submitter whose queue ran dry.
+    fn is_soon_back(&self, owner: Owner) -> bool {
+        let idle_ns = setting::ns(self.settings.slice_idle_ms);
+        owner.is_some() && idle_ns > 0 && self.member(owner).think.is_at_most(idle_ns)
+    }
+
+    /// The request of a queue that is next: the one that costs the head least.
+    ///
+    /// ```text
+    ///   0 ........ | back_seek_max | head ............ end
+    ///   as 0 ..... | twice as far  |     as far
+    /// ```
+    ///
+    /// The first of a slice is the oldest if that has expired.
+    fn pick(&self, owner: Owner, is_first: bool, now: Instant) -> (Id<L>, Why) {
+        let queue = &self.member(owner).queue;
+        let (op, expire_ms) = match owner {
+            Some(_) => (Op::Read, self.settings.fifo_expire_sync_ms),
+            None => (Op::Write, self.settings.fifo_expire_async_ms),
+        };
+        let oldest = queue.oldest(CLASS, op).expect("it has requests");
+        let age_ns = now.0.saturating_sub(queue.get(oldest).arrival.0);
+        if is_first && age_ns >= setting::ns(expire_ms) {
+            return (oldest, Why::Expired);
+        }
+        let why = if is_first { Why::Next } else { Why::Batch };
+        let ahead = queue.at_or_above(CLASS, op, self.head);
+        let behind = queue.below(CLASS, op, self.head).filter(|&id| {
+            let back = self.head - queue.get(id).start;
+            back.0 <= self.settings.back_seek_max_kib.saturating_mul(SECTORS_PER_KIB)
+        });
+        let cost = |id| {
+            let start = queue.get(id).start;
+            let penalty = u64::from(self.settings.back_seek_penalty);
+            if start >= self.head {
+                start.0 - self.head.0
+            } else {
+                (self.head.0 - start.0).saturating_mul(penalty)
+            }
+        };
+        let nearest = [ahead, behind].into_iter().flatten().min_by_key(|&id| cost(id));
+        let lowest = || queue.at_or_above(CLASS, op, Sector(0)).expect("it has requests");
+        (nearest.unwrap_or_else(lowest), why)
+    }
+
+    fn send(&mut self, owner: Owner, id: Id<L>, why: Why) -> Request<L> {
+        let member = self.members.get_mut(&owner).expect("it has a queue");
+        let request = member.queue.remove(id);
+        member.in_flight += 1;
+        self.count -= 1;
+        self.head = request.end();
+        self.why = Some(why);
+        let slice = self.active.as_mut().expect("a slice runs");
+        (slice.had, slice.idle_until) = (slice.had + 1, None);
+        request
+    }
+
+    /// The slice is over: who has something left waits for another one.
+    fn end_slice(&mut self) {
+        let Some(Slice { owner, .. }) = self.active.take() else { return };
+        self.wait_for_turn(owner);
+    }
+
+    fn wait_for_turn(&mut self, owner: Owner) {
+        let member = self.members.get_mut(&owner).expect("it has a queue");
+        if !member.has_turn && !member.queue.is_empty() {
+            member.has_turn = true;
+            self.turns.push_back(owner);
+        }
+    }
+
+    /// Submitters come and go; those of whom nothing is queued or in flight are forgotten when
+    /// they are too many, with how long they used to think.
+    fn forget_some(&mut self) {
+        if self.members.len() > MOST_REMEMBERED {
+            let active = self.active.as_ref().map(|slice| slice.owner);
+            self.members.retain(|owner, member| {
+                !member.queue.is_empty() || member.in_flight > 0 || Some(*owner) == active
+            });
+        }
+    }
+
+    fn member(&self, owner: Owner) -> &Member<L> {
+        self.members.get(&owner).expect("it has a queue")
+    }
+}
+
+impl<L: Load> Scheduler<L> for Cfq<L> {
+    fn add(&mut self, now: Instant, request: Request<L>) {
+        let owner = owner(request.origin);
+        self.forget_some();
+        let max = self.max;
+        let member = self.members.entry(owner).or_insert_with(|| Member {
+            queue: Queue::new(max, Grouping { by_class: false, is_circle: false }),
+            in_flight: 0,
+            has_turn: false,
+            think: ThinkTime::default(),
+        });
+        let before = member.queue.count(request.origin.op);
+        if let Some(alone) = member.queue.merge(request, true) {
+            let longest_ns = setting::ns(self.settings.slice_idle_ms.saturating_mul(2));
+            member.think.came_back(now, longest_ns);
+            self.count += 1;
+            member.queue.insert(alone);
+        } else {
+            // Two that coalesce are one less.
+            self.count -= before - member.queue.count(op_of(owner));
+        }
+        if self.active.as_ref().is_none_or(|slice| slice.owner != owner) {
+            self.wait_for_turn(owner);
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> Option<Request<L>> {
+        if let Some(slice) = &self.active {
+            match self.go_on(slice, now) {
+                GoOn::Send => {
+                    let (owner, is_first) = (slice.owner, slice.had == 0);
+                    let (id, why) = self.pick(owner, is_first, now);
+                    return Some(self.send(owner, id, why));
+                }
+                GoOn::Wait => return None,
+                GoOn::Next => self.end_slice(),
+            }
+        }
+        let owner = self.turns.pop_front()?;
+        self.members.get_mut(&owner).expect("it has a queue").has_turn = false;
+        self.active = Some(Slice { owner, end: None, had: 0, idle_until: None });
+        let (id, why) = self.pick(owner, true, now);
+        Some(self.send(owner, id, why))
+    }
+
+    fn completed(&mut self, now: Instant, origin: Origin, _arrival: Instant) {
+        let owner = owner(origin);
+        let member = self.members.get_mut(&owner).expect("it has requests in flight");
+        assert!(member.in_flight > 0, "what ends was taken");
+        member.in_flight -= 1;
+        member.think.left(now);
+        let is_dry = member.queue.is_empty() && member.in_flight == 0;
+        let Some(slice) = self.active.as_mut().filter(|slice| slice.owner == owner) else { return };
+        let slice_ms = match owner {
+            Some(_) => self.settings.slice_sync_ms,
+            None => self.settings.slice_async_ms,
+        };
+        slice.end = slice.end.or(Some(after(now, slice_ms)));
+        slice.idle_until = is_dry.then(|| after(now, self.settings.slice_idle_ms));
+    }
+
+    fn drain(&mut self) -> Vec<Request<L>> {
+        let mut requests = Vec::new();
+        for member in self.members.values_mut() {
+            requests.extend(member.queue.drain());
+            member.has_turn = false;
+        }
+        self.turns.clear();
+        self.count = 0;
+        requests
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// While others wait: when the slice is over, or its owner is not expected back any more.
+    fn wake_at(&self) -> Option<Instant> {
+        let slice = self.active.as_ref().filter(|_| !self.turns.is_empty())?;
+        let idle_until = slice.idle_until.filter(|_| self.is_soon_back(slice.owner));
+        slice.end.into_iter().chain(idle_until).min()
+    }
+
+    fn why(&self) -> Option<Why> {
+        self.why
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+        self.settings.set(name, value)
+    }
+}
+
+/// What becomes of the running slice.
+enum GoOn {
+    Send,
+    Wait,
+    Next,
+}
+
+fn owner(origin: Origin) -> Owner {
+    (origin.op == Op::Read).then_some(origin.submitter)
+}
+
+fn op_of(owner: Owner) -> Op {
+    if owner.is_some() { Op::Read } else { Op::Write }
+}
+
+fn after(now: Instant, ms: u64) -> Instant {
+    Instant(now.0.saturating_add(setting::ns(ms)))
+}
+
+const SECTORS_PER_KIB: u64 = 2;
+
+/// All requests of a queue are in one lane.
+const CLASS: Class = Class::BestEffort;
+
+/// More than a machine has readers at a time; each costs some hundred bytes.
+const MOST_REMEMBERED: usize = 4096;
