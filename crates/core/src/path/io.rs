@@ -201,7 +201,10 @@ impl IoPath {
     /// completed meanwhile: a scheduler waits for that time. Then call [`Self::timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.devices.iter().filter_map(|(_, device)| device.queue.wake_at()).min()
+        // A full device is asked again when something ends, and not before.
+        let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
+        let with_room = self.devices.iter().filter(|(_, device)| has_room(device));
+        with_room.filter_map(|(_, device)| device.queue.wake_at()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
