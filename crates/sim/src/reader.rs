@@ -38,7 +38,7 @@ struct Stream {
 impl Reader {
     pub(crate) fn new(process: Process, file: SimFile) -> Self {
         let (submitter, shared) = (Cell::new(process.submitter()), Rc::clone(&process.shared));
-        let id = process.world(|world| world.path.stream(file.id));
+        let id = process.world(|world| world.new_stream(file.id));
         let (prev_pos, advice) = (Cell::new(None), Cell::new(Advice::Normal));
         let stream = Rc::new(Stream { shared, id, prev_pos, advice });
         Self { process, file, stream, submitter }
@@ -77,6 +77,13 @@ impl Reader {
     /// Says for whom it reads, if not for its process.
     pub fn set_submitter(&self, submitter: Submitter) {
         self.submitter.set(submitter);
+    }
+
+    /// How many pages the device was asked for that it had been asked for before, by a reader that
+    /// reads from the start of its file on and leaves nothing out.
+    #[must_use]
+    pub fn read_twice(&self) -> Pages {
+        self.process.world(|world| world.read_twice(self.stream.id))
     }
 
     /// Asks for a range that will be read, and does not wait for it.

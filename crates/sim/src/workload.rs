@@ -10,8 +10,9 @@ pub mod blkid;
 pub mod nfsd;
 pub mod random;
 pub mod sequential;
+pub mod streaming;
 
-use foreread_core::units::Instant;
+use foreread_core::units::{Bytes, Instant};
 use serde::Deserialize;
 
 use crate::scenario::{Building, Scenario};
@@ -28,6 +29,8 @@ pub enum Workload {
     Blkid(blkid::Blkid),
     /// An NFS server whose threads take turns at one file, and its client.
     Nfsd(nfsd::Nfsd),
+    /// A server of large files and its clients, each with a rate of its own.
+    Streaming(streaming::Streaming),
 }
 
 impl Workload {
@@ -38,6 +41,7 @@ impl Workload {
             Self::Random(params) => params.check(scenario),
             Self::Blkid(params) => params.check(scenario),
             Self::Nfsd(params) => params.check(scenario),
+            Self::Streaming(params) => params.check(scenario),
         }
     }
 
@@ -54,6 +58,7 @@ impl Workload {
             Self::Random(params) => params.begin(building, name, start),
             Self::Blkid(params) => params.begin(building, name, start),
             Self::Nfsd(params) => params.begin(building, name, start),
+            Self::Streaming(params) => params.begin(building, name, start),
         }
     }
 }
@@ -65,6 +70,12 @@ fn file_of<'s>(
 ) -> Result<&'s crate::scenario::FileSpec, String> {
     let files = &scenario.file;
     files.get(name).ok_or_else(|| crate::scenario::unknown("file", name, files.keys()))
+}
+
+/// When a reader of this rate wants the byte at `done`.
+#[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
+fn due(began: Instant, done: Bytes, kib_per_s: f64) -> Instant {
+    Instant(began.0 + crate::scenario::ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3))
 }
 
 /// Refuses what makes no sense.
