@@ -9,6 +9,7 @@
 
 mod csv;
 mod s000;
+mod s001;
 
 use serde::Serialize;
 
@@ -65,7 +66,10 @@ struct Seed {
     tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
-const SEEDS: [Seed; 1] = [Seed { number: "000", tables: s000::tables }];
+const SEEDS: [Seed; 2] = [
+    Seed { number: "000", tables: s000::tables },
+    Seed { number: "001", tables: s001::tables },
+];
 
 /// The numbers of all seeds.
 pub fn numbers() -> impl Iterator<Item = &'static str> {

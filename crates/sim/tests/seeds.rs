@@ -22,6 +22,11 @@ fn seed_000_read_ahead_by_the_size_of_the_device() {
 }
 
 #[test]
+fn seed_001_threads_of_a_server_and_slow_clients() {
+    all_hold("001");
+}
+
+#[test]
 fn every_seed_has_a_test() {
-    assert_eq!(numbers().collect::<Vec<_>>(), ["000"]);
+    assert_eq!(numbers().collect::<Vec<_>>(), ["000", "001"]);
 }
