@@ -66,10 +66,8 @@ struct Seed {
     tables: fn(Progress<'_>) -> Vec<Table>,
 }
 
-const SEEDS: [Seed; 2] = [
-    Seed { number: "000", tables: s000::tables },
-    Seed { number: "001", tables: s001::tables },
-];
+const SEEDS: [Seed; 2] =
+    [Seed { number: "000", tables: s000::tables }, Seed { number: "001", tables: s001::tables }];
 
 /// The numbers of all seeds.
 pub fn numbers() -> impl Iterator<Item = &'static str> {

@@ -22,7 +22,6 @@ use crate::reader::Reader;
 use crate::run::SimFile;
 use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
-use crate::world::SlotsId;
 
 /// A client that reads one file, and the pool that serves it.
 #[derive(Clone, Debug, Deserialize)]
@@ -52,9 +51,6 @@ pub struct Nfsd {
     /// How long anything is under way beside, in each direction.
     #[serde(default)]
     pub latency_us: f64,
-    /// How much of replies the server keeps that are not at the client: while there is no room for
-    /// another one, no request is begun. Without it, there is always room.
-    pub reply_buffer: Option<Size>,
     /// What a thread does for each request.
     #[serde(default)]
     pub cpu_us: f64,
@@ -100,14 +96,10 @@ struct Reply {
 /// What both sides have in common.
 #[derive(Debug)]
 struct Wire {
-    /// None: there will be no more.
+    /// None ends a thread.
     requests: Rc<Line<Option<Request>>>,
     replies: Rc<Line<Reply>>,
     link: Rc<Link>,
-    /// The threads that have nothing to do; who has waited longest is next.
-    idle: Rc<Line<Rc<Line<Option<Request>>>>>,
-    /// Replies that the server has room for.
-    room: SlotsId,
 }
 
 impl Nfsd {
@@ -119,8 +111,6 @@ impl Nfsd {
         let is_whole = window >= rsize && window.0.is_multiple_of(rsize.0);
         check(is_whole, "client_window", "whole requests of rsize, at least one")?;
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
-        let has_room = self.reply_buffer.is_none_or(|buffer| buffer.0 >= rsize);
-        check(has_room, "reply_buffer", "at least rsize")?;
         let rate = self.link_mb_per_s;
         check(rate.is_finite() && (1e-3..=1e6).contains(&rate), "link_mb_per_s", "0.001 to 10^6")?;
         check_time(self.client_cpu_ns_per_byte / 1e6, "client_cpu_ns_per_byte")?;
@@ -140,7 +130,8 @@ impl Nfsd {
         let own = name.to_owned();
         building.run.spawn(name, async move |process: Process| {
             process.until(start).await;
-            let wire = Rc::new(params.wire(&process));
+            let link = Link::new(params.link_mb_per_s);
+            let wire = Rc::new(Wire { requests: Line::new(), replies: Line::new(), link });
             let shared = process.open(file);
             for index in 0..params.threads {
                 let (params, wire) = (params.clone(), Rc::clone(&wire));
@@ -149,25 +140,12 @@ impl Nfsd {
                     async move { params.serve(&thread, file, shared, &wire).await }
                 });
             }
-            let (hands, server) = (params.clone(), Rc::clone(&wire));
-            process.spawn(&format!("{own}-server"), async move |server_side: Process| {
-                hands.hand_out(&server_side, &server).await;
-            });
             params.ask(&process, file, &wire).await;
-            wire.requests.put(&process, None);
+            for _ in 0..params.threads {
+                wire.requests.put(&process, None);
+            }
         });
         Ok(())
-    }
-
-    fn wire(&self, process: &Process) -> Wire {
-        let replies = self.reply_buffer.map_or(u64::MAX, |buffer| buffer.0.0 / self.rsize.0.0);
-        Wire {
-            requests: Line::new(),
-            replies: Line::new(),
-            link: Link::new(self.link_mb_per_s),
-            idle: Line::new(),
-            room: process.slots(u32::try_from(replies).unwrap_or(u32::MAX)),
-        }
     }
 
     /// The client's side.
@@ -215,26 +193,13 @@ impl Nfsd {
         pos
     }
 
-    /// The server's side: requests go to threads in the order in which they come, as soon as there
-    /// is room for the reply.
-    async fn hand_out(&self, process: &Process, wire: &Wire) {
-        while let Some(request) = wire.requests.take(process).await {
-            process.until(request.at).await;
-            process.take_slot(wire.room).await;
-            wire.idle.take(process).await.put(process, Some(request));
-        }
-        for _ in 0..self.threads {
-            wire.idle.take(process).await.put(process, None);
-        }
-    }
-
     /// One thread of the server.
     async fn serve(&self, thread: &Process, file: SimFile, shared: Reader, wire: &Wire) {
-        let (own, kept) = (Line::new(), thread.open(file));
-        loop {
-            wire.idle.put(thread, Rc::clone(&own));
-            let Some(Request { index, pos, len, .. }) = own.take(thread).await else { return };
+        let kept = thread.open(file);
+        while let Some(request) = wire.requests.take(thread).await {
+            thread.until(request.at).await;
             thread.pass_ns(ns_of_ms(self.cpu_us / 1e3)).await;
+            let Request { index, pos, len, .. } = request;
             let read = match self.state {
                 StateName::Shared => shared.read(pos, len).await,
                 StateName::Thread => kept.read(pos, len).await,
@@ -243,7 +208,6 @@ impl Nfsd {
             let Ok(got) = read else { return };
             thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;
             thread.send(&wire.link, got).await;
-            thread.free_slot(wire.room);
             let at = Instant(thread.now().0 + ns_of_ms(self.latency_us / 1e3));
             wire.replies.put(thread, Reply { index, at });
         }
