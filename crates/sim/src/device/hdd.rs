@@ -60,10 +60,10 @@ pub struct Hdd {
     /// How far it reads on behind a read: a read that goes on there needs no turn.
     #[serde(default)]
     pub read_buffer: Size,
-    /// Whether a drive that stopped because its buffer was full waits for the platter to come round
-    /// before it reads on. Without it, it reads on at once.
+    /// Whether it reads on and on, and its buffer keeps the newest: a read that comes later finds
+    /// its first sectors overwritten. Without it, the drive stops when the buffer is full.
     #[serde(default)]
-    pub full_buffer_turns: bool,
+    pub buffer_overruns: bool,
     /// Whether a write that goes on where the last one ended needs no turn.
     #[serde(default)]
     pub write_buffer: bool,
@@ -188,16 +188,16 @@ impl Disk {
         }
     }
 
-    /// When a drive that reads on into its buffer has the last sector of a command that goes on
-    /// there, in ns; None if it does not, or if its buffer is never full.
+    /// When a drive that reads on and on has the last sector of a command that goes on where the
+    /// last one ended, in ns; None if it stops when its buffer is full, or does not read on.
     ///
     /// ```text
-    ///   platter  |== last ==|.. buffer ..|  full        |.. reads on
-    ///            ------------------------|--- turn -----|----------> time
-    ///                                             ^ a command that comes here waits for the rest
+    ///   platter  |== last ==|== next ==|.. reads on ..         |== next ==|..
+    ///                       |<---- buffer ---->|               ^ it has come round
+    ///                        next is here       ^ next is overwritten: a turn later
     /// ```
     fn read_on_ns(&self, now: Instant, command: Command) -> Option<f64> {
-        let is_read = command.op == Op::Read && self.model.full_buffer_turns;
+        let is_read = command.op == Op::Read && self.model.buffer_overruns;
         let buffer = self.goes_on(command).filter(|_| is_read)?;
         let rate = self.zone_of(command.start).mb_per_s;
         let size_ns = transfer_ns(command.sectors.bytes(), rate);

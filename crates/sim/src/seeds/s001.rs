@@ -107,8 +107,8 @@ fn iozone() -> Table {
          the client. All else is as the thread says: rsize 256K, 15 x rsize ahead at the client, \
          128K at the server; the 8 ms for which cfq idles are its default."
             .into(),
-        "One thread: disk, then reply, then the next request. The disk reads on only as far as \
-         its buffer goes; when the next request comes later, it waits for the platter to come \
+        "One thread: disk, then reply, then the next request. The disk reads on meanwhile, but \
+         its buffer keeps the newest: a request that comes too late waits for the platter to come \
          round. Several threads under deadline keep disk and network busy at a time, up to what \
          the network moves. Under cfq the disk waits 8 ms for the thread whose requests ran out, \
          while that thread waits for pages that another has asked for, behind those 8 ms."
