@@ -155,6 +155,8 @@ impl Run {
         what: impl FnOnce(Process) -> F,
     ) {
         Process::begin(&self.shared, name, what);
+        // Processes know the run; what the run shares must not keep them, or neither would end.
+        self.tasks.append(&mut self.shared.born.borrow_mut());
     }
 
     /// Goes on until all processes have ended, nothing will ever happen, or the time is `until`.
