@@ -43,10 +43,10 @@ fn go(scenario: &Scenario) -> Ran {
 }
 
 fn nfsd_of(scenario: &mut Scenario) -> &mut Nfsd {
-    match scenario.process[0].run.get_mut() {
-        Workload::Nfsd(nfsd) => nfsd,
-        _ => panic!("the scenario is of an NFS server"),
-    }
+    let Workload::Nfsd(nfsd) = scenario.process[0].run.get_mut() else {
+        panic!("the scenario is of an NFS server")
+    };
+    nfsd
 }
 
 /// KiB/s of a client whose server has so many threads.
@@ -273,10 +273,10 @@ fn thrashes(kib_per_s: f64) -> f64 {
 }
 
 fn streaming_of(scenario: &Scenario) -> &Streaming {
-    match scenario.process[0].run.get_ref() {
-        Workload::Streaming(streaming) => streaming,
-        _ => panic!("the scenario is of a streaming server"),
-    }
+    let Workload::Streaming(streaming) = scenario.process[0].run.get_ref() else {
+        panic!("the scenario is of a streaming server")
+    };
+    streaming
 }
 
 /// For the client of each rate: which part of what it was sent was read twice, in percent.
