@@ -276,10 +276,10 @@ fn thrashes(kib_per_s: f64) -> f64 {
 }
 
 fn streaming_of(scenario: &Scenario) -> &Streaming {
-    match scenario.process[0].run.get_ref() {
-        Workload::Streaming(streaming) => streaming,
-        _ => panic!("the scenario is of a streaming server"),
-    }
+    let Workload::Streaming(streaming) = scenario.process[0].run.get_ref() else {
+        panic!("the scenario is of a streaming server")
+    };
+    streaming
 }
 
 /// For the client of each rate: which part of what it was sent was read twice, in percent.
