@@ -104,7 +104,7 @@ fn holds(seed: u64, met: &mut Met) {
     log.check();
     shape.devices.iter().enumerate().for_each(|(index, device)| {
         if let Some(limit) = expiry::Limit::of(device, shape.turns_knobs) {
-            expiry::check(&log, u32::try_from(index).expect("few"), limit, &mut met.expired);
+            expiry::check(&log, u32::try_from(index).expect("few"), &limit, &mut met.expired);
         }
     });
 

@@ -90,7 +90,7 @@ impl Limit {
 }
 
 /// Counts for each direct read what was dispatched after it had expired and before it went.
-pub(crate) fn check(log: &Log, device: u32, limit: Limit, met: &mut Met) {
+pub(crate) fn check(log: &Log, device: u32, limit: &Limit, met: &mut Met) {
     let dispatches: Vec<_> =
         (0..log.dispatches.len()).filter(|&index| log.dispatches[index].device == device).collect();
     let reads: Vec<_> =
