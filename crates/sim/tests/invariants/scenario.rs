@@ -86,7 +86,7 @@ impl Shape {
         let mut rng = Rng::named(seed, "shape");
         let policy = Policy::ALL[index(&mut rng, Policy::ALL.len())];
         let flag = |rng: &mut Rng| rng.below(4) == 0;
-        let more = pick(&mut rng, [1, 1, 1 << 20, 16 << 20]);
+        let more = pick(&mut rng, [1, 1, 1, 1 << 20, 16 << 20]);
         let config = Config {
             // From the least that there can be: reads then wait for frames, and windows are cut.
             memory: Bytes((1 << 20) + rng.below(more)),
