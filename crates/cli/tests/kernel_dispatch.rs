@@ -4,8 +4,8 @@
 //! say was inserted, and when, goes through ours; both must come to the same order.
 //!
 //! The kernel picks ahead: while the device has no room it takes one more request out of the
-//! scheduler and holds it until there is. So a pick belongs to the time at which it was made, not to
-//! that of its issue:
+//! scheduler and holds it until there is. So a pick belongs to the time at which it was made, not
+//! to that of its issue:
 //!
 //! ```text
 //!   device      |== a ==|== b ==|== c ==|      takes one at a time here

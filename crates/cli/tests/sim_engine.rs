@@ -86,7 +86,9 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
                 assert_eq!(got as u64, len.min(LEN - pos), "{what}: {step:?}");
                 assert!(buffer[..got].iter().all(|byte| *byte == 7), "{what}: {step:?}");
             }
-            Step::WillNeed { pos, len } => _ = file.will_need([pos..pos + len]).unwrap(),
+            Step::WillNeed { pos, len } => {
+                file.will_need(std::iter::once(pos..pos + len)).unwrap();
+            }
             Step::Advise { stream, pattern } => streams[stream].advise(match pattern {
                 Pattern::Normal => Advice::Normal,
                 Pattern::Sequential => Advice::Sequential,

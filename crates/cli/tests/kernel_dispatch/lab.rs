@@ -138,8 +138,8 @@ impl Lab {
     ///               one by one  then a batch in the middle between two completions
     /// ```
     ///
-    /// Whoever inserts also dispatches, beside the thread that does so after a completion. Were both
-    /// at work at once, nobody could tell what each of them knew: hence the middle.
+    /// Whoever inserts also dispatches, beside the thread that does so after a completion. Were
+    /// both at work at once, nobody could tell what each of them knew: hence the middle.
     pub(crate) fn send(&self, first: &[Job], batches: &[Vec<Job>]) -> Vec<Event> {
         let trace = self.instance.as_ref().expect("we listen").join("trace");
         write(&trace, "");

@@ -86,7 +86,7 @@ impl Shape {
         let mut rng = Rng::named(seed, "shape");
         let policy = Policy::ALL[index(&mut rng, Policy::ALL.len())];
         let flag = |rng: &mut Rng| rng.below(4) == 0;
-        let more = pick(&mut rng, [1, 1, 1 << 20, 16 << 20]);
+        let more = pick(&mut rng, [1, 1, 1, 1 << 20, 16 << 20]);
         let config = Config {
             // From the least that there can be: reads then wait for frames, and windows are cut.
             memory: Bytes((1 << 20) + rng.below(more)),
@@ -161,11 +161,10 @@ impl Shape {
     }
 
     fn turn_knobs(&self, run: &mut Run, devices: &[DeviceId]) {
-        for step in 1..20 {
+        for (step, (name, value)) in (1..20).zip(KNOBS.into_iter().cycle()) {
             run.go(Instant(step * 7_000_000));
             for (device, shape) in devices.iter().zip(&self.devices) {
                 if matches!(shape.scheduler, Choice::Deadline(_)) {
-                    let (name, value) = KNOBS[step as usize % KNOBS.len()];
                     run.set_scheduler(*device, name, value).unwrap();
                 }
             }
@@ -260,7 +259,12 @@ impl ProcessShape {
         let device = &devices[files[file].device];
         let largest = match does {
             Does::ReadPast | Does::WritePast { .. } => device.most_pages().min(16) * 4096,
-            _ => pick(rng, [1, 4096, 20_000, 300_000, 2 << 20, 2 << 20]),
+            Does::ReadOn
+            | Does::ReadInTurns
+            | Does::ReadAnywhere
+            | Does::Hint
+            | Does::Forget
+            | Does::Pin => pick(rng, [1, 4096, 20_000, 300_000, 2 << 20, 2 << 20]),
         };
         let is_forgotten = match does {
             Does::Forget => true,

@@ -1,0 +1,95 @@
+//! How many requests a second the simulator's devices get, on one core: `./dev bench sim`.
+//!
+//! In:    nothing.
+//! Out:   one line for each scenario.
+//! Never: part of a test: this is the machine's figure, not the simulator's.
+
+use std::time::Instant as Clock;
+
+use foreread_core::units::Instant;
+use foreread_sim::record::Keep;
+use foreread_sim::scenario::Scenario;
+
+fn main() {
+    println!("{:24} {:>10} {:>9} {:>14}", "scenario", "requests", "seconds", "requests/s");
+    for (name, scheduler, processes) in [
+        ("direct, noop", NOOP, DIRECT),
+        ("direct, deadline", DEADLINE, DIRECT),
+        ("direct, writes beside", DEADLINE, MIXED),
+        ("cached, noop", NOOP, CACHED),
+        ("cached, deadline", DEADLINE, CACHED),
+        ("cached and direct", DEADLINE, BOTH),
+    ] {
+        let text = format!("name = {name:?}\n{DEVICE}scheduler = {scheduler}\n{FILE}{processes}");
+        let scenario = Scenario::built_in(&text);
+        // The fastest of several: whatever else the machine does only takes time away.
+        let best = (0..RUNS).map(|_| measure(&scenario)).min_by(|a, b| a.1.total_cmp(&b.1));
+        let (requests, seconds) = best.expect("it was measured");
+        #[expect(clippy::cast_precision_loss, reason = "a rate")]
+        let rate = requests as f64 / seconds;
+        println!("{name:24} {requests:>10} {seconds:>9.3} {rate:>14.0}");
+    }
+}
+
+/// The requests of a run, and the seconds that it took.
+fn measure(scenario: &Scenario) -> (u64, f64) {
+    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+    #[expect(clippy::disallowed_methods, reason = "a measurement takes the time")]
+    let began = Clock::now();
+    building.run.go(Instant(u64::MAX));
+    let seconds = began.elapsed().as_secs_f64();
+    (building.run.requests(), seconds)
+}
+
+const RUNS: u32 = 5;
+
+const DEVICE: &str = r#"
+[device.disk]
+model = { flash = { capacity = "64G", mb_per_s = 3000, overhead_us = 60, channels = 8, depth = 32 } }
+"#;
+
+const NOOP: &str = "\"noop\"";
+
+const DEADLINE: &str = "{ deadline = { rule = \"mq\" } }";
+
+const FILE: &str = r#"
+[file.data]
+device = "disk"
+size = "32G"
+"#;
+
+const DIRECT: &str = r#"
+[[process]]
+name = "reader"
+count = 32
+run = { random = { file = "data", read = "4K", reads = 30000, direct = true } }
+"#;
+
+const MIXED: &str = r#"
+[[process]]
+name = "reader"
+count = 32
+run = { random = { file = "data", read = "4K", reads = 15000, direct = true } }
+[[process]]
+name = "writer"
+count = 32
+run = { random = { file = "data", read = "4K", reads = 15000, direct = true, write = true } }
+"#;
+
+const CACHED: &str = r#"
+[[process]]
+name = "reader"
+count = 32
+run = { random = { file = "data", read = "4K", reads = 30000 } }
+"#;
+
+const BOTH: &str = r#"
+[[process]]
+name = "reader"
+count = 16
+run = { random = { file = "data", read = "4K", reads = 30000 } }
+[[process]]
+name = "past"
+count = 16
+run = { random = { file = "data", read = "4K", reads = 30000, direct = true } }
+"#;
