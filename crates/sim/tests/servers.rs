@@ -128,5 +128,5 @@ fn what_no_server_can_be_is_refused() {
     let bad = error(
         "streaming = { device = \"d\", file_size = \"1M\", kib_per_s = [1], link_kib_per_s = 9 }",
     );
-    assert_eq!(bad, "line 7: no device \"d\"; there are disk");
+    assert_eq!(bad, "line 7: no device \"d\"; choose one of disk");
 }
