@@ -102,11 +102,15 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If the memory is less than a path needs.
+    /// If the memory is less than a path needs, or more than it can name.
     pub fn new(config: Config, seed: u64, keep: Keep) -> Result<Self, String> {
         let least = foreread_core::cache::PageCache::MIN_BOUND;
         if config.memory < least {
             return Err(format!("memory: wants at least {least} bytes"));
+        }
+        let most = foreread_core::cache::PageCache::MAX_BOUND;
+        if config.memory > most {
+            return Err(format!("memory: wants at most {most} bytes"));
         }
         let world = RefCell::new(World::new(config, keep));
         let (born, count) = (RefCell::default(), RefCell::default());

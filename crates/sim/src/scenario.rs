@@ -7,7 +7,7 @@
 mod error;
 mod scheduler;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::{Config, DeviceId};
@@ -172,11 +172,7 @@ impl Scenario {
         }
         for spec in &self.process {
             for index in 0..spec.count {
-                let name = if spec.count == 1 {
-                    spec.name.clone()
-                } else {
-                    format!("{}-{index}", spec.name)
-                };
+                let name = spec.name_of(index);
                 let start = Instant(ns_of_ms(spec.start_ms));
                 spec.run.get_ref().begin(&mut building, &name, index, start)?;
             }
@@ -200,10 +196,12 @@ impl Scenario {
             self.check_file(spec)
                 .map_err(|why| BadScenario::at(text, Some(spec.device.span()), why))?;
         }
+        let mut names = BTreeSet::new();
         for spec in &self.process {
             let at = spec.run.span();
             check_time(spec.start_ms, "start_ms")
                 .and_then(|()| check_count(spec.count))
+                .and_then(|()| check_names(spec, &mut names))
                 .and_then(|()| spec.run.get_ref().check(self))
                 .map_err(|why| BadScenario::at(text, Some(at), why))?;
         }
@@ -226,6 +224,13 @@ impl Scenario {
             return Err(format!("the file ends behind its device, which has {capacity} bytes"));
         }
         Ok(())
+    }
+}
+
+impl ProcessSpec {
+    /// The name of one of them.
+    fn name_of(&self, index: u32) -> String {
+        if self.count == 1 { self.name.clone() } else { format!("{}-{index}", self.name) }
     }
 }
 
@@ -317,6 +322,17 @@ pub(crate) fn check_time(ms: f64, what: &str) -> Result<(), String> {
 
 fn check_count(count: u32) -> Result<(), String> {
     if (1..=100_000).contains(&count) { Ok(()) } else { Err("count: wants 1 to 100000".into()) }
+}
+
+/// A process draws from numbers of its name: two of one name would read the same places.
+fn check_names(spec: &ProcessSpec, names: &mut BTreeSet<String>) -> Result<(), String> {
+    match (0..spec.count).map(|index| spec.name_of(index)).find(|name| names.contains(name)) {
+        Some(name) => Err(format!("name: wants another than {name:?}, which a process has")),
+        None => {
+            names.extend((0..spec.count).map(|index| spec.name_of(index)));
+            Ok(())
+        }
+    }
 }
 
 fn one() -> u64 {

@@ -183,10 +183,39 @@ fn a_workload_that_makes_no_sense_says_what_would() {
 
 #[test]
 fn what_never_ends_is_refused() {
-    let (text, line) = with("run.random = { file = 'data', read = '4K' }");
+    let (text, line) = with("run.random = { file = 'data', read = '4K', cpu_us = 1.0 }");
     assert!(Scenario::parse(&text).is_ok(), "the scenario ends it");
     let text = text.replace("until_s = 100.0", "");
     assert_refused((text, line), &["reads: wants a number, or the scenario until_s"]);
+}
+
+/// The whole file comes to lie in the cache: then each read is a hit, and takes no time.
+#[test]
+fn reads_in_no_time_without_a_number_are_refused() {
+    let line = "run.random = { file = 'data', read = '4K' }";
+    assert_refused(with(line), &["cpu_us: wants more than 0, or reads a number"]);
+    let (text, _) = with(line);
+    let smaller = text.replace("memory = \"64M\"", "memory = \"63M\"");
+    for good in [
+        smaller,
+        with("run.random = { file = 'data', read = '4K', direct = true }").0,
+        with("run.random = { file = 'data', read = '4K', reads = 9 }").0,
+    ] {
+        assert!(Scenario::parse(&good).is_ok(), "{:?}", Scenario::parse(&good).map(drop));
+    }
+}
+
+/// Each draws from numbers of its name, so two of one name would read the same places.
+#[test]
+fn two_processes_of_one_name_are_refused() {
+    let more = |name: &str| {
+        let process = format!("\n[[process]]\nname = '{name}'\nrun.blkid = {{ file = 'data' }}\n");
+        (format!("{GOOD}{process}"), GOOD.lines().count() + 4)
+    };
+    assert_refused(more("dd-1"), &["name: wants another than \"dd-1\""]);
+    for name in ["dd", "dd-2"] {
+        assert!(Scenario::parse(&more(name).0).is_ok(), "two dd are dd-0 and dd-1");
+    }
 }
 
 #[test]
@@ -203,6 +232,13 @@ fn too_little_memory_is_refused() {
     let head = "name = 'x'\ncache = { policy = 'none', memory = '64K' }\n";
     let rest = &GOOD[GOOD.find("[device").expect("it is there")..];
     assert_refused((format!("{head}{rest}"), 2), &["memory: wants at least"]);
+}
+
+#[test]
+fn too_much_memory_is_refused() {
+    for memory in ["8T", "1000000T"] {
+        assert_refused(with(&format!("memory = '{memory}'")), &["memory: wants at most"]);
+    }
 }
 
 #[test]

@@ -46,7 +46,11 @@ impl Random {
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || scenario.until_s.is_some();
-        check(ends, "reads", "a number, or the scenario until_s")
+        check(ends, "reads", "a number, or the scenario until_s")?;
+        // Once all of it is resident, reads that cost nothing go on and no time passes.
+        let takes_time = self.direct || self.cpu_ns() > 0 || file.size.0 > scenario.cache.memory.0;
+        let ends = self.reads.is_some() || takes_time;
+        check(ends, "cpu_us", "more than 0, or reads a number, for a file that fits the cache")
     }
 
     pub(super) fn begin(
