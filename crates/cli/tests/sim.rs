@@ -168,6 +168,8 @@ fn files_that_are_not_there_and_flags_that_are_not_are_refused() {
     assert!(refused(&["sim", &file, "--seed", "-1"]).contains("'-1'"));
     assert!(refused(&["sim", &file, "--trace", "/nowhere/trace"]).contains("/nowhere/trace"));
     assert!(refused(&["sim", &file, "--compare", "/nowhere"]).contains("/nowhere"));
+    assert!(refused(&["sim", &file, "--trace", &file]).contains("would replace the scenario"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), SMALL);
     assert!(refused(&["seeds", "--only", "005"]).contains("004"));
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
     /// Print a list of JSON objects, one a table
     ///
-    /// Keys: seed, table, cells (row, column, seed, ours, error_percent, is_marked), notes,
+    /// Keys: seed, table, title, cells (row, column, seed, ours, error_percent, is_marked), notes,
     /// verdict (holds, why). What was not published is null.
     #[arg(long)]
     json: bool,

@@ -103,6 +103,13 @@ fn keep(args: &Args) -> Result<Keep, Failure> {
         return Ok(Keep::Compare(text.lines().map(str::to_owned).collect()));
     }
     if let Some(path) = &args.trace {
+        let are_same = matches!(
+            (fs::canonicalize(path), fs::canonicalize(&args.scenario)),
+            (Ok(trace), Ok(scenario)) if trace == scenario
+        );
+        if are_same {
+            return Err(wrong(path, &"the trace would replace the scenario"));
+        }
         // Before an hour has passed.
         fs::File::create(path).map_err(|error| wrong(path, &error))?;
         return Ok(Keep::Lines);

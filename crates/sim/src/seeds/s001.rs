@@ -98,7 +98,7 @@ fn iozone() -> Table {
     let why = format!(
         "cfq from 2 threads on {}; deadline {}; median error {:.1} %, largest {:.1} %",
         if halves { "falls to about half" } else { "does not fall to about half" },
-        if rises { "rises" } else { "does not rise" },
+        if rises { "rises, then stays at what the network moves" } else { "does not rise" },
         of_all.median,
         of_all.max,
     );
@@ -161,7 +161,7 @@ fn relative(iozone: &Table) -> Table {
             cells.push(Cell::ours_only(case, format!("{kernel}, ours"), of_ours));
         }
     }
-    let why = format!("{exact} of 16 differences come out as printed");
+    let why = format!("arithmetic of the published figures: {exact} of 16 differences come out as printed");
     let notes = vec![
         "Ours are 0 where both policies see the one stream and decide the same; the published \
          ones are, but for deadline with 2 and 4 threads, within what two runs differ by."
@@ -203,14 +203,15 @@ fn real_files() -> Table {
     let notes = vec![
         "How large the files were is not said. The trace that stands beside the table shows \
          61.81 ms for a MiB with one thread, so they had 467 MiB. The disk's rate is fitted to \
-         the first row; that row says nothing more. 8 threads are what comes of it."
+         the first row; that row says nothing more. The other parameters are usual values, looked \
+         for with both rows in sight: of the second, only the direction is a result."
             .into(),
         "Windows of 128K, as in the list of default options. That trace has windows of 1 MiB; \
          with those, 8 threads would take less: 33 s."
             .into(),
     ];
     let title = "seconds to read files over NFS, cfq on the server".into();
-    let verdict = Verdict { holds: is_slower, why };
+    let verdict = Verdict { holds: is_slower && of_all.max <= 15.0, why };
     Table { seed: "001", table: "001_nfs_seq_s", title, cells, notes, verdict }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn print(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
         writeln!(out, "\n{}\n", wrapped(&verdict(table), ""))?;
     }
     if tables.len() > 1 {
-        let heading = ["table", "cells", "median error", "largest", "holds"];
+        let heading = ["table", "cells", "published", "median error", "largest", "holds"];
         table::print(out, heading, tables.iter().map(summary))?;
     }
     Ok(())
@@ -29,7 +29,7 @@ pub(super) fn print(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
 
 pub(super) fn markdown(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
     writeln!(out, "{INTRODUCTION}")?;
-    writeln!(out, "| table | cells | median error | largest | holds |\n|---|---|---|---|---|")?;
+    writeln!(out, "| table | cells | published | median error | largest | holds |\n|---|---|---|---|---|---|")?;
     for line in tables.iter().map(summary) {
         writeln!(out, "| {} |", line.join(" | "))?;
     }
@@ -64,7 +64,7 @@ fn lines(table: &Table) -> impl Iterator<Item = [String; 6]> {
     })
 }
 
-fn summary(table: &Table) -> [String; 5] {
+fn summary(table: &Table) -> [String; 6] {
     let mut errors: Vec<f64> =
         table.cells.iter().filter_map(|cell| cell.error_percent).map(f64::abs).collect();
     errors.sort_unstable_by(f64::total_cmp);
@@ -72,6 +72,7 @@ fn summary(table: &Table) -> [String; 5] {
     [
         table.table.to_owned(),
         table.cells.len().to_string(),
+        table.cells.iter().filter(|cell| cell.seed.is_some()).count().to_string(),
         percent(errors.get(errors.len() / 2)),
         percent(errors.last()),
         if table.verdict.holds { "yes" } else { "no" }.to_owned(),
@@ -130,4 +131,7 @@ that was published in them, beside what the simulator makes of the same experime
 prints the same, in some seconds and without a disk; this page is `foreread seeds --markdown`. The
 scenarios are in `scenarios/`, the models of devices and what they were fitted to in
 [simulator.md](simulator.md). `==>` marks the row that the author of a table marked.
+
+Errors are of all published cells of a table, those that no target names included: what each verdict
+asks for is said below its table.
 ";
