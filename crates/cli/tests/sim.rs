@@ -156,7 +156,7 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_line_and_the_choices() {
     starts(&wrong("device = \"disk\"", "device = \"dusk\""), "line 13: no device \"dusk\"");
     starts(&wrong("mb_per_s = 100.0", "mb_per_s = -1.0"), "line 10: mb_per_s: wants");
     starts(&wrong("size = \"64M\"", "size = \"2G\""), "line 13: the file ends behind its device");
-    starts(&wrong("\"8M\"", "\"8K\""), "memory: wants at least");
+    starts(&wrong("\"8M\"", "\"8K\""), "line 6: memory: wants at least");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn files_that_are_not_there_and_flags_that_are_not_are_refused() {
     let file = small.file();
     assert!(refused(&["sim", "/nowhere.toml"]).contains("/nowhere.toml"));
     assert!(refused(&["sim", &file, "--policy", "best"]).contains("adaptive"));
-    assert!(refused(&["sim", &file, "--seed", "-1"]).contains("--seed"));
+    assert!(refused(&["sim", &file, "--seed", "-1"]).contains("'-1'"));
     assert!(refused(&["sim", &file, "--trace", "/nowhere/trace"]).contains("/nowhere/trace"));
     assert!(refused(&["sim", &file, "--compare", "/nowhere"]).contains("/nowhere"));
     assert!(refused(&["seeds", "--only", "005"]).contains("004"));

@@ -6,6 +6,7 @@
 //!        the path hears of the rest; a full hit takes no time.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use foreread_core::path::{Fault, IoPath, StreamId};
 use foreread_core::readahead::Advice;
@@ -13,29 +14,41 @@ use foreread_core::sched::Submitter;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
 use crate::process::Process;
-use crate::run::SimFile;
+use crate::run::{Shared, SimFile};
 use crate::world::{Answer, World};
 
-/// An open file of a process, with a stream of its own.
+/// An open file of a process, with a stream of its own, or one that it shares.
 #[derive(Debug)]
 pub struct Reader {
     process: Process,
     file: SimFile,
-    stream: StreamId,
+    stream: Rc<Stream>,
+    submitter: Cell<Submitter>,
+}
+
+/// What readers share that are one open file in several processes.
+#[derive(Debug)]
+struct Stream {
+    shared: Rc<Shared>,
+    id: StreamId,
     prev_pos: Cell<Option<Bytes>>,
     advice: Cell<Advice>,
 }
 
 impl Reader {
     pub(crate) fn new(process: Process, file: SimFile) -> Self {
-        let submitter = process.submitter();
-        let stream = process.world(|world| {
-            let stream = world.path.stream(file.id);
-            world.path.set_submitter(stream, submitter);
-            stream
-        });
-        let advice = Cell::new(Advice::Normal);
-        Self { process, file, stream, prev_pos: Cell::new(None), advice }
+        let (submitter, shared) = (Cell::new(process.submitter()), Rc::clone(&process.shared));
+        let id = process.world(|world| world.new_stream(file.id));
+        let (prev_pos, advice) = (Cell::new(None), Cell::new(Advice::Normal));
+        let stream = Rc::new(Stream { shared, id, prev_pos, advice });
+        Self { process, file, stream, submitter }
+    }
+
+    /// The same open file in the hands of another process: what one reads, the other follows.
+    #[must_use]
+    pub fn shared_with(&self, process: &Process) -> Self {
+        let (process, submitter) = (process.clone(), Cell::new(process.submitter()));
+        Self { process, file: self.file, stream: Rc::clone(&self.stream), submitter }
     }
 
     /// How long the file is.
@@ -52,18 +65,25 @@ impl Reader {
 
     /// Says how it will read, from now on.
     pub fn advise(&self, advice: Advice) {
-        self.advice.set(advice);
-        self.process.world(|world| world.path.advise(self.stream, advice));
+        self.stream.advice.set(advice);
+        self.process.world(|world| world.path.advise(self.stream.id, advice));
     }
 
     /// Says that the next read follows a seek.
     pub fn seeked(&self) {
-        self.process.world(|world| world.path.seeked(self.stream));
+        self.process.world(|world| world.path.seeked(self.stream.id));
     }
 
     /// Says for whom it reads, if not for its process.
     pub fn set_submitter(&self, submitter: Submitter) {
-        self.process.world(|world| world.path.set_submitter(self.stream, submitter));
+        self.submitter.set(submitter);
+    }
+
+    /// How many pages the device was asked for that it had been asked for before, by a reader that
+    /// reads from the start of its file on and leaves nothing out.
+    #[must_use]
+    pub fn read_twice(&self) -> Pages {
+        self.process.world(|world| world.read_twice(self.stream.id))
     }
 
     /// Asks for a range that will be read, and does not wait for it.
@@ -106,8 +126,9 @@ impl Reader {
         while done < wanted {
             let (pos, rest) = (pos + done, len - done);
             self.process.world(|world| {
-                let (now, prev_pos) = (world.now(), self.prev_pos.get());
-                let id = world.path.read(now, self.stream, pos, rest, prev_pos);
+                let (now, prev_pos) = (world.now(), self.stream.prev_pos.get());
+                world.path.set_submitter(self.stream.id, self.submitter.get());
+                let id = world.path.read(now, self.stream.id, pos, rest, prev_pos);
                 world.expect_read(id, self.process.task);
                 world.pump();
             });
@@ -125,7 +146,7 @@ impl Reader {
             done += ready.len;
         }
         if wanted > Bytes::ZERO {
-            self.prev_pos.set(Some(pos + wanted));
+            self.stream.prev_pos.set(Some(pos + wanted));
         }
         self.process.meter(|meter, now| meter.op(began, now, wanted));
         Ok(wanted)
@@ -140,14 +161,14 @@ impl Reader {
         let mut met = 0;
         let mut page = pos.page();
         let mut done = Bytes::ZERO;
-        let mut continues = page.offset() < pos && self.prev_pos.get() == Some(pos);
+        let mut continues = page.offset() < pos && self.stream.prev_pos.get() == Some(pos);
         while done < wanted {
             let Some(found) = world.table.look_up(slot, page) else { break };
             if !found.entry().is_up_to_date() {
                 break;
             }
             found.touch(continues);
-            let takes_markers = self.advice.get() != Advice::Random && met < MOST_MARKERS;
+            let takes_markers = self.stream.advice.get() != Advice::Random && met < MOST_MARKERS;
             if takes_markers && found.take_marker() {
                 markers[met] = Some(page);
                 met += 1;
@@ -156,9 +177,12 @@ impl Reader {
             done = (page.offset() - pos).min(wanted);
             continues = false;
         }
+        if met > 0 {
+            world.path.set_submitter(self.stream.id, self.submitter.get());
+        }
         for page in markers.into_iter().flatten() {
-            let (now, prev_pos) = (world.now(), self.prev_pos.get());
-            world.path.marker(now, self.stream, page, asked_end - page, prev_pos);
+            let (now, prev_pos) = (world.now(), self.stream.prev_pos.get());
+            world.path.marker(now, self.stream.id, page, asked_end - page, prev_pos);
         }
         if met > 0 {
             world.pump();
@@ -167,11 +191,11 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for Stream {
     fn drop(&mut self) {
         // A run that ends drops its processes while nobody holds the world.
-        if let Ok(mut world) = self.process.shared.world.try_borrow_mut() {
-            world.path.close_stream(self.stream);
+        if let Ok(mut world) = self.shared.world.try_borrow_mut() {
+            world.path.close_stream(self.id);
         }
     }
 }

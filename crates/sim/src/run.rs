@@ -155,6 +155,7 @@ impl Run {
         what: impl FnOnce(Process) -> F,
     ) {
         Process::begin(&self.shared, name, what);
+        self.take_in();
     }
 
     /// Goes on until all processes have ended, nothing will ever happen, or the time is `until`.
@@ -207,7 +208,7 @@ impl Run {
     /// How many processes have not ended.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.tasks.iter().filter(|task| task.0.is_some()).count()
+        self.alive + self.shared.born.borrow().len()
     }
 
     /// What each device did so far.
@@ -219,7 +220,7 @@ impl Run {
     /// Whether a process has not ended.
     #[must_use]
     pub fn is_any_left(&self) -> bool {
-        self.alive > 0 || !self.shared.born.borrow().is_empty()
+        self.left() > 0
     }
 
     /// What it came to.
@@ -229,7 +230,7 @@ impl Run {
     /// If somebody keeps a process of it.
     #[must_use]
     pub fn end(self) -> Ran {
-        let unfinished = self.alive + self.shared.born.borrow().len();
+        let unfinished = self.left();
         drop((self.tasks, self.shared.born.take()));
         let shared = Rc::try_unwrap(self.shared).expect("processes end with their run");
         let mut world = shared.world.into_inner();
@@ -257,11 +258,18 @@ impl Run {
         }
     }
 
+    /// Takes in the processes that were begun. They know the run: what the run shares must not keep
+    /// them, or neither would end.
+    fn take_in(&mut self) {
+        let mut born = self.shared.born.borrow_mut();
+        self.alive += born.len();
+        self.tasks.append(&mut born);
+    }
+
     /// Lets each process that can go on do so, until none can.
     fn poll_all(&mut self) {
         loop {
-            self.alive += self.shared.born.borrow().len();
-            self.tasks.append(&mut self.shared.born.borrow_mut());
+            self.take_in();
             let task = self.shared.world.borrow_mut().runnable.pop_front();
             let Some(TaskId(index)) = task else { return };
             let state = &mut self.tasks[index];

@@ -9,6 +9,7 @@
 
 mod csv;
 mod s000;
+mod s001;
 mod s001_exact;
 mod s002;
 mod s003;
@@ -42,8 +43,8 @@ pub struct Cell {
     pub column: String,
     /// As it was published; None if it was not.
     pub seed: Option<f64>,
-    /// As it comes out here; None if nothing here is like it: the table's notes say why.
-    pub ours: Option<f64>,
+    /// As it comes out here.
+    pub ours: f64,
     /// How far ours is off, in percent of the seed's; None if there is no such.
     pub error_percent: Option<f64>,
     /// Whether the seed marked it `==>`.
@@ -70,7 +71,7 @@ struct Seed {
 
 const SEEDS: [Seed; 5] = [
     Seed { number: "000", tables: s000::tables },
-    Seed { number: "001", tables: s001_exact::tables },
+    Seed { number: "001", tables: s001::tables },
     Seed { number: "002", tables: s002::tables },
     Seed { number: "003", tables: s003::tables },
     Seed { number: "004", tables: s004::tables },
@@ -94,21 +95,14 @@ impl Cell {
     pub fn new(row: impl Into<String>, column: impl Into<String>, seed: f64, ours: f64) -> Self {
         let error_percent = Some(error_percent(seed, ours));
         let (row, column) = (row.into(), column.into());
-        Self { row, column, seed: Some(seed), ours: Some(ours), error_percent, is_marked: false }
+        Self { row, column, seed: Some(seed), ours, error_percent, is_marked: false }
     }
 
     /// A figure beside which none was published.
     #[must_use]
     pub fn ours_only(row: impl Into<String>, column: impl Into<String>, ours: f64) -> Self {
         let (row, column) = (row.into(), column.into());
-        Self { row, column, seed: None, ours: Some(ours), error_percent: None, is_marked: false }
-    }
-
-    /// A figure that was published and that nothing here is like.
-    #[must_use]
-    pub fn seed_only(row: impl Into<String>, column: impl Into<String>, seed: f64) -> Self {
-        let (row, column) = (row.into(), column.into());
-        Self { row, column, seed: Some(seed), ours: None, error_percent: None, is_marked: false }
+        Self { row, column, seed: None, ours, error_percent: None, is_marked: false }
     }
 }
 

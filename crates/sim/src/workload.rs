@@ -14,8 +14,10 @@ pub mod flood;
 pub mod git_status;
 pub mod interleaved;
 pub mod mount;
+pub mod nfsd;
 pub mod random;
 pub mod sequential;
+pub mod streaming;
 
 use foreread_core::units::{Bytes, Instant};
 use serde::Deserialize;
@@ -44,6 +46,10 @@ pub enum Workload {
     Find(find::Find),
     /// Looks at all files of a tree of ext4, as `git status` does.
     GitStatus(git_status::GitStatus),
+    /// An NFS server whose threads take turns at one file, and its client.
+    Nfsd(nfsd::Nfsd),
+    /// A server of large files and its clients, each with a rate of its own.
+    Streaming(streaming::Streaming),
 }
 
 impl Workload {
@@ -59,6 +65,8 @@ impl Workload {
             Self::Capture(params) => params.check(scenario),
             Self::Find(params) => params.check(scenario),
             Self::GitStatus(params) => params.check(scenario),
+            Self::Nfsd(params) => params.check(scenario),
+            Self::Streaming(params) => params.check(scenario),
         }
     }
 
@@ -80,6 +88,8 @@ impl Workload {
             Self::Capture(params) => params.begin(building, name, start),
             Self::Find(params) => params.begin(building, name, start),
             Self::GitStatus(params) => params.begin(building, name, start),
+            Self::Nfsd(params) => params.begin(building, name, start),
+            Self::Streaming(params) => params.begin(building, name, start),
         }
     }
 }
@@ -105,6 +115,12 @@ fn check_place(scenario: &Scenario, device: &str, at: Bytes, size: Bytes) -> Res
         return Ok(());
     }
     Err(format!("at: {size} bytes from there on end behind {device}, which has {capacity}"))
+}
+
+/// When a reader of this rate wants the byte at `done`.
+#[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
+fn due(began: Instant, done: Bytes, kib_per_s: f64) -> Instant {
+    Instant(began.0 + crate::scenario::ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3))
 }
 
 /// Refuses what makes no sense.

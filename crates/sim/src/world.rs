@@ -14,11 +14,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foreread_core::path::{
-    Config, DeviceId, DeviceIo, DirectId, Done, FileId, IoPath, ReadId, Ready, Tag,
+    Config, DeviceId, DeviceIo, DirectId, Done, FileId, IoPath, ReadId, Ready, StreamId, Tag,
 };
+use foreread_core::readahead::Decided;
 use foreread_core::sched::{BadSetting, Choice, Op, Origin};
 use foreread_core::table::Table;
-use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use foreread_core::trace::What;
+use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 
 use crate::clock::Clock;
 use crate::device::{Command, Device, Ending, Model};
@@ -62,6 +64,8 @@ pub(crate) struct World {
     telling: Vec<Option<Tell>>,
     answers: Vec<Option<Answer>>,
     slots: Vec<Slots>,
+    /// By the index of the stream.
+    asked: Vec<Asked>,
     /// When the path wants to be asked again, if that is on the clock.
     timeout: Option<Instant>,
 }
@@ -78,6 +82,14 @@ pub(crate) enum Coming {
 struct Disk {
     model: Box<dyn Device>,
     meter: DeviceMeter,
+}
+
+/// What a stream's decisions asked the device for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    pages: Pages,
+    /// One past the furthest of them.
+    end: PageIndex,
 }
 
 #[derive(Debug)]
@@ -105,6 +117,7 @@ impl World {
             telling: Vec::new(),
             answers: Vec::new(),
             slots: Vec::new(),
+            asked: Vec::new(),
             timeout: None,
         }
     }
@@ -231,9 +244,45 @@ impl World {
         }
         while let Some(event) = self.path.poll_trace() {
             self.record.path(&event);
+            if let What::Decided { stream, decided } = event.what {
+                self.note_asked(stream, &decided);
+            }
         }
         assert!(self.path.trace_lost() == 0, "no more events at once than there is room for");
         self.note_timeout(now);
+    }
+
+    pub(crate) fn new_stream(&mut self, file: FileId) -> StreamId {
+        let stream = self.path.stream(file);
+        *self.asked_by(stream) = Asked::default();
+        stream
+    }
+
+    fn note_asked(&mut self, stream: StreamId, decided: &Decided) {
+        if decided.submitted > Pages::ZERO {
+            let asked = self.asked_by(stream);
+            asked.pages += decided.submitted;
+            asked.end = asked.end.max(decided.decision.window.end());
+        }
+    }
+
+    /// How many pages a stream that began at the start of its file, and left none out, asked for
+    /// although it had asked for them before.
+    ///
+    /// ```text
+    ///   |=====|=========|===============|       asked for: the sum of all
+    ///            |~~~~~~|                       asked for again
+    ///   |<------------ end ------------>|       what it would have been once
+    /// ```
+    pub(crate) fn read_twice(&mut self, stream: StreamId) -> Pages {
+        let Asked { pages, end } = *self.asked_by(stream);
+        pages.saturating_sub(end - PageIndex(0))
+    }
+
+    fn asked_by(&mut self, stream: StreamId) -> &mut Asked {
+        let index = stream.index() as usize;
+        self.asked.resize(self.asked.len().max(index + 1), Asked::default());
+        &mut self.asked[index]
     }
 
     fn start(&mut self, now: Instant, io: DeviceIo) {

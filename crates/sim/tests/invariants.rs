@@ -87,7 +87,7 @@ impl Met {
         let met = [
             (self.reads, 10_000),
             (self.evicted, 100_000),
-            (self.waited_for_frames, 50),
+            (self.waited_for_frames, 20),
             (self.pins, 1000),
             (self.pins_forgotten, 20),
             (self.directs, 10_000),

@@ -105,7 +105,7 @@ fn an_unknown_device_names_the_devices() {
     assert_refused(with("model = 'floppy'"), &["floppy", "sd-card", "intel-x25m-80g"]);
     assert_refused(with("model.tape = { capacity = '1G' }"), &["tape", "hdd", "flash", "mapped"]);
     assert_refused(with("model = 3"), &["the name of a device"]);
-    assert_refused(with("device = 'dusk'"), &["no device \"dusk\"", "there are disk"]);
+    assert_refused(with("device = 'dusk'"), &["no device \"dusk\"", "choose one of disk"]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn an_unknown_scheduler_or_setting_names_the_choices() {
 fn an_unknown_workload_or_file_names_the_choices() {
     let wants = ["tar", "sequential", "random", "blkid", "interleaved"];
     assert_refused(with("run.tar = { file = 'data' }"), &wants);
-    let wants = ["no file \"date\"", "there are data"];
+    let wants = ["no file \"date\"", "choose one of data"];
     for workload in ["sequential", "blkid", "interleaved"] {
         assert_refused(with(&format!("run.{workload} = {{ file = 'date' }}")), &wants);
     }
@@ -245,6 +245,13 @@ fn the_document_has_every_key() {
         with("run.random = { x = 1 }"),
         with("run.interleaved = { x = 1 }"),
         with("run.blkid = { x = 1 }"),
+        with("run.find = { x = 1 }"),
+        with("run.git-status = { x = 1 }"),
+        with("run.flood = { x = 1 }"),
+        with("run.cat-dir = { x = 1 }"),
+        with("run.capture = { x = 1 }"),
+        with("run.nfsd = { x = 1 }"),
+        with("run.streaming = { x = 1 }"),
     ];
     let mut count = 0;
     for key in cases.into_iter().flat_map(keys_of) {

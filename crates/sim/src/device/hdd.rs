@@ -72,6 +72,10 @@ pub struct Hdd {
     /// stays in its buffer until the next read from the platter, whatever is written meanwhile.
     #[serde(default)]
     pub read_on: Size,
+    /// Whether it reads on and on, and its buffer keeps the newest: a read that comes later finds
+    /// its first sectors overwritten. Without it, the drive stops when the buffer is full.
+    #[serde(default)]
+    pub buffer_overruns: bool,
     /// Whether a write that goes on where the last one ended needs no turn.
     #[serde(default)]
     pub write_buffer: bool,
@@ -97,6 +101,8 @@ pub struct Disk {
     in_controller: VecDeque<Command>,
     held: Vec<Held>,
     at_work: Option<Held>,
+    /// When the last sector of the command at work is under the head, in ns.
+    reading_ns: f64,
     /// Where the arm was when it had done its last work, and when, and which way that went.
     last: Last,
     /// What the last read left in the buffer; nothing without `read_on`.
@@ -121,6 +127,8 @@ struct Held {
 struct Last {
     end: Sector,
     at: Instant,
+    /// When its last sector was under the head, in ns: before `at`, if it came from the buffer.
+    read_ns: f64,
     /// None before the first: nothing has been read on from there.
     op: Option<Op>,
 }
@@ -146,10 +154,11 @@ impl Disk {
         check(model.in_controller <= 4096, "in_controller", "0 to 4096")?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
-        let last = Last { end: Sector(0), at: Instant(0), op: None };
+        let last = Last { end: Sector(0), at: Instant(0), read_ns: 0.0, op: None };
         let buffered = Sector(0)..Sector(0);
         let (in_controller, held) = (VecDeque::new(), Vec::new());
-        Ok(Self { model, zones, turn_ns, in_controller, held, at_work: None, last, buffered })
+        let (at_work, reading_ns) = (None, 0.0);
+        Ok(Self { model, zones, turn_ns, in_controller, held, at_work, reading_ns, last, buffered })
     }
 
     /// Takes what its controller has, while there is room.
@@ -174,8 +183,9 @@ impl Disk {
         };
         let held = self.held.remove(index);
         self.at_work = Some(held);
-        let ns = self.service_ns(now, &held);
-        Some(Ending { at: later(now, ns), tag: held.command.tag })
+        let at = later(now, self.service_ns(now, &held));
+        self.reading_ns = self.read_on_ns(now, &held).unwrap_or(at.0 as f64);
+        Some(Ending { at, tag: held.command.tag })
     }
 
     /// The command that is reached first; with `age_weight`, one that has waited longer counts as
@@ -198,6 +208,9 @@ impl Disk {
             // The bus is so much faster than the platter that it is left out.
             return overhead;
         }
+        if let Some(read_ns) = self.read_on_ns(now, held) {
+            return overhead.max(read_ns - now.0 as f64);
+        }
         let transfer = self.transfer_ns(rest.start, rest.sectors.bytes());
         match self.goes_on(rest, held.arrival) {
             // The platter has turned since the last command ended, and the buffer has kept up.
@@ -212,6 +225,26 @@ impl Disk {
                 ns_between(now, free) + self.reach_ns(free, rest) + transfer
             }
         }
+    }
+
+    /// When a drive that reads on and on has the last sector of a command that goes on where the
+    /// last one ended, in ns; None if it stops when its buffer is full, or does not read on.
+    ///
+    /// ```text
+    ///   platter  |== last ==|== next ==|.. reads on ..         |== next ==|..
+    ///                       |<---- buffer ---->|               ^ it has come round
+    ///                        next is here       ^ next is overwritten: a turn later
+    /// ```
+    fn read_on_ns(&self, now: Instant, held: &Held) -> Option<f64> {
+        let command = held.command;
+        let is_read = command.op == Op::Read && self.model.buffer_overruns;
+        let buffer = self.goes_on(command, held.arrival).filter(|_| is_read)?;
+        let rate = self.zone_of(command.start).mb_per_s;
+        let size_ns = transfer_ns(command.sectors.bytes(), rate);
+        let full_ns = self.last.read_ns + transfer_ns(buffer, rate);
+        let late_ns = (now.0 as f64 - full_ns).max(0.0);
+        let turns = (late_ns / self.turn_ns).ceil();
+        Some(self.last.read_ns + turns * self.turn_ns + size_ns)
     }
 
     /// What of a command has to come from the platter, or go there.
@@ -280,7 +313,7 @@ impl Disk {
         }
         let Command { op, start, .. } = command;
         let end = start + command.sectors;
-        self.last = Last { end, at: now, op: Some(op) };
+        self.last = Last { end, at: now, read_ns: self.reading_ns, op: Some(op) };
         match op {
             Op::Read if self.model.read_on.0 > Bytes::ZERO => {
                 let capacity = Sector(self.model.capacity.0.0 / SECTOR_SIZE);

@@ -87,7 +87,7 @@ fn nfsd_trace() -> Table {
     };
     let others = [Policy::Linux2_6_28, Policy::Linux6, Policy::Thrash2009, Policy::Adaptive];
     let others = others.map(same).join(", ");
-    let right = cells.iter().filter(|cell| cell.seed == cell.ours).count();
+    let right = cells.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let has_all = ours.len() == rows.len() && patterns == rows.len();
     let why = format!("linux-2.6.31: {right} of {} figures exact, and the patterns", cells.len());
     let verdict = Verdict { holds: has_all && right == rows.len() * COLUMNS.len(), why };
@@ -142,7 +142,7 @@ fn start_pages() -> Table {
         });
     }
     let told: Vec<_> = cells.iter().filter(|cell| cell.seed.is_some()).collect();
-    let right = told.iter().filter(|cell| cell.seed == cell.ours).count();
+    let right = told.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let why = format!("{right} of {} figures of the text exact", told.len());
     let verdict = Verdict { holds: right == told.len() && told.len() == 5, why };
     let title = "the page at which read-ahead of each interleaved stream starts".into();
@@ -199,7 +199,7 @@ fn random_reads() -> Table {
         }
     }
     let of_rates = errors(&rates);
-    let no_extra = extra.iter().all(|cell| cell.ours == Some(0.0));
+    let no_extra = extra.iter().all(|cell| cell.ours == 0.0);
     let crowded = Came::of(&base, Policy::Linux2_6_31, 4, CROWDED);
     let before = Came::of(&base, Policy::Linux2_6_28, 4, CROWDED);
     let large = Came::of(&base, Policy::Linux2_6_31, 4, LARGE);

@@ -79,7 +79,7 @@ fn dd(progress: Progress<'_>) -> Table {
         others.push(Cell::ours_only(dd.name(), "MB/s, multi-block", multi_block.mb_per_s));
     }
     let of_rates = errors(&rates);
-    let right = exact.iter().filter(|cell| cell.seed == cell.ours).count();
+    let right = exact.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let why = format!(
         "block sizes: {right} of {} exact; throughput: largest error {:.1} %",
         exact.len(),

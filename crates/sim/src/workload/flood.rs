@@ -13,8 +13,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{Bytes, Instant, Sector, Sectors};
 use serde::Deserialize;
 
-use super::sequential::due;
-use super::{check, check_place};
+use super::{check, check_place, due};
 use crate::process::Process;
 use crate::scenario::{Building, Scenario};
 use crate::size::Size;

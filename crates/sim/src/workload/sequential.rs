@@ -4,7 +4,7 @@ use foreread_core::readahead::Advice;
 use foreread_core::units::{Bytes, Instant};
 use serde::Deserialize;
 
-use super::{check, file_of};
+use super::{check, due, file_of};
 use crate::process::Process;
 use crate::reader::Reader;
 use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
@@ -115,12 +115,6 @@ impl Sequential {
 #[expect(clippy::cast_precision_loss, reason = "a read is small")]
 pub(super) fn cpu_ns(cpu_us: f64, cpu_ns_per_byte: f64, got: Bytes) -> u64 {
     ns_of_ms((cpu_us * 1e3 + cpu_ns_per_byte * got.0 as f64) / 1e6)
-}
-
-/// When a reader of this rate wants the byte at `done`.
-#[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
-pub(super) fn due(began: Instant, done: Bytes, kib_per_s: f64) -> Instant {
-    Instant(began.0 + ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3))
 }
 
 fn page() -> Size {

@@ -195,6 +195,7 @@ impl DeviceShape {
                 read_buffer: Size(Bytes(pick(rng, [0, 1 << 20]))),
                 read_on: Size(Bytes(pick(rng, [0, 64 << 10]))),
                 write_buffer: rng.below(2) == 0,
+                buffer_overruns: rng.below(4) == 0,
             })
         } else {
             Model::Flash(Flash {

@@ -58,7 +58,7 @@ fn lines(table: &Table) -> impl Iterator<Item = [String; 6]> {
             if cell.is_marked { "==>" } else { "" }.to_owned(),
             cell.column.clone(),
             table::or_dash(cell.seed.map(figure)),
-            table::or_dash(cell.ours.map(figure)),
+            figure(cell.ours),
             table::or_dash(cell.error_percent.map(|percent| format!("{percent:+.1} %"))),
         ]
     })

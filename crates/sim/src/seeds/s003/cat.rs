@@ -153,7 +153,7 @@ fn judge(cells: &[Cell]) -> Targets {
         let is_of = |cell: &&Cell| cell.row.starts_with(start) && cell.column == column;
         cells.iter().filter(is_of).collect()
     };
-    let ours = |cells: &[&Cell]| cells.iter().filter_map(|cell| cell.ours).collect::<Vec<f64>>();
+    let ours = |cells: &[&Cell]| cells.iter().map(|cell| cell.ours).collect::<Vec<f64>>();
     let mut targets = Targets::new();
     for tunable in ["read_expire", "writes_starved"] {
         let spread = spread(&ours(&of(&format!("ide, {tunable}"), "seconds")));
@@ -210,8 +210,7 @@ fn geometric_mean(times: &[f64]) -> f64 {
 /// By which factor a cell is off, in either direction.
 fn factor_off(cell: &Cell) -> f64 {
     let seed = cell.seed.expect("a published cell");
-    let ours = cell.ours.expect("a cell that was run");
-    (ours / seed).max(seed / ours)
+    (cell.ours / seed).max(seed / cell.ours)
 }
 
 fn name(row: Row<'_>) -> String {

@@ -1,0 +1,236 @@
+//! An NFS server and its one client: a pool of threads that take turns at one sequential file.
+//!
+//! ```text
+//!   client                 requests of rsize                server
+//!   reads 64K,  --------> [ 7 | 6 | 5 | 4 ] ------------->  nfsd-0: read, send
+//!   cache keeps            first come, first served         nfsd-1: read, send
+//!   15 requests <--- link: one reply after the other <----  ...
+//!   ahead
+//! ```
+//!
+//! One stream arrives in order and is read by whoever is free: each request by another process.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use foreread_core::units::{Bytes, Instant};
+use serde::Deserialize;
+
+use super::{check, file_of};
+use crate::process::{Line, Link, Process};
+use crate::reader::Reader;
+use crate::run::SimFile;
+use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::size::Size;
+
+/// A client that reads one file, and the pool that serves it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nfsd {
+    /// Which file of the server.
+    pub file: String,
+    /// How many threads the server has.
+    #[serde(default = "eight")]
+    pub threads: u32,
+    /// How much one request is for.
+    #[serde(default = "rsize")]
+    pub rsize: Size,
+    /// The client's window: it asks for the next one when it comes to the last that it asked for.
+    #[serde(default = "client_window")]
+    pub client_window: Size,
+    /// How much the client's program reads at a time.
+    #[serde(default = "client_read")]
+    pub read: Size,
+    /// How much in all; without it, to the end.
+    pub amount: Option<Size>,
+    /// What the client's program does with each byte, in ns.
+    #[serde(default)]
+    pub client_cpu_ns_per_byte: f64,
+    /// What the network moves, one reply after the other.
+    pub link_mb_per_s: f64,
+    /// How long anything is under way beside, in each direction.
+    #[serde(default)]
+    pub latency_us: f64,
+    /// What a thread does for each request.
+    #[serde(default)]
+    pub cpu_us: f64,
+    /// What it does for each byte, in ns.
+    #[serde(default)]
+    pub cpu_ns_per_byte: f64,
+    /// What the threads know of the stream.
+    #[serde(default)]
+    pub state: StateName,
+}
+
+/// Whose the read-ahead state of the file is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateName {
+    /// One for all threads: what the server keeps for a file from one request to the next.
+    #[default]
+    Shared,
+    /// One for each thread, as of workers that keep the file open.
+    Thread,
+    /// A new one for each request: the file is opened for it and closed.
+    Request,
+}
+
+/// What the client asks for.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    index: u64,
+    pos: Bytes,
+    len: Bytes,
+    /// When it is at the server.
+    at: Instant,
+}
+
+/// What it gets.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    index: u64,
+    /// When it is at the client.
+    at: Instant,
+}
+
+/// What both sides have in common.
+#[derive(Debug)]
+struct Wire {
+    /// None ends a thread.
+    requests: Rc<Line<Option<Request>>>,
+    replies: Rc<Line<Reply>>,
+    link: Rc<Link>,
+}
+
+impl Nfsd {
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        file_of(scenario, &self.file)?;
+        check((1..=1024).contains(&self.threads), "threads", "1 to 1024")?;
+        check(self.rsize.0 > Bytes::ZERO, "rsize", "at least a byte")?;
+        let (window, rsize) = (self.client_window.0, self.rsize.0);
+        let is_whole = window >= rsize && window.0.is_multiple_of(rsize.0);
+        check(is_whole, "client_window", "whole requests of rsize, at least one")?;
+        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        let rate = self.link_mb_per_s;
+        check(rate.is_finite() && (1e-3..=1e6).contains(&rate), "link_mb_per_s", "0.001 to 10^6")?;
+        check_time(self.client_cpu_ns_per_byte / 1e6, "client_cpu_ns_per_byte")?;
+        check_time(self.latency_us / 1e3, "latency_us")?;
+        check_time(self.cpu_us / 1e3, "cpu_us")?;
+        check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")
+    }
+
+    pub(super) fn begin(
+        &self,
+        building: &mut Building,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), String> {
+        let file = building.file(&self.file)?;
+        let params = self.clone();
+        let own = name.to_owned();
+        building.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            let link = Link::new(params.link_mb_per_s);
+            let wire = Rc::new(Wire { requests: Line::new(), replies: Line::new(), link });
+            let shared = process.open(file);
+            for index in 0..params.threads {
+                let (params, wire) = (params.clone(), Rc::clone(&wire));
+                process.spawn(&format!("{own}-nfsd-{index}"), |thread: Process| {
+                    let shared = shared.shared_with(&thread);
+                    async move { params.serve(&thread, file, shared, &wire).await }
+                });
+            }
+            params.ask(&process, file, &wire).await;
+            for _ in 0..params.threads {
+                wire.requests.put(&process, None);
+            }
+        });
+        Ok(())
+    }
+
+    /// The client's side.
+    ///
+    /// ```text
+    ///   |======= window =======|======= window =======|
+    ///   ^ read                 ^marker: when the program comes here, the next window is asked for
+    /// ```
+    async fn ask(&self, process: &Process, file: SimFile, wire: &Wire) {
+        let end = self.amount.map_or(file.len, |amount| amount.0.min(file.len));
+        let (mut pos, mut asked, mut marker) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
+        let mut here = BTreeSet::new();
+        while pos < end {
+            while pos >= marker && asked < end {
+                marker = asked;
+                let window_end = (asked + self.client_window.0).min(end);
+                asked = self.ask_window(process, asked, window_end, wire);
+            }
+            let began = process.now();
+            let next = (pos + self.read.0).min(end);
+            for index in pos.0 / self.rsize.0.0..next.0.div_ceil(self.rsize.0.0) {
+                while !here.contains(&index) {
+                    let reply = wire.replies.take(process).await;
+                    process.until(reply.at).await;
+                    here.insert(reply.index);
+                }
+            }
+            process.pass_ns(of_bytes(self.client_cpu_ns_per_byte, next - pos)).await;
+            process.meter(|meter, now| meter.op(began, now, next - pos));
+            pos = next;
+            here = here.split_off(&(pos.0 / self.rsize.0.0));
+        }
+    }
+
+    /// Asks for a window, cut where requests begin; says how far it went.
+    fn ask_window(&self, process: &Process, from: Bytes, to: Bytes, wire: &Wire) -> Bytes {
+        let at = Instant(process.now().0 + ns_of_ms(self.latency_us / 1e3));
+        let mut pos = from;
+        while pos < to {
+            let index = pos.0 / self.rsize.0.0;
+            let next = Bytes((index + 1) * self.rsize.0.0).min(to);
+            wire.requests.put(process, Some(Request { index, pos, len: next - pos, at }));
+            pos = next;
+        }
+        pos
+    }
+
+    /// One thread of the server.
+    async fn serve(&self, thread: &Process, file: SimFile, shared: Reader, wire: &Wire) {
+        let kept = thread.open(file);
+        while let Some(request) = wire.requests.take(thread).await {
+            thread.until(request.at).await;
+            thread.pass_ns(ns_of_ms(self.cpu_us / 1e3)).await;
+            let Request { index, pos, len, .. } = request;
+            let read = match self.state {
+                StateName::Shared => shared.read(pos, len).await,
+                StateName::Thread => kept.read(pos, len).await,
+                StateName::Request => thread.open(file).read(pos, len).await,
+            };
+            let Ok(got) = read else { return };
+            thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;
+            thread.send(&wire.link, got).await;
+            let at = Instant(thread.now().0 + ns_of_ms(self.latency_us / 1e3));
+            wire.replies.put(thread, Reply { index, at });
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a request is small")]
+fn of_bytes(ns_per_byte: f64, bytes: Bytes) -> u64 {
+    ns_of_ms(ns_per_byte * bytes.0 as f64 / 1e6)
+}
+
+fn eight() -> u32 {
+    8
+}
+
+fn rsize() -> Size {
+    Size(Bytes(256 << 10))
+}
+
+fn client_window() -> Size {
+    Size(Bytes(15 * (256 << 10)))
+}
+
+fn client_read() -> Size {
+    Size(Bytes(64 << 10))
+}
