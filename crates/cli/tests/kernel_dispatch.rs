@@ -143,8 +143,8 @@ impl Trial {
         lab.send(&self.first, &self.batches)
     }
 
-    /// None if it was not clear what the kernel knew, however often it was sent. That is seen before
-    /// anything is compared.
+    /// None if it was not clear what the kernel knew, however often it was sent. That is seen
+    /// before anything is compared.
     fn run(&mut self, lab: &Lab) -> Option<Compared> {
         let sent = (0..TRIES).map(|_| self.send(lab)).find(|events| is_clear(events));
         let events = sent?;
