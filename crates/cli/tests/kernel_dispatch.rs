@@ -43,28 +43,35 @@ fn the_kernel_dispatches_as_rule_mq_does() {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).expect("SEED is a number"),
         Err(_) => 0..LOADS,
     };
-    let count = seeds.end - seeds.start;
-    let mut identical = 0;
+    let is_whole = seeds == (0..LOADS);
+    let (mut clear, mut identical) = (0, 0);
     let (mut batched, mut expired) = (0, 0);
     for seed in seeds {
-        let trial = Trial::new(seed, &lab);
-        let compared = trial.run(&lab);
-        batched += u32::from(compared.kernel != compared.arrived);
+        let mut trial = Trial::new(seed);
+        let Some(compared) = trial.run(&lab) else { continue };
+        clear += 1;
+        batched += u64::from(compared.kernel != compared.arrived);
         expired += compared.expired;
-        identical += u64::from(compared.kernel == compared.ours);
-        assert!(
-            compared.kernel == compared.ours || is_one_swap(&compared.kernel, &compared.ours),
-            "{trial}\n{compared}\nto repeat: SEED={seed} cargo test -p foreread-cli {TEST}"
-        );
-        if compared.kernel != compared.ours {
-            println!("{trial}\n{compared}");
+        if compared.kernel == compared.ours {
+            identical += 1;
+            continue;
         }
+        println!("{trial}\n{compared}");
+        // Where the two differ by more, the kernel is asked again before it is believed: two of its
+        // threads that dispatch at once change its order, but not each time.
+        let is_near = |it: &Compared| it.kernel == it.ours || is_one_swap(&it.kernel, &it.ours);
+        let mut again = (0..TRIES).filter_map(|_| trial.run(&lab));
+        assert!(
+            is_near(&compared) || again.any(|it| is_near(&it)),
+            "{trial}\nto repeat: SEED={seed} cargo test -p foreread-cli {TEST}"
+        );
     }
-    println!("identical in {identical} of {count} loads, one pair swapped in the others");
+    println!("identical in {identical} of {clear} loads");
     println!("{batched} not in the order of arrival, {expired} batches began with an expired one");
-    assert!(identical * 100 >= count * 80, "identical in only {identical} of {count}");
-    if count == LOADS {
-        assert!(u64::from(batched) >= LOADS / 2, "loads in the order of arrival prove nothing");
+    assert!(identical * 100 >= clear * 80, "identical in only {identical} of {clear}");
+    if is_whole {
+        assert!(clear >= LEAST_CLEAR, "only {clear} of {LOADS} were clear: a busy machine");
+        assert!(batched * 2 >= clear, "loads in the order of arrival prove nothing");
         assert!(expired >= 20, "only {expired} batches began with an expired request");
     }
 }
@@ -89,14 +96,9 @@ struct Compared {
 }
 
 impl Trial {
-    /// Sets the scheduler up for a seed.
-    fn new(seed: u64, lab: &Lab) -> Self {
+    fn new(seed: u64) -> Self {
         let mut rng = Rng(seed);
-        lab.begin_anew(TAGS);
-        // What a kernel makes of one millisecond is its tick.
-        lab.set("iosched/read_expire", "1");
-        let tick_ms = lab.get("iosched/read_expire");
-        let mut settings = Settings {
+        let settings = Settings {
             rule: Rule::Mq,
             read_expire_ms: rng.pick(&[30, 50, 100, 500, 5000]),
             write_expire_ms: rng.pick(&[30, 50, 100, 500, 5000]),
@@ -104,12 +106,6 @@ impl Trial {
             fifo_batch: 1 + u32::try_from(rng.below(16)).expect("it is small"),
             ..Settings::default()
         };
-        lab.set("iosched/read_expire", &settings.read_expire_ms.to_string());
-        lab.set("iosched/write_expire", &settings.write_expire_ms.to_string());
-        lab.set("iosched/writes_starved", &settings.writes_starved.to_string());
-        lab.set("iosched/fifo_batch", &settings.fifo_batch.to_string());
-        settings.read_expire_ms = lab.get("iosched/read_expire");
-        settings.write_expire_ms = lab.get("iosched/write_expire");
         let reads = 20 + rng.below(60);
         let mut sectors: Vec<u64> = (0..JOBS).map(|index| index * 4096).collect();
         for last in (1..sectors.len()).rev() {
@@ -128,11 +124,30 @@ impl Trial {
             let count = jobs.len().min(usize::try_from(count).expect("it is small"));
             batches.push(jobs.drain(..count).collect());
         }
-        Self { seed, settings, tick_ms, first, batches }
+        Self { seed, settings, tick_ms: 0, first, batches }
     }
 
-    fn run(&self, lab: &Lab) -> Compared {
-        let events = lab.send(&self.first, &self.batches);
+    /// Sends it to a scheduler that knows nothing yet.
+    fn send(&mut self, lab: &Lab) -> Vec<Event> {
+        lab.begin_anew(TAGS);
+        // What a kernel makes of one millisecond is its tick.
+        lab.set("iosched/read_expire", "1");
+        self.tick_ms = lab.get("iosched/read_expire");
+        let settings = &mut self.settings;
+        lab.set("iosched/read_expire", &settings.read_expire_ms.to_string());
+        lab.set("iosched/write_expire", &settings.write_expire_ms.to_string());
+        lab.set("iosched/writes_starved", &settings.writes_starved.to_string());
+        lab.set("iosched/fifo_batch", &settings.fifo_batch.to_string());
+        settings.read_expire_ms = lab.get("iosched/read_expire");
+        settings.write_expire_ms = lab.get("iosched/write_expire");
+        lab.send(&self.first, &self.batches)
+    }
+
+    /// None if it was not clear what the kernel knew, however often it was sent. That is seen
+    /// before anything is compared.
+    fn run(&mut self, lab: &Lab) -> Option<Compared> {
+        let sent = (0..TRIES).map(|_| self.send(lab)).find(|events| is_clear(events));
+        let events = sent?;
         let of = |what| {
             let events = events.iter().filter(move |event| event.what == what);
             events.map(|event| (event.op, event.sector)).collect::<Vec<_>>()
@@ -141,7 +156,7 @@ impl Trial {
         let count = usize::try_from(JOBS).expect("few");
         assert_eq!((arrived.len(), kernel.len()), (count, count), "{self}");
         let (ours, expired) = self.replay(&events);
-        Compared { arrived, kernel, ours, expired }
+        Some(Compared { arrived, kernel, ours, expired })
     }
 
     /// What our scheduler gives if it is asked when the kernel's was; and how many batches began
@@ -209,6 +224,34 @@ impl Replay {
         self.expired += u32::from(why == Some(foreread_core::sched::Why::Expired));
         Some((request.origin.op, request.start.0))
     }
+}
+
+/// Whether it is clear of each request whether the kernel knew of it when it picked another: on a
+/// busy machine a batch may come late, and meet the next completion.
+///
+/// ```text
+///   complete ----> issue of what was held, then the next is picked
+///        |<---------->|<-- a little -->|           no insert here
+/// ```
+fn is_clear(events: &[Event]) -> bool {
+    let inserts = || events.iter().filter(|event| event.what == What::Insert);
+    let mut completed_us = None;
+    for event in events {
+        match event.what {
+            What::Insert => {}
+            What::Complete => completed_us = completed_us.or(Some(event.at_us)),
+            What::Issue => {
+                let from = completed_us.take().unwrap_or(event.at_us).min(event.at_us);
+                let busy = from.saturating_sub(A_LITTLE_US)..event.at_us + A_LITTLE_US;
+                let is_met =
+                    |insert: &Event| busy.contains(&insert.at_us) && insert.sector != event.sector;
+                if inserts().any(is_met) {
+                    return false;
+                }
+            }
+        }
+    }
+    true
 }
 
 /// Whether one order is the other but for two that changed places.
@@ -296,6 +339,15 @@ const FIRST_KERNEL: (u32, u32) = (6, 0);
 /// How many the device takes at a time.
 const TAGS: u32 = 4;
 
-const LOADS: u64 = 26;
+/// How often a load is sent until it is clear.
+const TRIES: u32 = 5;
+
+/// From an issue to the next pick, and something more.
+const A_LITTLE_US: u64 = 100;
+
+const LOADS: u64 = 30;
+
+/// So many of them must be.
+const LEAST_CLEAR: u64 = 20;
 
 const JOBS: u64 = 48;
