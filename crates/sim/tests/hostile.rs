@@ -31,9 +31,33 @@ fn ran(text: &str) -> Option<Ran> {
 }
 
 #[test]
+fn a_command_from_the_buffer_of_a_disk_takes_time() {
+    let disk = "device.disk.model.hdd = { capacity = '1G', rpm = 7200.0, outer_mb_per_s = 50.0, \
+                inner_mb_per_s = 30.0, seek_min_ms = 1.0, seek_max_ms = 10.0, read_on = '64K' }";
+    let run = "random = { file = 'data', read = '4K', direct = true }";
+    let text = scenario("until_s = 1.0", disk, "'4K'", run);
+    let mut run = Scenario::parse(&text).unwrap().build(Keep::Hash).unwrap().run;
+    let mut after_more = || {
+        assert!(run.go_some(100, Instant(u64::MAX)), "it goes on");
+        run.now()
+    };
+    assert!(after_more() < after_more());
+}
+
+#[test]
 fn a_client_asks_for_all_that_it_waits_for() {
     let run = "nfsd = { file = 'data', rsize = '4K', client_window = '4K', read = '64K', \
                link_mb_per_s = 100.0 }";
     let ran = ran(&scenario("", FLASH, "'1M'", run)).expect("it ends");
     assert_eq!((ran.unfinished, ran.processes[0].bytes.0), (0, 1 << 20));
+}
+
+#[test]
+fn a_disk_that_ends_within_a_page_reads_on_to_its_end() {
+    let disk = "device.disk.model.hdd = { capacity = '1010s', rpm = 7200.0, \
+                outer_mb_per_s = 50.0, inner_mb_per_s = 30.0, seek_min_ms = 1.0, \
+                seek_max_ms = 10.0, read_on = '64K' }";
+    let run = "sequential = { file = 'data' }";
+    let ran = ran(&scenario("", disk, "'1010s'", run)).expect("it ends");
+    assert_eq!(ran.processes[0].bytes.0, 1010 * 512);
 }
