@@ -31,6 +31,17 @@ fn ran(text: &str) -> Option<Ran> {
 }
 
 #[test]
+fn random_reads_without_end_take_time() {
+    // All of the file is in the cache after a while: time would stand still.
+    let run = "random = { file = 'data', read = '4K' }";
+    assert_refused(&scenario("until_s = 1.0", FLASH, "'64K'", run), "reads: wants");
+    let run = "random = { file = 'data', read = '4K', cpu_us = 1.0 }";
+    assert!(Scenario::parse(&scenario("until_s = 1.0", FLASH, "'64K'", run)).is_ok());
+    let run = "random = { file = 'data', read = '4K' }";
+    assert!(Scenario::parse(&scenario("until_s = 1.0", FLASH, "'1G'", run)).is_ok());
+}
+
+#[test]
 fn a_command_from_the_buffer_of_a_disk_takes_time() {
     let disk = "device.disk.model.hdd = { capacity = '1G', rpm = 7200.0, outer_mb_per_s = 50.0, \
                 inner_mb_per_s = 30.0, seek_min_ms = 1.0, seek_max_ms = 10.0, read_on = '64K' }";
@@ -50,6 +61,19 @@ fn a_client_asks_for_all_that_it_waits_for() {
                link_mb_per_s = 100.0 }";
     let ran = ran(&scenario("", FLASH, "'1M'", run)).expect("it ends");
     assert_eq!((ran.unfinished, ran.processes[0].bytes.0), (0, 1 << 20));
+}
+
+#[test]
+fn nobody_asks_for_more_than_a_device_takes_at_once() {
+    let wants = "no more than max_command of disk";
+    for run in [
+        "flood = { device = 'disk', size = '1G', request = '128K', amount = '1M' }",
+        "random = { file = 'data', read = '128K', direct = true, reads = 5 }",
+        "capture = { device = 'disk', size = '1G', picture = '1M', per_s = 25.0, buffer = 10, \
+         bitmap_every = '4M' }",
+    ] {
+        assert_refused(&scenario("until_s = 1.0", SMALL_COMMANDS, "'1M'", run), wants);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use foreread_core::units::{Bytes, Instant, Sectors};
 use serde::Deserialize;
 
 use super::sequential::cpu_ns;
-use super::{check, file_of};
+use super::{check, check_request, file_of};
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::run::SimFile;
@@ -42,11 +42,18 @@ impl Random {
         let read = self.read.0;
         check(read.0 > 0 && read.0.is_multiple_of(512), "read", "whole sectors, at least one")?;
         check(read <= file.size.0, "read", "no more than the file has")?;
+        if self.direct {
+            check_request(scenario, file.device.get_ref(), read, "read")?;
+        }
         check(self.direct || !self.write, "write", "direct = true beside it")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || scenario.until_s.is_some();
-        check(ends, "reads", "a number, or the scenario until_s")
+        check(ends, "reads", "a number, or the scenario until_s")?;
+        // Where all is in the cache, reads take no time, and the run's end would never come.
+        let takes_time = self.direct || self.cpu_ns() > 0 || file.size >= scenario.cache.memory;
+        let wants = "a number, or cpu_us beside it: the cache may hold the whole file";
+        check(self.reads.is_some() || takes_time, "reads", wants)
     }
 
     pub(super) fn begin(
