@@ -102,11 +102,14 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If the memory is less than a path needs.
+    /// If the memory is less than a path needs, or more than is kept track of here.
     pub fn new(config: Config, seed: u64, keep: Keep) -> Result<Self, String> {
         let least = foreread_core::cache::PageCache::MIN_BOUND;
         if config.memory < least {
             return Err(format!("memory: wants at least {least} bytes"));
+        }
+        if config.memory > MOST_MEMORY {
+            return Err("memory: wants at most 64G: a ninth of it is what finds the pages".into());
         }
         let world = RefCell::new(World::new(config, keep));
         let (born, count) = (RefCell::default(), RefCell::default());
@@ -295,3 +298,6 @@ impl Ran {
         replay(self.config, &self.log)
     }
 }
+
+/// The pages of a simulated cache have no bytes, but what finds them has: 7 GiB for this.
+const MOST_MEMORY: Bytes = Bytes(64 << 30);

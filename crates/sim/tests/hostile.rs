@@ -85,3 +85,53 @@ fn a_disk_that_ends_within_a_page_reads_on_to_its_end() {
     let ran = ran(&scenario("", disk, "'1010s'", run)).expect("it ends");
     assert_eq!(ran.processes[0].bytes.0, 1010 * 512);
 }
+
+#[test]
+fn sizes_that_have_no_sum_are_refused_or_cut() {
+    let run = "sequential = { file = 'data', from = '4K', amount = '18446744073709551615' }";
+    let ran = ran(&scenario("", FLASH, "'1M'", run)).expect("it ends");
+    assert_eq!(ran.processes[0].bytes.0, (1 << 20) - 4096);
+    let run = "capture = { device = 'disk', size = '1G', picture = '1M', per_s = 25.0, \
+               buffer = 10, bitmap_every = '18446744073709551104' }";
+    assert_refused(&scenario("until_s = 1.0", FLASH, "'1M'", run), "bitmap_every: wants");
+    let run = "cat-dir = { device = 'disk', files = 1, size = '4K', \
+               spread = '18446744073709551615' }";
+    assert_refused(&scenario("", FLASH, "'1M'", run), "at: ");
+}
+
+#[test]
+fn a_file_larger_than_files_are_is_refused() {
+    let huge = "'18446744073709551104'";
+    let disk = format!("device.disk.model.flash = {{ capacity = {huge}, mb_per_s = 100.0 }}");
+    let run = "sequential = { file = 'data', amount = '1M' }";
+    assert_refused(&scenario("", &disk, huge, run), "size: wants less than 2^63");
+    let run = format!(
+        "streaming = {{ device = 'disk', file_size = '18446744073709547520', kib_per_s = [1.0], \
+         link_kib_per_s = 100.0 }}"
+    );
+    assert_refused(&scenario("", &disk, "'1M'", &run), "file_size: wants less than 2^63");
+}
+
+#[test]
+fn a_cache_that_no_machine_has_is_refused() {
+    for memory in ["1T", "1024T", "18446744073709551615"] {
+        let top = format!("cache.memory = '{memory}'");
+        let run = "sequential = { file = 'data' }";
+        assert_refused(&scenario(&top, FLASH, "'1M'", run), "memory: wants at most 64G");
+    }
+}
+
+#[test]
+fn a_run_ends_after_thirty_years() {
+    let run = "sequential = { file = 'data', cpu_us = 1e15 }";
+    let ran_1 = ran(&scenario("", FLASH, "'1M'", run)).expect("it ends");
+    assert_eq!((ran_1.unfinished, ran_1.end.0), (1, 1_000_000_000_000_000_000));
+    let run = "sequential = { file = 'data', cpu_ns_per_byte = 1e18 }";
+    let ran_2 = ran(&scenario("", FLASH, "'1M'", run)).expect("it ends");
+    assert_eq!(ran_2.unfinished, 1);
+    let disk = "device.disk.model.flash = { capacity = '16384T', mb_per_s = 1000000.0 }";
+    let run = "flood = { device = 'disk', size = '16384T', request = '1G', kib_per_s = 0.001, \
+               amount = '16384T' }";
+    let ran_3 = ran(&scenario("", disk, "'1M'", run)).expect("it ends");
+    assert_eq!(ran_3.unfinished, 1);
+}

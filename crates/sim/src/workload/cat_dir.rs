@@ -82,7 +82,8 @@ impl CatDir {
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let longest = Bytes((LARGEST * size.0 + 2 * PAGE_SIZE) * u64::from(self.files));
-        let room = self.spread.0 + Bytes(longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE);
+        let longest = longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE;
+        let room = Bytes(self.spread.0.0.saturating_add(longest));
         check_place(scenario, &self.device, self.at.0, room)
     }
 

@@ -11,7 +11,7 @@
 
 use std::rc::Rc;
 
-use foreread_core::units::{Bytes, Instant, Sector};
+use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Sector};
 use serde::Deserialize;
 
 use super::{check, due};
@@ -59,6 +59,7 @@ impl Streaming {
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
         let is_whole = self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > Bytes::ZERO;
         check(is_whole, "file_size", "whole pages of 4K, at least one")?;
+        check(self.file_size.0 <= MAX_FILE_BYTES, "file_size", "less than 2^63 bytes")?;
         let capacity = device.model.get_ref().model.geometry().capacity;
         let all = self.file_size.0.0.checked_mul(clients);
         check(all.is_some_and(|all| all <= capacity.0), "file_size", "files that fit the device")?;
