@@ -132,9 +132,28 @@ impl Run {
     }
 
     /// Adds a file that lies in one piece.
+    ///
+    /// # Panics
+    ///
+    /// If there are too many: see [`Self::try_file`].
     pub fn file(&mut self, device: DeviceId, start: Sector, len: Bytes) -> SimFile {
+        self.try_file(device, start, len).expect("few files")
+    }
+
+    /// The same, where nobody knows how many there are.
+    ///
+    /// # Errors
+    ///
+    /// If there are more than a path knows.
+    pub fn try_file(
+        &mut self,
+        device: DeviceId,
+        start: Sector,
+        len: Bytes,
+    ) -> Result<SimFile, String> {
         let id = self.shared.world.borrow_mut().open(device, start, len);
-        SimFile { id, device, start, len }
+        let id = id.ok_or("file: there are too many, with those of all processes")?;
+        Ok(SimFile { id, device, start, len })
     }
 
     /// Changes a setting of a device's scheduler, at the time at which the run is.

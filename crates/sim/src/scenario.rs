@@ -167,7 +167,7 @@ impl Scenario {
         }
         for (name, spec) in &self.file {
             let device = building.device(spec.device.get_ref())?;
-            let file = building.run.file(device, Sector(spec.at.0.0 / 512), spec.size.0);
+            let file = building.run.try_file(device, Sector(spec.at.0.0 / 512), spec.size.0)?;
             building.files.insert(name.clone(), file);
         }
         for spec in &self.process {

@@ -135,3 +135,12 @@ fn a_run_ends_after_thirty_years() {
     let ran_3 = ran(&scenario("", disk, "'1M'", run)).expect("it ends");
     assert_eq!(ran_3.unfinished, 1);
 }
+
+#[test]
+fn more_files_than_a_path_knows_are_refused() {
+    let text = "name = 'hostile'\n\
+                device.disk.model.flash = { capacity = '1T', mb_per_s = 100.0 }\n\
+                [[process]]\nname = 'it'\ncount = 100\n\
+                run.cat-dir = { device = 'disk', files = 10000, dirs = 2, size = '4K' }\n";
+    assert_refused(text, "file: there are too many");
+}

@@ -79,7 +79,7 @@ impl Streaming {
         let gap_ns = crate::scenario::ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
         for (index, kib_per_s) in rates.into_iter().enumerate() {
             let first = Sector(index as u64 * (self.file_size.0.0 / 512));
-            let file = building.run.file(device, first, self.file_size.0);
+            let file = building.run.try_file(device, first, self.file_size.0)?;
             let (link, chunk) = (Rc::clone(&link), self.read.0);
             let begins = Instant(start.0 + index as u64 * gap_ns);
             building.run.spawn(&format!("{name}-{index}"), async move |process: Process| {
