@@ -105,11 +105,9 @@ fn a_file_larger_than_files_are_is_refused() {
     let disk = format!("device.disk.model.flash = {{ capacity = {huge}, mb_per_s = 100.0 }}");
     let run = "sequential = { file = 'data', amount = '1M' }";
     assert_refused(&scenario("", &disk, huge, run), "size: wants less than 2^63");
-    let run = format!(
-        "streaming = {{ device = 'disk', file_size = '18446744073709547520', kib_per_s = [1.0], \
-         link_kib_per_s = 100.0 }}"
-    );
-    assert_refused(&scenario("", &disk, "'1M'", &run), "file_size: wants less than 2^63");
+    let run = "streaming = { device = 'disk', file_size = '18446744073709547520', \
+               kib_per_s = [1.0], link_kib_per_s = 100.0 }";
+    assert_refused(&scenario("", &disk, "'1M'", run), "file_size: wants less than 2^63");
 }
 
 #[test]
