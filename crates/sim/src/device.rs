@@ -132,7 +132,7 @@ fn transfer_ns(bytes: Bytes, mb_per_s: f64) -> f64 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
 fn later(from: Instant, ns: f64) -> Instant {
     assert!(ns >= 0.0, "time goes on");
-    Instant(from.0 + ns.round() as u64)
+    Instant(from.0.saturating_add(ns.round() as u64))
 }
 
 /// When so many bytes are through, from a time on.

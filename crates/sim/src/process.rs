@@ -105,7 +105,7 @@ impl Process {
 
     /// Waits so long, or works so long on a processor that nobody else wants.
     pub async fn pass_ns(&self, ns: u64) {
-        self.until(Instant(self.now().0 + ns)).await;
+        self.until(Instant(self.now().0.saturating_add(ns))).await;
     }
 
     /// Opens a file: a reader, with a stream of its own.

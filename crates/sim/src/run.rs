@@ -102,15 +102,14 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If the memory is less than a path needs, or more than it can name.
+    /// If the memory is less than a path needs, or more than is kept track of here.
     pub fn new(config: Config, seed: u64, keep: Keep) -> Result<Self, String> {
         let least = foreread_core::cache::PageCache::MIN_BOUND;
         if config.memory < least {
             return Err(format!("memory: wants at least {least} bytes"));
         }
-        let most = foreread_core::cache::PageCache::MAX_BOUND;
-        if config.memory > most {
-            return Err(format!("memory: wants at most {most} bytes"));
+        if config.memory > MOST_MEMORY {
+            return Err("memory: wants at most 64G: a ninth of it is what finds the pages".into());
         }
         let world = RefCell::new(World::new(config, keep));
         let (born, count) = (RefCell::default(), RefCell::default());
@@ -133,9 +132,28 @@ impl Run {
     }
 
     /// Adds a file that lies in one piece.
+    ///
+    /// # Panics
+    ///
+    /// If there are too many: see [`Self::try_file`].
     pub fn file(&mut self, device: DeviceId, start: Sector, len: Bytes) -> SimFile {
+        self.try_file(device, start, len).expect("few files")
+    }
+
+    /// The same, where nobody knows how many there are.
+    ///
+    /// # Errors
+    ///
+    /// If there are more than a path knows.
+    pub fn try_file(
+        &mut self,
+        device: DeviceId,
+        start: Sector,
+        len: Bytes,
+    ) -> Result<SimFile, String> {
         let id = self.shared.world.borrow_mut().open(device, start, len);
-        SimFile { id, device, start, len }
+        let id = id.ok_or("file: there are too many, with those of all processes")?;
+        Ok(SimFile { id, device, start, len })
     }
 
     /// Changes a setting of a device's scheduler, at the time at which the run is.
@@ -299,3 +317,6 @@ impl Ran {
         replay(self.config, &self.log)
     }
 }
+
+/// The pages of a simulated cache have no bytes, but what finds them has: 7 GiB for this.
+const MOST_MEMORY: Bytes = Bytes(64 << 30);

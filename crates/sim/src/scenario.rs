@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::{Config, DeviceId};
 use foreread_core::readahead::{Policy, Rules};
-use foreread_core::units::{Bytes, Instant, Pages, Sector};
+use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Pages, Sector};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -167,7 +167,7 @@ impl Scenario {
         }
         for (name, spec) in &self.file {
             let device = building.device(spec.device.get_ref())?;
-            let file = building.run.file(device, Sector(spec.at.0.0 / 512), spec.size.0);
+            let file = building.run.try_file(device, Sector(spec.at.0.0 / 512), spec.size.0)?;
             building.files.insert(name.clone(), file);
         }
         for spec in &self.process {
@@ -180,10 +180,11 @@ impl Scenario {
         Ok(building)
     }
 
-    /// When it stops.
+    /// When it stops: after thirty years at the latest, so that no sum of times leaves its range.
     #[must_use]
     pub fn until(&self) -> Instant {
-        self.until_s.map_or(Instant(u64::MAX), |seconds| Instant(ns_of_ms(seconds * 1e3)))
+        let end = self.until_s.map_or(MOST_MS, |seconds| seconds * 1e3);
+        Instant(ns_of_ms(end))
     }
 
     fn check(&self, text: &str) -> Result<(), BadScenario> {
@@ -219,6 +220,9 @@ impl Scenario {
         let end = spec.at.0.0.checked_add(spec.size.0.0);
         if !spec.at.0.0.is_multiple_of(4096) {
             return Err("at: wants whole pages of 4K".into());
+        }
+        if spec.size.0 > MAX_FILE_BYTES {
+            return Err("size: wants less than 2^63 bytes".into());
         }
         if end.is_none_or(|end| end > capacity.0) {
             return Err(format!("the file ends behind its device, which has {capacity} bytes"));
@@ -306,19 +310,22 @@ pub(crate) fn unknown<N: AsRef<str>>(
     format!("no {what} {name:?}; choose one of {}", names.join(", "))
 }
 
-/// Milliseconds as nanoseconds.
+/// Milliseconds as nanoseconds; what is too long for 64 bits is as long as they can say.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
 pub(crate) fn ns_of_ms(ms: f64) -> u64 {
     (ms * 1e6).round() as u64
 }
 
 pub(crate) fn check_time(ms: f64, what: &str) -> Result<(), String> {
-    if ms.is_finite() && (0.0..=1e12).contains(&ms) {
+    if ms.is_finite() && (0.0..=MOST_MS).contains(&ms) {
         Ok(())
     } else {
         Err(format!("{what}: wants a time that is not negative, and less than thirty years"))
     }
 }
+
+/// Thirty years, in ms.
+const MOST_MS: f64 = 1e12;
 
 fn check_count(count: u32) -> Result<(), String> {
     if (1..=100_000).contains(&count) { Ok(()) } else { Err("count: wants 1 to 100000".into()) }

@@ -117,10 +117,26 @@ fn check_place(scenario: &Scenario, device: &str, at: Bytes, size: Bytes) -> Res
     Err(format!("at: {size} bytes from there on end behind {device}, which has {capacity}"))
 }
 
+/// Refuses a request that a device of a scenario does not take at once: nobody cuts it.
+fn check_request(
+    scenario: &Scenario,
+    device: &str,
+    request: Bytes,
+    what: &str,
+) -> Result<(), String> {
+    let devices = &scenario.device;
+    let unknown = || crate::scenario::unknown("device", device, devices.keys());
+    let spec = devices.get(device).ok_or_else(unknown)?;
+    let most = spec.model.get_ref().model.geometry().max_io.bytes();
+    let wants = format!("no more than max_command of {device}, {most} bytes");
+    check(request <= most, what, &wants)
+}
+
 /// When a reader of this rate wants the byte at `done`.
 #[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
 fn due(began: Instant, done: Bytes, kib_per_s: f64) -> Instant {
-    Instant(began.0 + crate::scenario::ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3))
+    let ns = crate::scenario::ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3);
+    Instant(began.0.saturating_add(ns))
 }
 
 /// Refuses what makes no sense.

@@ -135,8 +135,8 @@ impl World {
         Ok(id)
     }
 
-    pub(crate) fn open(&mut self, device: DeviceId, start: Sector, len: Bytes) -> FileId {
-        self.path.open_at(device, start, len).expect("few files")
+    pub(crate) fn open(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
+        self.path.open_at(device, start, len)
     }
 
     pub(crate) fn set_scheduler(

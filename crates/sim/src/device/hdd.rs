@@ -205,8 +205,8 @@ impl Disk {
         let overhead = self.model.overhead_us * 1e3;
         let rest = self.not_buffered(held.command);
         if rest.sectors == Sectors::ZERO {
-            // The bus is so much faster than the platter that it is left out.
-            return overhead;
+            // The bus is so much faster than the platter that it is left out; but time goes on.
+            return overhead.max(1.0);
         }
         if let Some(read_ns) = self.read_on_ns(now, held) {
             return overhead.max(read_ns - now.0 as f64);
@@ -317,7 +317,9 @@ impl Disk {
         match op {
             Op::Read if self.model.read_on.0 > Bytes::ZERO => {
                 let capacity = Sector(self.model.capacity.0.0 / SECTOR_SIZE);
-                let on = (Sectors(self.model.read_on.0.0 / SECTOR_SIZE)).min(capacity - end);
+                // A file's last page may end behind a device that has only a part of it.
+                let rest = Sectors(capacity.0.saturating_sub(end.0));
+                let on = (Sectors(self.model.read_on.0.0 / SECTOR_SIZE)).min(rest);
                 self.last.end = end + on;
                 self.last.at = later(now, self.transfer_ns(end, on.bytes()));
                 self.buffered = start..self.last.end;

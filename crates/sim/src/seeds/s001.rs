@@ -161,7 +161,9 @@ fn relative(iozone: &Table) -> Table {
             cells.push(Cell::ours_only(case, format!("{kernel}, ours"), of_ours));
         }
     }
-    let why = format!("arithmetic of the published figures: {exact} of 16 differences come out as printed");
+    let why = format!(
+        "arithmetic of the published figures: {exact} of 16 differences come out as printed"
+    );
     let notes = vec![
         "Ours are 0 where both policies see the one stream and decide the same; the published \
          ones are, but for deadline with 2 and 4 threads, within what two runs differ by."

@@ -323,7 +323,8 @@ fn increments(fio: &[Fio], find: &[Find]) -> Table {
             cells.push(Cell::new(step, *name, correct, ours));
         }
     }
-    let why = format!("arithmetic of the published figures: all right but {}", misprints.join(", "));
+    let why =
+        format!("arithmetic of the published figures: all right but {}", misprints.join(", "));
     let notes = [
         "Differences of the trade-off's percentages, in points. \"recomputed\" stands beside what \
          is printed: 31.00 - 15.93 = 15.07, where the seed prints 16.07. The other columns compare \

@@ -21,7 +21,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{Bytes, Instant, Sector, Sectors};
 use serde::Deserialize;
 
-use super::{check, check_place};
+use super::{check, check_place, check_request};
 use crate::meter::seconds;
 use crate::process::{Line, Process};
 use crate::scenario::{Building, Scenario, ns_of_ms};
@@ -64,6 +64,7 @@ impl Capture {
         let is_whole = |size: Size| size.0 > Bytes::ZERO && size.0.0.is_multiple_of(512);
         check(is_whole(self.picture), "picture", "whole sectors, at least one")?;
         check(is_whole(self.request), "request", "whole sectors, at least one")?;
+        check_request(scenario, &self.device, self.request.0, "request")?;
         check(
             self.per_s.is_finite() && (1e-3..=1e5).contains(&self.per_s),
             "per_s",
@@ -72,8 +73,8 @@ impl Capture {
         check((1..=1 << 20).contains(&self.buffer), "buffer", "1 to 1048576")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
         check(is_whole(self.bitmap_every), "bitmap_every", "whole sectors, at least one")?;
-        let stretch = self.bitmap_every.0 + BITMAP;
-        check(stretch <= self.size.0, "bitmap_every", "less than size")?;
+        let has_room = self.bitmap_every.0 <= self.size.0.saturating_sub(BITMAP);
+        check(has_room, "bitmap_every", "less than size")?;
         check(scenario.until_s.is_some(), "capture", "the scenario until_s")
     }
 
@@ -198,7 +199,7 @@ struct Place {
 }
 
 fn due(began: Instant, number: u32, per_s: f64) -> Instant {
-    Instant(began.0 + ns_of_ms(f64::from(number) / per_s * 1e3))
+    Instant(began.0.saturating_add(ns_of_ms(f64::from(number) / per_s * 1e3)))
 }
 
 /// A block of a file system.

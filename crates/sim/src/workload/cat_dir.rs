@@ -82,7 +82,8 @@ impl CatDir {
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let longest = Bytes((LARGEST * size.0 + 2 * PAGE_SIZE) * u64::from(self.files));
-        let room = self.spread.0 + Bytes(longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE);
+        let longest = longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE;
+        let room = Bytes(self.spread.0.0.saturating_add(longest));
         check_place(scenario, &self.device, self.at.0, room)
     }
 
@@ -95,7 +96,8 @@ impl CatDir {
         let device = building.device(&self.device)?;
         let mut rng = Rng::named(building.run.seed(), name);
         let run = &mut building.run;
-        let dirs: Vec<_> = (0..self.dirs).map(|_| self.lay_out(run, device, &mut rng)).collect();
+        let dirs = (0..self.dirs).map(|_| self.lay_out(run, device, &mut rng));
+        let dirs = dirs.collect::<Result<Vec<_>, _>>()?;
         let params = self.clone();
         building.run.spawn(name, async move |process: Process| {
             process.until(start).await;
@@ -108,23 +110,24 @@ impl CatDir {
     }
 
     /// Puts a directory on the device.
-    fn lay_out(&self, run: &mut Run, device: DeviceId, rng: &mut Rng) -> Dir {
+    fn lay_out(&self, run: &mut Run, device: DeviceId, rng: &mut Rng) -> Result<Dir, String> {
         let pages = self.spread.0.0 / PAGE_SIZE;
         let from = if pages > 0 { rng.below(pages) * PAGE_SIZE } else { 0 };
         let mut at = self.at.0.0.next_multiple_of(PAGE_SIZE) + from;
         let mut put = |bytes: u64| {
-            let file = run.file(device, Sector(at / 512), Bytes(bytes));
+            let file = run.try_file(device, Sector(at / 512), Bytes(bytes));
             at += bytes.next_multiple_of(PAGE_SIZE);
             file
         };
-        let head = put((1 + u64::from(self.files).div_ceil(INODES)) * PAGE_SIZE);
+        let head = put((1 + u64::from(self.files).div_ceil(INODES)) * PAGE_SIZE)?;
         let files = (0..self.files).map(|_| {
             let size = drawn(self.size.0, rng);
-            let first = put(size.min(DIRECT));
-            let indirect = (size > DIRECT).then(|| (put(PAGE_SIZE), put(size - DIRECT)));
-            Parts { first, indirect }
+            let first = put(size.min(DIRECT))?;
+            let indirect =
+                if size > DIRECT { Some((put(PAGE_SIZE)?, put(size - DIRECT)?)) } else { None };
+            Ok(Parts { first, indirect })
         });
-        Dir { head, files: files.collect() }
+        Ok(Dir { head, files: files.collect::<Result<_, String>>()? })
     }
 
     async fn cat(&self, process: &Process, dir: &Dir) {

@@ -13,7 +13,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{Bytes, Instant, Sector, Sectors};
 use serde::Deserialize;
 
-use super::{check, check_place, due};
+use super::{check, check_place, check_request, due};
 use crate::process::Process;
 use crate::scenario::{Building, Scenario};
 use crate::size::Size;
@@ -55,6 +55,7 @@ impl Flood {
         let request = self.request.0;
         check(is_whole(request) && request > Bytes::ZERO, "request", "whole sectors")?;
         check(request <= self.size.0, "request", "no more than size")?;
+        check_request(scenario, &self.device, request, "request")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
         let piece = self.piece.map_or(self.size.0, |piece| piece.0);
         let is_whole_piece = piece >= request && piece.0.is_multiple_of(request.0);

@@ -159,13 +159,14 @@ impl Nfsd {
         let (mut pos, mut asked, mut marker) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
         let mut here = BTreeSet::new();
         while pos < end {
-            while pos >= marker && asked < end {
+            let next = pos + self.read.0.min(end - pos);
+            // One read may be for more than two windows.
+            while (pos >= marker || asked < next) && asked < end {
                 marker = asked;
-                let window_end = (asked + self.client_window.0).min(end);
+                let window_end = asked + self.client_window.0.min(end - asked);
                 asked = self.ask_window(process, asked, window_end, wire);
             }
             let began = process.now();
-            let next = (pos + self.read.0).min(end);
             for index in pos.0 / self.rsize.0.0..next.0.div_ceil(self.rsize.0.0) {
                 while !here.contains(&index) {
                     let reply = wire.replies.take(process).await;
@@ -182,7 +183,7 @@ impl Nfsd {
 
     /// Asks for a window, cut where requests begin; says how far it went.
     fn ask_window(&self, process: &Process, from: Bytes, to: Bytes, wire: &Wire) -> Bytes {
-        let at = Instant(process.now().0 + ns_of_ms(self.latency_us / 1e3));
+        let at = Instant(process.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
         let mut pos = from;
         while pos < to {
             let index = pos.0 / self.rsize.0.0;
@@ -208,7 +209,7 @@ impl Nfsd {
             let Ok(got) = read else { return };
             thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;
             thread.send(&wire.link, got).await;
-            let at = Instant(thread.now().0 + ns_of_ms(self.latency_us / 1e3));
+            let at = Instant(thread.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
             wire.replies.put(thread, Reply { index, at });
         }
     }

@@ -5,7 +5,7 @@ use foreread_core::units::{Bytes, Instant, Sectors};
 use serde::Deserialize;
 
 use super::sequential::cpu_ns;
-use super::{check, file_of};
+use super::{check, check_request, file_of};
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::run::SimFile;
@@ -42,6 +42,9 @@ impl Random {
         let read = self.read.0;
         check(read.0 > 0 && read.0.is_multiple_of(512), "read", "whole sectors, at least one")?;
         check(read <= file.size.0, "read", "no more than the file has")?;
+        if self.direct {
+            check_request(scenario, file.device.get_ref(), read, "read")?;
+        }
         check(self.direct || !self.write, "write", "direct = true beside it")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;

@@ -96,7 +96,8 @@ impl Sequential {
             reader.advise(self.advice.into());
         }
         let from = self.from.0.min(reader.len());
-        let end = self.amount.map_or(reader.len(), |amount| (from + amount.0).min(reader.len()));
+        let end =
+            self.amount.map_or(reader.len(), |amount| from + amount.0.min(reader.len() - from));
         let began = process.now();
         let mut pos = from;
         while pos < end {

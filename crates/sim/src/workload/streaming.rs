@@ -11,7 +11,7 @@
 
 use std::rc::Rc;
 
-use foreread_core::units::{Bytes, Instant, Sector};
+use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Sector};
 use serde::Deserialize;
 
 use super::{check, due};
@@ -59,6 +59,7 @@ impl Streaming {
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
         let is_whole = self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > Bytes::ZERO;
         check(is_whole, "file_size", "whole pages of 4K, at least one")?;
+        check(self.file_size.0 <= MAX_FILE_BYTES, "file_size", "less than 2^63 bytes")?;
         let capacity = device.model.get_ref().model.geometry().capacity;
         let all = self.file_size.0.0.checked_mul(clients);
         check(all.is_some_and(|all| all <= capacity.0), "file_size", "files that fit the device")?;
@@ -78,7 +79,7 @@ impl Streaming {
         let gap_ns = crate::scenario::ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
         for (index, kib_per_s) in rates.into_iter().enumerate() {
             let first = Sector(index as u64 * (self.file_size.0.0 / 512));
-            let file = building.run.file(device, first, self.file_size.0);
+            let file = building.run.try_file(device, first, self.file_size.0)?;
             let (link, chunk) = (Rc::clone(&link), self.read.0);
             let begins = Instant(start.0 + index as u64 * gap_ns);
             building.run.spawn(&format!("{name}-{index}"), async move |process: Process| {

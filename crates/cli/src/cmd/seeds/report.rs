@@ -29,7 +29,10 @@ pub(super) fn print(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
 
 pub(super) fn markdown(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
     writeln!(out, "{INTRODUCTION}")?;
-    writeln!(out, "| table | cells | published | median error | largest | holds |\n|---|---|---|---|---|---|")?;
+    writeln!(
+        out,
+        "| table | cells | published | median error | largest | holds |\n|---|---|---|---|---|---|"
+    )?;
     for line in tables.iter().map(summary) {
         writeln!(out, "| {} |", line.join(" | "))?;
     }

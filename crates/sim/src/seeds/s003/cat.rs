@@ -180,7 +180,10 @@ fn judge(cells: &[Cell]) -> Targets {
     for (tags, mean) in ["253", "4"].into_iter().zip(means) {
         let (seed, ours) = (mean.0 / none.0, mean.1 / none.1);
         let is_near = (seed / 2.0..=seed * 2.0).contains(&ours);
-        targets.add(is_near, format!("tags {tags}: {ours:.1} times no tags, seed {seed:.1} (geometric means)"));
+        targets.add(
+            is_near,
+            format!("tags {tags}: {ours:.1} times no tags, seed {seed:.1} (geometric means)"),
+        );
     }
     targets.add(means[0].1 > means[1].1, "253 tags are worse than 4".into());
 
@@ -267,9 +270,9 @@ const NOTES: [&str; 5] = [
      takes the nearest, a write that goes on where the last one ended, until the read is so old \
      that its age counts for more than the way to it: with 253 tags the scheduler has nothing left \
      to choose from, so no setting of it matters, and our six cells are one. That the seed's are \
-     not (20 at 16, 75 at 4) no model without luck shows: with 16 tags make it 7.8 times as long here, 1.9 times there; all \
-         other cells are within a factor 2 of the seed's. Wholly \
-     blind to age (age_weight = 0) it lets writes pass a read for ever.",
+     not (20 at 16, 75 at 4) no model without luck shows: at 16 tags make \
+     it 7.8 times as long here and 1.9 times there; all other cells are within a factor 2 of the \
+     seed's. Wholly blind to age (age_weight = 0) it lets writes pass a read for ever.",
     "Remedies, 253 tags: writes_in_flight = 1 leaves the drive no choice; with 2 it already has a \
      next write at hand when one ends. read_drain sends nothing behind a read that waits, but the \
      128 writes that are there go first.",

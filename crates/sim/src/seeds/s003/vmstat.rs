@@ -35,7 +35,10 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
         let what = format!("{row}: reads keep {kept:.0} % (seed {seed_kept:.0} %)");
         targets.add(kept >= 40.0, what);
         let share = ours.writes_after / seed.writes_after;
-        targets.add(share >= 1.0 / 3.0, format!("writes stream at {share:.2} of the seed's rate (a third is asked)"));
+        targets.add(
+            share >= 1.0 / 3.0,
+            format!("writes stream at {share:.2} of the seed's rate (a third is asked)"),
+        );
     }
     let notes = vec![
         "KiB/s, means of the seed's lines before the dd and from its second line on. Fitted: how \
