@@ -20,6 +20,7 @@ pub use error::BadScenario;
 pub use scheduler::Scheduler;
 
 use crate::device::known::Chosen;
+use crate::process::Process;
 use crate::record::Keep;
 use crate::run::{Run, SimFile};
 use crate::size::Size;
@@ -257,6 +258,19 @@ impl Cache {
 }
 
 impl Building {
+    /// Adds a process that begins at `start`.
+    pub fn begin<F: Future<Output = ()> + 'static>(
+        &mut self,
+        name: &str,
+        start: Instant,
+        what: impl FnOnce(Process) -> F + 'static,
+    ) {
+        self.run.spawn(name, async move |process: Process| {
+            process.until(start).await;
+            what(process).await;
+        });
+    }
+
     /// The file of that name.
     ///
     /// # Errors

@@ -38,8 +38,7 @@ impl Blkid {
     ) -> Result<(), String> {
         let file = building.file(&self.file)?;
         let advice: Advice = self.advice.into();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let reader = process.open(file);
             if advice != Advice::Normal {
                 reader.advise(advice);

@@ -86,8 +86,7 @@ impl Capture {
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
         let params = self.clone();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             params.record(&process, device).await;
         });
         Ok(())

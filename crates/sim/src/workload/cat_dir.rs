@@ -99,8 +99,7 @@ impl CatDir {
         let dirs = (0..self.dirs).map(|_| self.lay_out(run, device, &mut rng));
         let dirs = dirs.collect::<Result<Vec<_>, _>>()?;
         let params = self.clone();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             for dir in &dirs {
                 params.cat(&process, dir).await;
             }

@@ -40,8 +40,7 @@ impl Find {
     ) -> Result<(), String> {
         let file = building.file(&self.mount.file)?;
         let params = self.clone();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let Some(ext4) = Ext4::open(&process, file, &params.mount, &params.tree) else {
                 process.say("no room for the tree", 0);
                 return;

@@ -78,8 +78,7 @@ impl Flood {
         let device = building.device(&self.device)?;
         let params = self.clone();
         let own = name.to_owned();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             params.live(&process, device, &own).await;
         });
         Ok(())

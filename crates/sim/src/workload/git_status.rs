@@ -57,8 +57,7 @@ impl GitStatus {
         let pack = self.pack.as_ref().map(|pack| building.file(pack)).transpose()?;
         let params = self.clone();
         let own = name.to_owned();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let Some(ext4) = Ext4::open(&process, file, &params.mount, &params.tree) else {
                 process.say("no room for the tree", 0);
                 return;

@@ -78,8 +78,7 @@ impl Interleaved {
     ) -> Result<(), String> {
         let file = building.file(&self.file)?;
         let params = self.clone();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let reader = process.open(file);
             if params.pages.is_empty() {
                 params.in_turns(&reader).await;

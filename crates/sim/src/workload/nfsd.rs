@@ -128,8 +128,7 @@ impl Nfsd {
         let file = building.file(&self.file)?;
         let params = self.clone();
         let own = name.to_owned();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let link = Link::new(params.link_mb_per_s);
             let wire = Rc::new(Wire { requests: Line::new(), replies: Line::new(), link });
             let shared = process.open(file);

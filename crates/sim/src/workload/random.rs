@@ -65,8 +65,7 @@ impl Random {
         let file = building.file(&self.file)?;
         let params = self.clone();
         let own = name.to_owned();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let rng = process.rng(&own);
             if params.direct {
                 params.direct(&process, file, rng).await;

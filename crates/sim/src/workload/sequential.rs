@@ -79,8 +79,7 @@ impl Sequential {
     ) -> Result<(), String> {
         let file = building.file(&self.file_name(index))?;
         let params = self.clone();
-        building.run.spawn(name, async move |process: Process| {
-            process.until(start).await;
+        building.begin(name, start, async move |process: Process| {
             let reader = process.open(file);
             params.live(&process, &reader).await;
         });

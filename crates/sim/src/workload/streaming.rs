@@ -82,8 +82,7 @@ impl Streaming {
             let file = building.run.try_file(device, first, self.file_size.0)?;
             let (link, chunk) = (Rc::clone(&link), self.read.0);
             let begins = Instant(start.0 + index as u64 * gap_ns);
-            building.run.spawn(&format!("{name}-{index}"), async move |process: Process| {
-                process.until(begins).await;
+            building.begin(&format!("{name}-{index}"), begins, async move |process: Process| {
                 serve(&process, file, kib_per_s, chunk, &link).await;
             });
         }
