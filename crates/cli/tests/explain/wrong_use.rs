@@ -71,6 +71,8 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
         ("explain schedule X300@0", "DIRECTION SECTOR@MS"),
         ("explain schedule R300@-1", "DIRECTION SECTOR@MS"),
         ("explain schedule R300@0.5", "DIRECTION SECTOR@MS"),
+        ("explain schedule R300++8@0", "DIRECTION SECTOR@MS"),
+        ("explain schedule R300@+5", "DIRECTION SECTOR@MS"),
         ("explain schedule R300+0@0", "at least one sector"),
         ("explain schedule R18446744073709551615@0", "2^64"),
         ("explain schedule R1@99999999999999", "until 3155760000000 ms"),

@@ -240,9 +240,12 @@ fn parse_request(text: &str) -> Result<Asked, String> {
         _ => return Err(wrong()),
     };
     let (start, sectors) = place[1..].split_once('+').unwrap_or((&place[1..], "8"));
-    let arrival_ms: u64 = ms.parse().map_err(|_| wrong())?;
-    let start: u64 = start.parse().map_err(|_| wrong())?;
-    let sectors: u64 = sectors.parse().map_err(|_| wrong())?;
+    // Digits only: `parse` would take a sign.
+    let number = |text: &str| {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u64>().ok().filter(|_| is_plain).ok_or_else(wrong)
+    };
+    let (arrival_ms, start, sectors) = (number(ms)?, number(start)?, number(sectors)?);
     if sectors == 0 || start.checked_add(sectors).is_none() {
         return Err("a request has at least one sector and ends below sector 2^64".to_owned());
     }
