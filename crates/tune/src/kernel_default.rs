@@ -1,0 +1,94 @@
+//! The window that the kernel itself gives a device, and why.
+//!
+//! In:    a device's limits; the kernel's release.
+//! Out:   [`Reason`], with the window that follows from it.
+//! Never: a window of a kernel that we do not know the rule of.
+//!
+//! ```text
+//!   optimal_io_size > 0 --------------------------> 2 x optimal_io_size  --.
+//!   else rotational, Linux 6.17 and later --------> 2 x max_sectors_kb   --+-> at least 128 KiB
+//!   else -----------------------------------------> 128 KiB              --'
+//! ```
+//!
+//! Twice, so that one request can be on its way while the last one is used. Since 6.17 the rule
+//! also asks whether the device rotates, and virtual disks often say that they do: that is how a
+//! cloud disk gets 8 MiB (docs/doctor.md has the sources).
+
+use foreread_core::units::Bytes;
+
+use crate::sysfs::Queue;
+
+/// What a window follows from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// Twice the request size that the device says it likes best.
+    OptimalIo(Bytes),
+    /// Twice the largest request, since it says that it rotates and has no best size.
+    Rotates {
+        /// The largest request, in KiB.
+        max_sectors_kib: u64,
+    },
+    /// The kernel's constant.
+    Constant,
+}
+
+/// The kernel's default for a device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct KernelDefault {
+    /// In KiB.
+    pub window_kib: u64,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What the kernel gives a device with these limits, by the rule of its `release` (`6.18.1`).
+#[must_use]
+pub fn kernel_default(queue: &Queue, release: &str) -> KernelDefault {
+    let asks_rotation = version(release).is_none_or(|version| version >= (6, 17));
+    let io_opt = queue.io_opt.filter(|size| *size > Bytes(0));
+    let (twice, reason) = match (io_opt, queue.is_rotational, queue.max_sectors_kib) {
+        (Some(size), _, _) => (size.0 / 1024, Reason::OptimalIo(size)),
+        (None, Some(true), Some(max_sectors_kib)) if asks_rotation => {
+            (max_sectors_kib, Reason::Rotates { max_sectors_kib })
+        }
+        _ => (0, Reason::Constant),
+    };
+    let window_kib = twice.saturating_mul(2);
+    if window_kib <= CONSTANT_KIB {
+        return KernelDefault { window_kib: CONSTANT_KIB, reason: Reason::Constant };
+    }
+    KernelDefault { window_kib, reason }
+}
+
+/// `6.18.44-fc` is (6, 18).
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The kernel's default window without any reason, in KiB.
+pub const CONSTANT_KIB: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kernels_choose() {
+        let queue = |io_opt, is_rotational, max_sectors_kib| Queue {
+            io_opt: Some(Bytes(io_opt)),
+            is_rotational: Some(is_rotational),
+            max_sectors_kib: Some(max_sectors_kib),
+            ..Queue::default()
+        };
+        let of = |queue: &Queue, release| kernel_default(queue, release).window_kib;
+        let cloud_disk = queue(0, true, 4096);
+        assert_eq!(of(&cloud_disk, "6.18.44-fc"), 8192);
+        assert_eq!(of(&cloud_disk, "6.16.0"), 128);
+        let nvme_that_lies = queue(32 << 20, false, 512);
+        assert_eq!(of(&nvme_that_lies, "6.1.0-56-amd64"), 65536);
+        assert_eq!(of(&queue(4096, false, 1280), "6.18.0"), 128);
+        let reason = kernel_default(&queue(4096, true, 1280), "6.18.0").reason;
+        assert_eq!(reason, Reason::Constant, "who names a size is asked no more");
+    }
+}

@@ -1,0 +1,193 @@
+//! What the system says of its block devices.
+//!
+//! In:    a root folder under which `sys`, `proc`, `etc`, `run` and `usr` lie: `/`, or a test's.
+//! Out:   [`Device`]s, [`Mount`]s; the text of an attribute.
+//! Never: a write ([`crate`]'s settings do that); a device that is opened; an error because one
+//!        attribute is missing: an older kernel has fewer, and then it is None.
+
+mod device;
+mod mount;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use device::{Device, Kind, Queue, Scheduler};
+pub use mount::Mount;
+
+/// The system's folders.
+#[derive(Clone, Debug)]
+pub struct Sys {
+    root: PathBuf,
+}
+
+impl Sys {
+    /// The system that lies under `root`.
+    #[must_use]
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The system that this runs on.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::at("/")
+    }
+
+    /// Where an absolute path of that system lies.
+    #[must_use]
+    pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
+        let absolute = absolute.as_ref();
+        self.root.join(absolute.strip_prefix("/").unwrap_or(absolute))
+    }
+
+    /// All block devices, partitions after their disk, by name.
+    #[must_use]
+    pub fn devices(&self) -> Vec<Device> {
+        let mut devices = Vec::new();
+        for disk in names_in(&self.path("/sys/block")) {
+            let folder = PathBuf::from("/sys/block").join(&disk);
+            let Some(whole) = Device::read(self, &disk, &folder, None) else { continue };
+            let parts = names_in(&self.path(&folder)).into_iter().filter_map(|name| {
+                let folder = folder.join(&name);
+                let is_part = self.path(&folder).join("partition").exists();
+                is_part.then(|| Device::read(self, &name, &folder, Some(&whole)))?
+            });
+            let parts: Vec<_> = parts.collect();
+            devices.push(whole);
+            devices.extend(parts);
+        }
+        devices
+    }
+
+    /// The device of this name (`sda1`).
+    #[must_use]
+    pub fn device(&self, name: &str) -> Option<Device> {
+        self.devices().into_iter().find(|device| device.name == name)
+    }
+
+    /// The device of this number.
+    #[must_use]
+    pub fn device_numbered(&self, major: u32, minor: u32) -> Option<Device> {
+        self.devices().into_iter().find(|device| device.number == (major, minor))
+    }
+
+    /// The device whose queue and settings count for this one: a partition's disk, else itself.
+    #[must_use]
+    pub fn whole(&self, device: &Device) -> Option<Device> {
+        match &device.kind {
+            Kind::Partition { of, .. } => self.device(of),
+            Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+                Some(device.clone())
+            }
+        }
+    }
+
+    /// All mounted file systems of block devices.
+    #[must_use]
+    pub fn mounts(&self) -> Vec<Mount> {
+        let text = fs::read_to_string(self.path("/proc/self/mountinfo")).unwrap_or_default();
+        text.lines().filter_map(Mount::parse).collect()
+    }
+
+    /// The text of a file, without the line's end.
+    #[must_use]
+    pub fn text(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        let text = fs::read_to_string(self.path(absolute)).ok()?;
+        Some(text.trim_end_matches(['\n', '\0']).trim_end().to_owned())
+    }
+
+    /// The number in a file.
+    #[must_use]
+    pub fn number(&self, absolute: impl AsRef<Path>) -> Option<u64> {
+        self.text(absolute)?.trim().parse().ok()
+    }
+}
+
+/// The names in a folder, in the order that people expect: sda2 before sda10.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let key = |name: &String| {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (stem, number) = name.split_at(name.len() - digits);
+        (stem.to_owned(), number.parse::<u64>().unwrap_or(0), name.clone())
+    };
+    names.sort_by_key(key);
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system with these files; a path that ends in a slash is a folder.
+    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, Sys) {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        for (path, text) in files {
+            let path = sys.path(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+            fs::write(path, text).expect("it is written");
+        }
+        (root, sys)
+    }
+
+    #[test]
+    fn a_disk_and_its_partitions() {
+        let (_root, sys) = system(&[
+            ("/sys/block/sda/dev", "8:0\n"),
+            ("/sys/block/sda/size", "1870001\n"),
+            ("/sys/block/sda/queue/read_ahead_kb", "128\n"),
+            ("/sys/block/sda/queue/rotational", "1\n"),
+            ("/sys/block/sda/queue/logical_block_size", "512\n"),
+            ("/sys/block/sda/queue/scheduler", "none [mq-deadline] bfq\n"),
+            ("/sys/block/sda/queue/iosched/fifo_batch", "16\n"),
+            ("/sys/block/sda/sda10/dev", "8:10\n"),
+            ("/sys/block/sda/sda10/partition", "10\n"),
+            ("/sys/block/sda/sda2/dev", "8:2\n"),
+            ("/sys/block/sda/sda2/partition", "2\n"),
+            ("/sys/block/sda/sda2/start", "63\n"),
+            ("/sys/block/sda/sda2/size", "1000\n"),
+        ]);
+        let names: Vec<_> = sys.devices().into_iter().map(|device| device.name).collect();
+        assert_eq!(names, ["sda", "sda2", "sda10"]);
+        let disk = sys.device("sda").expect("it is there");
+        assert_eq!(disk.size.0, 1_870_001 * 512);
+        assert_eq!(disk.queue.read_ahead_kib, Some(128));
+        assert_eq!(disk.queue.is_rotational, Some(true));
+        let scheduler = disk.queue.scheduler.expect("it has one");
+        assert_eq!(scheduler.chosen, "mq-deadline");
+        assert_eq!(scheduler.choices, ["none", "mq-deadline", "bfq"]);
+        assert_eq!(scheduler.tunables["fifo_batch"], "16");
+        let part = sys.device_numbered(8, 2).expect("it is there");
+        assert_eq!(part.kind, Kind::Partition { of: "sda".into(), start_sector: 63 });
+        assert_eq!(part.queue.read_ahead_kib, Some(128), "a partition has its disk's");
+        assert_eq!(sys.whole(&part).expect("it is there").name, "sda");
+    }
+
+    #[test]
+    fn loops_maps_and_arrays() {
+        let (_root, sys) = system(&[
+            ("/sys/block/loop0/dev", "7:0\n"),
+            ("/sys/block/loop0/loop/backing_file", "/srv/a disk.img (deleted)\n"),
+            ("/sys/block/dm-0/dev", "253:0\n"),
+            ("/sys/block/dm-0/dm/name", "vg-root\n"),
+            ("/sys/block/dm-0/dm/uuid", "LVM-x\n"),
+            ("/sys/block/dm-0/slaves/sda2/dev", "8:2\n"),
+            ("/sys/block/md0/dev", "9:0\n"),
+            ("/sys/block/md0/md/level", "raid5\n"),
+        ]);
+        let kind = |name| sys.device(name).expect("it is there").kind;
+        assert_eq!(kind("loop0"), Kind::Loop { backing: Some("/srv/a disk.img (deleted)".into()) });
+        assert_eq!(kind("dm-0"), Kind::Mapped { name: "vg-root".into(), uuid: "LVM-x".into() });
+        assert_eq!(kind("md0"), Kind::Raid { level: "raid5".into() });
+        assert_eq!(sys.device("dm-0").expect("it is there").slaves, ["sda2"]);
+    }
+
+    #[test]
+    fn no_system_no_devices() {
+        let sys = Sys::at("/nonexistent");
+        assert!(sys.devices().is_empty() && sys.mounts().is_empty());
+    }
+}

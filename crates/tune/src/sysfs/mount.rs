@@ -1,0 +1,71 @@
+//! One line of `/proc/self/mountinfo`.
+//!
+//! In:    the line.
+//! Out:   [`Mount`].
+//! Never: a path with its escapes left in.
+
+/// A mounted file system.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Mount {
+    /// The number of what it lies on; major 0 where that is no single block device (btrfs, nfs).
+    pub number: (u32, u32),
+    /// Where it is mounted.
+    pub point: String,
+    /// `ext4`, `xfs`, ..
+    pub kind: String,
+    /// What was mounted: `/dev/sda2`.
+    pub source: String,
+}
+
+impl Mount {
+    /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: after six
+    /// fields come optional ones until a lone hyphen.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let before: Vec<_> = before.split(' ').collect();
+        let mut after = after.split(' ');
+        let (major, minor) = before.get(2)?.split_once(':')?;
+        Some(Self {
+            number: (major.parse().ok()?, minor.parse().ok()?),
+            point: unescaped(before.get(4)?),
+            kind: after.next()?.to_owned(),
+            source: unescaped(after.next()?),
+        })
+    }
+}
+
+/// The kernel writes blank, tab, newline and backslash as `\040` and so on.
+fn unescaped(text: &str) -> String {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let octal = tail.get(..3).and_then(|digits| str::from_utf8(digits).ok());
+        let code = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (first, code) {
+            (b'\\', Some(code)) => {
+                plain.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                plain.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_kernel() {
+        let line = "36 35 98:3 /mnt1 /my\\040disk rw,noatime master:1 - ext4 /dev/sda3 rw";
+        let mount = Mount::parse(line).expect("it is one");
+        assert_eq!(mount.number, (98, 3));
+        assert_eq!(mount.point, "/my disk");
+        assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/sda3"));
+        assert_eq!(Mount::parse("nonsense"), None);
+    }
+}
