@@ -16,7 +16,8 @@ use crate::sysfs::Sys;
 pub struct Setting {
     /// The whole device that has it, as the kernel calls it.
     pub device: String,
-    /// Which, below the device's folder: `queue/read_ahead_kb`, `queue/iosched/fifo_batch`.
+    /// Which, below the device's folder: `queue/read_ahead_kb`, `queue/iosched/fifo_batch`. What
+    /// is not there has an absolute path: `/sys/fs/ext4/sda1/inode_readahead_blks`.
     pub attribute: String,
     /// Its value, in the attribute's own unit.
     pub value: String,
