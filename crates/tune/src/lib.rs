@@ -16,7 +16,9 @@
 //! ```
 
 pub mod kernel_default;
+pub mod plateau;
 pub mod probe;
 pub mod report;
 pub mod setting;
+pub mod sweep;
 pub mod sysfs;

@@ -1,0 +1,460 @@
+//! The plateau of a noisy curve: throughput by window, and the smallest window that is enough.
+//!
+//! In:    readings: what a window delivered, and in which round.
+//! Out:   [`Curve`], a point with its uncertainty for each window; [`Plateau`].
+//! Never: a device, a clock, an order of its own. The same readings are the same plateau.
+//!
+//! ```text
+//!   MB/s   |                 o   o   o     <- 98 % of the largest window's and more
+//!          |             o   ^
+//!          |         o       plateau
+//!          |     o
+//!          +---------------------------> window
+//! ```
+//!
+//! A curve is not taken to rise: devices whose throughput falls in between are real, and a dip that
+//! is smoothed away is a dip that somebody gets.
+
+pub(crate) mod robust;
+
+use foreread_core::units::Bytes;
+
+use robust::{median, spread, trimmed_mean};
+
+/// The share of the largest window's throughput that counts as all of it.
+///
+/// With it the rule marks the right row in all eight published sweeps (docs/devices.md).
+pub const SHARE: f64 = 0.98;
+
+/// What one window delivered once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The window.
+    pub window: Bytes,
+    /// Readings of one round were taken close together.
+    pub round: u32,
+    /// Throughput.
+    pub mb_per_s: f64,
+}
+
+/// Throughput by window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// One for each window, the smallest first.
+    pub points: Vec<Point>,
+    /// The deviation of one reading, as a share.
+    pub noise: f64,
+    /// By how much the device itself was faster or slower while the run went on, as logarithms.
+    levels: Vec<Level>,
+}
+
+/// One window of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The window.
+    pub window: Bytes,
+    /// How many readings it has.
+    pub readings: u32,
+    /// The logarithm of its throughput.
+    ln: f64,
+    /// The standard error of that.
+    error: f64,
+    /// The logarithm of its fastest reading.
+    fastest: f64,
+}
+
+/// Neighbouring rounds, and how fast the device was in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Level {
+    ln: f64,
+    readings: u32,
+}
+
+/// The smallest window that is enough.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Plateau {
+    /// It.
+    pub window: Bytes,
+    /// With 95 % confidence it is not smaller than this,
+    pub low: Bytes,
+    /// and not larger than this.
+    pub high: Bytes,
+}
+
+/// Where a window stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// Surely below the line.
+    Below,
+    /// Surely not.
+    Above,
+    /// Nobody knows yet.
+    Open,
+    /// So near the line that it does not matter on which side.
+    Near,
+}
+
+impl Curve {
+    /// The curve of these readings, in the order in which they were taken.
+    ///
+    /// Each reading is a product: what the window delivers, how fast the device was just then, and
+    /// noise. In logarithms that is a sum, and its first two terms are fitted in turns. Windows of
+    /// one round were measured side by side, so a device that gets slower while it is measured
+    /// takes nothing from the windows that come last.
+    ///
+    /// Why trimmed means: a shared machine has stalls, slow readings without fast ones to balance
+    /// them. A mean follows each of them; a median ignores them, but wastes a third of the
+    /// readings. Without its outer fifths a mean does neither.
+    #[must_use]
+    pub fn of(readings: &[Reading]) -> Self {
+        let (windows, entries) = sorted(readings);
+        let blocks = entries.iter().map(|entry| entry.block + 1).max().unwrap_or(0);
+        let mut of_window: Vec<Vec<Entry>> = vec![Vec::new(); windows.len()];
+        let mut of_block: Vec<Vec<Entry>> = vec![Vec::new(); blocks];
+        for entry in entries {
+            of_window[entry.window].push(entry);
+            of_block[entry.block].push(entry);
+        }
+        let mut levels = vec![0.0; blocks];
+        let mut heights = heights(&of_window, &levels);
+        if blocks > 1 {
+            for _ in 0..TURNS {
+                for (level, block) in levels.iter_mut().zip(&of_block) {
+                    *level = trimmed_mean(&mut values(block, |of| of.ln - heights[of.window]));
+                }
+                let middle = median(&mut levels.clone());
+                levels.iter_mut().for_each(|level| *level -= middle);
+                heights = self::heights(&of_window, &levels);
+            }
+        }
+        let noise = Noise::of(&of_window, &heights, &levels);
+        let points = windows.iter().enumerate().map(|(index, window)| Point {
+            window: *window,
+            readings: count(&of_window[index]),
+            ln: heights[index],
+            error: noise.error_of(index, of_window[index].len()),
+            fastest: fastest(&of_window[index], &levels),
+        });
+        Self {
+            points: points.collect(),
+            noise: noise.all,
+            levels: levels
+                .iter()
+                .zip(&of_block)
+                .map(|(ln, block)| Level { ln: *ln, readings: count(block) })
+                .collect(),
+        }
+    }
+
+    /// Its plateau; None if it has no points.
+    ///
+    /// In doubt it is the larger window: one that is too large costs memory, one that is too small
+    /// costs throughput each time. So a window has to clear the line by its standard error, though
+    /// never by more than half of what lies between the line and the top. Without noise that is
+    /// the rule as it was published.
+    #[must_use]
+    pub fn plateau(&self) -> Option<Plateau> {
+        let first = |is_enough: &dyn Fn(&Ratio) -> bool| {
+            let mut points = self.points.iter();
+            let found = points.find(|point| is_enough(&self.ratio(point)));
+            found.map(|point| point.window)
+        };
+        let guarded = |ratio: &Ratio| ratio.value >= SHARE + ratio.error.min(GUARD_MAX);
+        let (window, low, high) = (
+            first(&guarded)?,
+            first(&|ratio| ratio.high() >= SHARE)?,
+            first(&|ratio| ratio.low() >= SHARE)?,
+        );
+
+        assert!(low <= window);
+        assert!(window <= high);
+        Some(Plateau { window, low, high })
+    }
+
+    /// Where each window stands, the smallest first.
+    #[must_use]
+    pub fn standings(&self) -> Vec<Standing> {
+        self.points.iter().map(|point| self.standing(point)).collect()
+    }
+
+    fn standing(&self, point: &Point) -> Standing {
+        let ratio = self.ratio(point);
+        // Few readings may all have been stalls: then the fastest of them has to be below, too.
+        let reference = self.points.last().map_or(0.0, |last| last.ln);
+        let may_be_stalls = point.readings <= FEW
+            && (point.fastest - reference).exp() + 2.0 * self.noise >= SHARE
+            && self.noise > 0.0;
+        if ratio.is_exact {
+            return Standing::Above;
+        }
+        if ratio.high() < SHARE {
+            return if may_be_stalls { Standing::Open } else { Standing::Below };
+        }
+        if point.readings < 2 {
+            return Standing::Open;
+        }
+        match (ratio.low() >= SHARE, Z * ratio.error <= NEAR) {
+            (true, _) => Standing::Above,
+            (false, true) => Standing::Near,
+            (false, false) => Standing::Open,
+        }
+    }
+
+    /// Its throughput as a share of the largest window's.
+    fn ratio(&self, point: &Point) -> Ratio {
+        let last = self.points.last().unwrap_or(point);
+        if last.window == point.window {
+            return Ratio { value: 1.0, error: 0.0, is_exact: true };
+        }
+        let error = point.error.hypot(last.error);
+        Ratio { value: (point.ln - last.ln).exp(), error, is_exact: false }
+    }
+
+    /// The point of a window.
+    #[must_use]
+    pub fn at(&self, window: Bytes) -> Option<&Point> {
+        self.points.iter().find(|point| point.window == window)
+    }
+
+    /// By which share the device's speed moved while it was measured, beyond noise: the fastest
+    /// quarter of the run against the slowest.
+    #[must_use]
+    pub fn drift(&self) -> Option<f64> {
+        if self.levels.len() < 8 {
+            return None;
+        }
+        let quarter = |part: &[Level]| {
+            let readings: f64 = part.iter().map(|level| f64::from(level.readings)).sum();
+            let mean = part.iter().map(|level| level.ln).sum::<f64>() / part.len() as f64;
+            (mean, self.noise / readings.sqrt())
+        };
+        let parts: Vec<_> =
+            self.levels.chunks(self.levels.len().div_ceil(4)).map(quarter).collect();
+        let by_mean = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
+        let (slow, fast) = (parts.iter().min_by(by_mean)?, parts.iter().max_by(by_mean)?);
+        let apart = fast.0 - slow.0;
+        (apart > DRIFT_MIN + 4.0 * slow.1.hypot(fast.1)).then(|| 1.0 - (-apart).exp())
+    }
+}
+
+impl Point {
+    /// Throughput.
+    #[must_use]
+    pub fn mb_per_s(&self) -> f64 {
+        self.ln.exp()
+    }
+
+    /// It is between here
+    #[must_use]
+    pub fn low(&self) -> f64 {
+        (self.ln - Z * self.error).exp()
+    }
+
+    /// and here, with 95 % confidence.
+    #[must_use]
+    pub fn high(&self) -> f64 {
+        (self.ln + Z * self.error).exp()
+    }
+}
+
+/// How many standard errors are 95 % to both sides: a little more than the normal distribution's
+/// 1.96, since the deviation itself is known from some tens of readings only.
+const Z: f64 = 2.05;
+
+/// The most by which a window has to clear the line.
+const GUARD_MAX: f64 = (1.0 - SHARE) / 2.0;
+
+/// A window that is known this well needs no more readings, wherever it stands: what could be
+/// wrong by it is a third of what the rule itself gives away.
+const NEAR: f64 = 0.007;
+
+/// So many readings may all have been disturbed.
+const FEW: u32 = 4;
+
+/// Rounds are joined until they have this many readings: fewer know their common level no better
+/// than the noise of one, and would add that to each.
+const BLOCK: usize = 10;
+
+/// How often windows and levels are fitted in turns. Windows that are in all rounds tie these
+/// together, so that there is little left to move after the second.
+const TURNS: usize = 3;
+
+/// A drift of less is not worth a word.
+const DRIFT_MIN: f64 = 0.05;
+
+/// What one reading may be off by until there are enough of them to tell.
+const NOISE_UNKNOWN: f64 = 0.05;
+
+struct Ratio {
+    value: f64,
+    error: f64,
+    /// It is the reference itself.
+    is_exact: bool,
+}
+
+impl Ratio {
+    fn low(&self) -> f64 {
+        self.value * (1.0 - Z * self.error)
+    }
+
+    fn high(&self) -> f64 {
+        self.value * (1.0 + Z * self.error)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    window: usize,
+    block: usize,
+    ln: f64,
+}
+
+/// The windows, and the readings with theirs and with their block.
+fn sorted(readings: &[Reading]) -> (Vec<Bytes>, Vec<Entry>) {
+    let readings = readings.iter().filter(|reading| reading.mb_per_s > 0.0);
+    let mut windows: Vec<Bytes> = readings.clone().map(|reading| reading.window).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    let (mut block, mut in_block, mut round) = (0, 0, None);
+    let entries = readings.map(|reading| {
+        let is_new = round.is_some_and(|round| round != reading.round);
+        if is_new && in_block >= BLOCK {
+            (block, in_block) = (block + 1, 0);
+        }
+        (round, in_block) = (Some(reading.round), in_block + 1);
+        let window = windows.binary_search(&reading.window).expect("it is one of them");
+        Entry { window, block, ln: reading.mb_per_s.ln() }
+    });
+    let entries = entries.collect();
+    (windows, entries)
+}
+
+fn values(entries: &[Entry], value: impl Fn(&Entry) -> f64) -> Vec<f64> {
+    entries.iter().map(value).collect()
+}
+
+fn count(entries: &[Entry]) -> u32 {
+    u32::try_from(entries.len()).unwrap_or(u32::MAX)
+}
+
+fn heights(of_window: &[Vec<Entry>], levels: &[f64]) -> Vec<f64> {
+    let height = |entries: &Vec<Entry>| {
+        trimmed_mean(&mut values(entries, |entry| entry.ln - levels[entry.block]))
+    };
+    of_window.iter().map(height).collect()
+}
+
+fn fastest(entries: &[Entry], levels: &[f64]) -> f64 {
+    let above = entries.iter().map(|entry| entry.ln - levels[entry.block]);
+    above.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// How much readings of the same window differ.
+struct Noise {
+    all: f64,
+    /// Of each window, leaning on all where it has few readings of its own.
+    of_window: Vec<f64>,
+}
+
+impl Noise {
+    fn of(of_window: &[Vec<Entry>], heights: &[f64], levels: &[f64]) -> Self {
+        let residuals = |index: usize, entries: &Vec<Entry>| {
+            let n = entries.len() as f64;
+            // What is left of n readings after their mean was taken is too small by this.
+            let lost = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 0.0 };
+            values(entries, |entry| (entry.ln - levels[entry.block] - heights[index]) * lost)
+        };
+        let residuals: Vec<Vec<f64>> =
+            of_window.iter().enumerate().map(|(index, of)| residuals(index, of)).collect();
+        let several = residuals.iter().filter(|of| of.len() > 1);
+        let mut together: Vec<f64> = several.clone().flatten().copied().collect();
+        let free = together.len() - several.count();
+        let mut all = spread(&mut together);
+        if free < ENOUGH {
+            all = all.max(NOISE_UNKNOWN);
+        }
+        let own = residuals.into_iter().map(|mut own| {
+            let n = own.len() as f64;
+            let (lean, spread) = (LEAN * all * all, spread(&mut own));
+            ((lean + n * spread * spread) / (LEAN + n)).sqrt()
+        });
+        Self { all, of_window: own.collect() }
+    }
+
+    /// The standard error of the trimmed mean of `n` readings: 6 % more than a mean's own.
+    fn error_of(&self, window: usize, n: usize) -> f64 {
+        self.of_window[window] * 1.06 / (n as f64).sqrt()
+    }
+}
+
+/// The deviation is known once so many readings are more than their windows need.
+const ENOUGH: usize = 8;
+
+/// The deviation of all counts as so many readings of a window's own.
+const LEAN: f64 = 8.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(u64, f64)]) -> Curve {
+        let readings = (0..8).flat_map(|round| {
+            points.iter().map(move |(kib, mb_per_s)| Reading {
+                window: Bytes(kib << 10),
+                round,
+                mb_per_s: *mb_per_s,
+            })
+        });
+        Curve::of(&readings.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn without_noise_the_plateau_is_the_smallest_window_with_98_percent_of_the_largest() {
+        let of = |points: &[(u64, f64)]| curve(points).plateau().map(|at| at.window.0 >> 10);
+        assert_eq!(of(&[(4, 97.9), (8, 98.1), (16, 100.0)]), Some(8));
+        assert_eq!(of(&[(4, 100.0), (8, 80.0), (16, 100.0)]), Some(4), "a dip is behind it");
+        assert_eq!(of(&[(4, 50.0), (8, 120.0), (16, 90.0), (32, 100.0)]), Some(8));
+        assert_eq!(of(&[(4, 1.0)]), Some(4));
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn a_device_that_slows_down_takes_nothing_from_the_windows_that_come_last() {
+        let readings: Vec<_> = (0..40_u32)
+            .flat_map(|round| {
+                let slower = 1.0 - 0.01 * f64::from(round);
+                // The small window has gone after ten rounds, when the device was still fast.
+                let rows = [(4, 90.0), (8, 99.0), (16, 100.0)];
+                let rows = rows.into_iter().filter(move |(kib, _)| *kib > 4 || round < 10);
+                rows.map(move |(kib, full)| Reading {
+                    window: Bytes(kib << 10),
+                    round,
+                    mb_per_s: full * slower,
+                })
+            })
+            .collect();
+        let curve = Curve::of(&readings);
+        let share = curve.points[0].mb_per_s() / curve.points[2].mb_per_s();
+        assert!((share - 0.9).abs() < 0.005, "{share}");
+        assert_eq!(curve.plateau().map(|at| at.window), Some(Bytes(8 << 10)));
+        assert!(curve.drift().is_some_and(|share| share > 0.2), "{:?}", curve.drift());
+    }
+
+    #[test]
+    fn a_stall_in_a_fifth_of_the_readings_moves_nothing() {
+        let readings: Vec<_> = (0..20_u32)
+            .flat_map(|round| {
+                let stalled = if round % 5 == 0 { 0.4 } else { 1.0 };
+                let rows = [(4, 96.0, 1.0), (8, 99.0, stalled), (16, 100.0, 1.0)];
+                rows.map(|(kib, full, share)| Reading {
+                    window: Bytes(kib << 10),
+                    round,
+                    mb_per_s: full * share,
+                })
+            })
+            .collect();
+        let curve = Curve::of(&readings);
+        assert!((curve.points[1].mb_per_s() - 99.0).abs() < 0.5, "{:?}", curve.points[1]);
+        assert_eq!(curve.plateau().map(|at| at.window), Some(Bytes(8 << 10)));
+    }
+}

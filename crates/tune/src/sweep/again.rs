@@ -1,0 +1,74 @@
+//! Caches below us: what was read before comes faster.
+//!
+//! In:    readings, and whether the device had been asked for the same before.
+//! Out:   those that count.
+//! Never: a reading of a cache, if there is one of the device.
+
+use foreread_core::units::Bytes;
+
+use super::{Run, Taken};
+use crate::plateau::Reading;
+use crate::plateau::robust::median;
+
+/// By how many times what was read before has to be faster.
+const CACHED: f64 = 1.1;
+
+impl Run<'_> {
+    /// The readings that count.
+    pub(super) fn counted(&self) -> Vec<Reading> {
+        let fresh_only = self.has_cache() && self.fresh_windows() > 1;
+        let counts = |taken: &&Taken| !(fresh_only && taken.is_again);
+        self.taken.iter().filter(counts).map(reading).collect()
+    }
+
+    /// What is to be said about it.
+    pub(super) fn note_of_cache(&self) -> Option<String> {
+        if !self.has_cache() {
+            return None;
+        }
+        let note = if self.fresh_windows() > 1 {
+            "what is read twice comes faster: something below caches; only what was read for the \
+             first time counts"
+        } else {
+            "what is read twice comes faster, and nothing was left to read for the first time: \
+             these may be figures of a cache below"
+        };
+        Some(note.into())
+    }
+
+    /// Whether nothing is left that a cache below does not have.
+    pub(super) fn is_all_cached(&self) -> bool {
+        let is_last_again = self.taken.iter().rev().take(3).all(|taken| taken.is_again);
+        is_last_again && self.has_cache()
+    }
+
+    /// Whether a speed is one that only a cache has, as far as the first readings say.
+    pub(super) fn is_cached(&self, window: Bytes, mb_per_s: f64) -> bool {
+        let of_window = self.taken.iter().filter(|taken| taken.window == window && !taken.is_again);
+        let mut fresh: Vec<f64> = of_window.map(|taken| taken.mb_per_s).collect();
+        !fresh.is_empty() && mb_per_s > CACHED * median(&mut fresh)
+    }
+
+    fn has_cache(&self) -> bool {
+        let of = |window: Bytes, is_again: bool| {
+            let of_window = self.taken.iter();
+            let same = of_window.filter(|one| one.window == window && one.is_again == is_again);
+            let mut logs: Vec<f64> = same.map(|taken| taken.mb_per_s.ln()).collect();
+            (!logs.is_empty()).then(|| median(&mut logs))
+        };
+        let gain = |window: &Bytes| Some(of(*window, true)? - of(*window, false)?);
+        let mut gains: Vec<f64> = self.windows.iter().filter_map(gain).collect();
+        gains.len() > 1 && median(&mut gains) > CACHED.ln()
+    }
+
+    fn fresh_windows(&self) -> usize {
+        let has_fresh = |window: &&Bytes| {
+            self.taken.iter().any(|taken| taken.window == **window && !taken.is_again)
+        };
+        self.windows.iter().filter(has_fresh).count()
+    }
+}
+
+fn reading(taken: &Taken) -> Reading {
+    Reading { window: taken.window, round: taken.round, mb_per_s: taken.mb_per_s }
+}

@@ -1,0 +1,189 @@
+//! How fast the device is, and whether it stays so.
+//!
+//! In:    streams with growing windows, then a long one with the largest.
+//! Out:   the windows that take part; the [`Burst`], if there is one.
+//! Never: a reading that counts.
+//!
+//! Storage with a token bucket (cloud disks, rate filters) saves credit while little is asked of
+//! it, and pays it out at full speed: 2 s of its rate is usual. A measurement that never reads so
+//! long sees a device that does not exist.
+
+use std::time::Duration;
+
+use foreread_core::units::Bytes;
+
+use super::fall::fall;
+use super::step::{WINDOWS_MIN, late, nanos, whole};
+use super::{Burst, Doing, Run};
+use crate::plateau::robust::median;
+use crate::probe::{Sample, Sequential, Slice, Stopped};
+
+impl Run<'_> {
+    /// Short streams with windows as large as what was seen so far allows, until the largest that
+    /// fits the time is reached. Says how fast the fastest was, in MB/s.
+    ///
+    /// A slow device could not even fill its largest window within a look, and a fast one says
+    /// nothing with its smallest: so it goes upwards.
+    pub(super) fn climb(&mut self) -> Result<f64, Stopped> {
+        let mut window = self.settings.smallest;
+        let patience = if self.is_quick() { 700 } else { 2_000 };
+        let (mut fastest, mut reached) = (0.0_f64, None);
+        loop {
+            let ask = Sequential {
+                window,
+                at_least: Bytes(window.0 * 3),
+                time: Duration::from_millis(30),
+                at_most: Duration::from_millis(patience),
+            };
+            let sample = self.read(ask, Doing::Climbing(window))?;
+            if sample.bytes().0 == 0 {
+                break;
+            }
+            reached = Some(window);
+            fastest = fastest.max(sample.mb_per_s());
+            let next = self.largest_at(fastest);
+            if next <= window {
+                break;
+            }
+            window = next;
+        }
+        if reached.is_none() {
+            return Err(Stopped::Failed(format!(
+                "three reads of {} KiB take more than {patience} ms: too slow to measure",
+                window.0 / 1024
+            )));
+        }
+        self.take_part(fastest);
+        Ok(fastest)
+    }
+
+    /// Reads on with the largest window, long enough to see burst credit end.
+    pub(super) fn look(&mut self) -> Result<(), Stopped> {
+        let Some(largest) = self.windows.last().copied() else { return Ok(()) };
+        let climbed = self.known.iter().max_by(|a, b| a.1.mb_per_s.total_cmp(&b.1.mb_per_s));
+        let climbed = climbed.map(|(window, known)| (*window, known.mb_per_s));
+        // The climb may have used up the credit that we are looking for. While the smallest window
+        // is read, it comes back.
+        let slow = self.settings.smallest;
+        if self.speed(slow) < 0.7 * self.speed(largest) {
+            self.stream(slow, self.settings.look() / 8)?;
+        }
+        // What is saved may be gone in no time: the beginning in parts that are small.
+        let start = self.stream(largest, Duration::from_millis(250))?;
+        let rest = self.stream(largest, self.settings.look())?;
+        let is_again = rest.read_before.0 * 2 > rest.bytes().0;
+        if is_again && self.is_cached(largest, rest.mb_per_s()) {
+            return Ok(());
+        }
+        let slices: Vec<_> = start.slices.iter().chain(&rest.slices).collect();
+        let speeds: Vec<f64> = slices.iter().map(|slice| speed(slice.bytes, slice.ns)).collect();
+        if let Some(found) = fall(&speeds, SURE) {
+            let ns = |part: &[_]| part.iter().map(|slice: &&Slice| slice.ns).sum::<u64>();
+            let seconds = ns(&slices[..found.index]) as f64 / 1e9;
+            let mut slow = found.slow;
+            if ns(&slices[found.index..]) < 1_000_000_000 {
+                slow = late(&self.stream(largest, Duration::from_millis(1_500))?);
+            }
+            self.found(Burst { fast: found.fast, slow, seconds, is_back: true });
+            return Ok(());
+        }
+        let slow = median(&mut speeds[speeds.len() / 2..].to_vec());
+        if let Some((window, fast)) = climbed.filter(|(_, fast)| *fast > 1.25 * slow) {
+            // Either a smaller window is better, or it had credit when it was read.
+            let now = late(&self.stream(window, Duration::from_millis(300))?);
+            if slow > 0.0 && now < 0.8 * fast {
+                self.found(Burst { fast, slow, seconds: 0.3, is_back: true });
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on only what is sustained counts.
+    pub(super) fn found(&mut self, burst: Burst) {
+        self.taken.clear();
+        for known in self.known.values_mut() {
+            known.mb_per_s = known.mb_per_s.min(burst.slow);
+        }
+        self.burst = Some(burst);
+        self.is_drained = burst.is_back;
+        self.take_part(burst.slow);
+    }
+
+    /// Reads with the largest window until the device has nothing saved. If it does not get slow
+    /// again, it never was credit.
+    pub(super) fn drain(&mut self) -> Result<(), Stopped> {
+        let (Some(mut burst), Some(largest)) = (self.burst, self.windows.last().copied()) else {
+            return Ok(());
+        };
+        if self.is_drained {
+            return Ok(());
+        }
+        let most_ns = (1.5 * burst.seconds + 1.2) * 1e9;
+        let began_ns = self.elapsed_ns();
+        while self.elapsed_ns() - began_ns < most_ns {
+            let ask = Sequential {
+                window: largest,
+                at_least: Bytes(largest.0 * 3),
+                time: Duration::from_millis(300),
+                at_most: Duration::from_millis(1_500),
+            };
+            if self.left_ns() < self.cost_ns(largest) {
+                return Ok(());
+            }
+            let sample = self.read(ask, Doing::Draining)?;
+            let is_fast = |slice: &Slice| {
+                speed(slice.bytes, slice.ns) > f64::midpoint(burst.fast, burst.slow)
+            };
+            burst.is_back |= sample.slices.iter().filter(|slice| is_fast(slice)).count() > 1;
+            self.is_drained = late(&sample) <= 1.08 * burst.slow;
+            if self.is_drained {
+                self.burst = Some(burst);
+                return Ok(());
+            }
+        }
+        self.burst = None;
+        self.notes.push(format!(
+            "for a while it delivered {:.1} instead of {:.1} MB/s, then no more: somebody else was \
+             reading or writing",
+            burst.slow, burst.fast
+        ));
+        Ok(())
+    }
+
+    /// The windows up to the largest that fits a step at this speed.
+    fn take_part(&mut self, mb_per_s: f64) {
+        let largest = self.largest_at(mb_per_s);
+        let double = |window: &Bytes| Some(Bytes(window.0 * 2));
+        let all = std::iter::successors(Some(self.settings.smallest), double);
+        self.windows = all.take_while(|window| *window <= largest).collect();
+    }
+
+    /// The largest window of which a few fit the time of a step. On a slow device a step may take
+    /// longer, as long as four rounds fit the sweep: else it would end below the plateau.
+    fn largest_at(&self, mb_per_s: f64) -> Bytes {
+        let moved = self.settings.step_ns() * mb_per_s / 1e3;
+        let by_step = moved / (WINDOWS_MIN + 2.0);
+        // All windows together are twice the largest: ten times it a round.
+        let by_round = (moved * 42.0 * 0.7 / 4.0 / 10.0).min(ENOUGH.0 as f64);
+        let fits = whole(by_step.max(by_round)).max(self.settings.smallest.0);
+        Bytes((1 << fits.ilog2()).min(self.settings.largest.0))
+    }
+
+    fn stream(&mut self, window: Bytes, time: Duration) -> Result<Sample, Stopped> {
+        let at_least = Bytes(window.0 * 3);
+        let slack = nanos(2.0 * self.cost_ns(window)) + Duration::from_millis(500);
+        let ask = Sequential { window, at_least, time, at_most: time + slack };
+        self.read(ask, Doing::Looking)
+    }
+}
+
+fn speed(bytes: Bytes, ns: u64) -> f64 {
+    bytes.0 as f64 * 1e3 / (ns as f64).max(1.0)
+}
+
+/// A fall has to be so many standard errors deep to be one.
+const SURE: f64 = 4.0;
+
+/// Slow devices need no larger windows: of the published ones with less than 1 MB/s the plateau is
+/// at 64 KiB.
+const ENOUGH: Bytes = Bytes(256 << 10);

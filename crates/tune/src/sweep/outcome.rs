@@ -1,0 +1,105 @@
+//! What a sweep found, whether or not it came to its end.
+//!
+//! In:    the readings that count.
+//! Out:   [`Outcome`].
+//! Never: a plateau of windows that were not all tried.
+
+use foreread_core::units::Bytes;
+
+use super::{Burst, Run};
+use crate::plateau::{Curve, Plateau, Point, Standing};
+use crate::probe::Stopped;
+use crate::report::{Latency, Row};
+
+/// What a sweep found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// How long it took.
+    pub seconds: f64,
+    /// Throughput by window, the smallest first.
+    pub rows: Vec<Row>,
+    /// The smallest window that is enough; None if it was stopped before that was known.
+    pub plateau: Option<Plateau>,
+    /// Latency by size, the smallest first.
+    pub random: Vec<Latency>,
+    /// Bursts, caches, drift, what was left out and why.
+    pub notes: Vec<String>,
+    /// Why it ended before its end.
+    pub stopped: Option<Stopped>,
+}
+
+impl Run<'_> {
+    /// What is known by now.
+    pub(super) fn outcome(&self, stopped: Option<Stopped>) -> Outcome {
+        let curve = Curve::of(&self.counted());
+        let largest = self.windows.last().copied();
+        let has_reference = curve.points.last().map(|point| point.window) == largest;
+        let plateau = curve.plateau().filter(|_| has_reference && self.is_complete());
+        let plateau = plateau.map(|plateau| self.with_untried(&curve, plateau));
+        let mut notes = self.notes.clone();
+        notes.extend(self.burst.map(note_of_burst));
+        notes.extend(self.note_of_cache());
+        notes.extend(curve.drift().filter(|_| self.burst.is_none()).map(|share| {
+            format!(
+                "its speed moved by {:.0} % while it was measured; windows are compared with \
+                 those that were read beside them",
+                share * 100.0
+            )
+        }));
+        notes.extend(largest.filter(|largest| *largest < self.settings.largest).map(|largest| {
+            format!(
+                "windows of more than {} KiB were left out: few of them would have fitted the time",
+                largest.0 / 1024
+            )
+        }));
+        if plateau.is_none() && !curve.points.is_empty() {
+            notes.push("not all windows were tried: the plateau is not known".into());
+        }
+        Outcome {
+            seconds: self.elapsed_ns() / 1e9,
+            rows: curve.points.iter().map(row).collect(),
+            plateau,
+            random: self.latencies(),
+            notes,
+            stopped,
+        }
+    }
+
+    /// Between windows that were tried it may also be one that was not.
+    fn with_untried(&self, curve: &Curve, plateau: Plateau) -> Plateau {
+        let standings = curve.standings();
+        let mut known = curve.points.iter().zip(&standings).rev();
+        let below = known
+            .find(|(point, standing)| **standing == Standing::Below && point.window < plateau.low);
+        let from = below.map_or(Bytes(0), |(point, _)| point.window);
+        let untried = |window: &&Bytes| {
+            **window > from && **window < plateau.low && curve.at(**window).is_none()
+        };
+        let low = self.windows.iter().find(untried).copied().unwrap_or(plateau.low);
+        Plateau { low, ..plateau }
+    }
+}
+
+fn note_of_burst(burst: Burst) -> String {
+    let Burst { fast, slow, seconds, is_back } = burst;
+    if is_back {
+        return format!(
+            "fast ({fast:.1} MB/s) for the first {seconds:.1} s, then {slow:.1} MB/s: burst \
+             credit; what is given is sustained"
+        );
+    }
+    format!(
+        "it fell from {fast:.1} to {slow:.1} MB/s after {seconds:.0} s, by burst credit that was \
+         used up or by somebody else's work; what is given is from then on"
+    )
+}
+
+fn row(point: &Point) -> Row {
+    Row {
+        window_kib: point.window.0 / 1024,
+        mb_per_s: point.mb_per_s(),
+        low: point.low(),
+        high: point.high(),
+        samples: point.readings,
+    }
+}

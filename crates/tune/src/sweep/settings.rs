@@ -1,0 +1,88 @@
+//! How much time a sweep has, and what it may try.
+//!
+//! In:    the size of the device; full or quick.
+//! Out:   [`Settings`], and the times that follow from them.
+//! Never: a measurement.
+
+use std::time::Duration;
+
+use foreread_core::units::Bytes;
+
+/// The bounds of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// It never takes longer.
+    pub budget: Duration,
+    /// It begins nothing more after this.
+    pub aim: Duration,
+    /// Every second window first, then those around the plateau.
+    pub is_quick: bool,
+    /// The size of the device, or of what may be read of it.
+    pub size: Bytes,
+    /// The smallest window.
+    pub smallest: Bytes,
+    /// The largest window.
+    pub largest: Bytes,
+    /// The order within a round follows from it.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// A minute at most.
+    #[must_use]
+    pub fn full(size: Bytes) -> Self {
+        Self::of(size, Duration::from_secs(60), Duration::from_secs(50), false)
+    }
+
+    /// A quarter of a minute at most.
+    #[must_use]
+    pub fn quick(size: Bytes) -> Self {
+        Self::of(size, Duration::from_secs(15), Duration::from_millis(12_500), true)
+    }
+
+    fn of(size: Bytes, budget: Duration, aim: Duration, is_quick: bool) -> Self {
+        // A stream needs two windows to get going and some more to be measured; of a device with
+        // room for fewer, most would be read twice in one step.
+        let fits = Bytes(size.0 / 16).0.max(SMALLEST.0).ilog2();
+        let largest = Bytes(LARGEST.0.min(1 << fits));
+        Self { budget, aim, is_quick, size, smallest: SMALLEST, largest, seed: 1 }
+    }
+
+    /// How long one step of the largest window may take.
+    pub(super) fn step_ns(&self) -> f64 {
+        self.aim.as_nanos() as f64 * STEP_SHARE
+    }
+
+    /// How long the look at the largest window takes.
+    pub(super) fn look(&self) -> Duration {
+        if self.is_quick { Duration::from_millis(4_000) } else { Duration::from_millis(5_500) }
+    }
+
+    /// How long random reads may take in all.
+    pub(super) fn random(&self) -> Duration {
+        self.aim / 9
+    }
+}
+
+/// One page: no read-ahead at all.
+const SMALLEST: Bytes = Bytes(4 << 10);
+
+/// What no published sweep and no device of ours gained from any more.
+const LARGEST: Bytes = Bytes(16 << 20);
+
+/// Some forty steps of the largest window have to fit: it is what all others are compared with.
+const STEP_SHARE: f64 = 1.0 / 42.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_window_is_small_beside_the_device() {
+        let of = |size| Settings::full(Bytes(size)).largest.0;
+        assert_eq!(of(505 << 10), 16 << 10);
+        assert_eq!(of(64_000_000), 2 << 20);
+        assert_eq!(of(1 << 40), 16 << 20);
+        assert_eq!(of(0), 4 << 10);
+    }
+}
