@@ -15,10 +15,12 @@
 //! A curve is not taken to rise: devices whose throughput falls in between are real, and a dip that
 //! is smoothed away is a dip that somebody gets.
 
+mod reference;
 pub(crate) mod robust;
 
 use foreread_core::units::Bytes;
 
+use reference::Reference;
 use robust::{median, spread, trimmed_mean};
 
 /// The share of the largest window's throughput that counts as all of it.
@@ -44,6 +46,8 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// The deviation of one reading, as a share.
     pub noise: f64,
+    /// What all are compared with: the largest window, and what its neighbours say of it.
+    reference: Reference,
     /// By how much the device itself was faster or slower while the run went on, as logarithms.
     levels: Vec<Level>,
 }
@@ -135,8 +139,10 @@ impl Curve {
             error: noise.error_of(index, of_window[index].len()),
             fastest: fastest(&of_window[index], &levels),
         });
+        let points: Vec<Point> = points.collect();
         Self {
-            points: points.collect(),
+            reference: Reference::of(&points),
+            points,
             noise: noise.all,
             levels: levels
                 .iter()
@@ -162,8 +168,8 @@ impl Curve {
         let guarded = |ratio: &Ratio| ratio.value >= SHARE + ratio.error.min(GUARD_MAX);
         let (window, low, high) = (
             first(&guarded)?,
-            first(&|ratio| ratio.high() >= SHARE)?,
-            first(&|ratio| ratio.low() >= SHARE)?,
+            first(&|ratio| ratio.within(Z).1 >= SHARE)?,
+            first(&|ratio| ratio.within(Z).0 >= SHARE)?,
         );
 
         assert!(low <= window);
@@ -180,20 +186,19 @@ impl Curve {
     fn standing(&self, point: &Point) -> Standing {
         let ratio = self.ratio(point);
         // Few readings may all have been stalls: then the fastest of them has to be below, too.
-        let reference = self.points.last().map_or(0.0, |last| last.ln);
         let may_be_stalls = point.readings <= FEW
-            && (point.fastest - reference).exp() + 2.0 * self.noise >= SHARE
+            && (point.fastest - self.reference.ln).exp() + 2.0 * self.noise >= SHARE
             && self.noise > 0.0;
         if ratio.is_exact {
             return Standing::Above;
         }
-        if ratio.high() < SHARE {
+        if ratio.within(SURE).1 < SHARE {
             return if may_be_stalls { Standing::Open } else { Standing::Below };
         }
-        if point.readings < 2 {
+        if point.readings <= FEW {
             return Standing::Open;
         }
-        match (ratio.low() >= SHARE, Z * ratio.error <= NEAR) {
+        match (ratio.within(SURE).0 >= SHARE, Z * ratio.error <= NEAR) {
             (true, _) => Standing::Above,
             (false, true) => Standing::Near,
             (false, false) => Standing::Open,
@@ -202,12 +207,11 @@ impl Curve {
 
     /// Its throughput as a share of the largest window's.
     fn ratio(&self, point: &Point) -> Ratio {
-        let last = self.points.last().unwrap_or(point);
-        if last.window == point.window {
+        if self.points.last().is_none_or(|last| last.window == point.window) {
             return Ratio { value: 1.0, error: 0.0, is_exact: true };
         }
-        let error = point.error.hypot(last.error);
-        Ratio { value: (point.ln - last.ln).exp(), error, is_exact: false }
+        let error = point.error.hypot(self.reference.error);
+        Ratio { value: (point.ln - self.reference.ln).exp(), error, is_exact: false }
     }
 
     /// The point of a window.
@@ -266,10 +270,14 @@ const GUARD_MAX: f64 = (1.0 - SHARE) / 2.0;
 
 /// A window that is known this well needs no more readings, wherever it stands: what could be
 /// wrong by it is a third of what the rule itself gives away.
-const NEAR: f64 = 0.007;
+const NEAR: f64 = 0.005;
 
-/// So many readings may all have been disturbed.
-const FEW: u32 = 4;
+/// How many standard errors from the line settle a window. The question is asked after each few
+/// rounds: 95 % each time would often be wrong once.
+const SURE: f64 = 3.0;
+
+/// So many readings may all have been disturbed, and say little of how much they differ.
+const FEW: u32 = 5;
 
 /// Rounds are joined until they have this many readings: fewer know their common level no better
 /// than the noise of one, and would add that to each.
@@ -293,12 +301,9 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn low(&self) -> f64 {
-        self.value * (1.0 - Z * self.error)
-    }
-
-    fn high(&self) -> f64 {
-        self.value * (1.0 + Z * self.error)
+    /// The bounds that are so many standard errors away.
+    fn within(&self, errors: f64) -> (f64, f64) {
+        (self.value * (1.0 - errors * self.error), self.value * (1.0 + errors * self.error))
     }
 }
 

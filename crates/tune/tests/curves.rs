@@ -164,7 +164,15 @@ fn sweep(seed: u64, settings: Settings, noise: Option<f64>) -> (Case, Came) {
     let outcome: Outcome = Sweep::new(settings).run(&mut device, &mut |_| ());
     assert!(device.seconds() <= budget, "seed {seed}: {} s", device.seconds());
     assert_eq!(outcome.stopped, None, "seed {seed}");
-    let found = outcome.plateau.unwrap_or_else(|| panic!("seed {seed}: {outcome:?}"));
+    let found = outcome.plateau.unwrap_or_else(|| {
+        panic!(
+            "seed {seed} {} {:.3}: {} {:?}",
+            case.name,
+            case.noise,
+            outcome.rows.len(),
+            outcome.notes
+        )
+    });
     let right = right_step(&*case.curve, 16 << 20);
     let at = |window: Bytes| (case.curve)(window.0);
     let largest = at(Bytes(16 << 20));

@@ -25,17 +25,18 @@ pub(super) struct Fall {
 }
 
 /// The place that leaves the least distance to the medians on its two sides, if what lies between
-/// them is a fall by more than `sure` standard errors.
-pub(super) fn fall(speeds: &[f64], sure: f64) -> Option<Fall> {
+/// them is a fall by more than `sure` standard errors, with `side` speeds or
+/// more on each side.
+pub(super) fn fall(speeds: &[f64], sure: f64, side: usize) -> Option<Fall> {
     let n = speeds.len();
-    if n < LEAST {
+    if n < LEAST.max(2 * side) {
         return None;
     }
     let logs: Vec<f64> = speeds.iter().map(|speed| speed.max(f64::MIN_POSITIVE).ln()).collect();
     // Places one apart say the same in a long series.
     let step = n.div_ceil(64);
     let left = |index: &usize| distance(&logs[..*index]) + distance(&logs[*index..]);
-    let places = (SIDE..=n - SIDE).step_by(step);
+    let places = (side..=n - side).step_by(step);
     let index = places.min_by(|a, b| left(a).total_cmp(&left(b)))?;
     let (before, after) = (&logs[..index], &logs[index..]);
     let (fast, slow) = (median(&mut before.to_vec()), median(&mut after.to_vec()));
@@ -52,10 +53,7 @@ pub(super) fn fall(speeds: &[f64], sure: f64) -> Option<Fall> {
 /// Who is faster by less before than after is not called a device with credit.
 const FALL_MIN: f64 = 1.06;
 
-/// So many speeds at least on each side.
-const SIDE: usize = 2;
-
-/// And so many in all.
+/// So many in all.
 const LEAST: usize = 8;
 
 fn distance(logs: &[f64]) -> f64 {
@@ -71,7 +69,7 @@ mod tests {
     fn a_fall_is_found_where_it_is() {
         let mut speeds = vec![200.0; 10];
         speeds.extend([101.0, 99.0, 100.0, 60.0, 100.0, 101.0, 99.0, 100.0, 100.0, 100.0]);
-        let found = fall(&speeds, 4.0).expect("a fall");
+        let found = fall(&speeds, 4.0, 2).expect("a fall");
         assert_eq!(found.index, 10);
         assert!((found.fast - 200.0).abs() < 1.0);
         assert!((found.slow - 100.0).abs() < 1.0);
@@ -80,14 +78,14 @@ mod tests {
     #[test]
     fn noise_a_rise_and_a_dip_are_no_falls() {
         let noise: Vec<f64> = (0..40).map(|n| 100.0 + 8.0 * f64::from(n * 7919 % 13 - 6)).collect();
-        assert_eq!(fall(&noise, 4.0), None);
+        assert_eq!(fall(&noise, 4.0, 2), None);
         let mut rise = vec![100.0; 10];
         rise.extend([150.0; 10]);
-        assert_eq!(fall(&rise, 4.0), None);
+        assert_eq!(fall(&rise, 4.0, 2), None);
         let mut dip = vec![100.0; 10];
         dip.extend([50.0; 6]);
         dip.extend([100.0; 6]);
-        assert_eq!(fall(&dip, 4.0), None);
-        assert_eq!(fall(&[], 4.0), None);
+        assert_eq!(fall(&dip, 4.0, 2), None);
+        assert_eq!(fall(&[], 4.0, 2), None);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use foreread_core::units::Bytes;
 
-use super::fall::fall;
+use super::fall::{Fall, fall};
 use super::step::{WINDOWS_MIN, late, nanos, whole};
 use super::{Burst, Doing, Run};
 use crate::plateau::robust::median;
@@ -75,20 +75,21 @@ impl Run<'_> {
         if is_again && self.is_cached(largest, rest.mb_per_s()) {
             return Ok(());
         }
-        let slices: Vec<_> = start.slices.iter().chain(&rest.slices).collect();
-        let speeds: Vec<f64> = slices.iter().map(|slice| speed(slice.bytes, slice.ns)).collect();
-        if let Some(found) = fall(&speeds, SURE) {
-            let ns = |part: &[_]| part.iter().map(|slice: &&Slice| slice.ns).sum::<u64>();
-            let seconds = ns(&slices[..found.index]) as f64 / 1e9;
-            let mut slow = found.slow;
-            if ns(&slices[found.index..]) < 1_000_000_000 {
-                slow = late(&self.stream(largest, Duration::from_millis(1_500))?);
-            }
+        let slices: Vec<Slice> = start.slices.iter().chain(&rest.slices).copied().collect();
+        let speeds: Vec<f64> = slices.iter().map(speed).collect();
+        // Two streams differ by more than the parts of one do.
+        let of_rest = fall(&speeds[start.slices.len()..], SURE, 2)
+            .map(|found| Fall { index: found.index + start.slices.len(), ..found });
+        let of_both = || fall(&speeds, SURE, 2).filter(|found| found.fast > DEEP * found.slow);
+        if let Some(found) = of_rest.or_else(of_both) {
+            let ns: u64 = slices[..found.index].iter().map(|slice| slice.ns).sum();
+            let Some(slow) = self.stays_below(largest, found)? else { return Ok(()) };
+            let seconds = ns as f64 / 1e9;
             self.found(Burst { fast: found.fast, slow, seconds, is_back: true });
             return Ok(());
         }
         let slow = median(&mut speeds[speeds.len() / 2..].to_vec());
-        if let Some((window, fast)) = climbed.filter(|(_, fast)| *fast > 1.25 * slow) {
+        if let Some((window, fast)) = climbed.filter(|(_, fast)| *fast > DEEP * slow) {
             // Either a smaller window is better, or it had credit when it was read.
             let now = late(&self.stream(window, Duration::from_millis(300))?);
             if slow > 0.0 && now < 0.8 * fast {
@@ -96,6 +97,24 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is still slow after a fall, and how slow: a stall ends, credit that is gone is
+    /// gone.
+    pub(super) fn stays_below(
+        &mut self,
+        largest: Bytes,
+        found: Fall,
+    ) -> Result<Option<f64>, Stopped> {
+        let mut slow = Vec::new();
+        for _ in 0..2 {
+            let now = late(&self.stream(largest, CONFIRM)?);
+            if now > (found.fast * found.slow).sqrt() {
+                return Ok(None);
+            }
+            slow.push(now);
+        }
+        Ok(Some(median(&mut slow)))
     }
 
     /// From now on only what is sustained counts.
@@ -118,7 +137,7 @@ impl Run<'_> {
         if self.is_drained {
             return Ok(());
         }
-        let most_ns = (1.5 * burst.seconds + 1.2) * 1e9;
+        let most_ns = (1.5 * burst.seconds.min(4.0) + 1.2) * 1e9;
         let began_ns = self.elapsed_ns();
         while self.elapsed_ns() - began_ns < most_ns {
             let ask = Sequential {
@@ -131,9 +150,7 @@ impl Run<'_> {
                 return Ok(());
             }
             let sample = self.read(ask, Doing::Draining)?;
-            let is_fast = |slice: &Slice| {
-                speed(slice.bytes, slice.ns) > f64::midpoint(burst.fast, burst.slow)
-            };
+            let is_fast = |slice: &Slice| speed(slice) > f64::midpoint(burst.fast, burst.slow);
             burst.is_back |= sample.slices.iter().filter(|slice| is_fast(slice)).count() > 1;
             self.is_drained = late(&sample) <= 1.08 * burst.slow;
             if self.is_drained {
@@ -177,12 +194,18 @@ impl Run<'_> {
     }
 }
 
-fn speed(bytes: Bytes, ns: u64) -> f64 {
-    bytes.0 as f64 * 1e3 / (ns as f64).max(1.0)
+fn speed(slice: &Slice) -> f64 {
+    slice.bytes.0 as f64 * 1e3 / (slice.ns as f64).max(1.0)
 }
 
 /// A fall has to be so many standard errors deep to be one.
 const SURE: f64 = 4.0;
+
+/// Two streams that differ by so much differ by more than noise.
+const DEEP: f64 = 1.25;
+
+/// How long it is watched, twice, before a fall is believed.
+const CONFIRM: Duration = Duration::from_millis(600);
 
 /// Slow devices need no larger windows: of the published ones with less than 1 MB/s the plateau is
 /// at 64 KiB.

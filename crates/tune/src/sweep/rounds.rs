@@ -129,11 +129,10 @@ impl Run<'_> {
         next.dedup();
         if !next.is_empty() {
             next.push(largest);
-            // It is in each comparison: its error counts each time.
-            let is_dear = self.cost_ns(largest) > 2.0 * self.cost_ns(next[0]);
-            if next.len() > 2 && !is_dear {
-                next.push(largest);
-            }
+            // It is in each comparison: its error counts each time. What its neighbours say of it
+            // is as good, and cheaper.
+            let neighbours = self.windows.iter().rev().skip(1).take(2).copied();
+            next.extend(neighbours);
         }
         next
     }
@@ -148,9 +147,10 @@ impl Run<'_> {
         let of_largest: Vec<_> =
             self.taken.iter().filter(|taken| taken.window == largest && !taken.is_again).collect();
         let speeds: Vec<f64> = of_largest.iter().map(|taken| taken.mb_per_s).collect();
-        let Some(found) = fall(&speeds, SURER) else { return Ok(false) };
+        let Some(found) = fall(&speeds, SURER, 4) else { return Ok(false) };
         let seconds = (of_largest[found.index].at.0 - self.began.0) as f64 / 1e9;
-        let (fast, slow) = (found.fast, found.slow);
+        let fast = found.fast;
+        let Some(slow) = self.stays_below(largest, found)? else { return Ok(false) };
         self.found(Burst { fast, slow, seconds, is_back: false });
         Ok(true)
     }
