@@ -155,9 +155,8 @@ impl Curve {
     /// Its plateau; None if it has no points.
     ///
     /// In doubt it is the larger window: one that is too large costs memory, one that is too small
-    /// costs throughput each time. So a window has to clear the line by its standard error, though
-    /// never by more than half of what lies between the line and the top. Without noise that is
-    /// the rule as it was published.
+    /// costs throughput each time. So a window has to clear the line by a little more than its
+    /// standard error, up to a bound. Without noise that is the rule as it was published.
     #[must_use]
     pub fn plateau(&self) -> Option<Plateau> {
         let first = |is_enough: &dyn Fn(&Ratio) -> bool| {
@@ -165,7 +164,7 @@ impl Curve {
             let found = points.find(|point| is_enough(&self.ratio(point)));
             found.map(|point| point.window)
         };
-        let guarded = |ratio: &Ratio| ratio.value >= SHARE + ratio.error.min(GUARD_MAX);
+        let guarded = |ratio: &Ratio| ratio.value >= SHARE + (GUARD * ratio.error).min(GUARD_MAX);
         let (window, low, high) = (
             first(&guarded)?,
             first(&|ratio| ratio.within(Z).1 >= SHARE)?,
@@ -265,8 +264,11 @@ impl Point {
 /// 1.96, since the deviation itself is known from some tens of readings only.
 const Z: f64 = 2.05;
 
-/// The most by which a window has to clear the line.
-const GUARD_MAX: f64 = (1.0 - SHARE) / 2.0;
+/// By how many standard errors a window has to clear the line,
+const GUARD: f64 = 1.25;
+
+/// and by how much at the most: more than half of what lies between the line and the top.
+const GUARD_MAX: f64 = 0.012;
 
 /// A window that is known this well needs no more readings, wherever it stands: what could be
 /// wrong by it is a third of what the rule itself gives away.

@@ -40,7 +40,9 @@ impl Run<'_> {
                 next = self.that_matter();
                 fitted = self.taken.len();
             }
-            if next.is_empty() || !self.round_of(next.clone())? {
+            let mut round = next.clone();
+            self.add_reference(&mut round);
+            if next.is_empty() || !self.round_of(round)? {
                 return Ok(());
             }
         }
@@ -100,9 +102,7 @@ impl Run<'_> {
             return missing;
         }
         let curve = Curve::of(&self.counted());
-        let (Some(plateau), Some(largest)) = (curve.plateau(), self.windows.last().copied()) else {
-            return Vec::new();
-        };
+        let Some(plateau) = curve.plateau() else { return Vec::new() };
         let standings = curve.standings();
         let known = || curve.points.iter().zip(&standings);
         let at = |window: Bytes| self.windows.iter().position(|one| *one == window).unwrap_or(0);
@@ -127,14 +127,25 @@ impl Run<'_> {
         next.append(&mut open);
         next.sort_unstable();
         next.dedup();
-        if !next.is_empty() {
-            next.push(largest);
-            // It is in each comparison: its error counts each time. What its neighbours say of it
-            // is as good, and cheaper.
-            let neighbours = self.windows.iter().rev().skip(1).take(2).copied();
-            next.extend(neighbours);
-        }
         next
+    }
+
+    /// Adds what the open windows are compared with. The largest window is in each comparison, and
+    /// often the dearest: what its neighbours say of it is nearly as good. Those that cost no more
+    /// than others come each time, the dear ones take turns, and the open windows are then read
+    /// twice beside one of them.
+    fn add_reference(&self, next: &mut Vec<Bytes>) {
+        let cheap_ns = 2.0 * next.iter().map(|one| self.cost_ns(*one)).fold(f64::MAX, f64::min);
+        let top = self.windows.iter().rev().take(TOP).copied();
+        let (cheap, dear): (Vec<Bytes>, Vec<Bytes>) =
+            top.partition(|window| self.cost_ns(*window) <= cheap_ns);
+        if !dear.is_empty() {
+            next.extend_from_within(..);
+            next.push(dear[self.round as usize % dear.len()]);
+        }
+        // The largest stands for itself, so it comes twice where that costs nothing.
+        next.extend(cheap.first());
+        next.extend(cheap);
     }
 
     /// Whether the largest window has got slower for good. Then there was credit that the look did
@@ -158,6 +169,9 @@ impl Run<'_> {
 
 /// So many windows are looked at in one round: the time of the sweep is for those that decide.
 const AT_ONCE: usize = 3;
+
+/// So many of the largest windows are the reference.
+const TOP: usize = 4;
 
 /// A fall among readings of a whole run: it is looked for again and again, and one found by chance
 /// would throw them away.

@@ -31,7 +31,7 @@ impl Settings {
     /// A minute at most.
     #[must_use]
     pub fn full(size: Bytes) -> Self {
-        Self::of(size, Duration::from_secs(60), Duration::from_secs(50), false)
+        Self::of(size, Duration::from_secs(60), Duration::from_secs(52), false)
     }
 
     /// A quarter of a minute at most.
