@@ -15,6 +15,8 @@
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
+mod clock;
+pub mod hold;
 pub mod kernel_default;
 pub mod probe;
 pub mod report;
