@@ -20,5 +20,7 @@ pub mod hold;
 pub mod kernel_default;
 pub mod probe;
 pub mod report;
+mod residency;
 pub mod setting;
 pub mod sysfs;
+pub mod target;
