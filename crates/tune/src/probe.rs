@@ -8,6 +8,13 @@
 //! sweep's judgement is tried in virtual time.
 
 pub(crate) mod buffer;
+mod buffered;
+mod direct;
+mod intervals;
+mod laps;
+mod places;
+pub mod real;
+mod run;
 
 use std::time::Duration;
 

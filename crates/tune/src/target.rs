@@ -41,6 +41,9 @@ pub struct Target {
     pub device: Device,
     /// Why it cannot be read around the page cache, if it cannot.
     pub not_direct: Option<String>,
+    /// The file system that has a window of its own for what is read, if it has: then the device's
+    /// counts for the device itself only.
+    pub has_own_window: Option<String>,
     /// Who uses the device: `sda2 is mounted at /home`. Empty if nobody does.
     pub in_use: Vec<String>,
     /// Its ext4 file systems that are mounted, by their names under `/sys/fs/ext4`; of a file, the
@@ -63,7 +66,7 @@ impl Target {
         let found = if kind.is_block_device() {
             device(path, about.rdev(), sys)
         } else if kind.is_file() {
-            file(path, &about, sys)
+            found_in(path, &about, sys)
         } else if kind.is_dir() {
             folder(path, &about, sys)
         } else {
@@ -186,6 +189,7 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
         len: Bytes(len),
         parts: std::iter::once(0..len).collect(),
         not_direct: file::not_direct(path, opened, 0),
+        has_own_window: None,
         in_use: uses::of(sys, &family),
         ext4: uses::ext4(sys, &family),
         device: whole,
@@ -193,13 +197,9 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
     })
 }
 
-fn file(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
-    found_in(path, about, sys)
-}
-
 /// A file, as far as it is stored.
 fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
-    let below = below(path, about, sys)?;
+    let (below, has_own_window) = below(path, about, sys)?;
     let whole = sys.whole(&below).ok_or("its disk is not in /sys/block; give another file")?;
     let kib = about.size() / 1024;
     if about.size() < LEAST.0 {
@@ -226,6 +226,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
         len,
         not_direct: file::not_direct(path, &opened, parts[0].start),
         parts,
+        has_own_window,
         in_use: uses::of(sys, &family),
         ext4: uses::ext4(sys, &[below]),
         device: whole,
@@ -234,7 +235,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
 }
 
 fn folder(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
-    let below = below(path, about, sys)?;
+    let (below, _) = below(path, about, sys)?;
     let node = below.node();
     let why = match File::open(&node) {
         Ok(opened) => {
@@ -256,26 +257,29 @@ fn instead(mut target: Target, why: &str) -> Result<Target, String> {
     Ok(target)
 }
 
-/// The device that a file or a folder lies on.
-fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<Device, String> {
+/// The device that a file or a folder lies on, and the file system if it is not the device's own
+/// number that its files have: then it has its own window, too.
+fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<(Device, Option<String>), String> {
     if let Some(device) = known(about.dev(), sys) {
-        return Ok(device);
+        return Ok((device, None));
     }
-    // btrfs and others have numbers of their own; what was mounted says more.
+    // What was mounted says more than the number.
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     let mounts = sys.mounts();
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     let mount = around.max_by_key(|mount| mount.point.len());
+    let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
     let of_source = |source: &str| {
         let about =
             fs::metadata(source).ok().filter(|about| about.file_type().is_block_device())?;
         known(about.rdev(), sys)
     };
-    if let Some(device) = mount.and_then(|mount| of_source(&mount.source)) {
-        return Ok(device);
+    match mount.and_then(|mount| of_source(&mount.source)) {
+        Some(device) => Ok((device, Some(kind.to_owned()))),
+        None => Err(format!(
+            "lies on {kind}, which has no block device; give a file or a folder on a disk"
+        )),
     }
-    let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
-    Err(format!("lies on {kind}, which has no block device; give a file or a folder on a disk"))
 }
 
 fn known(number: u64, sys: &Sys) -> Option<Device> {
