@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
 
 use crate::cmd::{bench, demo, explain, seeds, sim};
-use crate::measure::{slow_server, window};
+use crate::measure::{self, slow_server};
 
 /// See what a read-ahead policy decides, and what it is worth
 ///
@@ -47,8 +47,8 @@ pub(crate) enum Verb {
     ServeSlowDevice(slow_server::Args),
 
     /// A part of bench that needs a process of its own
-    #[command(name = window::VERB, hide = true)]
-    HoldWindow(window::Args),
+    #[command(name = measure::HOLD, hide = true)]
+    HoldSettings,
 
     /// Feed a policy a pattern and see each decision it takes
     ///

@@ -11,11 +11,13 @@ pub(crate) mod run;
 mod slow_mount;
 pub(crate) mod slow_server;
 pub(crate) mod target;
-pub(crate) mod window;
 
 use std::io;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use foreread_tune::hold::Held;
+use foreread_tune::sysfs::Sys;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::arm::{Arm, Course};
@@ -81,6 +83,16 @@ pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
         Arm::Direct => pattern.hot_set().is_none(),
     }
 }
+
+/// Who sets the system's settings back when we have ended: this program, by a verb of its own.
+pub(crate) fn holder() -> io::Result<Held> {
+    let mut holder = Command::new(std::env::current_exe()?);
+    holder.arg(HOLD);
+    Held::new(holder, &Sys::here())
+}
+
+/// The verb that starts it, which no help shows.
+pub(crate) const HOLD: &str = "hold-settings";
 
 /// A bar of so many steps on a terminal, nothing elsewhere.
 pub(crate) fn progress(steps: u64) -> ProgressBar {

@@ -15,10 +15,14 @@
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
+mod clock;
+pub mod hold;
 pub mod kernel_default;
 pub mod plateau;
 pub mod probe;
 pub mod report;
+mod residency;
 pub mod setting;
 pub mod sweep;
 pub mod sysfs;
+pub mod target;

@@ -7,6 +7,15 @@
 //! Three answer: a real device, a simulated one, and in tests a curve with noise. So all of the
 //! sweep's judgement is tried in virtual time.
 
+pub(crate) mod buffer;
+mod buffered;
+mod direct;
+mod intervals;
+mod laps;
+mod places;
+pub mod real;
+mod run;
+
 use std::time::Duration;
 
 use foreread_core::units::{Bytes, Instant};

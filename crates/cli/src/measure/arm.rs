@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 
 use foreread::{Delay, DelayModel, Engine, EngineError, OpenOptions, Policy, Stream};
 use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_tune::hold::Held;
+use foreread_tune::setting::Setting;
+use foreread_tune::sysfs::Sys;
+use foreread_tune::target::window_in_force;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
-use super::clock;
 use super::pattern::PAGE;
 use super::slow_mount::SlowMount;
 use super::target::{Target, drop_cache};
-use super::window::{self, Held};
+use super::{clock, holder};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -126,7 +129,7 @@ impl<'t> Course<'t> {
             window: 0,
             memory,
         };
-        course.kernel_window = course.read_ahead_device().and_then(window::of);
+        course.kernel_window = course.kernel_setting().and_then(|setting| bytes_of(&setting));
         let window = asked_window.or(course.kernel_window).unwrap_or(DEFAULT_WINDOW.0);
         let engine = Engine::builder().memory(memory).max_window(window).build()?;
         course.window = engine.max_window();
@@ -139,19 +142,24 @@ impl<'t> Course<'t> {
             return Ok(());
         }
         let unknown = || io::Error::other("nobody says which device's it is");
-        let device = self.read_ahead_device().ok_or_else(unknown)?;
-        self.held = Some(Held::new(device, bytes / 1024)?);
-        self.kernel_window = window::of(device);
+        let setting = self.kernel_setting().ok_or_else(unknown)?;
+        // The kernel keeps it in pages.
+        let kib = bytes / PAGE * (PAGE / 1024);
+        let held = holder()?;
+        held.set(&Setting { value: kib.to_string(), ..setting })?;
+        self.held = Some(held);
+        self.kernel_window = self.kernel_setting().and_then(|setting| bytes_of(&setting));
         Ok(())
     }
 
-    /// The device whose setting decides how far the kernel reads ahead.
-    fn read_ahead_device(&self) -> Option<u64> {
-        match &self.mount {
-            None => Some(self.target.device),
-            Some(Ok(mount)) => lock(mount).device(),
-            Some(Err(_)) => None,
-        }
+    /// The setting that decides how far the kernel reads ahead.
+    fn kernel_setting(&self) -> Option<Setting> {
+        let device = match &self.mount {
+            None => self.target.device,
+            Some(Ok(mount)) => lock(mount).device()?,
+            Some(Err(_)) => return None,
+        };
+        window_in_force(&Sys::here(), (rustix::fs::major(device), rustix::fs::minor(device)))
     }
 
     /// What a reader of the output has to know: which arm is missing, and why.
@@ -260,6 +268,10 @@ impl<'t> Course<'t> {
     pub(crate) fn half_the_memory(&self) -> u64 {
         self.memory / 2 / PAGE * PAGE
     }
+}
+
+fn bytes_of(setting: &Setting) -> Option<u64> {
+    setting.value.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 impl Reader {

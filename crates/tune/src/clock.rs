@@ -1,0 +1,19 @@
+//! The one clock of the crate, and its one pause.
+//!
+//! In:    nothing.
+//! Out:   the time; or it has passed.
+//! Never: a decision. Who decides gets the time as an argument.
+
+use std::time::{Duration, Instant};
+
+/// Now.
+#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Waits for what tells nobody when it comes: pages on their way to the cache.
+#[expect(clippy::disallowed_methods, reason = "the kernel has no event for it")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

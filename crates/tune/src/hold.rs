@@ -1,0 +1,195 @@
+//! Settings that are changed for a while, and set back however the run ends.
+//!
+//! In:    a command that starts the holder (this program, by a verb of its own); settings.
+//! Out:   each in force; at the end what was there before.
+//! Never: a setting that stays behind; a value set back that somebody else has set meanwhile.
+//!
+//! ```text
+//!   run --- a socket ---> holder: notes what was there, sets, answers
+//!    |                      |
+//!    '--- its end --------->'  sets back, removes its notes
+//!
+//!   both killed: the notes stay, and nobody holds their lock: the next start sets back
+//! ```
+//!
+//! The holder is a process of its own, in a group of its own: it outlives Ctrl-C and a kill of the
+//! run. The notes (`/run/foreread/held-sda.notes`) outlive the holder; a new start of the machine
+//! needs neither.
+
+mod holder;
+mod notes;
+
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::setting::Setting;
+use crate::sysfs::Sys;
+
+pub use holder::serve;
+
+/// Settings as they were asked for, as long as this lives.
+#[derive(Debug)]
+pub struct Held {
+    link: Mutex<Link>,
+    sys: Sys,
+}
+
+/// What was done at the end.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Restored {
+    /// These were set back.
+    pub back: Vec<Setting>,
+    /// These were left, with the value that somebody else has set meanwhile.
+    pub theirs: Vec<Setting>,
+    /// These could not be set back: which, and why. They stay in the notes.
+    pub failed: Vec<String>,
+}
+
+/// The way to the holder.
+#[derive(Debug)]
+struct Link {
+    holder: Child,
+    /// None once it has not answered.
+    socket: Option<BufReader<UnixStream>>,
+}
+
+/// One line to the holder.
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    Set(Setting),
+    Restore,
+}
+
+/// One line from it.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Set,
+    Restored(Restored),
+    /// What is wrong, and whether it is for want of a right.
+    Refused {
+        why: String,
+        is_permission: bool,
+    },
+}
+
+/// Sets back what runs that were killed, and their holders with them, have left.
+///
+/// What a living run holds stays. Without any notes this is a look into one folder.
+pub fn restore_left_behind(sys: &Sys) -> Restored {
+    notes::restore_all(sys)
+}
+
+impl Held {
+    /// Starts the holder; nothing is set yet. It speaks on its standard input ([`serve`]).
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn new(mut holder: Command, sys: &Sys) -> io::Result<Self> {
+        let (ours, its) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let holder = holder
+            // Not in our group: Ctrl-C ends us, and the end of the socket ends the holder.
+            .process_group(0)
+            .stdin(OwnedFd::from(its))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let link = Link { holder, socket: Some(BufReader::new(ours)) };
+        Ok(Self { link: Mutex::new(link), sys: sys.clone() })
+    }
+
+    /// Sets it, and notes before what was there.
+    ///
+    /// # Errors
+    ///
+    /// If it takes rights that we lack (`PermissionDenied`, `ReadOnlyFilesystem`), the system
+    /// refuses the value, or another run holds the device's settings.
+    pub fn set(&self, setting: &Setting) -> io::Result<()> {
+        match self.lock().ask(&Order::Set(setting.clone()))? {
+            Answer::Set => Ok(()),
+            Answer::Refused { why, is_permission: true } => {
+                Err(io::Error::new(ErrorKind::PermissionDenied, why))
+            }
+            Answer::Refused { why, is_permission: false } => Err(io::Error::other(why)),
+            Answer::Restored(_) => Err(io::Error::other("the holder of settings misanswers")),
+        }
+    }
+
+    /// Sets all back that was set. More can be set afterwards.
+    ///
+    /// # Errors
+    ///
+    /// If something could not be set back. What stays is in the notes, and the next start tries
+    /// again.
+    pub fn restore(&self) -> io::Result<Restored> {
+        let restored = match self.lock().ask(&Order::Restore) {
+            Ok(Answer::Restored(restored)) => restored,
+            Ok(Answer::Refused { why, .. }) => return Err(io::Error::other(why)),
+            Ok(Answer::Set) => return Err(io::Error::other("the holder of settings misanswers")),
+            // It still tries, and holds its lock.
+            Err(error) if error.kind() == ErrorKind::TimedOut => return Err(error),
+            // It was killed: then we do what the next start would do.
+            Err(_) => restore_left_behind(&self.sys),
+        };
+        match restored.failed.first() {
+            None => Ok(restored),
+            Some(first) => Err(io::Error::other(format!("not set back: {first}"))),
+        }
+    }
+
+    /// The holder's process.
+    #[must_use]
+    pub fn holder(&self) -> u32 {
+        self.lock().holder.id()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.restore();
+        let mut link = self.lock();
+        // One that does not answer hangs in the device's queue. It goes on when the device does,
+        // and nobody has to wait for that.
+        if link.socket.take().is_some() {
+            let _ = link.holder.wait();
+        }
+    }
+}
+
+impl Link {
+    fn ask(&mut self, order: &Order) -> io::Result<Answer> {
+        let ended = || io::Error::other("the holder of settings has ended");
+        let mut socket = self.socket.take().ok_or_else(ended)?;
+        let mut line = serde_json::to_string(order)?;
+        line.push('\n');
+        socket.get_mut().write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        match socket.read_line(&mut answer) {
+            Ok(0) => return Err(ended()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let why = "the device does not answer; its settings are set back when it does";
+                return Err(io::Error::new(ErrorKind::TimedOut, why));
+            }
+            Err(error) => return Err(error),
+        }
+        self.socket = Some(socket);
+        Ok(serde_json::from_str(&answer)?)
+    }
+}
+
+/// A setting waits for the requests that are under way; a disk that turns up to speed takes some
+/// seconds for those.
+const PATIENCE: Duration = Duration::from_secs(15);

@@ -1,0 +1,103 @@
+//! The other process: it sets, and sets back when the run has ended.
+//!
+//! In:    orders, a line each, on a socket that is its standard input.
+//! Out:   an answer each, on the same socket.
+//! Never: an end before everything is set back, whichever way the socket ended.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
+use super::notes::Notes;
+use super::{Answer, Order, Restored};
+use crate::setting::Setting;
+use crate::sysfs::Sys;
+
+/// The body of the verb that starts a holder: until its standard input ends.
+///
+/// # Errors
+///
+/// If standard input is no socket: somebody else has started it.
+pub fn serve(sys: &Sys) -> io::Result<()> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    socket.peer_addr()?;
+    let mut holder = Holder { sys, notes: BTreeMap::new() };
+    let mut answers = socket.try_clone()?;
+    for line in BufReader::new(socket).lines() {
+        // An end in the middle of a line is an end.
+        let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else {
+            break;
+        };
+        let mut answer = serde_json::to_string(&holder.answer(order))?;
+        answer.push('\n');
+        // Nobody there to hear it: the next line is the end.
+        let _ = answers.write_all(answer.as_bytes());
+    }
+    holder.restore();
+    Ok(())
+}
+
+struct Holder<'s> {
+    sys: &'s Sys,
+    /// Of each device of which something was set.
+    notes: BTreeMap<String, Notes>,
+}
+
+impl Holder<'_> {
+    fn answer(&mut self, order: Order) -> Answer {
+        match order {
+            Order::Restore => Answer::Restored(self.restore()),
+            Order::Set(setting) => match self.set(&setting) {
+                Ok(()) => Answer::Set,
+                Err(error) => Answer::Refused {
+                    why: error.to_string(),
+                    is_permission: matches!(
+                        error.kind(),
+                        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+                    ),
+                },
+            },
+        }
+    }
+
+    fn set(&mut self, setting: &Setting) -> io::Result<()> {
+        may_write(self.sys, setting)?;
+        let notes = match self.notes.remove(&setting.device) {
+            Some(notes) => notes,
+            None => Notes::new(self.sys, &setting.device)?,
+        };
+        let notes = self.notes.entry(setting.device.clone()).or_insert(notes);
+        notes.before(self.sys, setting)?;
+        let result = setting.set(self.sys);
+        if result.is_err() {
+            // It may have taken another value, which is ours, too.
+            notes.after(self.sys, setting)?;
+        }
+        result
+    }
+
+    fn restore(&mut self) -> Restored {
+        let mut restored = Restored::default();
+        for (_, notes) in std::mem::take(&mut self.notes) {
+            notes.restore(self.sys, &mut restored);
+        }
+        restored
+    }
+}
+
+/// Asked before anything is noted, so that who may not leaves no trace.
+fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
+    let file = setting.file();
+    let opened = OpenOptions::new().write(true).open(sys.path(&file));
+    opened.map(drop).map_err(|error| {
+        let why = match error.kind() {
+            ErrorKind::PermissionDenied => "it takes root to set it".to_owned(),
+            ErrorKind::ReadOnlyFilesystem => format!("{} cannot be written here", file.display()),
+            ErrorKind::NotFound => format!("there is no {}", file.display()),
+            _ => format!("{}: {error}", file.display()),
+        };
+        io::Error::new(error.kind(), why)
+    })
+}

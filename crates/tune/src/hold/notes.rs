@@ -1,0 +1,251 @@
+//! What was there before a run changed it: a file that outlives whoever wrote it.
+//!
+//! In:    a device; settings, before and after they are changed.
+//! Out:   lines in `/run/foreread/held-DEVICE.notes`, on disk before the change; later, all as it
+//!        was.
+//! Never: two runs at one device; a value set back that is not the one which we have set.
+//!
+//! Lines are only added, so a run that is killed in the middle of one has not done what it says.
+//! Whoever holds the file's lock is alive; a file without a lock was left behind.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::Restored;
+use crate::setting::Setting;
+use crate::sysfs::Sys;
+
+/// The notes of one device, locked.
+pub(super) struct Notes {
+    file: File,
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// One attribute.
+#[derive(Debug)]
+struct Entry {
+    was: Setting,
+    /// Which disk had the name then.
+    disk: Option<u64>,
+    /// The last two values that we have set: a kill can come between a note and its change.
+    ours: Vec<String>,
+    /// Whether it changes when we set another one.
+    follows: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Line {
+    Was { setting: Setting, disk: Option<u64>, follows: bool },
+    Set(Setting),
+}
+
+/// Sets back what nobody holds any more.
+pub(super) fn restore_all(sys: &Sys) -> Restored {
+    let mut restored = Restored::default();
+    let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let is_notes = name.to_str().is_some_and(|name| name.ends_with(SUFFIX));
+        let Ok(Some(notes)) = is_notes.then(|| Notes::open(&entry.path(), false)).transpose()
+        else {
+            continue;
+        };
+        notes.restore(sys, &mut restored);
+    }
+    restored
+}
+
+impl Notes {
+    /// New ones for a device; what was left behind there is set back first.
+    pub(super) fn new(sys: &Sys, device: &str) -> io::Result<Self> {
+        let folder = sys.path(FOLDER);
+        let path = folder.join(format!("held-{device}{SUFFIX}"));
+        let named = |error: io::Error| {
+            let taken = error.kind() == io::ErrorKind::WouldBlock;
+            let why = if taken {
+                format!(
+                    "another run of foreread has changed settings of {device}; wait for its end"
+                )
+            } else {
+                format!("cannot note what was there in {}: {error}", path.display())
+            };
+            io::Error::new(error.kind(), why)
+        };
+        fs::create_dir_all(&folder).map_err(named)?;
+        for _ in 0..LOCK_TRIES {
+            let notes = Self::open(&path, true).map_err(named)?;
+            if notes.entries.is_empty() {
+                return Ok(notes);
+            }
+            let mut restored = Restored::default();
+            notes.restore(sys, &mut restored);
+            if let Some(failed) = restored.failed.first() {
+                return Err(io::Error::other(format!("left behind, and cannot be set: {failed}")));
+            }
+        }
+        Err(named(io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// Locks the file, and reads what is in it.
+    fn open(path: &Path, is_new: bool) -> io::Result<Self> {
+        for _ in 0..LOCK_TRIES {
+            let mut file = File::options().read(true).append(true).create(is_new).open(path)?;
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            // Whoever had it locked may have removed it meanwhile; then the lock locks nothing.
+            let is_there = fs::metadata(path).is_ok_and(|there| {
+                file.metadata()
+                    .is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+            });
+            if is_there {
+                let mut text = String::new();
+                file.read_to_string(&mut text)?;
+                return Ok(Self { file, path: path.to_owned(), entries: parse(&text) });
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Before it is set: what is in force now, also of what changes with it.
+    pub(super) fn before(&mut self, sys: &Sys, setting: &Setting) -> io::Result<()> {
+        for follower in followers(sys, setting) {
+            if !self.entries.iter().any(|entry| entry.follows && is_same(&entry.was, &follower)) {
+                self.note(was(sys, follower, true))?;
+            }
+        }
+        if !self.entries.iter().any(|entry| is_same(&entry.was, setting)) {
+            let value = setting.in_force(sys).ok_or_else(|| {
+                io::Error::other(format!("{} cannot be read", setting.file().display()))
+            })?;
+            self.note(was(sys, Setting { value, ..setting.clone() }, false))?;
+        }
+        self.note(Line::Set(setting.clone()))?;
+        self.file.sync_data()
+    }
+
+    /// After it was refused: what is in force instead.
+    pub(super) fn after(&mut self, sys: &Sys, setting: &Setting) -> io::Result<()> {
+        let Some(value) = setting.in_force(sys) else { return Ok(()) };
+        self.note(Line::Set(Setting { value, ..setting.clone() }))?;
+        self.file.sync_data()
+    }
+
+    fn note(&mut self, line: Line) -> io::Result<()> {
+        let mut text = serde_json::to_string(&line)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes())?;
+        apply(&mut self.entries, line);
+        Ok(())
+    }
+
+    /// Sets all back and removes the file; it stays if something could not be set.
+    pub(super) fn restore(mut self, sys: &Sys, restored: &mut Restored) {
+        self.entries.sort_by_key(|entry| rank(&entry.was));
+        let failed_before = restored.failed.len();
+        for Entry { was, disk, ours, follows } in &self.entries {
+            // A disk that has gone took its settings along, and another one may have its name.
+            let is_same_disk = *disk == disk_of(sys, &was.device);
+            let Some(now) = was.in_force(sys).filter(|_| is_same_disk) else { continue };
+            if now == was.value {
+                continue;
+            }
+            if !follows && !ours.contains(&now) {
+                restored.theirs.push(Setting { value: now, ..was.clone() });
+                continue;
+            }
+            match was.set(sys) {
+                Ok(()) => restored.back.push(was.clone()),
+                Err(error) => {
+                    let name = was.file();
+                    restored.failed.push(format!("{} {}: {error}", name.display(), was.value));
+                }
+            }
+        }
+        if restored.failed.len() == failed_before {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn parse(text: &str) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for line in text.lines().map_while(|line| serde_json::from_str(line).ok()) {
+        apply(&mut entries, line);
+    }
+    entries
+}
+
+fn apply(entries: &mut Vec<Entry>, line: Line) {
+    match line {
+        Line::Was { setting, disk, follows } => {
+            match entries.iter_mut().find(|entry| is_same(&entry.was, &setting)) {
+                Some(entry) => entry.follows |= follows,
+                None => entries.push(Entry { was: setting, disk, ours: Vec::new(), follows }),
+            }
+        }
+        Line::Set(setting) => {
+            let entry = entries.iter_mut().find(|entry| is_same(&entry.was, &setting));
+            let Some(entry) = entry else { return };
+            let from = entry.ours.len().saturating_sub(1);
+            entry.ours.drain(..from);
+            entry.ours.push(setting.value);
+        }
+    }
+}
+
+fn was(sys: &Sys, setting: Setting, follows: bool) -> Line {
+    let disk = disk_of(sys, &setting.device);
+    Line::Was { setting, disk, follows }
+}
+
+/// What the kernel sets anew when this is set, as it is now: a scheduler brings its own tunables
+/// and its own depth, a depth brings its share for asynchronous requests.
+fn followers(sys: &Sys, setting: &Setting) -> Vec<Setting> {
+    let mut attributes = Vec::new();
+    if [SCHEDULER, NR_REQUESTS].contains(&setting.attribute.as_str()) {
+        let folder = sys.path(Path::new("/sys/block").join(&setting.device).join(IOSCHED));
+        let names = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        attributes.extend(names.map(|name| format!("{IOSCHED}/{name}")));
+        attributes.extend([NR_REQUESTS, ASYNC_DEPTH].map(str::to_owned));
+    }
+    attributes.retain(|attribute| *attribute != setting.attribute);
+    let of = |attribute| Setting { attribute, ..setting.clone() };
+    let with_value = |setting: Setting| Some(Setting { value: setting.in_force(sys)?, ..setting });
+    attributes.into_iter().map(of).filter_map(with_value).collect()
+}
+
+/// What brings others comes before them.
+fn rank(setting: &Setting) -> u32 {
+    match setting.attribute.as_str() {
+        SCHEDULER => 0,
+        NR_REQUESTS => 1,
+        _ => 2,
+    }
+}
+
+/// A number that no other disk gets as long as the machine runs; kernels before 5.15 have none.
+fn disk_of(sys: &Sys, device: &str) -> Option<u64> {
+    sys.number(Path::new("/sys/block").join(device).join("diskseq"))
+}
+
+fn is_same(a: &Setting, b: &Setting) -> bool {
+    (&a.device, &a.attribute) == (&b.device, &b.attribute)
+}
+
+const SCHEDULER: &str = "queue/scheduler";
+const NR_REQUESTS: &str = "queue/nr_requests";
+const ASYNC_DEPTH: &str = "queue/async_depth";
+const IOSCHED: &str = "queue/iosched";
+
+/// Where the notes lie: gone with the settings when the machine starts anew.
+const FOLDER: &str = "/run/foreread";
+const SUFFIX: &str = ".notes";
+
+/// Each try that fails is another run's end at the same moment.
+const LOCK_TRIES: u32 = 10;

@@ -1,0 +1,286 @@
+//! Reads through the page cache: the kernel reads ahead, with the window that is set.
+//!
+//! In:    a target, whose window has been set; where to read.
+//! Out:   what a stream, or reads anywhere, took.
+//! Never: a page that was there before, neither read nor dropped; a page of ours that stays.
+//!
+//! ```text
+//!   |4K|----- window -----|------ window ------| lap | lap | lap | ..   |-- read ahead --|
+//!   ^start                 the pipe fills       ^ it counts from here    dropped, too
+//! ```
+//!
+//! The first page is read alone: to the kernel it is a random read. The second read is as large as
+//! the window, so the first window is, too, and not the fourth after it.
+//!
+//! What lies ahead is surveyed before it is read, always farther than the kernel can read ahead.
+//! Only pages that another program reads after that and before ours are dropped cannot be told
+//! from ours.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+use foreread_core::units::{Bytes, PAGE_SIZE};
+use rustix::fs::Advice;
+
+use super::intervals::Intervals;
+use super::laps::{Laps, ns};
+use super::places::Places;
+use super::run::Run;
+use super::{Random, Sample, Sequential, Stopped};
+use crate::clock::{now, pause};
+use crate::residency::resident;
+
+/// Reads one stream.
+pub(super) fn sequential(
+    run: &Run,
+    places: &mut Places,
+    ask: &Sequential,
+) -> Result<Sample, Stopped> {
+    let window = ask.window.0.max(PAGE_SIZE);
+    let most = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
+    let mut laps = Laps::new(&Sequential { window: Bytes(most), ..*ask }, run.zero, now());
+    let mut memory = vec![0; usize::try_from(window).expect("a window fits the memory")];
+    let mut read_before = 0;
+    while !laps.is_enough(now()) {
+        let free = free_run(run, places, PAGE_SIZE + 10 * window)?;
+        let file = run.open()?;
+        let mut stream = Stream {
+            run,
+            file: &file,
+            window,
+            start: free.start,
+            at: free.start,
+            dropped: free.start,
+            seen: free.start,
+            theirs: Intervals::default(),
+            room: free_memory() / 2,
+        };
+        let is_long = free.end - free.start >= PAGE_SIZE + 3 * window + laps.lap();
+        let result = stream.read(&mut laps, places, &mut memory, is_long);
+        laps.pause();
+        stream.forget();
+        let (start, at) = (stream.start, stream.at);
+        read_before += places.read(start..at);
+        places.read(at..at + 2 * window);
+        places.go_on_from(at + 2 * window);
+        result?;
+    }
+    Ok(Sample { slices: laps.slices(now()), read_before: Bytes(read_before) })
+}
+
+/// The next part that is not in the cache, as long as wished if there is one, else the longest.
+fn free_run(run: &Run, places: &Places, wish: u64) -> Result<Range<u64>, Stopped> {
+    let file = run.open()?;
+    let mut longest = 0..0;
+    for part in places.onwards() {
+        let mut free = part.start..part.start;
+        let mut at = part.start;
+        while at < part.end {
+            run.go_on()?;
+            let piece = at..part.end.min(at + SURVEY_BYTES.max(wish));
+            let mut theirs = Intervals::default();
+            for range in resident(&file, &piece).ok_or_else(|| untold(run))? {
+                theirs.insert(range);
+            }
+            for gap in theirs.gaps(&piece) {
+                free = if gap.start == free.end { free.start..gap.end } else { gap };
+                if free.end - free.start >= wish {
+                    return Ok(free);
+                }
+                if free.end - free.start > longest.end - longest.start {
+                    longest = free.clone();
+                }
+            }
+            at = piece.end;
+        }
+    }
+    if longest.is_empty() {
+        let line = format!(
+            "{}: all of it is in the page cache; give a larger target, or try later",
+            run.path.display()
+        );
+        return Err(Stopped::Failed(line));
+    }
+    Ok(longest)
+}
+
+fn untold(run: &Run) -> Stopped {
+    let line = "the kernel does not say which pages of it are cached; run as its owner or root";
+    Stopped::Failed(format!("{}: {line}", run.path.display()))
+}
+
+/// A stream from a page that was not resident, as far as none is.
+struct Stream<'a> {
+    run: &'a Run,
+    file: &'a File,
+    window: u64,
+    start: u64,
+    /// Read up to here,
+    at: u64,
+    /// dropped up to here,
+    dropped: u64,
+    /// surveyed up to here:
+    seen: u64,
+    /// these were there.
+    theirs: Intervals,
+    /// Bytes that may stay in memory until the end without anybody's having to leave.
+    room: u64,
+}
+
+impl Stream<'_> {
+    fn read(
+        &mut self,
+        laps: &mut Laps,
+        places: &Places,
+        memory: &mut [u8],
+        is_long: bool,
+    ) -> Result<(), Stopped> {
+        let end = places.end_of_part(self.start);
+        // Half a window at most: who reads a whole one gets it whatever is set.
+        let step = (self.window / 2).clamp(PAGE_SIZE, STEP_MAX);
+        let full = self.start + PAGE_SIZE + 2 * self.window;
+        let mut is_counted = !is_long;
+        if is_counted {
+            laps.count_from(now());
+        }
+        loop {
+            let is_second = self.at == self.start + PAGE_SIZE;
+            let want = match self.at - self.start {
+                0 => PAGE_SIZE,
+                _ if is_second => self.window,
+                _ => step,
+            };
+            let want = want.min(self.free_to(self.at + want)?.min(end).saturating_sub(self.at));
+            if want == 0 {
+                return Ok(());
+            }
+            let to = &mut memory[..usize::try_from(want).expect("a window fits the memory")];
+            let got = self.file.read_at(to, self.at).map_err(|e| self.run.failed(self.at, &e))?;
+            if got == 0 {
+                return Err(self.run.shrunk(self.at));
+            }
+            let time = now();
+            self.at += got as u64;
+            laps.add(got as u64, time);
+            if !is_counted && self.at >= full {
+                is_counted = true;
+                laps.count_from(time);
+            }
+            self.run.go_on()?;
+            if laps.is_enough(time) {
+                return Ok(());
+            }
+            if self.at - self.dropped > self.room.max(2 * SURVEY_BYTES) {
+                let upto = self.at - SURVEY_BYTES;
+                self.drop_ours(self.dropped..upto);
+                self.dropped = upto;
+            }
+        }
+    }
+
+    /// Where the first page is, from `at` on, that is somebody else's; or `to`, if none comes before.
+    fn free_to(&mut self, to: u64) -> Result<u64, Stopped> {
+        let reach = to + self.ahead();
+        if reach > self.seen {
+            let piece = self.seen..reach + SURVEY_BYTES;
+            for range in resident(self.file, &piece).ok_or_else(|| untold(self.run))? {
+                self.theirs.insert(range);
+            }
+            self.seen = piece.end;
+        }
+        let ahead = self.theirs.within(&(self.at..to));
+        Ok(ahead.first().map_or(to, |theirs| theirs.start))
+    }
+
+    /// Farther the kernel does not go: the window that it is in, the next one, and what it adds so
+    /// that its folios lie on their bounds.
+    fn ahead(&self) -> u64 {
+        2 * self.window + FOLIO_MAX
+    }
+
+    /// Drops what is ours, also what is still on its way: the next stream shall have the device
+    /// for itself.
+    fn forget(&self) {
+        let all = self.dropped..self.at + self.ahead();
+        let began = now();
+        loop {
+            self.drop_ours(all.clone());
+            let is_ours = |range: &Range<u64>| !self.theirs.gaps(range).is_empty();
+            let stays = resident(self.file, &all).is_some_and(|all| all.iter().any(is_ours));
+            let patience = if self.run.go_on().is_ok() { ON_THEIR_WAY } else { ON_THEIR_WAY / 10 };
+            if !stays || now().duration_since(began) >= patience {
+                return;
+            }
+            pause(LOOK_AGAIN);
+        }
+    }
+
+    fn drop_ours(&self, range: Range<u64>) {
+        for ours in self.theirs.gaps(&range) {
+            let len = std::num::NonZeroU64::new(ours.end - ours.start);
+            // A page that does not go is in use by somebody else meanwhile.
+            let _ = rustix::fs::fadvise(self.file, ours.start, len, Advice::DontNeed);
+        }
+    }
+}
+
+/// Reads anywhere, where they cannot go around the page cache.
+pub(super) fn random(run: &Run, places: &mut Places, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    let file = run.open()?;
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
+    let size = ask.size.0;
+    let mut memory = vec![0; usize::try_from(size).expect("a read fits the memory")];
+    let mut latencies = Vec::new();
+    let began = now();
+    // A place that is in the cache is no read; of a file that is mostly there, few are.
+    for _ in 0..ask.count.saturating_mul(TRIES) {
+        let is_over = now().duration_since(began) >= ask.at_most && !latencies.is_empty();
+        if latencies.len() >= ask.count as usize || is_over {
+            break;
+        }
+        run.go_on()?;
+        let place = places.anywhere(size).ok_or_else(|| run.too_small(size))?;
+        if !resident(&file, &place).ok_or_else(|| untold(run))?.is_empty() {
+            continue;
+        }
+        latencies.push(one(run, &file, &mut memory, place.start)?);
+        let len = std::num::NonZeroU64::new(size);
+        let _ = rustix::fs::fadvise(&file, place.start, len, Advice::DontNeed);
+        places.read(place);
+    }
+    Ok(latencies)
+}
+
+/// One whole read: how long it took, in nanoseconds.
+pub(super) fn one(run: &Run, file: &File, to: &mut [u8], at: u64) -> Result<u64, Stopped> {
+    let began: Instant = now();
+    let got = file.read_at(to, at).map_err(|error| run.failed(at, &error))?;
+    let took = now().duration_since(began);
+    if got < to.len() { Err(run.shrunk(at + got as u64)) } else { Ok(ns(took)) }
+}
+
+/// Memory that nobody uses, not even as cache.
+fn free_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
+    let kib = kib.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Large enough that a call costs little beside its copy, small enough not to stop the pipe.
+const STEP_MAX: u64 = 64 << 10;
+
+/// Surveyed at a time.
+const SURVEY_BYTES: u64 = 32 << 20;
+
+/// More than a huge page.
+const FOLIO_MAX: u64 = 4 << 20;
+
+/// The last windows from a slow device come in this time.
+const ON_THEIR_WAY: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Places looked at for each read that is wanted.
+const TRIES: u32 = 8;

@@ -1,0 +1,173 @@
+//! Reads around the page cache, with the requests that the kernel would make ahead of a reader.
+//!
+//! In:    a target; a window; where to read.
+//! Out:   what a stream, or reads anywhere, took.
+//! Never: a page in the cache, and so no setting either: this needs no leave.
+//!
+//! ```text
+//!   reader      | window 0 | window 1 | window 2 |     a window is used when it and those before
+//!   on its way  | 0  1     | 1  2     | 2  3     |     it have come; then the next but one starts
+//! ```
+//!
+//! So does the kernel's read-ahead: the marker lies on a window's first page, and when the reader
+//! steps on it, the next window starts before the reader waits for this one. A read of a whole
+//! window is cut by the kernel into the same requests as its read-ahead, and all are sent at once.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use foreread_core::units::{Bytes, PAGE_SIZE};
+
+use super::buffer::Aligned;
+use super::buffered::one;
+use super::laps::Laps;
+use super::places::Places;
+use super::run::Run;
+use super::{Random, Sample, Sequential, Stopped};
+use crate::clock::now;
+
+/// Reads one stream.
+pub(super) fn sequential(
+    run: &Run,
+    places: &mut Places,
+    ask: &Sequential,
+) -> Result<Sample, Stopped> {
+    let file = run.open_direct()?;
+    let window = ask.window.0.max(PAGE_SIZE);
+    let window = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
+    let mut laps = Laps::new(&Sequential { window: Bytes(window), ..*ask }, run.zero, now());
+    let mut read_before = 0;
+    while !laps.is_enough(now()) {
+        let parts = places.onwards();
+        let long = parts.iter().find(|part| part.end - part.start >= 8 * window);
+        let longest = || parts.iter().max_by_key(|part| part.end - part.start);
+        let Some(part) = long.or_else(longest).cloned() else { break };
+        let (at, result) = stream(run, &file, window, part.clone(), &mut laps);
+        laps.pause();
+        read_before += places.read(part.start..at);
+        places.read(at..at + 2 * window);
+        places.go_on_from(at + 2 * window);
+        result?;
+    }
+    Ok(Sample { slices: laps.slices(now()), read_before: Bytes(read_before) })
+}
+
+/// What two readers of every other window share.
+struct Pipe<'a> {
+    run: &'a Run,
+    file: &'a File,
+    part: Range<u64>,
+    window: u64,
+    state: Mutex<State<'a>>,
+    turn: Condvar,
+}
+
+struct State<'a> {
+    /// How many windows have come with all before them.
+    used: u64,
+    /// Of the next two, how much has come.
+    come: [Option<u64>; 2],
+    laps: &'a mut Laps,
+    /// How it ended.
+    end: Option<Result<(), Stopped>>,
+}
+
+/// One stream: how far it came, and why not farther.
+fn stream(
+    run: &Run,
+    file: &File,
+    window: u64,
+    part: Range<u64>,
+    laps: &mut Laps,
+) -> (u64, Result<(), Stopped>) {
+    let is_short = part.end - part.start < 4 * window;
+    if is_short {
+        laps.count_from(now());
+    }
+    let state = State { used: 0, come: [None; 2], laps, end: None };
+    let pipe = Pipe { run, file, part, window, state: Mutex::new(state), turn: Condvar::new() };
+    // A window of one page has nothing in it that the reader could step on beforehand.
+    let readers = if window > PAGE_SIZE { 2 } else { 1 };
+    std::thread::scope(|scope| {
+        for first in 1..readers {
+            let pipe = &pipe;
+            scope.spawn(move || pipe.read_every(readers, first, is_short));
+        }
+        pipe.read_every(readers, 0, is_short);
+    });
+    let state = pipe.lock();
+    let at = (pipe.part.start + state.used * window).min(pipe.part.end);
+    (at, state.end.clone().unwrap_or(Ok(())))
+}
+
+impl<'a> Pipe<'a> {
+    fn read_every(&self, readers: u64, first: u64, is_short: bool) {
+        let mut memory = Aligned::new(self.window);
+        let mut number = first;
+        loop {
+            let at = self.part.start + number * self.window;
+            let len = self.part.end.saturating_sub(at).min(self.window);
+            if len == 0 || !self.may_start(number, readers) {
+                return;
+            }
+            let to = &mut memory.bytes()[..usize::try_from(len).expect("it fits the memory")];
+            let result = one(self.run, self.file, to, at);
+            self.has_come(number, result.map(|_| len), is_short);
+            number += readers;
+        }
+    }
+
+    /// Waits until the reader steps on the marker that starts this window.
+    fn may_start(&self, number: u64, readers: u64) -> bool {
+        let mut state = self.lock();
+        while state.end.is_none() && state.used + readers <= number {
+            state = self.turn.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        state.end.is_none()
+    }
+
+    fn has_come(&self, number: u64, result: Result<u64, Stopped>, is_short: bool) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        match result {
+            Ok(len) => state.come[usize::from(number % 2 == 1)] = Some(len),
+            Err(stopped) => state.end = Some(Err(stopped)),
+        }
+        let time = now();
+        while let Some(len) = state.come[usize::from(state.used % 2 == 1)].take() {
+            state.used += 1;
+            state.laps.add(len, time);
+            if state.used == 2 && !is_short {
+                state.laps.count_from(time);
+            }
+        }
+        if state.end.is_none() {
+            let go_on = self.run.go_on();
+            state.end = (go_on.is_err() || state.laps.is_enough(time)).then_some(go_on);
+        }
+        self.turn.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'a>> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Reads anywhere, one after the other.
+pub(super) fn random(run: &Run, places: &mut Places, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    let file = run.open_direct()?;
+    let mut memory = Aligned::new(ask.size.0);
+    let mut latencies = Vec::new();
+    let began = now();
+    for _ in 0..ask.count {
+        if now().duration_since(began) >= ask.at_most && !latencies.is_empty() {
+            break;
+        }
+        run.go_on()?;
+        let place = places.anywhere(ask.size.0).ok_or_else(|| run.too_small(ask.size.0))?;
+        latencies.push(one(run, &file, memory.bytes(), place.start)?);
+        places.read(place);
+    }
+    Ok(latencies)
+}

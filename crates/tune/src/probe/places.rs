@@ -1,0 +1,142 @@
+//! Where to read next: what this run has not read yet, for as long as there is some.
+//!
+//! In:    the parts of a target; what is done with them.
+//! Out:   places, from a random start onwards, around the end; random ones.
+//! Never: the same place twice while there are others: a cache below would answer.
+
+use std::ops::Range;
+
+use foreread_core::units::PAGE_SIZE;
+
+use super::intervals::Intervals;
+
+/// A walk through a target.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    parts: Vec<Range<u64>>,
+    /// Where the next stream begins.
+    cursor: u64,
+    read: Intervals,
+    random: u64,
+}
+
+impl Places {
+    pub(crate) fn new(parts: &[Range<u64>], seed: u64) -> Self {
+        assert!(!parts.is_empty(), "a target has something to read");
+        let mut places =
+            Self { parts: parts.to_vec(), cursor: 0, read: Intervals::default(), random: seed };
+        places.cursor = places.anywhere(PAGE).map_or(parts[0].start, |place| place.start);
+        places
+    }
+
+    /// What follows the cursor: to the end of its part, then the other parts, then the beginning up
+    /// to the cursor.
+    pub(crate) fn onwards(&self) -> Vec<Range<u64>> {
+        let cursor = self.cursor;
+        let after = self.parts.iter().map(|part| part.start.max(cursor)..part.end);
+        let before = self.parts.iter().map(|part| part.start..part.end.min(cursor));
+        after.chain(before).filter(|part| part.start < part.end).collect()
+    }
+
+    /// The next stream begins behind this one.
+    pub(crate) fn go_on_from(&mut self, cursor: u64) {
+        self.cursor = cursor;
+    }
+
+    /// It has been read: how much of it was before?
+    pub(crate) fn read(&mut self, range: Range<u64>) -> u64 {
+        let before = self.read.bytes_within(&range);
+        self.read.insert(range);
+        before
+    }
+
+    /// The end of the part that holds this.
+    pub(crate) fn end_of_part(&self, at: u64) -> u64 {
+        self.parts.iter().find(|part| part.contains(&at)).map_or(at, |part| part.end)
+    }
+
+    /// How much there is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.end - part.start).sum()
+    }
+
+    /// A random place for `size` bytes, fresh if one is found soon; None if no part is as large.
+    pub(crate) fn anywhere(&mut self, size: u64) -> Option<Range<u64>> {
+        let align = if size.is_power_of_two() { size.max(PAGE) } else { PAGE };
+        let mut found = None;
+        for _ in 0..TRIES {
+            let Some(place) = self.one(size, align).or_else(|| self.one(size, PAGE)) else {
+                continue;
+            };
+            if self.read.bytes_within(&place) == 0 {
+                return Some(place);
+            }
+            found = Some(place);
+        }
+        found
+    }
+
+    fn one(&mut self, size: u64, align: u64) -> Option<Range<u64>> {
+        self.random = self.random.wrapping_add(1);
+        let mut skip = mix(self.random) % self.bytes();
+        let part = self.parts.iter().find(|part| {
+            let len = part.end - part.start;
+            let is_here = skip < len;
+            skip -= if is_here { 0 } else { len };
+            is_here
+        })?;
+        let most = part.end.checked_sub(size)?;
+        let start = (part.start + skip).min(most) / align * align;
+        (start >= part.start).then(|| start..start + size)
+    }
+}
+
+/// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
+fn mix(mut z: u64) -> u64 {
+    z = z.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+const PAGE: u64 = PAGE_SIZE;
+
+/// Looks for a place that nobody has read; on a target that is mostly read, some are not found.
+const TRIES: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_goes_around_and_tells_what_it_had_read() {
+        let mut places = Places::new(&[0..100 * PAGE, 200 * PAGE..300 * PAGE], 1);
+        places.go_on_from(250 * PAGE);
+        let onwards = places.onwards();
+        assert_eq!(
+            onwards,
+            [250 * PAGE..300 * PAGE, 0..100 * PAGE, 200 * PAGE..250 * PAGE],
+            "each byte once"
+        );
+        assert_eq!(places.read(250 * PAGE..300 * PAGE), 0);
+        assert_eq!(places.read(240 * PAGE..260 * PAGE), 10 * PAGE);
+        assert_eq!(places.end_of_part(99 * PAGE), 100 * PAGE);
+        assert_eq!(places.bytes(), 200 * PAGE);
+    }
+
+    #[test]
+    fn random_places_lie_in_parts_and_are_fresh_while_there_are_any() {
+        let parts = [3 * PAGE..1000 * PAGE, 5000 * PAGE..5004 * PAGE];
+        let mut places = Places::new(&parts, 42);
+        let mut read_before = 0;
+        for _ in 0..100 {
+            let place = places.anywhere(2 * PAGE).expect("there is room");
+            assert_eq!(place.end - place.start, 2 * PAGE);
+            assert_eq!(place.start % PAGE, 0);
+            assert!(parts.iter().any(|part| part.start <= place.start && place.end <= part.end));
+            read_before += places.read(place);
+        }
+        assert_eq!(read_before, 0);
+        assert_eq!(places.anywhere(2000 * PAGE), None);
+    }
+}

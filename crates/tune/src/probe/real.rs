@@ -1,0 +1,231 @@
+//! A real device that is measured.
+//!
+//! In:    a target; who holds its settings, if we may change them; the flag that Ctrl-C sets.
+//! Out:   answers to a sweep's questions, by the kernel's own read-ahead or around it.
+//! Never: a wait that Ctrl-C cannot end: a device that hangs, hangs a thread, and not us.
+//!
+//! ```text
+//!   may we set read_ahead_kb?  --yes--> does the kernel tell what is resident?  --yes--> kernel
+//!              | no                            | no
+//!              '-------------> direct <--------'     (no O_DIRECT there: an error)
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use foreread_core::units;
+
+use super::laps::instant;
+use super::places::Places;
+use super::run::Run;
+use super::{Probe, Random, Sample, Sequential, Stopped, buffered, direct};
+use crate::clock::now;
+use crate::hold::Held;
+use crate::report::Method;
+use crate::residency::resident;
+use crate::setting::Setting;
+use crate::sysfs::Sys;
+use crate::target::{Target, window_in_force};
+
+/// How a real device is measured.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Set by Ctrl-C: the measurement ends at the next read.
+    pub interrupted: Arc<AtomicBool>,
+    /// Where the first stream begins.
+    pub seed: u64,
+    /// Read around the page cache, whatever we may do.
+    pub is_direct: bool,
+}
+
+/// A real device.
+pub struct Real<'h> {
+    run: Run,
+    sys: Sys,
+    device: String,
+    held: Option<&'h Held>,
+    why_direct: Option<String>,
+    /// None while a thread is away with them, for ever if the device hangs.
+    places: Option<Places>,
+    is_direct_possible: bool,
+    window_kib: Option<u64>,
+}
+
+impl<'h> Real<'h> {
+    /// Without a holder, or if it may not set the window, the device is read with `O_DIRECT`.
+    ///
+    /// # Errors
+    ///
+    /// One line, if it can be read in neither way.
+    pub fn new(
+        target: &Target,
+        held: Option<&'h Held>,
+        sys: &Sys,
+        options: &Options,
+    ) -> Result<Self, String> {
+        let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
+            Ok(()) => None,
+            Err(why) => Some(why),
+        };
+        if let (Some(why), Some(not_direct)) = (&why_direct, &target.not_direct) {
+            return Err(format!(
+                "{}: cannot be measured: {why}, and {not_direct}; run as root, or give another file",
+                target.path.display()
+            ));
+        }
+        let interrupted = Arc::clone(&options.interrupted);
+        Ok(Self {
+            run: Run { path: target.path.clone(), zero: now(), interrupted },
+            sys: sys.clone(),
+            device: target.device.name.clone(),
+            held,
+            why_direct,
+            places: Some(Places::new(&target.parts, options.seed)),
+            is_direct_possible: target.not_direct.is_none(),
+            window_kib: None,
+        })
+    }
+
+    /// How it is measured.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        if self.why_direct.is_none() { Method::Kernel } else { Method::Direct }
+    }
+
+    /// Why not by the kernel's own read-ahead, if not.
+    #[must_use]
+    pub fn why_direct(&self) -> Option<&str> {
+        self.why_direct.as_deref()
+    }
+
+    /// Has it done in a thread of its own, and waits for it as long as nobody is in a hurry.
+    fn away<T: Send + 'static>(
+        &mut self,
+        at_most: Duration,
+        work: impl FnOnce(&Run, &mut Places) -> Result<T, Stopped> + Send + 'static,
+    ) -> Result<T, Stopped> {
+        self.run.go_on()?;
+        let hangs = || Stopped::Failed(format!("{}: it does not answer", self.run.path.display()));
+        let mut places = self.places.take().ok_or_else(hangs)?;
+        let (answer, answers) = mpsc::channel();
+        let run = self.run.clone();
+        std::thread::spawn(move || {
+            let result = work(&run, &mut places);
+            // Nobody waits any more: they were in a hurry.
+            let _ = answer.send((result, places));
+        });
+        let began = now();
+        let mut since: Option<Instant> = None;
+        loop {
+            match answers.recv_timeout(LOOK) {
+                Ok((result, places)) => {
+                    self.places = Some(places);
+                    return result.map_err(|stopped| self.explained(stopped));
+                }
+                Err(RecvTimeoutError::Disconnected) => panic!("a measurement has panicked"),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.run.interrupted.load(Ordering::Relaxed) {
+                let since = *since.get_or_insert_with(now);
+                if now().duration_since(since) >= GRACE {
+                    return Err(Stopped::Interrupted);
+                }
+            }
+            if now().duration_since(began) >= at_most.saturating_add(HANGS) {
+                return Err(hangs());
+            }
+        }
+    }
+
+    /// A device that has gone says so by an error of input and output.
+    fn explained(&self, stopped: Stopped) -> Stopped {
+        match stopped {
+            Stopped::Failed(line) if self.sys.device(&self.device).is_none() => {
+                Stopped::Failed(format!("{line}; {} has gone", self.device))
+            }
+            Stopped::Failed(_) | Stopped::Interrupted => stopped,
+        }
+    }
+
+    /// Sets the window; the stream's descriptor, opened after that, gets it.
+    fn set_window(&mut self, bytes: u64) -> Result<(), Stopped> {
+        let kib = bytes / 1024;
+        if self.window_kib == Some(kib) {
+            return Ok(());
+        }
+        let Some(held) = self.held else { return Ok(()) };
+        let setting = Setting::read_ahead_kb(&self.device, kib);
+        held.set(&setting).map_err(|error| {
+            let failed = format!("setting read_ahead_kb of {} to {kib}: {error}", self.device);
+            self.explained(Stopped::Failed(failed))
+        })?;
+        self.window_kib = Some(kib);
+        Ok(())
+    }
+}
+
+/// Whether the kernel's own read-ahead can be measured; else why not.
+fn why_not_by_the_kernel(
+    target: &Target,
+    held: Option<&Held>,
+    sys: &Sys,
+    options: &Options,
+) -> Result<(), String> {
+    if options.is_direct {
+        return Err("it was asked to read with O_DIRECT".to_owned());
+    }
+    if let Some(kind) = &target.has_own_window {
+        return Err(format!("{kind} has a window of its own, not the disk's"));
+    }
+    let held = held.ok_or("settings stay as they are")?;
+    let file = std::fs::File::open(&target.path).map_err(|error| error.to_string())?;
+    let first = target.parts.first().map_or(0, |part| part.start);
+    resident(&file, &(first..first + 1)).ok_or("the kernel does not say what is cached of it")?;
+    // The value that it has, to learn whether we may.
+    let now = window_in_force(sys, target.device.number)
+        .ok_or_else(|| format!("{} has no read_ahead_kb", target.device.name))?;
+    held.set(&now).map_err(|error| error.to_string())
+}
+
+impl Probe for Real<'_> {
+    fn now(&self) -> units::Instant {
+        instant(now().duration_since(self.run.zero))
+    }
+
+    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
+        let ask = *ask;
+        if self.method() == Method::Direct {
+            return self
+                .away(ask.at_most, move |run, places| direct::sequential(run, places, &ask));
+        }
+        self.set_window(ask.window.0)?;
+        self.away(ask.at_most, move |run, places| buffered::sequential(run, places, &ask))
+    }
+
+    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
+        let ask = *ask;
+        if self.is_direct_possible {
+            return self.away(ask.at_most, move |run, places| direct::random(run, places, &ask));
+        }
+        self.away(ask.at_most, move |run, places| buffered::random(run, places, &ask))
+    }
+}
+
+impl std::fmt::Debug for Real<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path: &Path = &self.run.path;
+        f.debug_struct("Real").field("path", &path).field("method", &self.method()).finish()
+    }
+}
+
+/// How often we look whether somebody is in a hurry.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A read that is under way gets so long after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The kernel gives up a request after 30 s, and tries some twice.
+const HANGS: Duration = Duration::from_secs(90);

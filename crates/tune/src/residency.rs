@@ -1,0 +1,212 @@
+//! Which pages of a file or a device are in the kernel's page cache.
+//!
+//! In:    an open file, a range of it.
+//! Out:   the parts that are in memory; None if the kernel does not say.
+//! Never: a read, not even one that may not wait: that would start read-ahead.
+//!
+//! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing, mincore(2) looks at a
+//! mapping. Both answer only who may write the file or owns it; to others mincore says that all is
+//! resident, so nobody asks it then.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use foreread_core::units::PAGE_SIZE;
+use rustix::fs::Access;
+
+/// The resident parts of a range, in order; its bounds are those of pages.
+///
+/// Pages that are dropped or come while this looks may be in or not.
+pub(crate) fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
+    let mut parts = Vec::new();
+    match count(file, range) {
+        Ok(pages) => halve(file, range, pages, &mut parts).ok()?,
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            look(file, range, &mut parts).ok()?;
+        }
+        Err(_) => return None,
+    }
+    Some(parts)
+}
+
+/// Halves what is partly resident until nothing is: few calls where pages lie together.
+fn halve(
+    file: &File,
+    range: &Range<u64>,
+    pages: u64,
+    parts: &mut Vec<Range<u64>>,
+) -> io::Result<()> {
+    let all = (range.end - range.start).div_ceil(page());
+    if pages == 0 {
+        return Ok(());
+    }
+    if pages >= all {
+        add(parts, range.clone());
+        return Ok(());
+    }
+    let middle = range.start + all.div_ceil(2) * page();
+    for half in [range.start..middle, middle..range.end] {
+        halve(file, &half, count(file, &half)?, parts)?;
+    }
+    Ok(())
+}
+
+fn add(parts: &mut Vec<Range<u64>>, part: Range<u64>) {
+    match parts.last_mut() {
+        Some(last) if last.end == part.start => last.end = part.end,
+        _ => parts.push(part),
+    }
+}
+
+/// How many pages of a range are resident.
+fn count(file: &File, range: &Range<u64>) -> io::Result<u64> {
+    if range.is_empty() {
+        return Ok(0);
+    }
+    let range = CachestatRange { offset: range.start, len: range.end - range.start };
+    let mut counts = Cachestat::default();
+    // SAFETY: cachestat(2) reads one structure and writes the other, and both live until it
+    // returns; the descriptor is open as long as `file` is.
+    let result = unsafe {
+        libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0_u32)
+    };
+    if result == 0 { Ok(counts.cached) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The same by mincore(2).
+fn look(file: &File, range: &Range<u64>, parts: &mut Vec<Range<u64>>) -> io::Result<()> {
+    let is_told = owns(file) || may_write(file);
+    if !is_told {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start + LOOK_BYTES);
+        for (at, is_resident) in (start..end).step_by(page_step()).zip(mincore(file, start..end)?) {
+            if is_resident {
+                add(parts, at..(at + page()).min(end));
+            }
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+fn mincore(file: &File, range: Range<u64>) -> io::Result<Vec<bool>> {
+    let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let offset = libc::off_t::try_from(range.start).map_err(io::Error::other)?;
+    let mut pages = vec![0_u8; len.div_ceil(page_step())];
+    // SAFETY: the kernel chooses the place; what is mapped is never read or written.
+    let map = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset,
+        )
+    };
+    if map == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `map` is a mapping of `len` bytes, and `pages` has a byte for each of its pages.
+    let result = unsafe { libc::mincore(map, len, pages.as_mut_ptr().cast()) };
+    let looked = if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: the mapping is ours, and nobody has a pointer into it.
+    let unmapped = unsafe { libc::munmap(map, len) };
+    assert_eq!(unmapped, 0, "a whole mapping can be undone");
+    looked.map(|()| pages.into_iter().map(|page| page & 1 == 1).collect())
+}
+
+fn owns(file: &File) -> bool {
+    // The owner of /proc/self is who this process acts as.
+    let us = std::fs::metadata("/proc/self").map(|us| us.uid());
+    let owner = file.metadata().map(|file| file.uid());
+    matches!((us, owner), (Ok(us), Ok(owner)) if us == 0 || us == owner)
+}
+
+fn may_write(file: &File) -> bool {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}
+
+/// The machine's page, which may be larger than the project's.
+fn page() -> u64 {
+    // SAFETY: sysconf(3) looks at nothing of ours.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(page).unwrap_or(PAGE_SIZE)
+}
+
+fn page_step() -> usize {
+    usize::try_from(page()).expect("a page fits the memory")
+}
+
+/// `struct cachestat_range`: a length of 0 would mean to the end.
+#[repr(C)]
+struct CachestatRange {
+    offset: u64,
+    len: u64,
+}
+
+/// `struct cachestat`.
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// The same number on all architectures, as for all new calls, but alpha and MIPS: there it is an
+/// unknown call, and mincore is asked.
+const CACHESTAT: libc::c_long = 451;
+
+/// A mapping of so much at a time.
+const LOOK_BYTES: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use rustix::fs::Advice;
+
+    use super::*;
+
+    /// On the disk of the build: a tmpfs has no pages that could be dropped.
+    fn file_with(pages: &[u64]) -> Option<File> {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let place = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{folder}/../.."));
+        let file = tempfile::tempfile_in(place).expect("a file");
+        file.write_all_at(&vec![7; 64 * 4096], 0).expect("it is written");
+        file.sync_all().expect("it is on its device");
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("it is dropped");
+        rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("one page each");
+        for page in pages {
+            file.read_at(&mut [0], page * 4096).expect("it is read");
+        }
+        (page() == 4096 && count(&file, &(0..64 * 4096)).is_ok()).then_some(file)
+    }
+
+    #[test]
+    fn both_ways_find_the_same_pages() {
+        let Some(file) = file_with(&[0, 5, 6, 7, 31, 63]) else {
+            let line = "SKIP both_ways_find_the_same_pages: no cachestat, or other pages\n";
+            let _ = io::Write::write_all(&mut io::stderr(), line.as_bytes());
+            return;
+        };
+        let page = |n: u64| n * 4096;
+        let all = page(0)..page(64);
+        let wanted = [0..1, 5..8, 31..32, 63..64].map(|part| page(part.start)..page(part.end));
+        assert_eq!(resident(&file, &all).expect("ours to see"), wanted);
+        let mut parts = Vec::new();
+        look(&file, &all, &mut parts).expect("ours to see");
+        assert_eq!(parts, wanted);
+        assert_eq!(resident(&file, &(page(8)..page(31))).expect("ours to see"), []);
+    }
+}

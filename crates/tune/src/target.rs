@@ -1,0 +1,354 @@
+//! What is measured: a device, or a file on one.
+//!
+//! In:    a path of the user's: a block device, a partition, a file, a folder.
+//! Out:   [`Target`]: what is read, and the device whose settings count; or one line that says what
+//!        is wrong and what to do.
+//! Never: a byte written; a file opened that is none (a pipe would wait); holes taken for data.
+//!
+//! ```text
+//!   /dev/sda, /dev/sda2 -----------> read it;    settings of sda
+//!   a file ------------------------> read it;    settings of the disk that its file system is on
+//!   a folder: may we open its disk?  read that;  the same
+//!                        else -----> read the largest file in it
+//! ```
+
+mod file;
+mod uses;
+
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use foreread_core::units::{Bytes, PAGE_SIZE};
+
+use crate::setting::{READ_AHEAD_KB, Setting};
+use crate::sysfs::{Device, Kind, Sys};
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// What is read.
+    pub path: PathBuf,
+    /// Whether that is a device, and not a file on one.
+    pub is_device: bool,
+    /// How much there is to read.
+    pub len: Bytes,
+    /// Where: all of a device, what is stored of a file.
+    pub parts: Vec<Range<u64>>,
+    /// The whole device whose settings count.
+    pub device: Device,
+    /// Why it cannot be read around the page cache, if it cannot.
+    pub not_direct: Option<String>,
+    /// The file system that has a window of its own for what is read, if it has: then the device's
+    /// counts for the device itself only.
+    pub has_own_window: Option<String>,
+    /// Who uses the device: `sda2 is mounted at /home`. Empty if nobody does.
+    pub in_use: Vec<String>,
+    /// Its ext4 file systems that are mounted, by their names under `/sys/fs/ext4`; of a file, the
+    /// one that it is in.
+    pub ext4: Vec<String>,
+    /// What a reader of the figures has to know.
+    pub notes: Vec<String>,
+}
+
+impl Target {
+    /// Finds out what a path of the user's means.
+    ///
+    /// # Errors
+    ///
+    /// One line, with the path, that says what to do.
+    pub fn resolve(path: &Path, sys: &Sys) -> Result<Self, String> {
+        let named = |line: String| format!("{}: {line}", path.display());
+        let about = fs::metadata(path).map_err(|error| named(not_found(path, &error, sys)))?;
+        let kind = about.file_type();
+        let found = if kind.is_block_device() {
+            device(path, about.rdev(), sys)
+        } else if kind.is_file() {
+            found_in(path, &about, sys)
+        } else if kind.is_dir() {
+            folder(path, &about, sys)
+        } else {
+            let what = if kind.is_char_device() {
+                "a character device"
+            } else if kind.is_fifo() {
+                "a pipe"
+            } else {
+                "neither a device nor a file"
+            };
+            Err(format!("is {what}; give a block device, a file or a folder"))
+        };
+        found.map_err(named)
+    }
+}
+
+/// The setting of the largest window that counts for what has this number, as it is now: a disk's,
+/// a partition's, or that of a file system without a disk (NFS, FUSE).
+#[must_use]
+pub fn window_in_force(sys: &Sys, (major, minor): (u32, u32)) -> Option<Setting> {
+    let number = format!("{major}:{minor}");
+    let of_disk = |device: &Device| Some((sys.whole(device)?.name, READ_AHEAD_KB.to_owned()));
+    let of_none = || {
+        let attribute = format!("/sys/class/bdi/{number}/read_ahead_kb");
+        Some((number.clone(), attribute))
+    };
+    let known = sys.device_numbered(major, minor);
+    let (device, attribute) = known.as_ref().map_or_else(of_none, of_disk)?;
+    let setting = Setting { device, attribute, value: String::new() };
+    let value = setting.in_force(sys)?;
+    Some(Setting { value, ..setting })
+}
+
+fn not_found(path: &Path, error: &std::io::Error, sys: &Sys) -> String {
+    let is_name = path.components().count() == 1;
+    let known = path.to_str().filter(|_| is_name).and_then(|name| sys.device(name));
+    match (error.kind(), known) {
+        (ErrorKind::NotFound, Some(device)) => {
+            format!("no such file; the device is {}", device.node().display())
+        }
+        (ErrorKind::NotFound, None) => {
+            "no such file; give a block device, a file or a folder".to_owned()
+        }
+        (ErrorKind::PermissionDenied, _) => {
+            "no permission to look there; run as root, or give a file that you may read".to_owned()
+        }
+        _ => format!("{error}; give a block device, a file or a folder"),
+    }
+}
+
+fn device(path: &Path, number: u64, sys: &Sys) -> Result<Target, String> {
+    let device = known(number, sys).ok_or("is no device that /sys/block knows; give another")?;
+    enough(&device)?;
+    match File::open(path) {
+        Ok(opened) => of_device(path, &opened, &device, sys),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            // Not the rights of the file: the system has decided that nobody opens disks.
+            let why = format!("{} cannot be opened here ({error})", path.display());
+            let family = uses::family(sys, &device);
+            let mounts = sys.mounts();
+            let points = mounts.iter().filter(|mount| uses::is_on(mount, &family));
+            let found = points.filter_map(|mount| file::largest_in(Path::new(&mount.point))).next();
+            let found = found.ok_or(format!("{error}; give a file or a folder on it"))?;
+            let about = fs::metadata(&found).map_err(|error| error.to_string())?;
+            instead(found_in(&found, &about, sys)?, &why)
+        }
+        Err(error) => Err(unopened(&error)),
+    }
+}
+
+fn unopened(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES) => {
+            "no permission to read it; run as root, or give a file or a folder on it".to_owned()
+        }
+        Some(libc::ENOMEDIUM | libc::ENXIO) => {
+            "there is no medium in it; insert one, or give another device".to_owned()
+        }
+        _ => format!("cannot be opened: {error}; give a file or a folder on it"),
+    }
+}
+
+/// Whether there is something to measure.
+fn enough(device: &Device) -> Result<(), String> {
+    let size = device.size;
+    if size == Bytes(0) {
+        return Err(match &device.kind {
+            Kind::Loop { .. } => "no file is bound to it; give a device with something on it",
+            Kind::Disk | Kind::Partition { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+                "is empty: there is no medium in it; insert one, or give another device"
+            }
+        }
+        .to_owned());
+    }
+    if size < LEAST {
+        return Err(format!(
+            "{} KiB are too few to measure; give a device of at least 1 MiB",
+            size.0 / 1024
+        ));
+    }
+    Ok(())
+}
+
+fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<Target, String> {
+    let whole = sys.whole(device).ok_or("its disk is not in /sys/block; give the disk itself")?;
+    let family = uses::family(sys, &whole);
+    let len = device.size.0 / PAGE_SIZE * PAGE_SIZE;
+    let mut notes = Vec::new();
+    if let Kind::Loop { backing: Some(backing) } = &whole.kind
+        && sys.number(whole.folder.join("loop/dio")) == Some(0)
+    {
+        notes.push(format!(
+            "{} reads {backing} through the page cache; what of it is cached there is fast",
+            whole.name
+        ));
+    }
+    Ok(Target {
+        path: path.to_owned(),
+        is_device: true,
+        len: Bytes(len),
+        parts: std::iter::once(0..len).collect(),
+        not_direct: file::not_direct(path, opened, 0),
+        has_own_window: None,
+        in_use: uses::of(sys, &family),
+        ext4: uses::ext4(sys, &family),
+        device: whole,
+        notes,
+    })
+}
+
+/// A file, as far as it is stored.
+fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
+    let (below, has_own_window) = below(path, about, sys)?;
+    let whole = sys.whole(&below).ok_or("its disk is not in /sys/block; give another file")?;
+    let kib = about.size() / 1024;
+    if about.size() < LEAST.0 {
+        let line =
+            format!("a file of {kib} KiB is too small to measure; give one of at least 1 MiB");
+        return Err(line);
+    }
+    let opened = File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "no permission to read it; run as root, or give a file that you may read".to_owned()
+        }
+        _ => format!("cannot be opened: {error}; give another file"),
+    })?;
+    let parts = file::stored(&opened, about.size());
+    let len = Bytes(parts.iter().map(|part| part.end - part.start).sum());
+    if len < LEAST {
+        let line = "hardly anything of it is stored, the rest are holes; give a file with data";
+        return Err(line.to_owned());
+    }
+    let family = uses::family(sys, &whole);
+    Ok(Target {
+        path: path.to_owned(),
+        is_device: false,
+        len,
+        not_direct: file::not_direct(path, &opened, parts[0].start),
+        parts,
+        has_own_window,
+        in_use: uses::of(sys, &family),
+        ext4: uses::ext4(sys, &[below]),
+        device: whole,
+        notes: Vec::new(),
+    })
+}
+
+fn folder(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
+    let (below, _) = below(path, about, sys)?;
+    let node = below.node();
+    let why = match File::open(&node) {
+        Ok(opened) => {
+            enough(&below)?;
+            let target = of_device(&node, &opened, &below, sys)?;
+            return instead(target, &format!("{} lies on it", path.display()));
+        }
+        Err(error) => format!("{} cannot be opened ({error})", node.display()),
+    };
+    let found = file::largest_in(path).ok_or(format!(
+        "{why}, and there is no file of 1 MiB in the folder that you may read; give a file"
+    ))?;
+    let about = fs::metadata(&found).map_err(|error| error.to_string())?;
+    instead(found_in(&found, &about, sys)?, &why)
+}
+
+fn instead(mut target: Target, why: &str) -> Result<Target, String> {
+    target.notes.insert(0, format!("reads {}: {why}", target.path.display()));
+    Ok(target)
+}
+
+/// The device that a file or a folder lies on, and the file system if it is not the device's own
+/// number that its files have: then it has its own window, too.
+fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<(Device, Option<String>), String> {
+    if let Some(device) = known(about.dev(), sys) {
+        return Ok((device, None));
+    }
+    // What was mounted says more than the number.
+    let path = path.canonicalize().map_err(|error| error.to_string())?;
+    let mounts = sys.mounts();
+    let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    let mount = around.max_by_key(|mount| mount.point.len());
+    let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
+    let of_source = |source: &str| {
+        let about =
+            fs::metadata(source).ok().filter(|about| about.file_type().is_block_device())?;
+        known(about.rdev(), sys)
+    };
+    match mount.and_then(|mount| of_source(&mount.source)) {
+        Some(device) => Ok((device, Some(kind.to_owned()))),
+        None => Err(format!(
+            "lies on {kind}, which has no block device; give a file or a folder on a disk"
+        )),
+    }
+}
+
+fn known(number: u64, sys: &Sys) -> Option<Device> {
+    sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number))
+}
+
+/// Less is nothing that one could read for long enough.
+const LEAST: Bytes = Bytes(1 << 20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(path: &Path, sys: &Sys) -> String {
+        let line = Target::resolve(path, sys).expect_err("it is refused");
+        assert!(line.starts_with(&format!("{}: ", path.display())), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        line
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused_in_one_line() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::here();
+        let name = |name: &str| root.path().join(name);
+        let pipe = name("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("a pipe");
+        assert!(refused(&name("none"), &sys).contains("no such file; give"));
+        assert!(refused(&pipe, &sys).contains("is a pipe; give"));
+        assert!(refused(Path::new("/dev/null"), &sys).contains("is a character device; give"));
+        assert!(refused(Path::new("/proc/self/status"), &sys).contains("lies on proc, which"));
+    }
+
+    #[test]
+    fn a_name_of_a_device_is_told_its_node() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        let dev = sys.path("/sys/block/sdx/dev");
+        fs::create_dir_all(dev.parent().expect("a folder")).expect("it is made");
+        fs::write(dev, "8:368\n").expect("it is written");
+        assert!(refused(Path::new("sdx"), &sys).contains("the device is /dev/sdx"));
+    }
+
+    #[test]
+    fn devices_with_nothing_or_little_on_them_are_refused() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        let folder = sys.path("/sys/block/sdx");
+        fs::create_dir_all(&folder).expect("it is made");
+        let line = |size: &str| {
+            fs::write(folder.join("dev"), "8:368\n").expect("it is written");
+            fs::write(folder.join("size"), size).expect("it is written");
+            enough(&sys.device("sdx").expect("it is there"))
+        };
+        assert!(line("0").expect_err("none").contains("no medium"));
+        assert!(line("986").expect_err("few").contains("493 KiB are too few"));
+        assert_eq!(line("2048"), Ok(()));
+    }
+
+    #[test]
+    fn the_window_of_what_has_no_disk() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        let file = sys.path("/sys/class/bdi/0:45/read_ahead_kb");
+        fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
+        fs::write(file, "128\n").expect("it is written");
+        let setting = window_in_force(&sys, (0, 45)).expect("it has one");
+        assert_eq!((setting.device.as_str(), setting.value.as_str()), ("0:45", "128"));
+        assert_eq!(window_in_force(&sys, (0, 46)), None);
+    }
+}
