@@ -15,8 +15,11 @@
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
+pub mod identity;
 pub mod kernel_default;
 pub mod probe;
+pub mod remember;
 pub mod report;
 pub mod setting;
 pub mod sysfs;
+pub mod udev;
