@@ -38,7 +38,7 @@ pub struct Identity {
 /// If it has none, another device here has the same, or udev could not be told it.
 pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
     let missing = || NoIdentity::NotThere { device: device.to_owned() };
-    let devices: Vec<_> = sys.devices().into_iter().filter(|device| is_whole(device)).collect();
+    let devices: Vec<_> = sys.devices().into_iter().filter(is_whole).collect();
     let this = devices.iter().find(|it| it.name == device).ok_or_else(missing)?;
     let (kind, keys) =
         keys(sys, this).map_err(|why| NoIdentity::Nothing { device: device.to_owned(), why })?;
