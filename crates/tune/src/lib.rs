@@ -17,12 +17,15 @@
 
 mod clock;
 pub mod hold;
+pub mod identity;
 pub mod kernel_default;
 pub mod plateau;
 pub mod probe;
+pub mod remember;
 pub mod report;
 mod residency;
 pub mod setting;
 pub mod sweep;
 pub mod sysfs;
 pub mod target;
+pub mod udev;

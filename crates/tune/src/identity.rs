@@ -1,0 +1,230 @@
+//! What stays the same of a device when its name changes.
+//!
+//! In:    sysfs, or a test's; of an md array on an old kernel also udev's database.
+//! Out:   [`Identity`]: what a udev rule has to ask to match this device and no other.
+//! Never: a kernel name, a wildcard, a size, a model: two devices can share each of them.
+//!
+//! ```text
+//!   nvme      ATTR{wwid}                    mmc     ATTR{device/cid}
+//!   scsi, ata ATTR{device/wwid}             loop    ATTR{loop/backing_file}
+//!   virtio    ATTR{serial}                  dm      ATTR{dm/uuid}
+//!   usb       ATTRS{idVendor}, {idProduct}, {serial} of its usb device, and ATTR{device/wwid}
+//!   md        ATTR{md/uuid}, before Linux 6.0 the property MD_UUID that mdadm's rules set
+//! ```
+//!
+//! `ATTR` and not `ATTRS` wherever it is the device's own: the boot areas of an eMMC are disks that
+//! hang on its main one, and would match with it.
+
+mod refusal;
+
+use crate::sysfs::{Device, Kind, Sys};
+use crate::udev::{Target, literal};
+
+pub use refusal::NoIdentity;
+
+/// What stays the same of a device.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Identity {
+    /// What a rule asks, and the answer, letter by letter: `("ATTR{wwid}", "eui.0025385b")`.
+    pub keys: Vec<(String, String)>,
+    /// The same in short, as a part of a file's name.
+    pub id: String,
+}
+
+/// The identity of a whole device, by its kernel name.
+///
+/// # Errors
+///
+/// If it has none, another device here has the same, or udev could not be told it.
+pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
+    let missing = || NoIdentity::NotThere { device: device.to_owned() };
+    let devices: Vec<_> = sys.devices().into_iter().filter(is_whole).collect();
+    let this = devices.iter().find(|it| it.name == device).ok_or_else(missing)?;
+    let (kind, keys) =
+        keys(sys, this).map_err(|why| NoIdentity::Nothing { device: device.to_owned(), why })?;
+    if let Some((key, value)) = keys.iter().find(|(_, value)| literal(value).is_none()) {
+        let (key, value) = (key.clone(), value.clone());
+        return Err(NoIdentity::NotLiteral { device: device.to_owned(), key, value });
+    }
+    let identity = Identity { id: id(kind, &keys), keys };
+    let twins = devices.iter().filter(|it| it.name != device && identity.is_of(sys, it));
+    let twins: Vec<_> = twins.collect();
+    if twins.is_empty() {
+        return Ok(identity);
+    }
+    let above =
+        this.holders.iter().find(|holder| twins.iter().all(|twin| twin.holders.contains(holder)));
+    Err(NoIdentity::Twins {
+        device: device.to_owned(),
+        others: twins.into_iter().map(|twin| twin.name.clone()).collect(),
+        above: above.cloned(),
+    })
+}
+
+impl Identity {
+    /// The devices here that a rule with these keys matches: one, none, or copies of one.
+    #[must_use]
+    pub fn devices(&self, sys: &Sys) -> Vec<Device> {
+        let is_of = |device: &Device| is_whole(device) && self.is_of(sys, device);
+        sys.devices().into_iter().filter(is_of).collect()
+    }
+
+    fn is_of(&self, sys: &Sys, device: &Device) -> bool {
+        let has_node = sys.number(device.folder.join("hidden")) != Some(1);
+        let pairs = crate::udev::parse(&self.asks());
+        let target = Target::block(sys, device);
+        let answer = pairs.first().map(|rule| target.answers("change", &rule.pairs));
+        has_node && answer == Some(crate::udev::Answer::Yes)
+    }
+
+    /// The keys as a rule has them.
+    #[must_use]
+    pub fn asks(&self) -> String {
+        let ask = |(key, value): &(String, String)| {
+            format!("{key}==\"{}\"", literal(value).unwrap_or_default())
+        };
+        self.keys.iter().map(ask).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_whole(device: &Device) -> bool {
+    !matches!(device.kind, Kind::Partition { .. })
+}
+
+type Keys = Vec<(String, String)>;
+
+/// What kind of identity it is, and the identity; or why there is none.
+fn keys(sys: &Sys, device: &Device) -> Result<(&'static str, Keys), &'static str> {
+    let target = Target::block(sys, device);
+    let own = |name: &str| {
+        let value = target.attribute(name).filter(|value| !value.trim().is_empty())?;
+        Some((format!("ATTR{{{name}}}"), value))
+    };
+    let one = |kind, key: Option<_>, why| key.map(|key| (kind, vec![key])).ok_or(why);
+    match &device.kind {
+        Kind::Partition { .. } => Err("it is a part of a disk, and the disk has the settings"),
+        Kind::Mapped { .. } => one("dm", own("dm/uuid"), "it was made without a UUID (dmsetup -u)"),
+        Kind::Raid { .. } => {
+            let property = target.property("MD_UUID").filter(|uuid| !uuid.is_empty());
+            let property = || property.map(|uuid| ("ENV{MD_UUID}".to_owned(), uuid.to_owned()));
+            let why = "neither md/uuid nor udev's database has its UUID";
+            one("md", own("md/uuid").or_else(property), why)
+        }
+        Kind::Loop { backing } => match backing.as_deref() {
+            None | Some("") => Err("no file is bound to it"),
+            Some(path) if path.ends_with(" (deleted)") => Err("its file has been deleted"),
+            Some(_) => one("loop", own("loop/backing_file"), "no file is bound to it"),
+        },
+        Kind::Disk => disk(sys, device, &target, own),
+    }
+}
+
+fn disk(
+    sys: &Sys,
+    device: &Device,
+    target: &Target<'_>,
+    own: impl Fn(&str) -> Option<(String, String)>,
+) -> Result<(&'static str, Keys), &'static str> {
+    if device.name.starts_with("zram") || device.name.starts_with("ram") {
+        return Err("it is memory, new after each start");
+    }
+    if sys.number(device.folder.join("device/type")) == Some(SCSI_CD) {
+        return Err("it is a drive, and what it reads is another disc each time");
+    }
+    if let Some(wwid) = own("wwid") {
+        return Ok(("nvme", vec![wwid]));
+    }
+    if let Some(cid) = own("device/cid") {
+        return Ok(("mmc", vec![cid]));
+    }
+    let wwid = own("device/wwid");
+    if let Some(usb) = target.parent_with(&["idVendor", "idProduct"]) {
+        let text = |name: &str| Some((format!("ATTRS{{{name}}}"), sys.text(usb.join(name))?));
+        return match text("serial") {
+            Some((_, serial)) if is_made_up(&serial) => match wwid.filter(is_world_wide) {
+                Some(wwid) => Ok(("usb", vec![wwid])),
+                None => Err("its serial number is one that many sticks have"),
+            },
+            Some(serial) => {
+                let parts = ["idVendor", "idProduct"].into_iter().filter_map(text);
+                // A bridge keeps its serial number when another disk is put behind it.
+                Ok(("usb", parts.chain([serial]).chain(wwid).collect()))
+            }
+            None => wwid
+                .filter(is_world_wide)
+                .map_or(Err("this stick has no serial number"), |wwid| Ok(("usb", vec![wwid]))),
+        };
+    }
+    if let Some(wwid) = wwid {
+        return Ok(("scsi", vec![wwid]));
+    }
+    let serial = own("serial").ok_or("it states no serial number")?;
+    if is_made_up(&serial.1) {
+        return Err("its serial number is no number of its own");
+    }
+    Ok(("virtio", vec![serial]))
+}
+
+/// The type of drives for discs, as SCSI numbers it.
+const SCSI_CD: u64 = 5;
+
+/// Of a disk behind USB, only a registered name is its own; the others are made of model names.
+fn is_world_wide((_, wwid): &(String, String)) -> bool {
+    wwid.starts_with("naa.") || wwid.starts_with("eui.")
+}
+
+/// `0000000000`, `123456789ABC`: what makers put in who do not number their devices.
+fn is_made_up(serial: &str) -> bool {
+    const COUNTED: [&str; 2] =
+        ["0123456789ABCDEF0123456789ABCDEF", "123456789012345678901234567890"];
+    let serial = serial.trim().to_ascii_uppercase();
+    let first = serial.chars().next().unwrap_or('0');
+    serial.chars().all(|c| c == first) || COUNTED.iter().any(|counted| counted.contains(&serial))
+}
+
+/// A readable part, and a hash of all: `usb-4C530001230712117-6f1d20c3b5a49e87`.
+fn id(kind: &str, keys: &Keys) -> String {
+    /// Long enough to recognise a serial number.
+    const READABLE_MAX: usize = 32;
+    let value = keys.iter().rfind(|(key, _)| !key.contains("wwid")).or(keys.last());
+    let value = value.map_or("", |(_, value)| value.as_str());
+    let words = value.split(|c: char| !c.is_ascii_alphanumeric());
+    let readable = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    // The end of a path or a name says more than its beginning.
+    let from = readable.len().saturating_sub(READABLE_MAX);
+    let readable = readable[from..].trim_matches('-');
+    let text = keys.iter().map(|(key, value)| format!("{key}={value}\n")).collect::<String>();
+    format!("{kind}-{readable}-{:016x}", fnv1a(text.as_bytes()))
+}
+
+/// FNV-1a of 64 bits: the names of files depend on it, so it is fixed here.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_that_number_nothing() {
+        for serial in ["0000000000", "123456789ABC", "0123456789abcdef", "1234567890", "", "1"] {
+            assert!(is_made_up(serial), "{serial}");
+        }
+        for serial in ["4C530001230712117423", "rootfs", "QM00001", "1235"] {
+            assert!(!is_made_up(serial), "{serial}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_a_name_of_a_file() {
+        let keys = |value: &str| vec![("ATTR{loop/backing_file}".to_owned(), value.to_owned())];
+        let odd = id("loop", &keys("/srv/../a disk/\u{fc}ber [1].img"));
+        assert!(odd.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'), "{odd}");
+        assert!(odd.starts_with("loop-srv-a-disk-ber-1-img-"), "{odd}");
+        assert!(id("loop", &keys(&"x/".repeat(4000))).len() < 80);
+        assert_ne!(id("loop", &keys("/a b")), id("loop", &keys("/a-b")));
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c, "the published value");
+    }
+}

@@ -1,0 +1,169 @@
+//! What was measured once, kept: set again at each start, and undone when asked.
+//!
+//! In:    a device, what was found, what to set and what was set before; the date.
+//! Out:   a udev rule for this one device, and a record from which it can be undone.
+//! Never: a rule without a record, half a file, or a rule that could match another device.
+//!
+//! ```text
+//!   remember --> /var/lib/foreread/ID.json           what was found, set, and set before
+//!           '--> /etc/udev/rules.d/99-foreread-ID.rules    sets it when the device appears
+//!   verify   --- both, sysfs, and who else sets it (conflict)
+//!   forget   --> sysfs as it was; both files are gone
+//! ```
+//!
+//! It does not set anything now: [`crate::setting::Setting::set`] does.
+
+pub mod conflict;
+mod file;
+mod forget;
+mod rule;
+mod store;
+mod verify;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{Identity, NoIdentity, identity};
+use crate::report::Report;
+use crate::setting::Setting;
+use crate::sysfs::Sys;
+
+pub use forget::{Forgotten, NotForgotten, forget};
+pub use rule::{rule_path, rule_text};
+pub use store::{Listed, Unreadable, list, store_path};
+pub use verify::{Finding, Verdict, verify};
+
+/// What is kept of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remembered {
+    /// What stays the same of it.
+    pub identity: Identity,
+    /// Its name when it was measured; another device may have it today.
+    pub device: String,
+    /// When, as the caller wrote it.
+    pub date: String,
+    /// What was found.
+    pub report: Report,
+    /// What the rule sets.
+    pub settings: Vec<Setting>,
+    /// What was set before any of this, of those and only of those.
+    pub before: Vec<Setting>,
+    /// What no udev rule can set, because it belongs to a file system.
+    pub left_out: Vec<Setting>,
+    /// The rule's file as it was written.
+    pub rule: String,
+}
+
+/// Why a device is not remembered. Nothing of it is left behind.
+#[derive(Debug)]
+pub enum NotRemembered {
+    /// It cannot be found again.
+    NoIdentity(NoIdentity),
+    /// There is nothing to set that a rule could set.
+    NothingToKeep {
+        /// The device.
+        device: String,
+    },
+    /// A setting that cannot stand in a rule.
+    BadSetting(Setting),
+    /// The system refused a file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Remembers a device: its `settings` are set again whenever it appears.
+///
+/// What was set `before` stays as it was first remembered, and so do settings that are not among
+/// the new ones: to undo is to go back to before the first time.
+///
+/// # Errors
+///
+/// If the device cannot be found again or the system refuses a file; then all is as before.
+pub fn remember(
+    sys: &Sys,
+    device: &str,
+    report: &Report,
+    settings: &[Setting],
+    before: &[Setting],
+    date: &str,
+) -> Result<Remembered, NotRemembered> {
+    let identity = identity(sys, device).map_err(NotRemembered::NoIdentity)?;
+    let (left_out, kept): (Vec<_>, Vec<_>) =
+        settings.iter().cloned().partition(|setting| setting.attribute.starts_with('/'));
+    if let Some(bad) = kept.iter().find(|setting| !rule::can_stand_in_a_rule(setting)) {
+        return Err(NotRemembered::BadSetting(bad.clone()));
+    }
+    let known = list(sys).remembered.into_iter().find(|known| known.identity == identity);
+    let (old_settings, old_before) =
+        known.map(|known| (known.settings, known.before)).unwrap_or_default();
+    let mut kept = added(device, kept, &old_settings);
+    if kept.is_empty() {
+        return Err(NotRemembered::NothingToKeep { device: device.to_owned() });
+    }
+    kept.sort_by_key(rule::order);
+    let mut before = added(device, old_before, before);
+    before.retain(|was| kept.iter().any(|setting| setting.attribute == was.attribute));
+    let mut remembered = Remembered {
+        identity,
+        device: device.to_owned(),
+        date: date.to_owned(),
+        report: report.clone(),
+        settings: kept,
+        before,
+        left_out,
+        rule: String::new(),
+    };
+    remembered.rule = rule_text(&remembered);
+    let refused = |(path, source)| NotRemembered::File { path, source };
+    // The record first: a record without its rule is found and undone, a rule without one is not.
+    let record_before = store::text(sys, &remembered.identity.id);
+    store::write(sys, &remembered).map_err(refused)?;
+    if let Err(error) = rule::write(sys, &remembered) {
+        store::put_back(sys, &remembered.identity.id, record_before);
+        return Err(refused(error));
+    }
+    Ok(remembered)
+}
+
+/// `first`, and of `second` what sets another attribute, all under the device's name of today.
+fn added(device: &str, first: Vec<Setting>, second: &[Setting]) -> Vec<Setting> {
+    let mut all = first;
+    for setting in second {
+        if all.iter().all(|known| known.attribute != setting.attribute) {
+            all.push(setting.clone());
+        }
+    }
+    for setting in &mut all {
+        device.clone_into(&mut setting.device);
+    }
+    all
+}
+
+impl fmt::Display for NotRemembered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoIdentity(why) => why.fmt(f),
+            Self::NothingToKeep { device } => {
+                write!(f, "{device}: nothing to remember that a udev rule could set")
+            }
+            Self::BadSetting(setting) => write!(
+                f,
+                "{} = {:?} cannot stand in a udev rule; nothing was remembered",
+                setting.attribute, setting.value
+            ),
+            Self::File { path, source } => write!(
+                f,
+                "{}: {source}; nothing was remembered, --apply sets it until the next start",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotRemembered {}

@@ -1,0 +1,240 @@
+//! Files that run at boot or by the clock and set what we would set.
+//!
+//! In:    tmpfiles, sysfsutils, rc.local, cron, systemd's units, sysctl; scripts that they name.
+//! Out:   conflicts: lines that mention the attribute and this device, or none that can be read.
+//! Never: a file larger than a script.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Conflict, Wins, names};
+use crate::setting::READ_AHEAD_KB;
+use crate::sysfs::{Device, Sys};
+use crate::udev::{Answer, matches};
+
+/// Nobody writes longer ones by hand.
+const SCRIPT_BYTES_MAX: u64 = 256 << 10;
+
+/// A file, what reads it, and who wins if it means this device.
+struct Source {
+    file: PathBuf,
+    what: &'static str,
+    wins: Wins,
+}
+
+pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<Conflict> {
+    let mut conflicts = Vec::new();
+    for source in sources(sys) {
+        let Some(text) = read(sys, &source.file) else { continue };
+        let mut scripts = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            if is_comment(text) {
+                continue;
+            }
+            conflicts.extend(of_line(sys, device, attributes, &source, line, text));
+            scripts.extend(script_in(sys, text));
+        }
+        for (file, text) in scripts.into_iter().filter(|(file, _)| *file != source.file) {
+            let source = Source { file, ..source };
+            let lines = (1..).zip(text.lines()).filter(|(_, text)| !is_comment(text));
+            conflicts.extend(
+                lines.filter_map(|(line, text)| {
+                    of_line(sys, device, attributes, &source, line, text)
+                }),
+            );
+        }
+    }
+    conflicts
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with(['#', ';'])
+}
+
+fn of_line(
+    sys: &Sys,
+    device: &Device,
+    attributes: &[&str],
+    source: &Source,
+    line: usize,
+    text: &str,
+) -> Option<Conflict> {
+    let is_named = |it: &&&str| names(it).iter().any(|name| text.contains(name));
+    let attribute = attributes.iter().find(is_named)?;
+    let wins = match (means(sys, device, text), source.wins) {
+        (Answer::No, _) => return None,
+        (Answer::CannotTell, Wins::Yes | Wins::Unknown) => Wins::Unknown,
+        (_, wins) => wins,
+    };
+    let (value, of) = value(text);
+    Some(Conflict {
+        file: source.file.clone(),
+        line,
+        attribute: (*attribute).to_owned(),
+        value,
+        what: format!("{}: {}{of}", source.what, text.trim()),
+        wins,
+    })
+}
+
+/// The files of a device's attribute, by all their names.
+pub(super) fn files_of(device: &Device, attribute: &str) -> Vec<String> {
+    let name = &device.name;
+    let mut files = vec![
+        format!("/sys/block/{name}/{attribute}"),
+        format!("/sys/class/block/{name}/{attribute}"),
+    ];
+    if attribute == READ_AHEAD_KB {
+        let (major, minor) = device.number;
+        files.push(format!("/sys/block/{name}/bdi/read_ahead_kb"));
+        files.push(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"));
+        files.push(format!("/sys/devices/virtual/bdi/{major}:{minor}/read_ahead_kb"));
+    }
+    files
+}
+
+/// Whether a line means this device: by the devices that it names, if it names any.
+fn means(sys: &Sys, device: &Device, line: &str) -> Answer {
+    let bdi = format!("{}:{}", device.number.0, device.number.1);
+    let mut answer = None;
+    for (before, own) in [("block/", &device.name), ("/dev/", &device.name), ("bdi/", &bdi)] {
+        for (at, _) in line.match_indices(before) {
+            let rest = &line[at + before.len()..];
+            let end = rest.find(|c: char| c.is_whitespace() || "/\"';)}|&>".contains(c));
+            let name = &rest[..end.unwrap_or(rest.len())];
+            if before == "/dev/" && matches!(name, "null" | "stdout" | "stderr" | "console") {
+                continue;
+            }
+            let is_it = if name.is_empty() || name.contains(['$', '%', '{']) {
+                Answer::CannotTell
+            } else if rest[name.len()..].starts_with('/') && before == "/dev/" {
+                // /dev/disk/by-id/.., /dev/mapper/..
+                Answer::CannotTell
+            } else if matches(name, own) || is_part_of(sys, name, device) {
+                Answer::Yes
+            } else {
+                Answer::No
+            };
+            answer = match (answer, is_it) {
+                (Some(Answer::Yes), _) | (_, Answer::Yes) => Some(Answer::Yes),
+                (Some(Answer::CannotTell), _) | (_, Answer::CannotTell) => Some(Answer::CannotTell),
+                (Some(Answer::No) | None, Answer::No) => Some(Answer::No),
+            };
+        }
+    }
+    answer.unwrap_or(Answer::CannotTell)
+}
+
+/// A window set for a partition is its disk's.
+fn is_part_of(sys: &Sys, name: &str, device: &Device) -> bool {
+    name.starts_with(&device.name) && sys.path(device.folder.join(name)).exists()
+}
+
+/// The value that a line sets, in the attribute's unit, and what to say of it.
+fn value(line: &str) -> (Option<String>, String) {
+    let words: Vec<_> = line.split([' ', '\t', '=']).filter(|word| !word.is_empty()).collect();
+    let bare = |word: &&str| word.trim_matches(['"', '\'', ';', ')']).to_owned();
+    let after = |name: &str| words.iter().skip_while(|word| bare(word) != name).nth(1).map(bare);
+    if let Some(sectors) = after("--setra").or_else(|| after("--setfra")) {
+        let kib = sectors.parse::<u64>().map(|sectors| (sectors / 2).to_string());
+        return match kib {
+            Ok(kib) => (Some(kib.clone()), format!(", in sectors: {kib} KiB")),
+            Err(_) => (None, ", in sectors".to_owned()),
+        };
+    }
+    let last = words.last().filter(|word| word.parse::<u64>().is_ok()).map(bare);
+    (after("echo").or(last), String::new())
+}
+
+/// The script that a command runs, if it is one that can be read.
+pub(super) fn script_in(sys: &Sys, command: &str) -> Option<(PathBuf, String)> {
+    let words = command.split([' ', '\t', '=', '"', '\'', ';', '&', '|', '(', ')']);
+    let paths = words.map(|word| word.trim_start_matches(['-', '@', '+', '!', ':']));
+    let mut paths = paths.filter(|word| word.starts_with('/') && !word.starts_with("/sys"));
+    paths.find_map(|path| {
+        let text = read(sys, Path::new(path))?;
+        text.starts_with("#!").then(|| (PathBuf::from(path), text))
+    })
+}
+
+fn read(sys: &Sys, file: &Path) -> Option<String> {
+    let here = sys.path(file);
+    let metadata = fs::metadata(&here).ok()?;
+    if !metadata.is_file() || metadata.len() > SCRIPT_BYTES_MAX {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&fs::read(here).ok()?).into_owned())
+}
+
+fn sources(sys: &Sys) -> Vec<Source> {
+    let mut sources = Vec::new();
+    let mut add = |files: Vec<PathBuf>, what, wins| {
+        sources.extend(files.into_iter().map(|file| Source { file, what, wins }));
+    };
+    add(layered(sys, "tmpfiles.d"), "tmpfiles", Wins::Unknown);
+    add(layered(sys, "sysctl.d"), "sysctl, which cannot set it", Wins::No);
+    add(vec!["/etc/sysctl.conf".into()], "sysctl, which cannot set it", Wins::No);
+    add(vec!["/etc/sysfs.conf".into()], "sysfsutils", Wins::Unknown);
+    add(files_in(sys, "/etc/sysfs.d"), "sysfsutils", Wins::Unknown);
+    for file in ["/etc/rc.local", "/etc/rc.d/rc.local"] {
+        // It is run only if it may be.
+        let runs = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 != 0;
+        if fs::metadata(sys.path(file)).is_ok_and(runs) {
+            add(vec![file.into()], "rc.local", Wins::Yes);
+        }
+    }
+    add(vec!["/etc/crontab".into()], "cron", Wins::Yes);
+    for folder in ["cron.d", "cron.hourly", "cron.daily", "cron.weekly", "cron.monthly"] {
+        add(files_in(sys, &format!("/etc/{folder}")), "cron", Wins::Yes);
+    }
+    for folder in ["/var/spool/cron", "/var/spool/cron/crontabs"] {
+        add(files_in(sys, folder), "cron", Wins::Yes);
+    }
+    for file in files_in(sys, UNITS) {
+        let wins = if is_enabled(sys, &file) { Wins::Yes } else { Wins::Unknown };
+        add(vec![file], "a systemd unit", wins);
+    }
+    for folder in folders_in(sys, UNITS, ".d") {
+        add(files_in(sys, &folder), "a drop-in of a systemd unit", Wins::Unknown);
+    }
+    sources
+}
+
+const UNITS: &str = "/etc/systemd/system";
+
+fn is_enabled(sys: &Sys, unit: &Path) -> bool {
+    let wanted = [".wants", ".requires"].into_iter().flat_map(|end| folders_in(sys, UNITS, end));
+    let mut links =
+        wanted.map(|folder| Path::new(&folder).join(unit.file_name().unwrap_or_default()));
+    links.any(|link| fs::symlink_metadata(sys.path(link)).is_ok())
+}
+
+/// The files of a folder that systemd reads, each in the first place where it lies.
+fn layered(sys: &Sys, folder: &str) -> Vec<PathBuf> {
+    let mut files = BTreeMap::new();
+    for above in ["/etc", "/run", "/usr/local/lib", "/usr/lib"] {
+        for file in files_in(sys, &format!("{above}/{folder}")) {
+            files.entry(file.file_name().unwrap_or_default().to_owned()).or_insert(file);
+        }
+    }
+    files.into_values().collect()
+}
+
+fn files_in(sys: &Sys, folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(sys.path(folder)).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|it| Path::new(folder).join(it.file_name())).collect();
+    files.retain(|file| !sys.path(file).is_dir());
+    files.sort();
+    files
+}
+
+fn folders_in(sys: &Sys, folder: &str, end: &str) -> Vec<String> {
+    let entries = fs::read_dir(sys.path(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut folders: Vec<_> =
+        names.filter(|name| name.ends_with(end)).map(|name| format!("{folder}/{name}")).collect();
+    folders.sort();
+    folders
+}

@@ -1,0 +1,181 @@
+//! Undone: the settings as they were before, and no trace left.
+//!
+//! In:    a device's name, its id, or the name that it had when it was measured.
+//! Out:   [`Forgotten`]: what was set back, what was left and why, which files are gone.
+//! Never: a setting changed that somebody else has changed since; another device that has the name
+//!        today.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use super::{Remembered, file, list, rule, rule_path, store_path};
+use crate::setting::Setting;
+use crate::sysfs::{Device, Sys};
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forgotten {
+    /// Which.
+    pub id: String,
+    /// The devices that it was about and that are here.
+    pub devices: Vec<String>,
+    /// What is set again as it was before.
+    pub restored: Vec<Setting>,
+    /// What was left as it is, and why.
+    pub left: Vec<(Setting, String)>,
+    /// The files that were removed, absolute paths of their system.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Why nothing was forgotten.
+#[derive(Debug)]
+pub enum NotForgotten {
+    /// Nothing is remembered under this name.
+    Unknown {
+        /// The name.
+        name: String,
+        /// What is remembered, if a device had this name then and another has it now, or several
+        /// had it.
+        meant: Vec<String>,
+    },
+    /// The system refused to remove a file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Forgets a device, given by its name, by its id, or by its old name if it is not here.
+///
+/// # Errors
+///
+/// If nothing is remembered under this name, or a file cannot be removed.
+pub fn forget(sys: &Sys, name: &str) -> Result<Forgotten, NotForgotten> {
+    let name = name.strip_prefix("/dev/").unwrap_or(name);
+    let id = find(sys, name)?;
+    let known = list(sys).remembered.into_iter().find(|known| known.identity.id == id);
+    let mut removed = Vec::new();
+    let mut remove = |path: PathBuf| match file::remove(sys, &path) {
+        Ok(is_there) => {
+            removed.extend(is_there.then_some(path));
+            Ok(())
+        }
+        Err(source) => Err(NotForgotten::File { path, source }),
+    };
+    // The rule first: as long as it is there, the next event would set the value again. The record
+    // last: after an error it can be tried again.
+    remove(rule_path(&id))?;
+    let undone = known.map(|known| restore(sys, &known)).unwrap_or_default();
+    remove(store_path(&id))?;
+    Ok(Forgotten { id, removed, ..undone })
+}
+
+fn find(sys: &Sys, name: &str) -> Result<String, NotForgotten> {
+    let listed = list(sys);
+    let ids: Vec<_> = listed.remembered.iter().map(|known| known.identity.id.clone()).collect();
+    let broken = listed.unreadable.iter().map(|broken| broken.id.clone());
+    if let Some(id) = ids.into_iter().chain(broken).chain(orphans(sys)).find(|id| id == name) {
+        return Ok(id);
+    }
+    let device = sys.device(name).and_then(|device| sys.whole(&device));
+    if let Some(device) = &device {
+        let is_it = |known: &&Remembered| has(&known.identity.devices(sys), device);
+        if let Some(known) = listed.remembered.iter().find(is_it) {
+            return Ok(known.identity.id.clone());
+        }
+    }
+    let then = listed.remembered.iter().filter(|known| known.device == name);
+    let meant: Vec<_> = then.map(|known| known.identity.id.clone()).collect();
+    match (meant.as_slice(), device) {
+        ([id], None) => Ok(id.clone()),
+        _ => Err(NotForgotten::Unknown { name: name.to_owned(), meant }),
+    }
+}
+
+fn has(devices: &[Device], device: &Device) -> bool {
+    devices.iter().any(|it| it.name == device.name)
+}
+
+/// The ids of rules without a record.
+pub(super) fn orphans(sys: &Sys) -> Vec<String> {
+    let path = rule_path("");
+    let folder = path.parent().map(|folder| sys.path(folder)).unwrap_or_default();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let ids = names.filter_map(|name| {
+        Some(name.strip_prefix(rule::PREFIX)?.strip_suffix(".rules")?.to_owned())
+    });
+    let mut ids: Vec<_> = ids.filter(|id| !sys.path(store_path(id)).exists()).collect();
+    ids.sort();
+    ids
+}
+
+fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
+    let mut forgotten = Forgotten::default();
+    for device in known.identity.devices(sys) {
+        let here = |setting: &Setting| Setting { device: device.name.clone(), ..setting.clone() };
+        for ours in known.settings.iter().map(here) {
+            let was = known.before.iter().find(|was| was.attribute == ours.attribute).map(here);
+            match undo(sys, &ours, was) {
+                Ok(was) => forgotten.restored.push(was),
+                Err(why) => forgotten.left.push((ours, why)),
+            }
+        }
+        forgotten.devices.push(device.name);
+    }
+    forgotten
+}
+
+/// Sets what was there before; or why not.
+fn undo(sys: &Sys, ours: &Setting, was: Option<Setting>) -> Result<Setting, String> {
+    let now = ours.in_force(sys).ok_or("the device does not have it now")?;
+    if now != ours.value {
+        return Err(format!("it is {now} now, which is not ours"));
+    }
+    let was = was.ok_or("what it was before is not known")?;
+    was.set(sys).map_err(|error| format!("{} was refused: {error}", was.value))?;
+    Ok(was)
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for path in &self.removed {
+            writeln!(f, "removed  {}", path.display())?;
+        }
+        for setting in &self.restored {
+            writeln!(f, "restored {} = {}", setting.file().display(), setting.value)?;
+        }
+        for (setting, why) in &self.left {
+            writeln!(f, "left     {}: {why}", setting.file().display())?;
+        }
+        if self.devices.is_empty() {
+            writeln!(f, "its device is not here: it comes back as the kernel sets it")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for NotForgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, meant } if meant.is_empty() => {
+                write!(f, "{name}: nothing is remembered of it; see foreread tune --list")
+            }
+            Self::Unknown { name, meant } => write!(
+                f,
+                "{name}: the device of this name now is not remembered; what had the name then is \
+                 {}: foreread tune forget {}",
+                meant.join(" or "),
+                meant[0]
+            ),
+            Self::File { path, source } => {
+                write!(f, "{}: {source}; it is still remembered", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotForgotten {}

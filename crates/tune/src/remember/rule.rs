@@ -1,0 +1,122 @@
+//! The rule of a device.
+//!
+//! In:    what is remembered of it.
+//! Out:   the text of a rules file that a person understands, and the file.
+//! Never: a value or a comment that could become another rule.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Remembered, file};
+use crate::report::{Method, Report};
+use crate::setting::{READ_AHEAD_KB, Setting};
+use crate::sysfs::Sys;
+
+/// What the names of our rules begin with. Late, so that few others come after.
+pub(super) const PREFIX: &str = "99-foreread-";
+
+/// The property that a remembered device has in udev's database.
+const PROPERTY: &str = "FOREREAD_ID";
+
+/// Where the rule of this id lies.
+#[must_use]
+pub fn rule_path(id: &str) -> PathBuf {
+    Path::new("/etc/udev/rules.d").join(format!("{PREFIX}{id}.rules"))
+}
+
+pub(super) fn write(sys: &Sys, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
+    let path = rule_path(&remembered.identity.id);
+    file::write_whole(sys, &path, &remembered.rule).map_err(|error| (path, error))
+}
+
+/// The text of the rules file. What it was measured with stands above it, for who finds it in ten
+/// years.
+///
+/// `change` besides `add`: loop, dm and md devices are told what they are after they appear.
+#[must_use]
+pub fn rule_text(remembered: &Remembered) -> String {
+    let Remembered { identity, device, date, report, .. } = remembered;
+    let mut text = String::new();
+    let mut say = |line: &str| {
+        let line = line.replace(|c: char| c.is_control() || !c.is_ascii(), " ");
+        let _ = writeln!(text, "# {}", line.trim_end_matches(['\\', ' ']));
+    };
+    say(&format!(
+        "Written by foreread on {date}. To undo it: foreread tune forget {}",
+        identity.id
+    ));
+    say(&format!("The device was {device} then; names change, what is asked below does not."));
+    for line in measured(report) {
+        say(&line);
+    }
+    for setting in &remembered.settings {
+        let unit = if setting.attribute.ends_with("_kb") { " KiB" } else { "" };
+        let was = remembered.before.iter().find(|was| was.attribute == setting.attribute);
+        let was = was.map_or(String::new(), |was| format!(", before it was {}{unit}", was.value));
+        say(&format!("{} is {}{unit}{was}.", setting.attribute, setting.value));
+    }
+    let assigned = remembered
+        .settings
+        .iter()
+        .map(|setting| format!(", \\\n  ATTR{{{}}}=\"{}\"", setting.attribute, setting.value));
+    let _ = writeln!(
+        text,
+        "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", \\\n  {}, \\\n  \
+         ENV{{{PROPERTY}}}=\"{}\"{}",
+        identity.asks(),
+        identity.id,
+        assigned.collect::<String>()
+    );
+    text
+}
+
+/// What was measured, in lines.
+fn measured(report: &Report) -> Vec<String> {
+    let how = match report.method {
+        Method::Kernel => "",
+        Method::Direct => " (with O_DIRECT)",
+        Method::Simulated => " (of a simulated device)",
+    };
+    let mut lines = Vec::new();
+    let row = |kib| report.sweep.iter().find(|row| row.window_kib == kib);
+    let chosen = report.recommended.as_ref().map(|recommended| recommended.read_ahead_kb);
+    if let Some(row) = chosen.and_then(row) {
+        lines.push(format!(
+            "Measured{how}: {:.1} MB/s with {} KiB (95 % between {:.1} and {:.1}).",
+            row.mb_per_s, row.window_kib, row.low, row.high
+        ));
+    }
+    if let Some(best) = report.sweep.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s)) {
+        lines.push(format!("The most was {:.1} MB/s with {} KiB.", best.mb_per_s, best.window_kib));
+    }
+    if let Some(recommended) = &report.recommended {
+        let profile = recommended.profile.name();
+        lines.push(format!("For the profile {profile}: {}", recommended.why));
+    }
+    lines
+}
+
+/// Whether a rule can hold it as it is: udev puts other texts for `$` and `%`, and a quote ends it.
+pub(super) fn can_stand_in_a_rule(setting: &Setting) -> bool {
+    let is_plain = |text: &str, more: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    setting.attribute.starts_with("queue/")
+        && !setting.attribute.contains("..")
+        && is_plain(&setting.attribute, "/_.-")
+        && is_plain(&setting.value, "_.-")
+}
+
+/// The order in which settings are made: another scheduler brings its own tunables and number of
+/// requests.
+pub(super) fn order(setting: &Setting) -> (u8, String) {
+    let rank = match setting.attribute.as_str() {
+        "queue/scheduler" => 0,
+        name if name.starts_with("queue/iosched/") => 1,
+        "queue/nr_requests" => 2,
+        READ_AHEAD_KB => 4,
+        _ => 3,
+    };
+    (rank, setting.attribute.clone())
+}

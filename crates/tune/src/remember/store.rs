@@ -1,0 +1,99 @@
+//! The records of what is remembered.
+//!
+//! In:    `/var/lib/foreread/*.json`.
+//! Out:   [`Listed`].
+//! Never: an end because one of them is broken: it is named, and the others are read.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Remembered, file};
+use crate::sysfs::Sys;
+
+const FOLDER: &str = "/var/lib/foreread";
+
+/// All that is remembered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listed {
+    /// What can be read, in the order of ids.
+    pub remembered: Vec<Remembered>,
+    /// What cannot.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A record that cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unreadable {
+    /// Its file, an absolute path of its system.
+    pub file: PathBuf,
+    /// Of what its name says that it is.
+    pub id: String,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, id, why } = self;
+        write!(f, "{}: {why}; measure again, or foreread tune forget {id}", file.display())
+    }
+}
+
+/// Where the record of this id lies.
+#[must_use]
+pub fn store_path(id: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{id}.json"))
+}
+
+/// All that is remembered.
+#[must_use]
+pub fn list(sys: &Sys) -> Listed {
+    let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut ids: Vec<_> = names
+        .filter(|name| !name.starts_with('.'))
+        .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    ids.sort();
+    let mut listed = Listed::default();
+    for id in ids {
+        let file = store_path(&id);
+        match read(sys, &id, &file) {
+            Ok(remembered) => listed.remembered.push(remembered),
+            Err(why) => listed.unreadable.push(Unreadable { file, id, why }),
+        }
+    }
+    listed
+}
+
+fn read(sys: &Sys, id: &str, file: &Path) -> Result<Remembered, String> {
+    let text = fs::read_to_string(sys.path(file)).map_err(|error| error.to_string())?;
+    let remembered: Remembered = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    if remembered.identity.id != id {
+        return Err(format!("it is the record of {}", remembered.identity.id));
+    }
+    Ok(remembered)
+}
+
+/// The bytes of a record, if there is one.
+pub(super) fn text(sys: &Sys, id: &str) -> Option<Vec<u8>> {
+    fs::read(sys.path(store_path(id))).ok()
+}
+
+pub(super) fn write(sys: &Sys, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
+    let path = store_path(&remembered.identity.id);
+    let text = serde_json::to_string_pretty(remembered).map_err(io::Error::other);
+    text.and_then(|text| file::write_whole(sys, &path, &format!("{text}\n")))
+        .map_err(|error| (path, error))
+}
+
+/// As it was before [`write`]: the error that led here is the one to tell.
+pub(super) fn put_back(sys: &Sys, id: &str, before: Option<Vec<u8>>) {
+    let path = store_path(id);
+    let _ = match before.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(text) => file::write_whole(sys, &path, &text),
+        None => file::remove(sys, &path).map(drop),
+    };
+}

@@ -1,0 +1,229 @@
+//! Whether what is remembered is so.
+//!
+//! In:    the records, the rules, sysfs, and who else sets what we set.
+//! Out:   a [`Verdict`] for each device that is remembered, and for what is left of others.
+//! Never: a change.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use super::conflict::{Conflict, Wins, conflicts};
+use super::{Remembered, Unreadable, forget, list, rule_path};
+use crate::setting::Setting;
+use crate::sysfs::Sys;
+use crate::udev::rule_files;
+
+/// How it stands with one device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    /// Which.
+    pub id: String,
+    /// Its name when it was measured, if that can be read.
+    pub known_as: Option<String>,
+    /// Its name now, if it is here.
+    pub device: Option<String>,
+    /// What is not as it should be; first what matters most.
+    pub findings: Vec<Finding>,
+}
+
+/// Something that is not as it should be, or that one should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Finding {
+    /// Another value is set than was remembered.
+    Drift {
+        /// What should be.
+        ours: Setting,
+        /// What is; None if the device does not have it now.
+        now: Option<String>,
+        /// Who may have set it: those that set this very value, or that come after us.
+        who: Vec<Conflict>,
+    },
+    /// The rule is not there.
+    RuleMissing {
+        /// Where it was.
+        file: PathBuf,
+    },
+    /// The rule was turned off: it is empty, or a link to `/dev/null`.
+    Masked {
+        /// Its file.
+        file: PathBuf,
+    },
+    /// The rule is not as it was written.
+    Edited {
+        /// Its file.
+        file: PathBuf,
+    },
+    /// A rule without a record.
+    NoRecord {
+        /// Its file.
+        file: PathBuf,
+    },
+    /// The record cannot be read.
+    Unreadable(Unreadable),
+    /// Somebody else sets it, later than we do.
+    Overridden(Conflict),
+    /// Several devices here answer to it, and the rule sets them all.
+    Copies {
+        /// Their names.
+        devices: Vec<String>,
+    },
+    /// A distribution has a rule of the same name; ours hides it.
+    Hides {
+        /// Its file.
+        file: PathBuf,
+    },
+    /// The device is not here.
+    Absent,
+}
+
+impl Finding {
+    /// Whether something has to be done. Absent devices and hidden files are only told.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        match self {
+            Self::Absent | Self::Hides { .. } => false,
+            Self::Overridden(conflict) => conflict.wins == Wins::Yes,
+            Self::Drift { .. }
+            | Self::RuleMissing { .. }
+            | Self::Masked { .. }
+            | Self::Edited { .. }
+            | Self::NoRecord { .. }
+            | Self::Unreadable(_)
+            | Self::Copies { .. } => true,
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether nothing has to be done.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        !self.findings.iter().any(Finding::is_wrong)
+    }
+}
+
+/// Looks at everything that is remembered.
+#[must_use]
+pub fn verify(sys: &Sys) -> Vec<Verdict> {
+    let listed = list(sys);
+    let mut verdicts: Vec<_> =
+        listed.remembered.iter().map(|remembered| of_device(sys, remembered)).collect();
+    let nameless =
+        |id: String, finding| Verdict { id, known_as: None, device: None, findings: vec![finding] };
+    let broken = listed.unreadable.into_iter();
+    verdicts.extend(broken.map(|it| nameless(it.id.clone(), Finding::Unreadable(it))));
+    let orphans = forget::orphans(sys).into_iter();
+    verdicts.extend(orphans.map(|id| {
+        let file = rule_path(&id);
+        nameless(id, Finding::NoRecord { file })
+    }));
+    verdicts
+}
+
+fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
+    let devices: Vec<_> =
+        remembered.identity.devices(sys).into_iter().map(|device| device.name).collect();
+    let mut findings = Vec::new();
+    for device in &devices {
+        let attributes: Vec<_> =
+            remembered.settings.iter().map(|setting| setting.attribute.as_str()).collect();
+        let others = conflicts(sys, device, &attributes);
+        findings.extend(drifts(sys, remembered, device, &others));
+        let later = others.into_iter().filter(|conflict| conflict.wins != Wins::No);
+        findings.extend(later.map(Finding::Overridden));
+    }
+    if devices.len() > 1 {
+        findings.push(Finding::Copies { devices: devices.clone() });
+    }
+    findings.extend(of_rule(sys, remembered));
+    if devices.is_empty() {
+        findings.push(Finding::Absent);
+    }
+    Verdict {
+        id: remembered.identity.id.clone(),
+        known_as: Some(remembered.device.clone()),
+        device: devices.into_iter().next(),
+        findings,
+    }
+}
+
+fn drifts(sys: &Sys, remembered: &Remembered, device: &str, others: &[Conflict]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for setting in &remembered.settings {
+        let ours = Setting { device: device.to_owned(), ..setting.clone() };
+        let now = ours.in_force(sys);
+        if now.as_ref() == Some(&ours.value) {
+            continue;
+        }
+        let of_it = others.iter().filter(|other| other.attribute == ours.attribute);
+        let is_it = |other: &&Conflict| match &other.value {
+            Some(value) => Some(value) == now.as_ref(),
+            None => other.wins != Wins::No,
+        };
+        let who = of_it.filter(is_it).cloned().collect();
+        findings.push(Finding::Drift { ours, now, who });
+    }
+    findings
+}
+
+fn of_rule(sys: &Sys, remembered: &Remembered) -> Vec<Finding> {
+    let file = rule_path(&remembered.identity.id);
+    let files = rule_files(sys);
+    let Some(found) = files.into_iter().find(|found| found.path.file_name() == file.file_name())
+    else {
+        return vec![Finding::RuleMissing { file }];
+    };
+    if found.path != file {
+        return vec![Finding::RuleMissing { file }];
+    }
+    let mut findings: Vec<_> =
+        found.hides.into_iter().map(|file| Finding::Hides { file }).collect();
+    if found.is_mask {
+        findings.insert(0, Finding::Masked { file });
+    } else if fs::read_to_string(sys.path(&file)).ok().as_ref() != Some(&remembered.rule) {
+        findings.insert(0, Finding::Edited { file });
+    }
+    findings
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drift { ours, now, who } => {
+                let (file, now) = (ours.file(), now.as_deref().unwrap_or("not there"));
+                write!(f, "{} is {now}, remembered is {}", file.display(), ours.value)?;
+                match who.as_slice() {
+                    [] => write!(f, "; nothing on this machine that we know sets it: by hand?"),
+                    who => {
+                        let who: Vec<_> = who.iter().map(ToString::to_string).collect();
+                        write!(f, "; it may be {}", who.join(", or "))
+                    }
+                }
+            }
+            Self::RuleMissing { file } => {
+                write!(f, "{} is gone: remember it again, or forget it", file.display())
+            }
+            Self::Masked { file } => {
+                write!(f, "{} is turned off (empty, or /dev/null)", file.display())
+            }
+            Self::Edited { file } => {
+                write!(f, "{} was edited since it was written", file.display())
+            }
+            Self::NoRecord { file } => write!(
+                f,
+                "{}: no record belongs to this rule; foreread tune forget removes it",
+                file.display()
+            ),
+            Self::Unreadable(unreadable) => unreadable.fmt(f),
+            Self::Overridden(conflict) => write!(f, "{conflict}"),
+            Self::Copies { devices } => write!(
+                f,
+                "{} have this one identity, and the rule sets them all",
+                devices.join(" and ")
+            ),
+            Self::Hides { file } => write!(f, "it hides {}", file.display()),
+            Self::Absent => write!(f, "the device is not here"),
+        }
+    }
+}

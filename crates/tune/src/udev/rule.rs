@@ -1,0 +1,147 @@
+//! The rules of a file.
+//!
+//! In:    its text.
+//! Out:   [`Rule`]s, each with the line that it begins on.
+//! Never: a rule of which a part was not understood: udev drops such a line, and so do we.
+
+/// A rule: what has to match, and what is done then.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Rule {
+    /// Its first line, from 1.
+    pub line: usize,
+    /// What it consists of, in its order.
+    pub pairs: Vec<Pair>,
+}
+
+/// One of its parts: `ATTR{queue/rotational}=="1"`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Pair {
+    /// `ATTR`
+    pub key: String,
+    /// `queue/rotational`, or nothing.
+    pub of: String,
+    /// `==`, `!=`, `=`, `+=`, `-=` or `:=`.
+    pub operator: &'static str,
+    /// Without its quotes.
+    pub value: String,
+}
+
+impl Pair {
+    /// Whether it asks, and does nothing.
+    #[must_use]
+    pub fn is_match(&self) -> bool {
+        matches!(self.operator, "==" | "!=")
+    }
+}
+
+/// The longer ones first.
+const OPERATORS: [&str; 6] = ["==", "!=", "+=", "-=", ":=", "="];
+
+/// The rules in a file's text.
+#[must_use]
+pub fn parse(text: &str) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let mut whole = String::new();
+    let mut begins = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        // Also inside a rule that goes on; and a comment does not go on.
+        if line.starts_with('#') {
+            continue;
+        }
+        let begin = *begins.get_or_insert(number);
+        if let Some(part) = line.strip_suffix('\\') {
+            whole.push_str(part);
+            continue;
+        }
+        whole.push_str(line);
+        match pairs(&whole) {
+            Some(pairs) if !pairs.is_empty() => rules.push(Rule { line: begin, pairs }),
+            _ => {}
+        }
+        whole.clear();
+        begins = None;
+    }
+    rules
+}
+
+fn pairs(mut text: &str) -> Option<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    loop {
+        text = text.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+        if text.is_empty() {
+            return Some(pairs);
+        }
+        let (pair, rest) = pair(text)?;
+        pairs.push(pair);
+        text = rest;
+    }
+}
+
+fn pair(text: &str) -> Option<(Pair, &str)> {
+    let end = text.find(|c: char| !(c.is_ascii_uppercase() || c == '_'))?;
+    let (key, rest) = text.split_at(end);
+    let (of, rest) = match rest.strip_prefix('{') {
+        Some(rest) => rest.split_once('}')?,
+        None => ("", rest),
+    };
+    let rest = rest.trim_start();
+    let operator = OPERATORS.into_iter().find(|operator| rest.starts_with(operator))?;
+    let (value, rest) = quoted(rest[operator.len()..].trim_start())?;
+    let pair = Pair { key: key.to_owned(), of: of.to_owned(), operator, value };
+    (!key.is_empty()).then_some((pair, rest))
+}
+
+/// The value, and what follows it. Before the quote a letter may stand: `e` for a value with C's
+/// escapes, which stay as they are here, `i` for one that ignores case.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let text = text.strip_prefix(['e', 'i']).unwrap_or(text).strip_prefix('"')?;
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' if text[at + 1..].starts_with('"') => {
+                value.push('"');
+                chars.next();
+            }
+            _ => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_as_people_write_them() {
+        let rules = parse(
+            "# a comment does not go on \\\n\
+             ACTION==\"add|change\", KERNEL==\"sd[a-z]\",ATTR{queue/rotational}!=\"1\", \\\n\
+             # nor does it end a rule\n\
+             \x20 ATTR{bdi/read_ahead_kb} = \"16\" RUN+=\"/bin/sh -c 'echo \\\"1\\\"'\"\n\
+             \n\
+             KERNEL==\"sda\", NONSENSE\n\
+             LABEL=\"end\"\n",
+        );
+        let lines: Vec<_> = rules.iter().map(|rule| rule.line).collect();
+        assert_eq!(lines, [2, 7], "a broken rule is none");
+        let pairs: Vec<_> = rules[0]
+            .pairs
+            .iter()
+            .map(|pair| (pair.key.as_str(), pair.of.as_str(), pair.operator, pair.value.as_str()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [
+                ("ACTION", "", "==", "add|change"),
+                ("KERNEL", "", "==", "sd[a-z]"),
+                ("ATTR", "queue/rotational", "!=", "1"),
+                ("ATTR", "bdi/read_ahead_kb", "=", "16"),
+                ("RUN", "", "+=", "/bin/sh -c 'echo \"1\"'"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! Whether a rule concerns a device.
+//!
+//! In:    a device as udev sees it: sysfs, and what its database remembers of it.
+//! Out:   [`Answer`]: yes, no, cannot tell.
+//! Never: a program run, a file system probed: what depends on that cannot be told.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::pattern::matches;
+use super::rule::Pair;
+use crate::sysfs::{Device, Sys};
+
+/// Whether all that is asked is so.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+    /// A part of it cannot be looked at, and the rest is so.
+    CannotTell,
+}
+
+impl Answer {
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::CannotTell, _) | (_, Self::CannotTell) => Self::CannotTell,
+            (Self::Yes, Self::Yes) => Self::Yes,
+        }
+    }
+
+    fn of(is_so: bool) -> Self {
+        if is_so { Self::Yes } else { Self::No }
+    }
+}
+
+/// A device as rules see it.
+#[derive(Clone, Debug)]
+pub struct Target<'a> {
+    sys: &'a Sys,
+    subsystem: &'static str,
+    kernel: String,
+    folder: PathBuf,
+    /// Itself and what it hangs on, as absolute paths of its system.
+    line: Vec<PathBuf>,
+    /// What rules can ask with `ENV`, if udev has ever seen the device.
+    properties: Option<BTreeMap<String, String>>,
+    own: Vec<(&'static str, String)>,
+}
+
+impl<'a> Target<'a> {
+    /// A whole block device.
+    #[must_use]
+    pub fn block(sys: &'a Sys, device: &Device) -> Self {
+        let (major, minor) = device.number;
+        let own = vec![
+            ("DEVTYPE", "disk".to_owned()),
+            ("SUBSYSTEM", "block".to_owned()),
+            ("DEVNAME", device.node().display().to_string()),
+            ("MAJOR", major.to_string()),
+            ("MINOR", minor.to_string()),
+        ];
+        Self {
+            sys,
+            subsystem: "block",
+            kernel: device.name.clone(),
+            folder: device.folder.clone(),
+            line: line(sys, &device.folder),
+            properties: properties(sys, device.number),
+            own,
+        }
+    }
+
+    /// The bdi of a block device: a device of its own for udev, with the same `read_ahead_kb`.
+    #[must_use]
+    pub fn bdi(sys: &'a Sys, device: &Device) -> Self {
+        let folder = device.folder.join("bdi");
+        Self {
+            sys,
+            subsystem: "bdi",
+            kernel: format!("{}:{}", device.number.0, device.number.1),
+            line: line(sys, &folder),
+            folder,
+            properties: None,
+            own: vec![("SUBSYSTEM", "bdi".to_owned())],
+        }
+    }
+
+    /// The text of one of its attributes.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        self.sys.text(self.folder.join(name))
+    }
+
+    /// What udev remembers of it under this name.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&str> {
+        let own = self.own.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
+        own.or_else(|| Some(self.properties.as_ref()?.get(name)?.as_str()))
+    }
+
+    /// What it hangs on, itself first: the first of them with all these attributes.
+    #[must_use]
+    pub fn parent_with(&self, attributes: &[&str]) -> Option<PathBuf> {
+        let has = |folder: &&PathBuf| {
+            attributes.iter().all(|name| self.sys.text(folder.join(name)).is_some())
+        };
+        self.line.iter().find(has).cloned()
+    }
+
+    /// Whether all that a rule asks is so when `action` happens. What it does is not looked at.
+    #[must_use]
+    pub fn answers(&self, action: &str, pairs: &[Pair]) -> Answer {
+        let asks = pairs.iter().filter(|pair| pair.is_match());
+        let (of_parents, own): (Vec<_>, Vec<_>) = asks.partition(|pair| {
+            matches!(pair.key.as_str(), "KERNELS" | "SUBSYSTEMS" | "DRIVERS" | "ATTRS")
+        });
+        let own = own.into_iter().map(|pair| self.answer(action, pair));
+        let own = own.fold(Answer::Yes, Answer::and);
+        // One device of the line has to answer them all.
+        let is_so = |folder: &PathBuf| of_parents.iter().all(|pair| self.parent(folder, pair));
+        own.and(Answer::of(of_parents.is_empty() || self.line.iter().any(is_so)))
+    }
+
+    fn answer(&self, action: &str, pair: &Pair) -> Answer {
+        let is = |text: &str| Answer::of(matches(&pair.value, text) == (pair.operator == "=="));
+        match pair.key.as_str() {
+            "ACTION" => is(action),
+            "KERNEL" => is(&self.kernel),
+            "SUBSYSTEM" => is(self.subsystem),
+            // Without the attribute neither == nor != is so.
+            "ATTR" => self.attribute(&pair.of).map_or(Answer::No, |text| is(&text)),
+            "ENV" => match self.property(&pair.of) {
+                Some(value) => is(value),
+                // A name with a dot is not kept, and what was never seen may have any property.
+                None if pair.of.starts_with('.') || self.properties.is_none() => Answer::CannotTell,
+                None => is(""),
+            },
+            "TEST" if !pair.value.contains(['$', '%', '*', '?', '[']) => {
+                let path = self.sys.path(self.folder.join(&pair.value));
+                Answer::of(path.exists() == (pair.operator == "=="))
+            }
+            _ => Answer::CannotTell,
+        }
+    }
+
+    fn parent(&self, folder: &Path, pair: &Pair) -> bool {
+        let link = |name: &str| {
+            let target = std::fs::read_link(self.sys.path(folder.join(name))).ok()?;
+            Some(target.file_name()?.to_string_lossy().into_owned())
+        };
+        let text = match pair.key.as_str() {
+            "KERNELS" => folder.file_name().map(|name| name.to_string_lossy().into_owned()),
+            "SUBSYSTEMS" => link("subsystem"),
+            "DRIVERS" => Some(link("driver").unwrap_or_default()),
+            _ => self.sys.text(folder.join(&pair.of)),
+        };
+        text.is_some_and(|text| matches(&pair.value, &text) == (pair.operator == "=="))
+    }
+}
+
+/// The folder of a device, then those above it, as absolute paths of the system without links.
+fn line(sys: &Sys, folder: &Path) -> Vec<PathBuf> {
+    let Ok(root) = sys.path("/").canonicalize() else { return Vec::new() };
+    let mut line = Vec::new();
+    // The second is above the first, except in a tree that was copied without its links.
+    for start in [folder.to_owned(), folder.join("device")] {
+        let Ok(start) = sys.path(start).canonicalize() else { continue };
+        let inside = start.ancestors().filter_map(|path| path.strip_prefix(&root).ok());
+        for path in inside.map(|path| Path::new("/").join(path)) {
+            if path.components().count() > 2 && !line.contains(&path) {
+                line.push(path);
+            }
+        }
+    }
+    line
+}
+
+fn properties(sys: &Sys, number: (u32, u32)) -> Option<BTreeMap<String, String>> {
+    let text = sys.text(format!("/run/udev/data/b{}:{}", number.0, number.1))?;
+    let pairs = text.lines().filter_map(|line| line.strip_prefix("E:")?.split_once('='));
+    Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::super::parse;
+    use super::*;
+
+    fn stick() -> (tempfile::TempDir, Sys) {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        let usb = "/sys/devices/pci0/usb1/1-2";
+        let disk = format!("{usb}/1-2:1.0/host3/target3:0:0/3:0:0:0/block/sdb");
+        for (path, text) in [
+            (format!("{usb}/idVendor"), "0781\n"),
+            (format!("{usb}/serial"), "4C53\n"),
+            (format!("{disk}/dev"), "8:16\n"),
+            (format!("{disk}/queue/rotational"), "1\n"),
+            ("/run/udev/data/b8:16".to_owned(), "S:disk/x\nE:ID_BUS=usb\n"),
+        ] {
+            fs::create_dir_all(sys.path(&path).parent().expect("a folder")).expect("it is made");
+            fs::write(sys.path(path), text).expect("it is written");
+        }
+        symlink("../../../../bus/usb", sys.path(usb).join("subsystem")).expect("a link");
+        fs::create_dir_all(sys.path("/sys/block")).expect("it is made");
+        let target = format!("..{}", disk.strip_prefix("/sys").expect("it is below"));
+        symlink(target, sys.path("/sys/block/sdb")).expect("a link");
+        (root, sys)
+    }
+
+    #[test]
+    fn what_a_rule_asks_of_a_device() {
+        let (_root, sys) = stick();
+        let device = sys.device("sdb").expect("it is there");
+        let target = Target::block(&sys, &device);
+        let answer = |text: &str| target.answers("add", &parse(text)[0].pairs);
+        for text in [
+            "ACTION==\"add|change\", KERNEL==\"sd[a-z]\", SUBSYSTEM==\"block\", RUN+=\"x\"",
+            "ENV{DEVTYPE}==\"disk\", ENV{ID_BUS}==\"usb\", ENV{ID_X}==\"\", ENV{ID_X}!=\"y\"",
+            "SUBSYSTEMS==\"usb\", ATTRS{idVendor}==\"0781\", ATTRS{serial}==\"4C53\"",
+            "ATTR{queue/rotational}!=\"0\", TEST==\"queue\", TEST!=\"dm\", KERNELS==\"1-2\"",
+        ] {
+            assert_eq!(answer(text), Answer::Yes, "{text}");
+        }
+        for text in [
+            "ACTION==\"remove\"",
+            "ATTR{nonexistent}!=\"x\"",
+            // Each is somewhere in the line, but no one device has both.
+            "KERNELS==\"usb1\", ATTRS{idVendor}==\"0781\"",
+            "PROGRAM==\"/bin/true\", KERNEL==\"sda\"",
+            "ENV{ID_BUS}!=\"usb\"",
+        ] {
+            assert_eq!(answer(text), Answer::No, "{text}");
+        }
+        for text in ["PROGRAM==\"/bin/true\"", "ENV{.HIDDEN}==\"1\"", "TEST==\"/run/%k\""] {
+            assert_eq!(answer(text), Answer::CannotTell, "{text}");
+        }
+    }
+}
