@@ -12,7 +12,7 @@
 
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{Scene, User, attribute};
+use super::scene::{Scene, User, attribute, quoted};
 use super::{Confidence, Finding};
 use crate::sysfs::{Device, Kind};
 
@@ -54,19 +54,16 @@ fn off_block(
     block_bytes: u64,
     confidence: Confidence,
 ) -> Finding {
-    let says = match confidence {
-        Confidence::Likely => "flash and virtual disks that say 512 mostly have blocks of 4096",
+    let of_which = match confidence {
+        Confidence::Likely => "as most flash and virtual disks have that say 512",
         Confidence::Measured | Confidence::Computed | Confidence::Cited => {
-            "so its file system's blocks each lie on two of the device's"
+            "and so does each block of its file system"
         }
     };
     Finding {
         device: device.name.clone(),
         check: "partition-misaligned",
-        what: format!(
-            "{} does not start where a block of {block_bytes} bytes starts: {says}.",
-            device.name
-        ),
+        what: format!("{} starts inside a block of {block_bytes} bytes, {of_which}.", device.name),
         why: "A small write touches two blocks of the device, and each has to be read first, \
               changed and written back."
             .to_owned(),
@@ -88,7 +85,7 @@ fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64
         device: device.name.clone(),
         check: "partition-off-stripe",
         what: format!(
-            "{} does not start where a chunk of its array, {} KiB, starts.",
+            "{} starts inside a chunk of its array, which has {} KiB.",
             device.name,
             chunk_bytes / 1024
         ),
@@ -106,9 +103,15 @@ fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64
     }
 }
 
-/// Moves the partition with what is in it to the next multiple of `unit_bytes`, if there is room.
+/// Moves the partition with what is in it to the next multiple of `unit_bytes`, if there is room and
+/// nobody uses it meanwhile.
 fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -> Vec<String> {
     let Kind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
+    let before = match scene.user(device) {
+        User::Nobody => String::new(),
+        User::Mounted(point) if point != "/" => format!("umount {} && ", quoted(&point)),
+        User::Mounted(_) | User::Held(_) | User::Swap | User::Partitioned => return Vec::new(),
+    };
     let unit = unit_bytes / SECTOR_SIZE;
     let number = scene.sys.number(device.folder.join("partition"));
     let (Some(number), Some(start)) = (number, start_sector.checked_next_multiple_of(unit)) else {
@@ -118,9 +121,11 @@ fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -
     if end > super::resize::room_behind(scene, disk, start_sector) {
         return Vec::new();
     }
+    let node = disk.node();
+    let node = node.display();
     vec![format!(
-        "echo '{start},' | sfdisk --move-data --no-reread -N {number} {}",
-        disk.node().display()
+        "{before}echo '{start},' | sfdisk --move-data --no-reread -N {number} {node} && partx \
+         --update {node}"
     )]
 }
 

@@ -139,8 +139,15 @@ impl<'a> Scene<'a> {
         (!through.is_empty()).then_some(through)
     }
 
+    /// A loop device is made before anybody knows its file: it says then that it rotates, gets a
+    /// window, and keeps it whatever it says once the file is bound (seen on Linux 6.18).
     pub(super) fn kernel(&self, device: &Device) -> KernelDefault {
-        kernel_default(&device.queue, &self.release)
+        let mut queue = device.queue.clone();
+        if matches!(device.kind, Kind::Loop { .. }) {
+            queue.is_rotational = Some(true);
+            queue.max_sectors_kib = queue.max_hw_sectors_kib.or(queue.max_sectors_kib);
+        }
+        kernel_default(&queue, &self.release)
     }
 
     /// What people should know to believe the kernel's reason.
@@ -172,9 +179,20 @@ impl<'a> Scene<'a> {
         (!name.is_empty()).then_some(name)
     }
 
-    /// Why it is no disk of metal, if it is none.
+    /// Why it is no disk of metal, or lies on one that is none.
     pub(super) fn virtual_because(&self, device: &Device) -> Option<String> {
-        let disk = self.whole(device);
+        let mut disks = vec![self.whole(device)];
+        // Bounded: what lies on a device that lies on it is a broken copy of a system.
+        for _ in 0..DEEPEST_STACK {
+            if let Some(because) = disks.iter().find_map(|disk| self.named_virtual(disk)) {
+                return Some(because);
+            }
+            disks = disks.into_iter().flat_map(|disk| self.below(disk)).take(WIDEST).collect();
+        }
+        None
+    }
+
+    fn named_virtual(&self, disk: &Device) -> Option<String> {
         if ["vd", "xvd"].iter().any(|stem| disk.name.starts_with(stem)) {
             return Some(format!("{} is a virtual disk", disk.name));
         }
@@ -230,6 +248,12 @@ pub(super) fn quoted(word: &str) -> String {
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
+
+/// LVM on LUKS on RAID on partitions is four.
+const DEEPEST_STACK: usize = 8;
+
+/// More disks than one array has.
+const WIDEST: usize = 256;
 
 /// Words in the vendor or model of disks that hypervisors and clouds make.
 const VIRTUAL_MAKERS: [&str; 9] =

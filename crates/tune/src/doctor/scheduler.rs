@@ -128,11 +128,12 @@ fn large_batch(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Opt
     })
 }
 
-/// An arm wants its requests sorted. A disk that queues 32 sorts them itself.
+/// An arm wants its requests sorted. A disk that queues 32 sorts them itself; behind an old USB
+/// bridge it has no queue.
 fn unsorted(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option<Finding> {
     let is_there = scheduler.choices.iter().any(|choice| choice == "mq-deadline");
-    let depth = device.queue.queue_depth?;
-    if !is_there || depth > UNSORTED_DEPTH || scene.virtual_because(device).is_some() {
+    let takes_one = device.queue.queue_depth == Some(1);
+    if !is_there || !takes_one || scene.virtual_because(device).is_some() {
         return None;
     }
     let sorted = Setting {
@@ -143,9 +144,9 @@ fn unsorted(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option
     Some(Finding {
         device: device.name.clone(),
         check: "no-scheduler-on-rotating",
-        what: format!("No scheduler, on a disk that rotates and takes {depth} requests at once."),
+        what: "No scheduler, on a disk that rotates and takes one request at a time.".to_owned(),
         why:
-            "Nobody sorts its requests: with one at a time neither the disk can, and its arm goes \
+            "Nobody sorts its requests: with one at a time the disk cannot either, and its arm goes \
               where each of them says."
                 .to_owned(),
         evidence: vec![
@@ -166,8 +167,5 @@ const LIMITED_DEPTH: u64 = 4;
 
 /// mq-deadline's own.
 const USUAL_BATCH: u64 = 16;
-
-/// A disk without a queue of its own, such as behind an old USB bridge.
-const UNSORTED_DEPTH: u64 = 1;
 
 const FIFO_BATCH: &str = "queue/iosched/fifo_batch";

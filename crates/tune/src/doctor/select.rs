@@ -56,6 +56,9 @@ fn by_name<'d>(devices: &'d [Device], text: &str) -> Option<&'d Device> {
 fn by_path<'d>(sys: &Sys, devices: &'d [Device], text: &str) -> Option<&'d Device> {
     let numbered = |number| devices.iter().find(|device| device.number == number);
     let is_here = sys.path("/") == Path::new("/");
+    if !is_here && text.starts_with("/dev/") {
+        return None;
+    }
     let path = if is_here { std::fs::canonicalize(text).ok()? } else { text.into() };
     if is_here {
         let stat = path.metadata().ok()?;

@@ -31,10 +31,11 @@ pub(super) fn check(
         .find(|(_, other_kib)| *other_kib != window_kib)?;
 
     // A window that somebody chose for the upper device, over whatever disk, is what tuning looks
-    // like.
+    // like. Images that are only read, such as packages, come by the dozen.
+    let is_image = matches!(device.kind, Kind::Loop { .. }) && device.is_read_only;
     let is_chosen = scene.facts.remembered.iter().any(|one| one.device == device.name)
         || scene.is_window_set(device);
-    if is_chosen || !scene.is_window_set(other) {
+    if is_chosen || is_image || !scene.is_window_set(other) {
         notes.push(format!(
             "{} lies below with {}: for reads through {} its own {} count",
             other.name,

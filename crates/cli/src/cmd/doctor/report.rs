@@ -46,13 +46,13 @@ pub(super) fn print(
 fn row(device: &Examined) -> [String; 8] {
     let kib = |kib: u64| Exact(Bytes(kib.saturating_mul(1024))).to_string();
     [
-        device.device.clone(),
+        plain(&device.device),
         rough(device.bytes),
-        device.kind.clone(),
+        plain(&device.kind),
         or_dash(device.read_ahead_kb),
         or_dash(device.kernel_kb),
         or_dash(device.size_rule_kb.map(kib)),
-        or_dash(device.scheduler.as_ref()),
+        or_dash(device.scheduler.as_deref().map(plain)),
         match device.findings {
             0 => "-".to_owned(),
             count => count.to_string(),
@@ -61,7 +61,7 @@ fn row(device: &Examined) -> [String; 8] {
 }
 
 fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
-    writeln!(out, "\n{}: {}", finding.device, finding.check)?;
+    writeln!(out, "\n{}: {}", plain(&finding.device), finding.check)?;
     wrapped(out, "  what      ", &finding.what)?;
     wrapped(out, "  why       ", &finding.why)?;
     let mut label = "  evidence  ";
@@ -75,7 +75,7 @@ fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
     }
     for command in &finding.mend {
         // One line, however long: somebody will copy it.
-        writeln!(out, "{label}{command}")?;
+        writeln!(out, "{label}{}", plain(command))?;
         label = "      or    ";
     }
     wrapped(out, "  how sure  ", finding.confidence.text())
@@ -130,10 +130,16 @@ fn rough(bytes: u64) -> String {
     format!("{value:.0}P")
 }
 
+/// What a device calls itself could be a command to a terminal.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), "?")
+}
+
 /// A paragraph behind a label, its other lines indented as far.
 fn wrapped(out: &mut Output, label: &str, text: &str) -> Result<(), Failure> {
     let indent = label.len();
     let mut line = label.to_owned();
+    let text = plain(text);
     for word in text.split(' ') {
         if line.len() > indent && line.len() + 1 + word.len() > WIDTH {
             writeln!(out, "{line}")?;
