@@ -12,6 +12,8 @@ use foreread_core::readahead::Policy;
 
 use crate::cmd::{bench, demo, explain, seeds, sim};
 use crate::measure::{self, slow_server};
+use crate::cmd::{bench, demo, doctor, explain, seeds, sim};
+use crate::measure::{slow_server, window};
 
 /// See what a read-ahead policy decides, and what it is worth
 ///
@@ -37,6 +39,8 @@ pub(crate) enum Verb {
     Demo(demo::Args),
 
     Bench(bench::Args),
+
+    Doctor(doctor::Args),
 
     Sim(sim::Args),
 

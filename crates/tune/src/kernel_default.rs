@@ -14,7 +14,7 @@
 //! also asks whether the device rotates, and virtual disks often say that they do: that is how a
 //! cloud disk gets 8 MiB (docs/doctor.md has the sources).
 
-use foreread_core::units::Bytes;
+use foreread_core::units::{Bytes, PAGE_SIZE};
 
 use crate::sysfs::Queue;
 
@@ -47,13 +47,14 @@ pub fn kernel_default(queue: &Queue, release: &str) -> KernelDefault {
     let asks_rotation = version(release).is_none_or(|version| version >= (6, 17));
     let io_opt = queue.io_opt.filter(|size| *size > Bytes(0));
     let (twice, reason) = match (io_opt, queue.is_rotational, queue.max_sectors_kib) {
-        (Some(size), _, _) => (size.0 / 1024, Reason::OptimalIo(size)),
+        (Some(size), _, _) => (size, Reason::OptimalIo(size)),
         (None, Some(true), Some(max_sectors_kib)) if asks_rotation => {
-            (max_sectors_kib, Reason::Rotates { max_sectors_kib })
+            (Bytes(max_sectors_kib.saturating_mul(1024)), Reason::Rotates { max_sectors_kib })
         }
-        _ => (0, Reason::Constant),
+        _ => (Bytes(0), Reason::Constant),
     };
-    let window_kib = twice.saturating_mul(2);
+    // The kernel counts in pages: a size of 65535 sectors gives 65532 KiB.
+    let window_kib = twice.0.saturating_mul(2) / PAGE_SIZE * (PAGE_SIZE / 1024);
     if window_kib <= CONSTANT_KIB {
         return KernelDefault { window_kib: CONSTANT_KIB, reason: Reason::Constant };
     }
@@ -87,6 +88,8 @@ mod tests {
         assert_eq!(of(&cloud_disk, "6.16.0"), 128);
         let nvme_that_lies = queue(32 << 20, false, 512);
         assert_eq!(of(&nvme_that_lies, "6.1.0-56-amd64"), 65536);
+        let usb_bridge = queue(65_535 * 512, false, 120);
+        assert_eq!(of(&usb_bridge, "6.1.0"), 65_532, "whole pages");
         assert_eq!(of(&queue(4096, false, 1280), "6.18.0"), 128);
         let reason = kernel_default(&queue(4096, true, 1280), "6.18.0").reason;
         assert_eq!(reason, Reason::Constant, "who names a size is asked no more");

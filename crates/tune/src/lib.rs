@@ -18,6 +18,7 @@
 mod clock;
 pub mod hold;
 pub mod identity;
+pub mod doctor;
 pub mod kernel_default;
 pub mod plateau;
 pub mod probe;

@@ -1,0 +1,112 @@
+//! `foreread doctor`: what is wrong with the settings and sizes of block devices, and what mends it.
+//!
+//! In:    devices, or none for all; a root folder.
+//! Out:   a table of the devices, then each finding with its reason, evidence and commands.
+//! Never: a change. The one thing that is written is `--measure`'s own scratch file.
+//!
+//! What each check asks, and the sources: docs/doctor.md.
+
+mod report;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::builder::NonEmptyStringValueParser;
+use foreread_tune::doctor::write_cost::{self, WriteCost};
+use foreread_tune::doctor::{Facts, examine, named};
+use foreread_tune::sysfs::Sys;
+
+use crate::cmd::sim::spinner;
+use crate::flags::CODES_AND_UNITS;
+use crate::measure::clock;
+use crate::output::{Failure, Output};
+
+/// Examine block devices: settings, sizes and alignment that cost, and the commands that mend them
+///
+/// Looks at every block device and mounted ext4, or at those that are named, and changes nothing:
+/// the largest window against the device's size and the kernel's reason for it, the block size that
+/// follows from the size, where partitions start, devices that lie on others, the scheduler against
+/// the depth of the queue, and how many inode blocks ext4 reads at once.
+///
+/// A finding says what is, why it matters, the evidence, commands that mend it (each alone, as root)
+/// and how sure that is. No cost is named that was not measured here or published
+/// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    /// Names (sda), nodes (/dev/sda) or paths on a device; all devices if none is given
+    #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
+    devices: Vec<String>,
+
+    /// Print the findings as a list of JSON objects
+    ///
+    /// Keys: device, check, what, why, evidence, mend, confidence (measured, computed, cited or
+    /// likely). The names of checks stay as they are.
+    #[arg(long)]
+    json: bool,
+
+    /// Measure what an odd size costs here: two loop devices over a scratch file, one of whole
+    /// pages, one a sector larger, are written to, and the kernel counts the requests
+    ///
+    /// Takes root and some seconds. No device but those two is written to; they and the file are
+    /// gone afterwards, however this ends.
+    #[arg(long, conflicts_with = "root")]
+    measure: bool,
+
+    /// Where --measure has its scratch file of 64 MiB [default: the folder for temporary files]
+    #[arg(long, value_name = "DIR", requires = "measure")]
+    scratch: Option<PathBuf>,
+
+    /// Examine the copy of a system whose sys and proc lie in DIR
+    ///
+    /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /proc/self/mountinfo,
+    /// /proc/swaps and /proc/sys/kernel/osrelease.
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    root: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread doctor
+  foreread doctor /home --json
+  foreread doctor sda --measure --scratch /srv
+  foreread doctor --root copied-from-another-machine
+
+";
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let sys = Sys::at(&args.root);
+    if !sys.path("/sys/block").is_dir() {
+        let root = args.root.display();
+        return Err(Failure::WrongUse(format!("{root}: no sys/block below it; see --root")));
+    }
+    let mut only = Vec::new();
+    for text in &args.devices {
+        only.extend(named(&sys, text).map_err(Failure::WrongUse)?);
+    }
+    let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
+    let facts = Facts { remembered: &[], measured: measured.as_ref(), only: &only };
+    let examination = examine(&sys, &facts);
+    if args.json {
+        out.json(&examination.findings)?;
+        let figures = measured.as_ref().map(report::measured_in_one_line);
+        out.notes(&Vec::from_iter(figures))?;
+    } else {
+        report::print(out, &examination, measured.as_ref())?;
+    }
+    out.flush()?;
+    match examination.findings.len() {
+        0 => Ok(()),
+        1 => Err(Failure::Check("1 finding".to_owned())),
+        count => Err(Failure::Check(format!("{count} findings"))),
+    }
+}
+
+fn measure(scratch: Option<&Path>) -> Result<WriteCost, Failure> {
+    let temporary = std::env::temp_dir();
+    let bar = spinner();
+    bar.set_message("writing to two scratch loop devices");
+    let measured = write_cost::measure(scratch.unwrap_or(&temporary), &clock);
+    bar.finish_and_clear();
+    measured.map_err(|error| Failure::WrongUse(format!("--measure: {error}")))
+}

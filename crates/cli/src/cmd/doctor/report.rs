@@ -1,0 +1,182 @@
+//! What doctor found, for people.
+//!
+//! In:    an examination; what was measured.
+//! Out:   tables and paragraphs, not wider than [`WIDTH`].
+//! Never: a command or a file name broken in two.
+
+use std::io::Write as _;
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::Bytes;
+use foreread_tune::doctor::write_cost::{Side, WriteCost};
+use foreread_tune::doctor::{Examination, Examined, Finding};
+
+use crate::output::{Failure, Output};
+use crate::table::{self, or_dash};
+
+pub(super) fn print(
+    out: &mut Output,
+    examination: &Examination,
+    measured: Option<&WriteCost>,
+) -> Result<(), Failure> {
+    table::print(out, HEADING, examination.devices.iter().map(row))?;
+    let notes = examination
+        .devices
+        .iter()
+        .flat_map(|device| device.notes.iter().map(|note| format!("{}: {note}", device.device)));
+    let notes: Vec<_> = notes.collect();
+    if !notes.is_empty() {
+        writeln!(out)?;
+        for note in notes {
+            wrapped(out, "", &note)?;
+        }
+    }
+    if let Some(cost) = measured {
+        print_measured(out, cost)?;
+    }
+    if examination.findings.is_empty() {
+        writeln!(out, "\nNo findings.")?;
+    }
+    for finding in &examination.findings {
+        print_finding(out, finding)?;
+    }
+    Ok(())
+}
+
+fn row(device: &Examined) -> [String; 8] {
+    let kib = |kib: u64| Exact(Bytes(kib.saturating_mul(1024))).to_string();
+    [
+        plain(&device.device),
+        rough(device.bytes),
+        plain(&device.kind),
+        or_dash(device.read_ahead_kb),
+        or_dash(device.kernel_kb),
+        or_dash(device.size_rule_kb.map(kib)),
+        or_dash(device.scheduler.as_deref().map(plain)),
+        match device.findings {
+            0 => "-".to_owned(),
+            count => count.to_string(),
+        },
+    ]
+}
+
+fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
+    writeln!(out, "\n{}: {}", plain(&finding.device), finding.check)?;
+    wrapped(out, "  what      ", &finding.what)?;
+    wrapped(out, "  why       ", &finding.why)?;
+    let mut label = "  evidence  ";
+    for evidence in &finding.evidence {
+        wrapped(out, label, evidence)?;
+        label = "            ";
+    }
+    label = "  mend      ";
+    if finding.mend.is_empty() {
+        wrapped(out, label, "(no command can, or the system does not say enough to write one)")?;
+    }
+    for command in &finding.mend {
+        // One line, however long: somebody will copy it.
+        writeln!(out, "{label}{}", plain(command))?;
+        label = "      or    ";
+    }
+    wrapped(out, "  how sure  ", finding.confidence.text())
+}
+
+fn print_measured(out: &mut Output, cost: &WriteCost) -> Result<(), Failure> {
+    writeln!(out, "\n{} in writes of 4096, fsync, to a loop device:\n", Exact(Bytes(cost.bytes)))?;
+    let heading = ["sectors", "block", "requests", "expected", "MB/s"];
+    let row = |side: Side| {
+        [
+            side.sectors.to_string(),
+            side.block_bytes.to_string(),
+            side.requests.to_string(),
+            side.expected_requests.to_string(),
+            format!("{:.0}", side.mb_per_s),
+        ]
+    };
+    table::print(out, heading, [cost.whole, cost.odd].map(row))?;
+    writeln!(
+        out,
+        "\nThe odd size takes {:.1} times as many requests and {:.1} times as long.",
+        cost.times_as_many(),
+        cost.times_as_long()
+    )?;
+    Ok(())
+}
+
+/// The same for who reads JSON.
+pub(super) fn measured_in_one_line(cost: &WriteCost) -> String {
+    format!(
+        "measured: {} requests and {:.0} MB/s with blocks of {}, {} requests and {:.0} MB/s with \
+         blocks of {}",
+        cost.whole.requests,
+        cost.whole.mb_per_s,
+        cost.whole.block_bytes,
+        cost.odd.requests,
+        cost.odd.mb_per_s,
+        cost.odd.block_bytes
+    )
+}
+
+/// A size as one knows a disk: `238.5G`.
+fn rough(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for letter in ["", "K", "M", "G", "T"] {
+        if value < 1024.0 {
+            let digits = usize::from(value < 100.0 && value.fract() != 0.0 && !letter.is_empty());
+            return format!("{value:.digits$}{letter}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.0}P")
+}
+
+/// What a device calls itself could be a command to a terminal.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), "?")
+}
+
+/// A paragraph behind a label, its other lines indented as far.
+fn wrapped(out: &mut Output, label: &str, text: &str) -> Result<(), Failure> {
+    let indent = label.len();
+    let mut line = label.to_owned();
+    let text = plain(text);
+    for word in text.split(' ') {
+        if line.len() > indent && line.len() + 1 + word.len() > WIDTH {
+            writeln!(out, "{line}")?;
+            line = " ".repeat(indent);
+        }
+        if line.len() > indent {
+            line.push(' ');
+        }
+        line += word;
+    }
+    writeln!(out, "{line}")?;
+    Ok(())
+}
+
+const HEADING: [&str; 8] =
+    ["device", "size", "what", "read_ahead_kb", "kernel", "size rule", "scheduler", "findings"];
+
+/// Of a line of text.
+const WIDTH: usize = 96;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_as_one_knows_it() {
+        let rows = [
+            (512, "512"),
+            (516_096, "504K"),
+            (64_000_000, "61.0M"),
+            (256 << 30, "256G"),
+            (1_000_204_886_016, "932G"),
+            (2 << 40, "2T"),
+            (u64::MAX, "16384P"),
+        ];
+        for (bytes, text) in rows {
+            assert_eq!(rough(bytes), text);
+        }
+    }
+}

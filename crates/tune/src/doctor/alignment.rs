@@ -1,0 +1,139 @@
+//! Where partitions start, against the blocks and stripes below them.
+//!
+//! In:    a partition, its disk's limits, what the kernel computed (`alignment_offset`).
+//! Out:   at most one finding a partition.
+//! Never: a finding for a start of 63 on a disk whose own blocks are 512 bytes and that rotates:
+//!        there it costs nothing. None for partitions too small to matter.
+//!
+//! ```text
+//!   blocks of the device   |4096   |4096   |4096   |4096   |
+//!   blocks of the file system  |4096   |4096   |4096   |        each lies on two
+//! ```
+
+use foreread_core::units::SECTOR_SIZE;
+
+use super::scene::{Scene, User, attribute, quoted};
+use super::{Confidence, Finding};
+use crate::sysfs::{Device, Kind};
+
+pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
+    let Kind::Partition { start_sector, .. } = device.kind else { return None };
+    if device.size.0 <= TOO_SMALL_BYTES || scene.user(device) == User::Partitioned {
+        return None;
+    }
+    let disk = scene.whole(device);
+    // In 128 bits: a start is whatever sysfs says.
+    let start_bytes = u128::from(start_sector) * u128::from(SECTOR_SIZE);
+    let is_off = |unit: u64| unit > 0 && !start_bytes.is_multiple_of(u128::from(unit));
+    let physical = disk.queue.physical_block.map_or(SECTOR_SIZE, |size| size.0);
+
+    // The kernel knows of drives whose first block does not begin at 0, and says it here; -1 for a
+    // stack in which nothing fits.
+    let offset = scene.sys.text(device.folder.join("alignment_offset")).unwrap_or_default();
+    let has_offset = !matches!(offset.as_str(), "" | "0") && offset.parse::<i64>().is_ok();
+    if has_offset || (offset.is_empty() && is_off(physical)) {
+        return Some(off_block(scene, device, disk, physical, Confidence::Cited));
+    }
+    let rotates = disk.queue.is_rotational == Some(true);
+    let hides_its_blocks = !rotates || scene.virtual_because(disk).is_some();
+    if physical < USUAL_BLOCK && hides_its_blocks && is_off(USUAL_BLOCK) {
+        return Some(off_block(scene, device, disk, USUAL_BLOCK, Confidence::Likely));
+    }
+    let chunk = disk.queue.io_min.map_or(0, |size| size.0);
+    let stripe = disk.queue.io_opt.map_or(0, |size| size.0);
+    if chunk > physical.max(USUAL_BLOCK) && stripe > chunk && is_off(chunk) {
+        return Some(off_chunk(scene, device, disk, chunk));
+    }
+    None
+}
+
+fn off_block(
+    scene: &Scene<'_>,
+    device: &Device,
+    disk: &Device,
+    block_bytes: u64,
+    confidence: Confidence,
+) -> Finding {
+    let of_which = match confidence {
+        Confidence::Likely => "as most flash and virtual disks have that say 512",
+        Confidence::Measured | Confidence::Computed | Confidence::Cited => {
+            "and so does each block of its file system"
+        }
+    };
+    Finding {
+        device: device.name.clone(),
+        check: "partition-misaligned",
+        what: format!("{} starts inside a block of {block_bytes} bytes, {of_which}.", device.name),
+        why: "A small write touches two blocks of the device, and each has to be read first, \
+              changed and written back."
+            .to_owned(),
+        evidence: vec![
+            attribute(scene, device, "start"),
+            attribute(scene, device, "alignment_offset"),
+            attribute(scene, disk, "queue/physical_block_size"),
+            "1000 synchronous writes of 4 KiB to a disk of 4096-byte blocks: 7 to 8 s aligned, 22 \
+             to 24 s one sector off (osnews 22872)"
+                .to_owned(),
+        ],
+        mend: move_to(scene, device, disk, ONE_MIB),
+        confidence,
+    }
+}
+
+fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64) -> Finding {
+    Finding {
+        device: device.name.clone(),
+        check: "partition-off-stripe",
+        what: format!(
+            "{} starts inside a chunk of its array, which has {} KiB.",
+            device.name,
+            chunk_bytes / 1024
+        ),
+        why:
+            "Some requests that would fit one disk of the array need two; writes of whole stripes \
+              never are."
+                .to_owned(),
+        evidence: vec![
+            attribute(scene, device, "start"),
+            attribute(scene, disk, "queue/minimum_io_size"),
+            attribute(scene, disk, "queue/optimal_io_size"),
+        ],
+        mend: move_to(scene, device, disk, ONE_MIB.max(chunk_bytes)),
+        confidence: Confidence::Likely,
+    }
+}
+
+/// Moves the partition with what is in it to the next multiple of `unit_bytes`, if there is room and
+/// nobody uses it meanwhile.
+fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -> Vec<String> {
+    let Kind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
+    let before = match scene.user(device) {
+        User::Nobody => String::new(),
+        User::Mounted(point) if point != "/" => format!("umount {} && ", quoted(&point)),
+        User::Mounted(_) | User::Held(_) | User::Swap | User::Partitioned => return Vec::new(),
+    };
+    let unit = unit_bytes / SECTOR_SIZE;
+    let number = scene.sys.number(device.folder.join("partition"));
+    let (Some(number), Some(start)) = (number, start_sector.checked_next_multiple_of(unit)) else {
+        return Vec::new();
+    };
+    let end = start.saturating_add(device.size.0 / SECTOR_SIZE);
+    if end > super::resize::room_behind(scene, disk, start_sector) {
+        return Vec::new();
+    }
+    let node = disk.node();
+    let node = node.display();
+    vec![format!(
+        "{before}echo '{start},' | sfdisk --move-data --no-reread -N {number} {node} && partx \
+         --update {node}"
+    )]
+}
+
+/// Boot loaders live in partitions of 1 MiB at any start, and nobody reads those twice.
+const TOO_SMALL_BYTES: u64 = 2 << 20;
+
+/// The block of nearly all devices that say 512.
+const USUAL_BLOCK: u64 = 4096;
+
+/// Where every tool of today starts partitions.
+const ONE_MIB: u64 = 1 << 20;

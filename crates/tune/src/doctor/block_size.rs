@@ -1,0 +1,132 @@
+//! The block size that follows from a device's size, and who pays for a small one.
+//!
+//! In:    a device, its size, who uses it.
+//! Out:   a finding where somebody may write to the device itself; a note where a file system or
+//!        another device lies on it, since those bring block sizes of their own.
+//! Never: a cost for reading: it has none today.
+//!
+//! ```text
+//!   size: a multiple of 4096      blocks of 4096     one piece a page
+//!         an odd number of 512    blocks of 512      eight pieces a page, each a segment
+//!
+//!   a write request of 128 segments:   4096 each: 512 KiB     512 each: 64 KiB
+//! ```
+//!
+//! Rule and history: docs/geometry.md. What it costs, and how that was measured: docs/doctor.md.
+
+use foreread_core::geometry::{block_size, nearest_whole};
+use foreread_core::units::{Bytes, PAGE_SIZE, SECTOR_SIZE};
+
+use super::resize::commands;
+use super::scene::{Scene, User, attribute};
+use super::write_cost::WriteCost;
+use super::{Confidence, Finding};
+use crate::sysfs::{Device, Kind};
+
+pub(super) fn check(
+    scene: &Scene<'_>,
+    device: &Device,
+    notes: &mut Vec<String>,
+) -> Option<Finding> {
+    // A logical block that is none comes from a broken driver or a broken copy.
+    let logical = device.queue.logical_block.filter(|block| block.0.is_power_of_two());
+    let logical = logical.map_or(SECTOR_SIZE, |block| block.0.max(SECTOR_SIZE));
+    let block = block_size(device.size, Bytes(logical), Bytes(PAGE_SIZE));
+    if block.0 >= PAGE_SIZE || device.size.0 < PAGE_SIZE {
+        return None;
+    }
+    if let Some(who) = has_its_own_blocks(scene, device) {
+        notes.push(format!(
+            "its size of {} sectors gives blocks of {}; {who}",
+            device.size.0 / SECTOR_SIZE,
+            block.0
+        ));
+        return None;
+    }
+    Some(odd(scene, device, block))
+}
+
+/// Who keeps the device's own block size from mattering.
+fn has_its_own_blocks(scene: &Scene<'_>, device: &Device) -> Option<String> {
+    if device.is_read_only {
+        return Some("that costs nothing: it is only read".to_owned());
+    }
+    match scene.user(device) {
+        User::Mounted(point) => {
+            Some(format!("the file system on {point} has its own, and nothing is lost"))
+        }
+        User::Held(names) => {
+            Some(format!("{} above it has its own, and nothing is lost", names.join(", ")))
+        }
+        User::Swap => Some("swap writes whole pages, and nothing is lost".to_owned()),
+        User::Partitioned => Some("its partitions have their own, and nothing is lost".to_owned()),
+        User::Nobody => None,
+    }
+}
+
+fn odd(scene: &Scene<'_>, device: &Device, block: Bytes) -> Finding {
+    let sectors = device.size.0 / SECTOR_SIZE;
+    let whole = nearest_whole(device.size, Bytes(PAGE_SIZE));
+    let above = whole.above.map_or(String::new(), |size| format!(" or {}", size.0 / SECTOR_SIZE));
+    let pieces = PAGE_SIZE / block.0;
+    let mut evidence = vec![
+        attribute(scene, device, "size"),
+        format!("block size: {} (blockdev --getbsz)", block.0),
+        format!("sizes that give whole pages: {}{above} sectors", whole.below.0 / SECTOR_SIZE),
+    ];
+    let confidence = match scene.facts.measured {
+        Some(cost) => {
+            evidence.push(measured(cost));
+            Confidence::Measured
+        }
+        None => {
+            evidence.push(PUBLISHED.to_owned());
+            Confidence::Cited
+        }
+    };
+    Finding {
+        device: device.name.clone(),
+        check: "size-not-whole-pages",
+        what: format!(
+            "Its {sectors} sectors are no multiple of 4096 bytes: the kernel gives it blocks of {}.",
+            block.0
+        ),
+        why: format!(
+            "What is written to the device itself through the page cache goes out in {pieces} \
+             pieces a page, and so in up to {pieces} times as many requests: dd, images that are \
+             copied onto it, databases on a raw device, a loop device above it. Reads cost nothing \
+             more, and a file system brings blocks of its own.{}",
+            caution(&device.kind)
+        ),
+        evidence,
+        mend: commands(scene, device, whole),
+        confidence,
+    }
+}
+
+/// What the commands cannot know.
+fn caution(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Disk => " A disk keeps its size: a partition of whole pages on it has large blocks.",
+        Kind::Partition { .. } | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+            " Growing loses nothing; before you cut, be sure that its last sectors hold nothing."
+        }
+    }
+}
+
+fn measured(cost: &WriteCost) -> String {
+    format!(
+        "measured here, {} written to a scratch loop device: {} requests with blocks of 4096, {} \
+         with blocks of {} ({:.1} times), {:.0} and {:.0} MB/s",
+        foreread_core::sizes::Exact(Bytes(cost.bytes)),
+        cost.whole.requests,
+        cost.odd.requests,
+        cost.odd.block_bytes,
+        cost.times_as_many(),
+        cost.whole.mb_per_s,
+        cost.odd.mb_per_s
+    )
+}
+
+const PUBLISHED: &str = "64M written to a loop device (Linux 6.18): 129 requests with blocks of \
+                         4096, 1025 with blocks of 512; 946 and 494 MB/s. --measure does it here";

@@ -1,0 +1,273 @@
+//! The largest window of a device: who chose it, and whether that was a good reason.
+//!
+//! In:    a device that has a window of its own.
+//! Out:   at most one finding: the first of the questions below that has a bad answer.
+//! Never: a finding about what was measured; about a window through which nobody reads; about a
+//!        default of 128 KiB on a disk of usual size.
+//!
+//! ```text
+//!   as remembered? ------ yes: fine, somebody measured it    no: not-as-remembered
+//!   0?                                                       off
+//!   4 MiB or more, and the kernel's own value, because of
+//!     optimal_io_size that is no array's                     from-io-opt
+//!     rotational                                             from-rotational
+//!   far above what devices of this size need?                above-size-rule
+//! ```
+
+use super::scene::{Scene, attribute, kib, set_window, window_attribute};
+use super::{Confidence, Finding};
+use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
+use crate::sysfs::{Device, Kind};
+
+pub(super) fn check(
+    scene: &Scene<'_>,
+    device: &Device,
+    notes: &mut Vec<String>,
+) -> Option<Finding> {
+    if matches!(device.kind, Kind::Partition { .. }) {
+        return None;
+    }
+    let window_kib = device.queue.read_ahead_kib?;
+    let kernel = scene.kernel(device);
+    let remembered = scene.facts.remembered.iter().find(|one| one.device == device.name);
+    if let Some(remembered) = remembered {
+        if remembered.read_ahead_kb != window_kib {
+            return Some(not_as_remembered(scene, device, remembered));
+        }
+        notes.push(format!("{} was measured on {}", kib(window_kib), remembered.date));
+        return None;
+    }
+    if scene.is_window_set(device) {
+        notes.push(format!(
+            "somebody set {}; the kernel would give {}",
+            kib(window_kib),
+            kib(kernel.window_kib)
+        ));
+    }
+    let finding = judged(scene, device, window_kib, kernel)?;
+    if let Some(through) = scene.read_through(device) {
+        notes.push(format!(
+            "its {} count for nobody: all reads come through {}",
+            kib(window_kib),
+            through.join(", ")
+        ));
+        return None;
+    }
+    Some(finding)
+}
+
+fn judged(
+    scene: &Scene<'_>,
+    device: &Device,
+    window_kib: u64,
+    kernel: KernelDefault,
+) -> Option<Finding> {
+    if window_kib == 0 {
+        return Some(off(scene, device, kernel));
+    }
+    let is_kernels = window_kib == kernel.window_kib;
+    if is_kernels && window_kib >= LARGE_KIB {
+        match kernel.reason {
+            Reason::OptimalIo(size) if !is_stripe(device, size.0) => {
+                return Some(from_io_opt(scene, device, size.0));
+            }
+            // A loop device says what the disk below it says, and that one has the finding.
+            Reason::Rotates { max_sectors_kib } if !matches!(device.kind, Kind::Loop { .. }) => {
+                return Some(from_rotational(scene, device, max_sectors_kib));
+            }
+            Reason::OptimalIo(_) | Reason::Rotates { .. } | Reason::Constant => {}
+        }
+    }
+    let limit_kib = scene.size_rule_kib(device)?;
+    let far = if window_kib <= CONSTANT_KIB { FAR_FOR_THE_DEFAULT } else { FAR };
+    let is_far = window_kib > limit_kib.saturating_mul(far);
+    // What the kernel gives every loop device is no news about this one.
+    let is_usual_loop = is_kernels && matches!(device.kind, Kind::Loop { .. });
+    (is_far && !is_usual_loop).then(|| above_size_rule(scene, device, window_kib, limit_kib))
+}
+
+/// Whether the best size is that of an array's stripe: some chunks, each larger than a block.
+///
+/// An array knows what it is talking about: with a window of two stripes all its disks work. A
+/// disk has no chunk, and repeats its physical block there.
+fn is_stripe(device: &Device, io_opt_bytes: u64) -> bool {
+    let queue = &device.queue;
+    let chunk = queue.io_min.map_or(0, |size| size.0);
+    let block = queue.physical_block.map_or(4096, |size| size.0);
+    chunk > block && io_opt_bytes > chunk && io_opt_bytes.is_multiple_of(chunk)
+}
+
+fn not_as_remembered(
+    scene: &Scene<'_>,
+    device: &Device,
+    remembered: &super::Remembered,
+) -> Finding {
+    Finding {
+        device: device.name.clone(),
+        check: "read-ahead-not-as-remembered",
+        what: format!(
+            "read_ahead_kb is not the {} that were measured and remembered for this device.",
+            kib(remembered.read_ahead_kb)
+        ),
+        why: "Something has set it since, or the rule that sets it did not run: what was measured \
+              is not in force."
+            .to_owned(),
+        evidence: vec![
+            window_attribute(scene, device),
+            format!("measured on {}: {}", remembered.date, kib(remembered.read_ahead_kb)),
+        ],
+        mend: vec![set_window(device, remembered.read_ahead_kb), "foreread tune verify".to_owned()],
+        confidence: Confidence::Measured,
+    }
+}
+
+fn off(scene: &Scene<'_>, device: &Device, kernel: KernelDefault) -> Finding {
+    Finding {
+        device: device.name.clone(),
+        check: "read-ahead-off",
+        what: "read_ahead_kb is 0: nothing is read ahead.".to_owned(),
+        why: "Who reads a file in order waits for the device at each read. Off is right only \
+              where every program on this device reads ahead by itself."
+            .to_owned(),
+        evidence: vec![
+            window_attribute(scene, device),
+            format!("the kernel itself would give {}", kib(kernel.window_kib)),
+            "a device of 4 ms a request, read in order: 1.0 MB/s with 4 KiB, 30.4 MB/s with 128 KiB"
+                .to_owned(),
+        ],
+        mend: mend(device, kernel.window_kib.min(LARGE_KIB / 2)),
+        confidence: Confidence::Cited,
+    }
+}
+
+fn from_io_opt(scene: &Scene<'_>, device: &Device, io_opt_bytes: u64) -> Finding {
+    let window_kib = device.queue.read_ahead_kib.unwrap_or_default();
+    let mut evidence = vec![
+        window_attribute(scene, device),
+        attribute(scene, device, "queue/optimal_io_size"),
+        attribute(scene, device, "queue/minimum_io_size"),
+    ];
+    evidence.extend(scene.maker(device).map(|maker| format!("the device: {maker}")));
+    let sectors = io_opt_bytes / 512;
+    if sectors == 65_535 {
+        evidence.push(
+            "65535 sectors are what USB bridges say that do not know: fdisk ignores them, too \
+             (util-linux 1221)"
+                .to_owned(),
+        );
+    } else {
+        evidence.push(
+            "a cloud disk with 64 MiB for the same reason: random reads 50 to 500 times slower \
+             (azure-vm-utils 99)"
+                .to_owned(),
+        );
+    }
+    Finding {
+        device: device.name.clone(),
+        check: "read-ahead-from-io-opt",
+        what: format!(
+            "read_ahead_kb is {}: the kernel took twice the optimal_io_size of {}.",
+            kib(window_kib),
+            kib(io_opt_bytes / 1024)
+        ),
+        why: "That size says which requests suit a long transfer; it is no array's stripe, since \
+              the device names no chunk. As a window it makes readers that stop early, and many \
+              streams at once, fetch far more than they use."
+            .to_owned(),
+        evidence,
+        mend: mend(device, CONSTANT_KIB),
+        confidence: Confidence::Cited,
+    }
+}
+
+fn from_rotational(scene: &Scene<'_>, device: &Device, max_sectors_kib: u64) -> Finding {
+    let window_kib = device.queue.read_ahead_kib.unwrap_or_default();
+    let is_virtual = scene.virtual_because(device);
+    let (why, confidence) = match &is_virtual {
+        Some(because) => (
+            format!(
+                "{because}: the flag says nothing about an arm or a platter. Readers that stop \
+                 early, and many streams at once, fetch far more than they use."
+            ),
+            Confidence::Cited,
+        ),
+        None => (
+            "Such a window pays for one long stream. Readers that stop early, and many streams at \
+             once, fetch far more than they use."
+                .to_owned(),
+            Confidence::Likely,
+        ),
+    };
+    let mut evidence = vec![
+        window_attribute(scene, device),
+        attribute(scene, device, "queue/rotational"),
+        attribute(scene, device, "queue/max_sectors_kb"),
+        format!("/proc/sys/kernel/osrelease: {}", scene.release()),
+    ];
+    if is_virtual.is_some() {
+        evidence.push(
+            "cloud machines with 4096 KiB for the same reason ran out of page cache, and were set \
+             back to 128 (runner-images 13938)"
+                .to_owned(),
+        );
+    }
+    evidence.push(
+        "200 streams in 64 MiB of memory: 583 MB/s with 128 KiB, 50 MB/s with 1024 KiB".to_owned(),
+    );
+    Finding {
+        device: device.name.clone(),
+        check: "read-ahead-from-rotational",
+        what: format!(
+            "read_ahead_kb is {}: since Linux 6.17 a device that says it rotates gets twice its \
+             largest request, {}.",
+            kib(window_kib),
+            kib(max_sectors_kib)
+        ),
+        why,
+        evidence,
+        mend: mend(device, CONSTANT_KIB),
+        confidence,
+    }
+}
+
+fn above_size_rule(scene: &Scene<'_>, device: &Device, window_kib: u64, limit_kib: u64) -> Finding {
+    Finding {
+        device: device.name.clone(),
+        check: "read-ahead-above-size-rule",
+        what: format!(
+            "read_ahead_kb is {}; the rule by the device's size gives at most {}.",
+            kib(window_kib),
+            kib(limit_kib)
+        ),
+        why: "Small devices are mostly slow ones, and there a page that nobody uses costs most. \
+              The rule leaves each of the devices that it was fitted to the throughput of its \
+              largest window, within 6 % (docs/geometry.md)."
+            .to_owned(),
+        evidence: vec![
+            window_attribute(scene, device),
+            attribute(scene, device, "size"),
+            format!("the kernel itself would give {}", kib(scene.kernel(device).window_kib)),
+        ],
+        mend: mend(device, limit_kib),
+        confidence: Confidence::Likely,
+    }
+}
+
+/// Measuring is better than any rule; a value that does no harm is there at once.
+fn mend(device: &Device, window_kib: u64) -> Vec<String> {
+    vec![
+        format!("foreread tune {} --remember", device.node().display()),
+        set_window(device, window_kib),
+    ]
+}
+
+/// From here on a window that follows from a flag is a finding: the smallest of which public
+/// reports say that it hurt (docs/doctor.md). A disk with usual limits gets 2560 and has none.
+const LARGE_KIB: u64 = 4096;
+
+/// How many times the rule by size is far: two steps of it, since it is a rule of thumb.
+const FAR: u64 = 4;
+
+/// The same for windows up to 128 KiB, which every device gets: three steps, so that only those
+/// below 2 MiB are named, of which a window is a tenth.
+const FAR_FOR_THE_DEFAULT: u64 = 8;

@@ -1,0 +1,132 @@
+//! Commands that give a device a size of whole pages.
+//!
+//! In:    a device, the sizes nearest to its own.
+//! Out:   commands for a root shell, the one that loses nothing first; none where the system does
+//!        not say enough to write one that works as it stands.
+//! Never: a command with a gap to fill in; a size for which there is no room.
+
+use foreread_core::geometry::WholePages;
+use foreread_core::units::SECTOR_SIZE;
+
+use super::scene::{Scene, quoted};
+use super::stacking::node_of_map;
+use crate::sysfs::{Device, Kind};
+
+pub(super) fn commands(scene: &Scene<'_>, device: &Device, whole: WholePages) -> Vec<String> {
+    // To nothing: no size at all.
+    if whole.below.0 == 0 {
+        return Vec::new();
+    }
+    let below = whole.below.0 / SECTOR_SIZE;
+    let above = whole.above.map(|size| size.0 / SECTOR_SIZE);
+    match &device.kind {
+        // What a disk is made of, nobody changes.
+        Kind::Disk => Vec::new(),
+        Kind::Partition { of, start_sector } => {
+            of_partition(scene, device, of, *start_sector, below, above)
+        }
+        Kind::Loop { backing } => {
+            backing.as_deref().map_or_else(Vec::new, |file| of_loop(scene, device, file, whole))
+        }
+        Kind::Mapped { name, uuid } => of_map(device, name, uuid, below, above),
+        Kind::Raid { level } => of_array(device, level, below),
+    }
+}
+
+/// `sfdisk -N` keeps the start of a partition when only a size is given.
+fn of_partition(
+    scene: &Scene<'_>,
+    device: &Device,
+    disk: &str,
+    start: u64,
+    below: u64,
+    above: Option<u64>,
+) -> Vec<String> {
+    let number = scene.sys.number(device.folder.join("partition"));
+    let (Some(number), Some(disk)) = (number, scene.device(disk)) else { return Vec::new() };
+    let resize = |sectors: u64| {
+        let node = disk.node();
+        let node = node.display();
+        format!(
+            "echo ',{sectors}' | sfdisk --no-reread -N {number} {node} && partx --update {node}"
+        )
+    };
+    let room = room_behind(scene, disk, start);
+    let above = above.filter(|above| start.checked_add(*above).is_some_and(|end| end <= room));
+    above.into_iter().chain([below]).map(resize).collect()
+}
+
+/// The first sector behind a partition that is not free: the next partition's, or the copy of a GPT
+/// at the end of the disk.
+pub(super) fn room_behind(scene: &Scene<'_>, disk: &Device, start: u64) -> u64 {
+    let next = scene.partitions(&disk.name).filter_map(|other| match other.kind {
+        Kind::Partition { start_sector, .. } if start_sector > start => Some(start_sector),
+        Kind::Partition { .. }
+        | Kind::Disk
+        | Kind::Loop { .. }
+        | Kind::Mapped { .. }
+        | Kind::Raid { .. } => None,
+    });
+    let end = (disk.size.0 / SECTOR_SIZE).saturating_sub(GPT_COPY_SECTORS);
+    next.min().unwrap_or(end).min(end)
+}
+
+/// The file grows, or the loop device leaves out its end.
+fn of_loop(scene: &Scene<'_>, device: &Device, file: &str, whole: WholePages) -> Vec<String> {
+    if file.ends_with(DELETED) {
+        return Vec::new();
+    }
+    let number = |name: &str| scene.sys.number(device.folder.join("loop").join(name)).unwrap_or(0);
+    let (offset, limit) = (number("offset"), number("sizelimit"));
+    let node = device.node();
+    let (node, file) = (node.display(), quoted(file));
+    let mut commands = Vec::new();
+    // With a limit the size is the limit's, and the file's does not matter.
+    let grown = whole.above.and_then(|above| above.0.checked_add(offset));
+    if let (0, Some(grown)) = (limit, grown) {
+        commands.push(format!("truncate --size {grown} {file} && losetup --set-capacity {node}"));
+    }
+    let at = if offset == 0 { String::new() } else { format!(" --offset {offset}") };
+    let below = whole.below.0;
+    commands
+        .push(format!("losetup --detach {node} && losetup{at} --sizelimit {below} {node} {file}"));
+    commands
+}
+
+/// LVM and cryptsetup have their own commands. A map made by hand, of one linear piece, can be loaded
+/// with another length; in any other table the line is not found, and nothing changes. What belongs
+/// to multipath and others they would only make anew.
+fn of_map(device: &Device, name: &str, uuid: &str, below: u64, above: Option<u64>) -> Vec<String> {
+    let node = quoted(&node_of_map(name));
+    let name = quoted(name);
+    if uuid.starts_with("LVM-") {
+        let grow = above.map(|above| format!("lvextend --size {above}s {node}"));
+        return grow.into_iter().collect();
+    }
+    if uuid.starts_with("CRYPT-") {
+        return vec![format!("cryptsetup resize --size {below} {name}")];
+    }
+    if !uuid.is_empty() {
+        return Vec::new();
+    }
+    let sectors = device.size.0 / SECTOR_SIZE;
+    vec![format!(
+        "dmsetup table --target linear {name} | sed 's/^0 {sectors} /0 {below} /' | dmsetup reload \
+         {name} && dmsetup resume {name}"
+    )]
+}
+
+/// In KiB, of which a page has four. The limit lasts until the array is stopped.
+fn of_array(device: &Device, level: &str, below: u64) -> Vec<String> {
+    if level.is_empty() {
+        return Vec::new();
+    }
+    let node = device.node();
+    vec![format!("mdadm --grow {} --array-size={}", node.display(), below / 2)]
+}
+
+/// What the kernel puts behind the name of a file that is gone.
+const DELETED: &str = " (deleted)";
+
+/// A GPT keeps a copy of itself in the last 33 sectors.
+const GPT_COPY_SECTORS: u64 = 33;

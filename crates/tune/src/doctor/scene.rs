@@ -1,0 +1,295 @@
+//! All that the checks look at, read once.
+//!
+//! In:    sysfs, `/proc/self/mountinfo`, `/proc/swaps`, the facts.
+//! Out:   [`Scene`]: devices, who uses them, what they lie on, what the kernel would give them.
+//! Never: a judgement.
+
+use std::path::Path;
+
+use foreread_core::geometry::{LimitRule, readahead_limit};
+use foreread_core::sizes::Exact;
+use foreread_core::units::Bytes;
+
+use super::Facts;
+use crate::kernel_default::{KernelDefault, kernel_default};
+use crate::setting::{READ_AHEAD_KB, Setting};
+use crate::sysfs::{Device, Kind, Mount, Sys};
+
+/// What the checks look at.
+pub(super) struct Scene<'a> {
+    pub(super) sys: &'a Sys,
+    pub(super) facts: &'a Facts<'a>,
+    pub(super) devices: Vec<Device>,
+    mounts: Vec<Mount>,
+    /// Names of devices that are swapped to.
+    swaps: Vec<String>,
+    release: String,
+}
+
+/// Who uses a device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum User {
+    /// A file system, mounted here.
+    Mounted(String),
+    /// Devices that lie on it.
+    Held(Vec<String>),
+    /// The kernel swaps to it.
+    Swap,
+    /// It has partitions.
+    Partitioned,
+    /// Nobody that the system knows of: who opens it opens the device itself.
+    Nobody,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(sys: &'a Sys, facts: &'a Facts<'a>) -> Self {
+        let swaps = sys.text("/proc/swaps").unwrap_or_default();
+        let swap = |line: &str| Some(line.split_whitespace().next()?.strip_prefix("/dev/")?.into());
+        Self {
+            sys,
+            facts,
+            devices: sys.devices(),
+            mounts: sys.mounts(),
+            swaps: swaps.lines().filter_map(swap).collect(),
+            release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn device(&self, name: &str) -> Option<&Device> {
+        self.devices.iter().find(|device| device.name == name)
+    }
+
+    /// The device whose settings count: a partition's disk, else itself.
+    pub(super) fn whole<'d>(&'d self, device: &'d Device) -> &'d Device {
+        match &device.kind {
+            Kind::Partition { of, .. } => self.device(of).unwrap_or(device),
+            Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => device,
+        }
+    }
+
+    pub(super) fn partitions<'d>(&'d self, disk: &'d str) -> impl Iterator<Item = &'d Device> {
+        self.devices
+            .iter()
+            .filter(move |device| matches!(&device.kind, Kind::Partition { of, .. } if of == disk))
+    }
+
+    /// The whole devices whose settings stand beside this one's: what it lies on.
+    pub(super) fn below<'d>(&'d self, device: &'d Device) -> Vec<&'d Device> {
+        let mut below: Vec<&Device> = match &device.kind {
+            Kind::Loop { backing: Some(file) } => {
+                self.mount_of_path(file).and_then(|mount| self.mounted(mount)).into_iter().collect()
+            }
+            Kind::Mapped { .. } | Kind::Raid { .. } => {
+                device.slaves.iter().filter_map(|name| self.device(name)).collect()
+            }
+            Kind::Disk | Kind::Partition { .. } | Kind::Loop { backing: None } => Vec::new(),
+        };
+        for device in &mut below {
+            *device = self.whole(device);
+        }
+        below.dedup_by_key(|device| device.name.clone());
+        below
+    }
+
+    pub(super) fn mounts_of(&self, device: &Device) -> impl Iterator<Item = &Mount> {
+        self.mounts.iter().filter(|mount| mount.number == device.number)
+    }
+
+    fn mount_of_path(&self, path: &str) -> Option<&Mount> {
+        mount_of_path(&self.mounts, path)
+    }
+
+    fn mounted(&self, mount: &Mount) -> Option<&Device> {
+        self.devices.iter().find(|device| device.number == mount.number)
+    }
+
+    pub(super) fn user(&self, device: &Device) -> User {
+        if let Some(mount) = self.mounts_of(device).next() {
+            return User::Mounted(mount.point.clone());
+        }
+        if !device.holders.is_empty() {
+            return User::Held(device.holders.clone());
+        }
+        if self.swaps.contains(&device.name) {
+            return User::Swap;
+        }
+        if self.partitions(&device.name).next().is_some() {
+            return User::Partitioned;
+        }
+        User::Nobody
+    }
+
+    /// The devices through which all reads of this one come, if none come past them. Then its own
+    /// window counts for nobody.
+    pub(super) fn read_through(&self, device: &Device) -> Option<Vec<String>> {
+        let mut users = vec![self.user(device)];
+        if users == [User::Partitioned] {
+            users = self.partitions(&device.name).map(|part| self.user(part)).collect();
+        }
+        let mut through = Vec::new();
+        for user in users {
+            match user {
+                User::Mounted(_) => return None,
+                User::Held(names) => through.extend(names),
+                User::Swap | User::Partitioned | User::Nobody => {}
+            }
+        }
+        through.sort();
+        through.dedup();
+        (!through.is_empty()).then_some(through)
+    }
+
+    /// A loop device is made before anybody knows its file: it says then that it rotates, gets a
+    /// window, and keeps it whatever it says once the file is bound (seen on Linux 6.18).
+    pub(super) fn kernel(&self, device: &Device) -> KernelDefault {
+        let mut queue = device.queue.clone();
+        if matches!(device.kind, Kind::Loop { .. }) {
+            queue.is_rotational = Some(true);
+            queue.max_sectors_kib = queue.max_hw_sectors_kib.or(queue.max_sectors_kib);
+        }
+        kernel_default(&queue, &self.release)
+    }
+
+    /// What people should know to believe the kernel's reason.
+    pub(super) fn release(&self) -> &str {
+        if self.release.is_empty() { "an unknown kernel" } else { &self.release }
+    }
+
+    /// By the rounding rule, which never takes from a device what it needs because it is sold in
+    /// decimal megabytes.
+    pub(super) fn size_rule_kib(&self, device: &Device) -> Option<u64> {
+        let size = self.whole(device).size;
+        readahead_limit(size, LimitRule::Rounding).map(|limit| limit.0 / 1024)
+    }
+
+    /// Whether somebody has set another window than the kernel's.
+    pub(super) fn is_window_set(&self, device: &Device) -> bool {
+        let window = device.queue.read_ahead_kib;
+        window.is_some_and(|window| window != self.kernel(device).window_kib)
+    }
+
+    /// Who made it, as it says: `ATA SAMSUNG`, `MSFT NVMe Accelerator v1.0`.
+    pub(super) fn maker(&self, device: &Device) -> Option<String> {
+        let folder = self.whole(device).folder.join("device");
+        let words = ["vendor", "model"].map(|name| self.sys.text(folder.join(name)));
+        // virtio's vendor is a number that says nothing.
+        let is_name = |text: &String| !text.trim().is_empty() && !text.starts_with("0x");
+        let words: Vec<_> = words.into_iter().flatten().filter(is_name).collect();
+        let name = words.iter().map(|word| word.trim()).collect::<Vec<_>>().join(" ");
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// Why it is no disk of metal, or lies on one that is none.
+    pub(super) fn virtual_because(&self, device: &Device) -> Option<String> {
+        let mut disks = vec![self.whole(device)];
+        // Bounded: what lies on a device that lies on it is a broken copy of a system.
+        for _ in 0..DEEPEST_STACK {
+            if let Some(because) = disks.iter().find_map(|disk| self.named_virtual(disk)) {
+                return Some(because);
+            }
+            disks = disks.into_iter().flat_map(|disk| self.below(disk)).take(WIDEST).collect();
+        }
+        None
+    }
+
+    fn named_virtual(&self, disk: &Device) -> Option<String> {
+        if ["vd", "xvd"].iter().any(|stem| disk.name.starts_with(stem)) {
+            return Some(format!("{} is a virtual disk", disk.name));
+        }
+        let maker = self.maker(disk)?;
+        let is_virtual = VIRTUAL_MAKERS.iter().any(|word| maker.contains(word));
+        is_virtual.then(|| format!("{} is a virtual disk ({maker})", disk.name))
+    }
+}
+
+/// The file system in which a path lies: of those mounted above it the nearest, of those mounted
+/// on one point the last.
+pub(super) fn mount_of_path<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
+    let above = mounts.iter().filter(|mount| Path::new(path).starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.len())
+}
+
+/// A window for people: `8192 KiB (8M)`.
+pub(super) fn kib(window_kib: u64) -> String {
+    let exact = Exact(Bytes(window_kib.saturating_mul(1024))).to_string();
+    if window_kib < 1024 || !exact.ends_with(['M', 'G', 'T']) {
+        return format!("{window_kib} KiB");
+    }
+    format!("{window_kib} KiB ({exact})")
+}
+
+/// An attribute and its value, as evidence: `/sys/block/sda/queue/rotational: 1`.
+pub(super) fn attribute(scene: &Scene<'_>, device: &Device, name: &str) -> String {
+    let file = device.folder.join(name);
+    let value = scene.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
+    format!("{}: {value}", file.display())
+}
+
+/// The file of a device's window and its value.
+pub(super) fn window_attribute(scene: &Scene<'_>, device: &Device) -> String {
+    attribute(scene, device, READ_AHEAD_KB)
+}
+
+/// The command that sets a window.
+pub(super) fn set_window(device: &Device, window_kib: u64) -> String {
+    set(&Setting::read_ahead_kb(&device.name, window_kib))
+}
+
+/// The command that sets a setting, until the next boot.
+pub(super) fn set(setting: &Setting) -> String {
+    format!("echo {} > {}", setting.value, setting.file().display())
+}
+
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// LVM on LUKS on RAID on partitions is four.
+const DEEPEST_STACK: usize = 8;
+
+/// More disks than one array has.
+const WIDEST: usize = 256;
+
+/// Words in the vendor or model of disks that hypervisors and clouds make.
+const VIRTUAL_MAKERS: [&str; 9] =
+    ["Msft", "MSFT", "QEMU", "VMware", "VBOX", "Google", "nvme_card", "Amazon Elastic", "Xen"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_one_word_for_the_shell() {
+        assert_eq!(quoted("/srv/disk.img"), "/srv/disk.img");
+        assert_eq!(quoted("/srv/a disk"), "'/srv/a disk'");
+        assert_eq!(quoted("it's; rm -r x"), r"'it'\''s; rm -r x'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_window_reads_well() {
+        assert_eq!(kib(128), "128 KiB");
+        assert_eq!(kib(2560), "2560 KiB");
+        assert_eq!(kib(8192), "8192 KiB (8M)");
+        assert!(kib(u64::MAX).starts_with("18446744073709551615"));
+    }
+
+    #[test]
+    fn the_nearest_mount_is_the_one() {
+        let mount = |point: &str, minor| Mount {
+            number: (8, minor),
+            point: point.into(),
+            kind: "ext4".into(),
+            source: "x".into(),
+        };
+        let mounts = [mount("/", 1), mount("/srv", 2), mount("/srv2", 3), mount("/srv", 4)];
+        assert_eq!(mount_of_path(&mounts, "/srv/a.img").map(|mount| mount.number), Some((8, 4)));
+        assert_eq!(mount_of_path(&mounts, "/home").map(|mount| mount.number), Some((8, 1)));
+        assert_eq!(mount_of_path(&[], "/home"), None);
+    }
+}

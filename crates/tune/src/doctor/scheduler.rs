@@ -1,0 +1,171 @@
+//! The scheduler against the depth of the queue below it.
+//!
+//! In:    a disk, its scheduler and that one's settings, how many requests the device takes.
+//! Out:   at most one finding.
+//! Never: a finding for flash: what was measured here are devices that serve one request at a time.
+//!        None for a loop device or a stack: the disk below decides.
+//!
+//! ```text
+//!   reads --.                                    queue of the device: 128
+//!            +--> mq-deadline: reads first --> [ w w w w w w w w w w w w ... r ]
+//!   writes -'                                    they are in there already: first is last
+//! ```
+
+use super::scene::{Scene, User, attribute, set};
+use super::{Confidence, Finding};
+use crate::setting::Setting;
+use crate::sysfs::{Device, Kind, Scheduler};
+
+pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
+    if device.kind != Kind::Disk || device.queue.is_rotational != Some(true) {
+        return None;
+    }
+    let scheduler = device.queue.scheduler.as_ref()?;
+    match scheduler.chosen.as_str() {
+        "mq-deadline" | "deadline" => {
+            let depth = depth_of(device, true)?;
+            if depth >= DEEP {
+                deep(scene, device, depth)
+            } else {
+                large_batch(scene, device, scheduler)
+            }
+        }
+        "none" => unsorted(scene, device, scheduler),
+        _ => None,
+    }
+}
+
+/// How many requests the device takes at once. Where it does not say so itself, the queue does: a
+/// scheduler gets twice as many, up to 256.
+fn depth_of(device: &Device, has_scheduler: bool) -> Option<u64> {
+    let requests = device.queue.nr_requests;
+    let by_queue = requests.map(|requests| if has_scheduler { requests / 2 } else { requests });
+    device.queue.queue_depth.or(by_queue)
+}
+
+/// Where the number of writes in the device is limited: beside the scheduler's settings, since Linux
+/// 7.0 beside the queue's.
+fn async_depth(scene: &Scene<'_>, device: &Device) -> Option<(&'static str, u64)> {
+    ["queue/iosched/async_depth", "queue/async_depth"]
+        .into_iter()
+        .find_map(|attribute| Some((attribute, scene.sys.number(device.folder.join(attribute))?)))
+}
+
+fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
+    let (name, limit) = async_depth(scene, device)?;
+    if limit < DEEP {
+        return None;
+    }
+    let depth_file = match device.queue.queue_depth {
+        Some(_) => "device/queue_depth",
+        None => "queue/nr_requests",
+    };
+    let limited = Setting {
+        device: device.name.clone(),
+        attribute: name.to_owned(),
+        value: LIMITED_DEPTH.to_string(),
+    };
+    let point = match scene.user(device) {
+        User::Mounted(point) => Some(point),
+        User::Partitioned => scene.partitions(&device.name).find_map(|part| {
+            let mut mounts = scene.mounts_of(part);
+            mounts.next().map(|mount| mount.point.clone())
+        }),
+        User::Held(_) | User::Swap | User::Nobody => None,
+    };
+    let measure = point.map(|point| {
+        let scratch = super::scene::quoted(&point);
+        format!("foreread tune {} --scratch {scratch} --remember", device.node().display())
+    });
+    Some(Finding {
+        device: device.name.clone(),
+        check: "deep-queue-under-deadline",
+        what: format!(
+            "mq-deadline sorts for a device that takes {depth} requests at once, and lets {limit} \
+             writes into it."
+        ),
+        why:
+            "A flood of writes lies in the device before a read arrives, and there the scheduler's \
+              order no longer counts: reads wait for all of them, if the device serves few at a \
+              time. async_depth limits how many writes are on their way."
+                .to_owned(),
+        evidence: vec![
+            attribute(scene, device, "queue/scheduler"),
+            attribute(scene, device, depth_file),
+            attribute(scene, device, name),
+            "20 small files read under a flood, device of 4 ms and one head, 128 deep: 6.89 s, \
+             with async_depth 4 0.55 s"
+                .to_owned(),
+        ],
+        mend: measure.into_iter().chain([set(&limited)]).collect(),
+        confidence: Confidence::Cited,
+    })
+}
+
+fn large_batch(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option<Finding> {
+    let batch: u64 = scheduler.tunables.get("fifo_batch")?.parse().ok()?;
+    if batch <= USUAL_BATCH {
+        return None;
+    }
+    let usual = Setting {
+        device: device.name.clone(),
+        attribute: FIFO_BATCH.to_owned(),
+        value: USUAL_BATCH.to_string(),
+    };
+    Some(Finding {
+        device: device.name.clone(),
+        check: "fifo-batch-large",
+        what: format!("fifo_batch is {batch}; mq-deadline's own is {USUAL_BATCH}."),
+        why: "So many writes go out in a row before a read that is late gets its turn.".to_owned(),
+        evidence: vec![
+            attribute(scene, device, FIFO_BATCH),
+            "40 small files read under dd, device of 4 ms and one head, 4 deep: fifo_batch 64 \
+             1.20 s (to 3.76), 16 0.79 s, 1 0.66 s"
+                .to_owned(),
+        ],
+        mend: vec![set(&usual)],
+        confidence: Confidence::Cited,
+    })
+}
+
+/// An arm wants its requests sorted. A disk that queues 32 sorts them itself; behind an old USB
+/// bridge it has no queue.
+fn unsorted(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option<Finding> {
+    let is_there = scheduler.choices.iter().any(|choice| choice == "mq-deadline");
+    let takes_one = device.queue.queue_depth == Some(1);
+    if !is_there || !takes_one || scene.virtual_because(device).is_some() {
+        return None;
+    }
+    let sorted = Setting {
+        device: device.name.clone(),
+        attribute: "queue/scheduler".to_owned(),
+        value: "mq-deadline".to_owned(),
+    };
+    Some(Finding {
+        device: device.name.clone(),
+        check: "no-scheduler-on-rotating",
+        what: "No scheduler, on a disk that rotates and takes one request at a time.".to_owned(),
+        why:
+            "Nobody sorts its requests: with one at a time the disk cannot either, and its arm goes \
+              where each of them says."
+                .to_owned(),
+        evidence: vec![
+            attribute(scene, device, "queue/scheduler"),
+            attribute(scene, device, "queue/rotational"),
+            attribute(scene, device, "device/queue_depth"),
+        ],
+        mend: vec![set(&sorted)],
+        confidence: Confidence::Likely,
+    })
+}
+
+/// From here on a device holds a flood of writes: what was measured was 128, and a SATA disk has 32.
+const DEEP: u64 = 64;
+
+/// With which reads under a flood took 0.55 s instead of 6.89 (docs/doctor.md).
+const LIMITED_DEPTH: u64 = 4;
+
+/// mq-deadline's own.
+const USUAL_BATCH: u64 = 16;
+
+const FIFO_BATCH: &str = "queue/iosched/fifo_batch";

@@ -1,0 +1,74 @@
+//! Which device somebody means.
+//!
+//! In:    a name (`sda`), a node (`/dev/sda2`, `/dev/mapper/vg-root`), or a path on a device.
+//! Out:   the names of the devices to look at: a disk with its partitions, a partition with its
+//!        disk, which has its settings.
+//! Never: a guess: what is on no block device is refused.
+
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use super::scene::mount_of_path;
+use crate::sysfs::{Device, Kind, Sys};
+
+/// The devices that `text` means.
+///
+/// # Errors
+///
+/// One line: that there is none, and what can be written.
+pub fn named(sys: &Sys, text: &str) -> Result<Vec<String>, String> {
+    let devices = sys.devices();
+    let found = by_name(&devices, text).or_else(|| by_path(sys, &devices, text));
+    let Some(found) = found else {
+        return Err(format!(
+            "{text}: no block device, and on none; give a name (sda), a node (/dev/sda) or a path \
+             on one"
+        ));
+    };
+    let mut names = vec![found.name.clone()];
+    match &found.kind {
+        Kind::Partition { of, .. } => names.push(of.clone()),
+        Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+            let is_part =
+                |kind: &Kind| matches!(kind, Kind::Partition { of, .. } if *of == found.name);
+            let parts = devices.iter().filter(|device| is_part(&device.kind));
+            names.extend(parts.map(|part| part.name.clone()));
+        }
+    }
+    Ok(names)
+}
+
+fn by_name<'d>(devices: &'d [Device], text: &str) -> Option<&'d Device> {
+    let name = text.strip_prefix("/dev/").unwrap_or(text);
+    let is_it = |device: &&Device| match &device.kind {
+        Kind::Mapped { name: map, .. } => {
+            device.name == name || name.strip_prefix("mapper/") == Some(map)
+        }
+        Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => {
+            device.name.replace('!', "/") == name
+        }
+    };
+    devices.iter().find(is_it)
+}
+
+/// A path of the system that this runs on is asked for its device. Of any other only the mounts are
+/// known.
+fn by_path<'d>(sys: &Sys, devices: &'d [Device], text: &str) -> Option<&'d Device> {
+    let numbered = |number| devices.iter().find(|device| device.number == number);
+    let is_here = sys.path("/") == Path::new("/");
+    if !is_here && text.starts_with("/dev/") {
+        return None;
+    }
+    let path = if is_here { std::fs::canonicalize(text).ok()? } else { text.into() };
+    if is_here {
+        let stat = path.metadata().ok()?;
+        let is_node = stat.file_type().is_block_device();
+        let number = if is_node { stat.rdev() } else { stat.dev() };
+        let found = numbered((rustix::fs::major(number), rustix::fs::minor(number)));
+        if found.is_some() || is_node {
+            return found;
+        }
+    }
+    let mounts = sys.mounts();
+    numbered(mount_of_path(&mounts, path.to_str()?)?.number)
+}

@@ -1,0 +1,105 @@
+//! A device that lies on others has a window of its own, and that one counts.
+//!
+//! In:    a dm, md or loop device, and what it lies on.
+//! Out:   a finding where somebody has set the window of what lies below, and the kernel's own is
+//!        in force above; a note where they differ and both were meant, or neither.
+//! Never: a finding for a partition: it has no window but its disk's.
+//!
+//! ```text
+//!   a read of a file on dm-0  -->  dm-0: read_ahead_kb 128       decides
+//!                                    |
+//!                                  sda: read_ahead_kb 4096       is not asked
+//! ```
+//!
+//! A rule that names disks (`sd*`) misses what lies on them, in both directions: the large window
+//! that was set for a disk is not in force above it, and neither is the small one.
+
+use super::scene::{Scene, kib, quoted, set_window, window_attribute};
+use super::{Confidence, Finding};
+use crate::sysfs::{Device, Kind};
+
+pub(super) fn check(
+    scene: &Scene<'_>,
+    device: &Device,
+    notes: &mut Vec<String>,
+) -> Option<Finding> {
+    let window_kib = device.queue.read_ahead_kib?;
+    let below = scene.below(device);
+    let (other, other_kib) = below
+        .into_iter()
+        .filter_map(|other| Some((other, other.queue.read_ahead_kib?)))
+        .find(|(_, other_kib)| *other_kib != window_kib)?;
+
+    // A window that somebody chose for the upper device, over whatever disk, is what tuning looks
+    // like. Images that are only read, such as packages, come by the dozen.
+    let is_image = matches!(device.kind, Kind::Loop { .. }) && device.is_read_only;
+    let is_chosen = scene.facts.remembered.iter().any(|one| one.device == device.name)
+        || scene.is_window_set(device);
+    if is_chosen || is_image || !scene.is_window_set(other) {
+        notes.push(format!(
+            "{} lies below with {}: for reads through {} its own {} count",
+            other.name,
+            kib(other_kib),
+            device.name,
+            kib(window_kib)
+        ));
+        return None;
+    }
+    Some(does_not_reach(scene, device, other, window_kib, other_kib))
+}
+
+fn does_not_reach(
+    scene: &Scene<'_>,
+    device: &Device,
+    other: &Device,
+    window_kib: u64,
+    other_kib: u64,
+) -> Finding {
+    let loop_note = match &device.kind {
+        Kind::Loop { .. } => " (the file below is read with the other one, unless with O_DIRECT)",
+        Kind::Mapped { .. } | Kind::Raid { .. } | Kind::Disk | Kind::Partition { .. } => "",
+    };
+    Finding {
+        device: device.name.clone(),
+        check: "window-does-not-reach",
+        what: format!(
+            "read_ahead_kb is {}; somebody set {} for {} below it.",
+            kib(window_kib),
+            kib(other_kib),
+            other.name
+        ),
+        why: format!(
+            "Each of them has a window of its own, and reads through {} use its own{loop_note}: \
+             what was set for {} is not in force here.",
+            device.name, other.name
+        ),
+        evidence: vec![
+            window_attribute(scene, device),
+            window_attribute(scene, other),
+            format!(
+                "the kernel itself would give {} {}",
+                other.name,
+                kib(scene.kernel(other).window_kib)
+            ),
+        ],
+        mend: mend(device, other_kib),
+        confidence: Confidence::Computed,
+    }
+}
+
+/// LVM keeps a window with the volume, in sectors.
+fn mend(device: &Device, window_kib: u64) -> Vec<String> {
+    let mut mend = vec![set_window(device, window_kib)];
+    if let Kind::Mapped { name, uuid } = &device.kind
+        && uuid.starts_with("LVM-")
+    {
+        let sectors = window_kib.saturating_mul(2);
+        mend.insert(0, format!("lvchange --readahead {sectors} {}", quoted(&node_of_map(name))));
+    }
+    mend
+}
+
+/// Where a map is found: `/dev/mapper/vg-root`.
+pub(super) fn node_of_map(name: &str) -> String {
+    format!("/dev/mapper/{name}")
+}

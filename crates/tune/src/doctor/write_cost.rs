@@ -1,0 +1,217 @@
+//! What an odd size costs who writes through the page cache, measured on loop devices of our own.
+//!
+//! In:    a folder for a scratch file; a clock.
+//! Out:   requests and throughput for a size of whole pages and for one sector more.
+//! Never: a write to a device that is not ours: it has to name our file as its own. A file or a
+//!        device that stays: the file loses its name and the device its holder at once, so both go
+//!        with this process, however it ends.
+//!
+//! ```text
+//!   scratch file --> loop device, 131072 sectors --> 4 KiB writes, fsync --> requests: stat
+//!                `-> loop device, 131073 sectors --> the same ------------> requests: stat
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use foreread_core::geometry::block_size;
+use foreread_core::units::{Bytes, PAGE_SIZE, SECTOR_SIZE};
+use rustix::fs::FallocateFlags;
+use serde::Serialize;
+
+use crate::sysfs::Sys;
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WriteCost {
+    /// How much was written each time.
+    pub bytes: u64,
+    /// With a size of whole pages.
+    pub whole: Side,
+    /// With one sector more.
+    pub odd: Side,
+}
+
+/// One of the two sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Side {
+    /// The size of the device.
+    pub sectors: u64,
+    /// The block size that the rule gives it.
+    pub block_bytes: u64,
+    /// Write requests that the kernel counted, the median of the rounds.
+    pub requests: u64,
+    /// How many were to be expected, from the block size and the limits of the device.
+    pub expected_requests: u64,
+    /// Throughput, with fsync, the median of the rounds.
+    pub mb_per_s: f64,
+}
+
+impl WriteCost {
+    /// How many times as many requests the odd size takes.
+    #[must_use]
+    pub fn times_as_many(&self) -> f64 {
+        self.odd.requests as f64 / (self.whole.requests as f64).max(1.0)
+    }
+
+    /// How many times as long.
+    #[must_use]
+    pub fn times_as_long(&self) -> f64 {
+        self.whole.mb_per_s / self.odd.mb_per_s.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Measures both sizes in turns, on a scratch file in `folder`. It takes root, and `losetup`.
+///
+/// # Errors
+///
+/// If the file or the devices cannot be had, or a write fails. The text says what to do.
+pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost> {
+    let sizes = [WRITTEN / SECTOR_SIZE, WRITTEN / SECTOR_SIZE + 1];
+    let mut sides = [Side::default(); 2];
+    let mut requests = [const { Vec::new() }; 2];
+    let mut speeds = [const { Vec::new() }; 2];
+    for round in 0..=ROUNDS {
+        for (n, sectors) in sizes.into_iter().enumerate() {
+            let scratch = Scratch::new(folder, sectors)?;
+            sides[n] = scratch.expected(sectors);
+            let before = scratch.writes()?;
+            let started = now();
+            scratch.fill()?;
+            let ns = now().duration_since(started).as_nanos();
+            // The first round finds pages and blocks that nobody has touched yet.
+            if round > 0 {
+                requests[n].push(scratch.writes()?.saturating_sub(before));
+                speeds[n].push(WRITTEN as f64 * 1e3 / (ns as f64).max(1.0));
+            }
+        }
+    }
+    for ((side, requests), speeds) in sides.iter_mut().zip(&mut requests).zip(&mut speeds) {
+        requests.sort_unstable();
+        speeds.sort_unstable_by(f64::total_cmp);
+        side.requests = requests[requests.len() / 2];
+        side.mb_per_s = speeds[speeds.len() / 2];
+    }
+    let [whole, odd] = sides;
+    Ok(WriteCost { bytes: WRITTEN, whole, odd })
+}
+
+/// A loop device of our own over a file without a name.
+struct Scratch {
+    name: String,
+    device: File,
+}
+
+impl Scratch {
+    fn new(folder: &Path, sectors: u64) -> io::Result<Self> {
+        let bytes = sectors * SECTOR_SIZE;
+        let path = folder.join(format!(".foreread-doctor-{}-{sectors}", std::process::id()));
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            io::Error::other(format!("{}: {what}: {error}", folder.display()))
+        };
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.map_err(|error| failed("cannot make a scratch file", &error))?;
+        let _named = Named(path.clone());
+        // All or nothing: a write that finds no room would be an error of the loop device.
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes)?,
+            Err(error) => return Err(failed("no room for 64 MiB", &io::Error::from(error))),
+        }
+        drop(file);
+        let node = losetup(&["--find", "--show", "--sizelimit", &bytes.to_string()], &path)?;
+        let name = node.trim_start_matches("/dev/").to_owned();
+        let device = OpenOptions::new().read(true).write(true).open(&node);
+        // As long as it is open it lives on; then it is detached by the kernel.
+        let detached = losetup(&["--detach"], Path::new(&node));
+        let device = device.map_err(|error| failed(&node, &error))?;
+        detached?;
+        let scratch = Self { name, device };
+        scratch.is_ours(&path, bytes)?;
+        Ok(scratch)
+    }
+
+    /// Whether the device that we hold open is over our file. Somebody else could have taken it
+    /// between two of our calls; while we hold it, nobody can.
+    fn is_ours(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let sys = Sys::here();
+        let device = sys.device(&self.name).ok_or_else(|| io::Error::other("it has gone"))?;
+        let backing = sys.text(device.folder.join("loop/backing_file")).unwrap_or_default();
+        let number = self.device.metadata()?.rdev();
+        let is_it = device.number == (rustix::fs::major(number), rustix::fs::minor(number));
+        let same_file = |backing: &Path| {
+            let (ours, its) = (path.metadata().ok()?, backing.metadata().ok()?);
+            Some((ours.dev(), ours.ino()) == (its.dev(), its.ino()))
+        };
+        if !is_it || device.size.0 != bytes || same_file(Path::new(&backing)) != Some(true) {
+            let line = format!("{}: somebody else has taken it; run this again", self.name);
+            return Err(io::Error::other(line));
+        }
+        Ok(())
+    }
+
+    /// A piece of a request is a block; it has so many pieces, and so many bytes at most. A flush
+    /// counts as one more.
+    fn expected(&self, sectors: u64) -> Side {
+        let number = |name: &str| {
+            Sys::here().number(format!("/sys/block/{}/queue/{name}", self.name)).unwrap_or(u64::MAX)
+        };
+        let logical = Bytes(number("logical_block_size").min(PAGE_SIZE));
+        let block = block_size(Bytes(sectors * SECTOR_SIZE), logical, Bytes(PAGE_SIZE)).0;
+        let most = number("max_segments").saturating_mul(block);
+        let most = most.min(number("max_sectors_kb").saturating_mul(1024));
+        let requests = WRITTEN.div_ceil(most) + 1;
+        Side { sectors, block_bytes: block, expected_requests: requests, ..Side::default() }
+    }
+
+    /// Write requests so far: the fifth field of its `stat`.
+    fn writes(&self) -> io::Result<u64> {
+        let stat = Sys::here().text(format!("/sys/block/{}/stat", self.name)).unwrap_or_default();
+        let field = stat.split_whitespace().nth(4).and_then(|field| field.parse().ok());
+        field.ok_or_else(|| io::Error::other(format!("{}: its stat has no writes", self.name)))
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        let mut device = &self.device;
+        for _ in 0..WRITTEN / PAGE_SIZE {
+            device.write_all(&PAGE)?;
+        }
+        device.sync_all()
+    }
+}
+
+/// A file that loses its name when this is dropped.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        // It was ours: made by us, under this name, moments ago.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs losetup; what it prints.
+fn losetup(args: &[&str], path: &Path) -> io::Result<String> {
+    let done = Command::new("losetup").args(args).arg(path).output();
+    let done = done.map_err(|error| io::Error::other(format!("losetup: {error}; install it")))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned());
+    }
+    let error = String::from_utf8_lossy(&done.stderr);
+    let error = error.trim().lines().next().unwrap_or("it failed").to_owned();
+    Err(io::Error::other(format!("{error}; it takes root and loop devices")))
+}
+
+/// Written each time: enough for a thousand requests, and little enough for any folder.
+const WRITTEN: u64 = 64 << 20;
+
+/// What is written: whole pages, so that nothing has to be read first.
+const PAGE: [u8; 4096] = [0x5a; 4096];
+const _: () = assert!(PAGE.len() as u64 == PAGE_SIZE);
+
+/// Rounds that count.
+const ROUNDS: u32 = 3;

@@ -1,0 +1,251 @@
+//! Doctor on systems that are made of text: what it finds, what it does not, what it survives.
+//!
+//! In:    doctor/trees, each as a real system was.
+//! Out:   golden findings (doctor/golden/*.json); `./dev golden` writes them, the diff is the review.
+//! Never: this machine's devices.
+
+#[path = "doctor/tree.rs"]
+mod tree;
+
+use foreread_tune::doctor::{Confidence, Examination, Facts, Finding, Remembered, examine, named};
+use foreread_tune::sysfs::Sys;
+use proptest::prelude::*;
+use tree::{TREES, built, golden, tree};
+
+fn examined(name: &str, facts: &Facts<'_>) -> Examination {
+    let root = tree(name);
+    examine(&Sys::at(root.path()), facts)
+}
+
+fn of<'e>(examination: &'e Examination, device: &str, check: &str) -> &'e Finding {
+    let is_it = |finding: &&Finding| finding.device == device && finding.check == check;
+    let found = examination.findings.iter().find(is_it);
+    found.unwrap_or_else(|| panic!("{device} {check}: {:#?}", examination.findings))
+}
+
+fn checks_of<'e>(examination: &'e Examination, device: &str) -> Vec<&'e str> {
+    let findings = examination.findings.iter().filter(|finding| finding.device == device);
+    findings.map(|finding| finding.check).collect()
+}
+
+#[test]
+fn the_findings_of_each_system_are_as_written() {
+    for name in TREES {
+        let examination = examined(name, &Facts::default());
+        let mut text = serde_json::to_string_pretty(&serde_json::json!({
+            "devices": examination.devices,
+            "skipped": examination.skipped,
+            "findings": examination.findings,
+        }))
+        .expect("it has no maps with odd keys");
+        text.push('\n');
+        golden(&format!("{name}.json"), &text);
+    }
+}
+
+#[test]
+fn a_healthy_laptop_has_no_finding() {
+    let examination = examined("laptop", &Facts::default());
+    assert_eq!(examination.findings, []);
+    let skipped: Vec<_> = examination.skipped.iter().map(|one| one.device.as_str()).collect();
+    assert_eq!(skipped, ["loop0", "zram0"]);
+}
+
+#[test]
+fn each_flag_that_made_a_window_is_named() {
+    let nvme = examined("nvme-io-opt", &Facts::default());
+    assert_eq!(checks_of(&nvme, "nvme0n1"), ["read-ahead-from-io-opt"]);
+    let usb = examined("usb-stick", &Facts::default());
+    assert_eq!(checks_of(&usb, "sdb"), Vec::<&str>::new(), "an ordinary stick");
+    assert_eq!(checks_of(&usb, "sdc"), ["read-ahead-above-size-rule", "size-not-whole-pages"]);
+    let bridge = of(&usb, "sdd", "read-ahead-from-io-opt");
+    assert!(bridge.evidence.iter().any(|line| line.contains("util-linux 1221")), "{bridge:?}");
+    let cloud = examined("cloud-disk", &Facts::default());
+    let sda = of(&cloud, "sda", "read-ahead-from-rotational");
+    assert_eq!(sda.confidence, Confidence::Cited);
+    assert_eq!(sda.mend[1], "echo 128 > /sys/block/sda/queue/read_ahead_kb");
+    assert_eq!(checks_of(&cloud, "sdb"), Vec::<&str>::new(), "nobody reads past LVM");
+    assert_eq!(checks_of(&cloud, "dm-0"), ["read-ahead-from-rotational"]);
+}
+
+#[test]
+fn a_stripe_is_no_lie() {
+    let examination = examined("md", &Facts::default());
+    assert_eq!(checks_of(&examination, "md0"), Vec::<&str>::new());
+    assert_eq!(checks_of(&examination, "md0p1"), ["partition-off-stripe"]);
+    let part = of(&examination, "md0p1", "partition-off-stripe");
+    assert_eq!(
+        part.mend,
+        ["umount /srv && echo '4096,' | sfdisk --move-data --no-reread -N 1 /dev/md0 && partx \
+          --update /dev/md0"]
+    );
+    let raid1 = of(&examination, "md1", "size-not-whole-pages");
+    assert_eq!(raid1.mend, ["mdadm --grow /dev/md1 --array-size=1046524"]);
+}
+
+#[test]
+fn commands_fit_what_the_device_is() {
+    let examination = examined("dm-odd-partition", &Facts::default());
+    assert_eq!(checks_of(&examination, "dm-0"), ["window-does-not-reach", "size-not-whole-pages"]);
+    let map = of(&examination, "dm-0", "size-not-whole-pages");
+    assert_eq!(
+        map.mend,
+        ["dmsetup table --target linear test | sed 's/^0 1870001 /0 1870000 /' | dmsetup reload \
+          test && dmsetup resume test"]
+    );
+    let part = of(&examination, "sda2", "partition-misaligned");
+    assert_eq!(part.mend, Vec::<String>::new(), "not while dm-0 lies on it");
+
+    let examination = examined("loop", &Facts::default());
+    let whole = of(&examination, "loop0", "size-not-whole-pages");
+    assert_eq!(
+        whole.mend,
+        [
+            "truncate --size 957444096 '/srv/a disk.img' && losetup --set-capacity /dev/loop0",
+            "losetup --detach /dev/loop0 && losetup --sizelimit 957440000 /dev/loop0 \
+             '/srv/a disk.img'",
+        ]
+    );
+    let limited = of(&examination, "loop2", "size-not-whole-pages");
+    assert_eq!(
+        limited.mend,
+        ["losetup --detach /dev/loop2 && losetup --offset 1048576 --sizelimit 1073737728 \
+          /dev/loop2 /srv/inner.img"]
+    );
+
+    let examination = examined("tuned-by-hand", &Facts::default());
+    let part = of(&examination, "sdc3", "size-not-whole-pages");
+    assert_eq!(
+        part.mend,
+        ["echo ',8206504' | sfdisk --no-reread -N 3 /dev/sdc && partx --update /dev/sdc"],
+        "behind it is no room"
+    );
+}
+
+#[test]
+fn what_was_measured_and_remembered_is_what_counts() {
+    let remembered =
+        |kib| [Remembered { device: "sda".into(), read_ahead_kb: kib, date: "2026-11-20".into() }];
+    let kept = remembered(8192);
+    let examination = examined("cloud-disk", &Facts { remembered: &kept, ..Facts::default() });
+    assert_eq!(checks_of(&examination, "sda"), ["deep-queue-under-deadline"], "as measured");
+    let lost = remembered(1024);
+    let examination = examined("cloud-disk", &Facts { remembered: &lost, ..Facts::default() });
+    let drift = of(&examination, "sda", "read-ahead-not-as-remembered");
+    assert_eq!(drift.mend[0], "echo 1024 > /sys/block/sda/queue/read_ahead_kb");
+    assert_eq!(drift.confidence, Confidence::Measured);
+}
+
+#[test]
+fn only_the_devices_that_were_named_are_looked_at() {
+    let root = tree("dm-odd-partition");
+    let sys = Sys::at(root.path());
+    for (text, devices) in [
+        ("sda", vec!["sda", "sda1", "sda2"]),
+        ("/dev/sda2", vec!["sda2", "sda"]),
+        ("/dev/mapper/test", vec!["dm-0"]),
+        ("dm-0", vec!["dm-0"]),
+        ("/home/somebody", vec!["sda1", "sda"]),
+    ] {
+        assert_eq!(named(&sys, text).expect(text), devices, "{text}");
+    }
+    for text in ["sdz", "/dev/sdz9", "", "relative/path"] {
+        let error = named(&sys, text).expect_err(text);
+        assert!(error.contains("give a name (sda)"), "{error}");
+    }
+    let only = named(&sys, "dm-0").expect("it is there");
+    let examination = examine(&sys, &Facts { only: &only, ..Facts::default() });
+    let names: Vec<_> = examination.devices.iter().map(|one| one.device.as_str()).collect();
+    assert_eq!(names, ["dm-0"]);
+    assert!(examination.findings.iter().all(|finding| finding.device == "dm-0"));
+}
+
+/// Every command and every sentence has to stand on one line of a terminal's history.
+#[test]
+fn findings_are_lines() {
+    for name in TREES {
+        for finding in examined(name, &Facts::default()).findings {
+            let mut texts = vec![finding.what, finding.why];
+            texts.extend(finding.evidence);
+            texts.extend(finding.mend);
+            for text in texts {
+                assert!(!text.contains('\n') && !text.contains("  "), "{name}: {text}");
+                assert!(!text.trim().is_empty(), "{name}");
+            }
+        }
+    }
+}
+
+/// What an attribute may hold instead of what belongs there.
+fn nonsense() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        Just("-1".to_owned()),
+        Just("0".to_owned()),
+        Just("1".to_owned()),
+        Just("3".to_owned()),
+        Just("18446744073709551615".to_owned()),
+        Just("99999999999999999999999".to_owned()),
+        Just("[".to_owned()),
+        Just("[] [none".to_owned()),
+        Just("8:0:0".to_owned()),
+        Just("\u{0}\u{1b}[31m".to_owned()),
+        "\\PC{0,40}",
+        any::<u64>().prop_map(|number| number.to_string()),
+        (0_u32..64).prop_map(|shift| (1_u64 << shift).to_string()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_attribute_can_make_it_panic(
+        name in prop::sample::select(&TREES[..]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), nonsense()), 1..12),
+    ) {
+        let root = tree(name);
+        let mut files = Vec::new();
+        collect(root.path(), &mut files);
+        files.sort();
+        for (index, value) in changes {
+            let file = index.get(&files);
+            // Gone, a folder instead of a file, not text, or another value.
+            match value.as_str() {
+                "" => drop(std::fs::remove_file(file)),
+                "0" => {
+                    drop(std::fs::remove_file(file));
+                    drop(std::fs::create_dir(file));
+                }
+                "3" => drop(std::fs::write(file, [0xff, 0xfe, 0x00])),
+                text => drop(std::fs::write(file, text)),
+            }
+        }
+        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        for finding in &examination.findings {
+            prop_assert!(!finding.what.is_empty());
+        }
+        let counted: usize = examination.devices.iter().map(|device| device.findings).sum();
+        prop_assert_eq!(counted, examination.findings.len());
+    }
+}
+
+fn collect(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
+    {
+        if entry.path().is_dir() {
+            collect(&entry.path(), files);
+        } else {
+            files.push(entry.path());
+        }
+    }
+}
+
+#[test]
+fn an_empty_system_and_no_system_have_no_devices() {
+    let root = built("");
+    for path in [root.path(), std::path::Path::new("/nonexistent")] {
+        let examination = examine(&Sys::at(path), &Facts::default());
+        assert_eq!(examination, Examination::default());
+    }
+}
