@@ -15,6 +15,7 @@
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
+pub mod flood;
 pub mod kernel_default;
 pub mod probe;
 pub mod report;
