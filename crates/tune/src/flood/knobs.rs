@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::trial::{NR_REQUESTS, SCHEDULER, Trial};
+use super::trial::{NR_REQUESTS, QUEUE_ASYNC_DEPTH, SCHEDULER, Trial};
 use super::{Mixed, Offer};
 use crate::setting::Setting;
 use crate::sysfs::Queue;
@@ -124,6 +124,8 @@ fn values(queue: &Queue) -> Values {
     let depth = queue.nr_requests.map(|depth| (NR_REQUESTS.to_owned(), depth.to_string()));
     let scheduler = queue.scheduler.iter();
     let tunables = scheduler.flat_map(|scheduler| &scheduler.tunables);
+    let async_depth =
+        queue.async_depth.map(|depth| (QUEUE_ASYNC_DEPTH.to_owned(), depth.to_string()));
     let tunables = tunables.map(|(name, value)| (format!("iosched/{name}"), value.clone()));
-    depth.into_iter().chain(tunables).collect()
+    depth.into_iter().chain(async_depth).chain(tunables).collect()
 }

@@ -18,6 +18,8 @@ pub struct Offer {
     pub choices: Vec<String>,
     /// How many requests are queued.
     pub nr_requests: Option<u64>,
+    /// Whether `async_depth` is the queue's and not the scheduler's.
+    pub is_async_depth_of_queue: bool,
     /// Whether `nr_requests` without a scheduler, which sets how many requests the device itself
     /// gets, is this device's own affair and known.
     pub has_own_tags: bool,
@@ -49,6 +51,7 @@ impl Offer {
             has_own_tags: is_bare && has_own_tags(sys, &device),
             scheduler: chosen,
             choices: scheduler.map(|scheduler| scheduler.choices.clone()).unwrap_or_default(),
+            is_async_depth_of_queue: queue.async_depth.is_some(),
             nr_requests: queue.nr_requests,
             may_set: may_set && scheduler.is_some(),
             notes,

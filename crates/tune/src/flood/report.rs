@@ -76,7 +76,7 @@ fn row(tried: &Tried) -> Option<FloodRow> {
         name: tried.trial.to_string(),
         scheduler: scheduler.map(|scheduler| scheduler.chosen.clone()),
         fifo_batch: tunable("fifo_batch"),
-        async_depth: tunable("async_depth"),
+        async_depth: tunable("async_depth").or(tried.queue.async_depth),
         nr_requests: tried.queue.nr_requests,
         read_median_us: latencies.median_us,
         read_p99_us: latencies.p99_us,

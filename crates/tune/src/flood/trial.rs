@@ -32,15 +32,16 @@ pub fn trials(offer: &Offer) -> Vec<Trial> {
         scheduler: Some(scheduler.to_owned()),
         changes: changes.to_vec(),
     };
+    let async_depth = if offer.is_async_depth_of_queue { QUEUE_ASYNC_DEPTH } else { ASYNC_DEPTH };
     let mut wanted = vec![
         in_force,
-        trial(MQ_DEADLINE, &[(ASYNC_DEPTH, 4)]),
+        trial(MQ_DEADLINE, &[(async_depth, 4)]),
         trial(MQ_DEADLINE, &[(FIFO_BATCH, 1)]),
         trial(NONE, &[]),
         trial(MQ_DEADLINE, &[]),
-        trial(MQ_DEADLINE, &[(ASYNC_DEPTH, 16)]),
-        trial(MQ_DEADLINE, &[(FIFO_BATCH, 1), (ASYNC_DEPTH, 4)]),
-        trial(MQ_DEADLINE, &[(ASYNC_DEPTH, 1)]),
+        trial(MQ_DEADLINE, &[(async_depth, 16)]),
+        trial(MQ_DEADLINE, &[(FIFO_BATCH, 1), (async_depth, 4)]),
+        trial(MQ_DEADLINE, &[(async_depth, 1)]),
         trial(MQ_DEADLINE, &[(NR_REQUESTS, 8)]),
     ];
     if offer.has_own_tags {
@@ -85,3 +86,6 @@ pub(super) const FIFO_BATCH: &str = "iosched/fifo_batch";
 
 /// How many writes, and reads that nobody waits for.
 pub(super) const ASYNC_DEPTH: &str = "iosched/async_depth";
+
+/// The same where it is the queue's own, since Linux 7.0.
+pub(super) const QUEUE_ASYNC_DEPTH: &str = "async_depth";
