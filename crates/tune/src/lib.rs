@@ -19,6 +19,7 @@ mod clock;
 pub mod hold;
 pub mod identity;
 pub mod doctor;
+pub mod flood;
 pub mod kernel_default;
 pub mod plateau;
 pub mod probe;

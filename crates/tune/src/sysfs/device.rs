@@ -90,6 +90,8 @@ pub struct Queue {
     pub max_hw_sectors_kib: Option<u64>,
     /// How many requests are queued.
     pub nr_requests: Option<u64>,
+    /// How many of them may be writes; newer kernels only, others have it in the scheduler.
+    pub async_depth: Option<u64>,
     /// What the device itself queues at once, where it says so (SCSI, ATA).
     pub queue_depth: Option<u64>,
     /// The scheduler; None for devices that make no requests.
@@ -174,6 +176,7 @@ impl Queue {
             max_sectors_kib: number("max_sectors_kb"),
             max_hw_sectors_kib: number("max_hw_sectors_kb"),
             nr_requests: number("nr_requests"),
+            async_depth: number("async_depth"),
             queue_depth: sys.number(folder.join("device/queue_depth")),
             scheduler: Scheduler::read(sys, &queue),
         }

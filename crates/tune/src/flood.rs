@@ -1,0 +1,165 @@
+//! Reads beside a flood of writes: which scheduler, and how much of the flood at once.
+//!
+//! In:    a device under this mixed load ([`Mixed`]), what can be set on it, a budget of time.
+//! Out:   [`FloodReport`]: what each setting gives readers and writers, and which one to take.
+//! Never: a write outside the scratch file; a setting that stays behind; a recommendation that was
+//!        not seen to pay.
+//!
+//! ```text
+//!   scratch file    |<-- a quarter -->|<--------- three quarters ---------->|
+//!   one reader       4 KiB, wait, 4 KiB, wait ..                                 who suffers
+//!   64 writers                         64 KiB anywhere, 64 at any time           who floods
+//! ```
+//!
+//! A chain of dependent reads is what a person waits for: each read tells where the next one is.
+//! Beside a flood each of them waits behind what the device has taken already, and only scheduler
+//! and depth decide how much that is. Design and figures: docs/tune-scheduler.md.
+
+mod buffer;
+mod knobs;
+mod load;
+mod offer;
+mod plan;
+mod report;
+mod rng;
+mod scratch;
+mod trial;
+mod verdict;
+
+use std::io;
+use std::time::Duration;
+
+use foreread_core::units::{Bytes, Instant};
+
+use crate::probe::Stopped;
+use crate::setting::Setting;
+use crate::sysfs::Queue;
+
+pub use load::Load;
+pub use offer::Offer;
+pub use plan::{Next, Plan};
+pub use report::{FloodReport, FloodRow};
+pub use scratch::Scratch;
+pub use trial::{Trial, trials};
+pub use verdict::{Verdict, verdict};
+
+/// A device under the mixed load.
+pub trait Mixed {
+    /// The time now, since a moment of its own.
+    fn now(&self) -> Instant;
+
+    /// What is in force, as sysfs shows it.
+    fn queue(&self) -> Queue;
+
+    /// Sets one thing.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it.
+    fn set(&mut self, setting: &Setting) -> io::Result<()>;
+
+    /// Lets readers and writers run for about `time`, after a start that does not count.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot go on.
+    fn run(&mut self, time: Duration) -> Result<MixedSample, Stopped>;
+}
+
+/// What one run gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MixedSample {
+    /// How long each read took, in nanoseconds.
+    pub reads_ns: Vec<u64>,
+    /// What the writers wrote meanwhile.
+    pub written: Bytes,
+    /// How long that was, in nanoseconds.
+    pub ns: u64,
+}
+
+/// What [`measure`] does at the moment, for a line of progress.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// The setting that is tried: `mq-deadline, async_depth 4`.
+    pub trial: String,
+    /// How much of the budget is used, from 0 to 1.
+    pub part: f64,
+}
+
+/// What [`measure`] comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What was measured; all that is known so far if it was stopped.
+    pub report: FloodReport,
+    /// Why it ended before its end.
+    pub stopped: Option<Stopped>,
+}
+
+/// Tries the settings that `offer` has, and puts everything back.
+///
+/// ```text
+///   once each, shuffled  --->  the one in force and the best few, round by round, shuffled
+///                                                       |
+///   everything as before  <---  verdict  <--- clear, or the budget is used up
+/// ```
+pub fn measure(
+    mixed: &mut dyn Mixed,
+    offer: &Offer,
+    budget: Duration,
+    seed: u64,
+    said: &mut dyn FnMut(&Progress),
+) -> Outcome {
+    let mut knobs = knobs::Knobs::new(offer, &mixed.queue());
+    let began = mixed.now();
+    let mut plan = Plan::new(trials(offer), budget, seed);
+    let mut notes = offer.notes.clone();
+    let mut stopped = None;
+    loop {
+        let spent = Duration::from_nanos(mixed.now().0.saturating_sub(began.0));
+        let Next::Run { index, time } = plan.next(spent) else { break };
+        let trial = plan.trials()[index].clone();
+        let part = spent.as_secs_f64() / budget.as_secs_f64().max(1e-3);
+        said(&Progress { trial: trial.to_string(), part: part.min(1.0) });
+        if let Err(error) = knobs.apply(mixed, &trial) {
+            notes.push(format!("{trial} was not tried: {error}"));
+            plan.drop_trial(index);
+            if index == Plan::IN_FORCE {
+                break;
+            }
+            continue;
+        }
+        plan.describe(index, mixed.queue());
+        match mixed.run(time) {
+            Ok(sample) => {
+                let spent = Duration::from_nanos(mixed.now().0.saturating_sub(began.0));
+                plan.add(index, sample, spent);
+            }
+            Err(why) => {
+                stopped = Some(why);
+                break;
+            }
+        }
+    }
+    let restored = knobs.restore(mixed);
+    if let Err(error) = &restored {
+        notes.push(format!("not everything is as it was: {error}"));
+    }
+    let seconds = mixed.now().0.saturating_sub(began.0) as f64 / 1e9;
+    let verdict = verdict(plan.tried(), stopped.is_none());
+    let recommended = knobs.settings_for(verdict.choice.map(|index| &plan.trials()[index]));
+    let report = FloodReport {
+        device: offer.device.clone(),
+        seconds,
+        rows: report::rows(&plan),
+        recommended,
+        why: verdict.why,
+        notes: notes.into_iter().chain(plan.notes()).collect(),
+        restored: restored.is_ok(),
+    };
+    Outcome { report, stopped }
+}
+
+/// Longer than centuries does not occur.
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,46 @@
+//! Memory that O_DIRECT takes: it begins where the device wants it to begin.
+//!
+//! In:    a length, an alignment.
+//! Out:   [`Buffer`].
+//! Never: `unsafe`: a vector that is longer than asked for has an aligned part.
+
+/// Aligned bytes.
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// Zeroed bytes that begin at a multiple of `align`.
+    pub(super) fn new(len: usize, align: usize) -> Self {
+        assert!(align.is_power_of_two(), "{align}");
+        let bytes = vec![0; len + align];
+        let start = (align - bytes.as_ptr().addr() % align) % align;
+        Self { bytes, start, len }
+    }
+
+    /// The bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+
+    /// The bytes, to be filled.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_begins_at_its_alignment_and_has_its_length() {
+        for align in [512, 4096, 65536] {
+            let mut buffer = Buffer::new(4096, align);
+            assert_eq!(buffer.bytes().as_ptr().addr() % align, 0);
+            assert_eq!(buffer.bytes_mut().len(), 4096);
+        }
+    }
+}

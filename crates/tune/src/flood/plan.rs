@@ -1,0 +1,249 @@
+//! Which trial is run next, and when it is enough.
+//!
+//! In:    trials, a budget of time; what each run gave and how long it took.
+//! Out:   [`Next`].
+//! Never: a clock, a device. The order comes from a seed.
+//!
+//! ```text
+//!   survey    the one in force, then each other one once, shuffled
+//!   rounds    the one in force and the best few, each once a round, shuffled, until it is clear
+//! ```
+//!
+//! In rounds, because a disk that is flooded slows down: its cache fills, its flash has to be
+//! erased. What is compared is measured side by side, and a survey's lucky winner proves itself
+//! again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::rng::Rng;
+use super::verdict::{is_settled, work_per_s};
+use super::{MixedSample, Trial};
+use crate::sysfs::Queue;
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Next {
+    /// One run.
+    Run {
+        /// Of this trial,
+        index: usize,
+        /// so long.
+        time: Duration,
+    },
+    /// Nothing more.
+    Enough,
+}
+
+/// A trial and what it gave.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// What was set.
+    pub trial: Trial,
+    /// All that was in force then.
+    pub queue: Queue,
+    /// Its runs; at most one of each round, round 0 is the survey.
+    pub runs: Vec<(u32, MixedSample)>,
+    is_dropped: bool,
+}
+
+impl Tried {
+    /// A trial that nothing is known of.
+    #[must_use]
+    pub fn new(trial: Trial) -> Self {
+        Self { trial, queue: Queue::default(), runs: Vec::new(), is_dropped: false }
+    }
+}
+
+/// The course of a measurement.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    trials: Vec<Trial>,
+    tried: Vec<Tried>,
+    budget: Duration,
+    rng: Rng,
+    /// What is left of this round.
+    line: VecDeque<usize>,
+    round: u32,
+    finalists: Vec<usize>,
+    /// When the last run had ended, and what a run costs with its start and end.
+    last: Duration,
+    cost: Duration,
+    left_out: usize,
+}
+
+impl Plan {
+    /// The trial that changes nothing.
+    pub const IN_FORCE: usize = 0;
+
+    /// A measurement that has not begun. The first trial is the one in force.
+    #[must_use]
+    pub fn new(trials: Vec<Trial>, budget: Duration, seed: u64) -> Self {
+        assert!(!trials.is_empty(), "what is in force can always be tried");
+        Self {
+            tried: trials.iter().cloned().map(Tried::new).collect(),
+            trials,
+            budget,
+            rng: Rng(seed),
+            line: VecDeque::from([Self::IN_FORCE]),
+            round: 0,
+            finalists: Vec::new(),
+            last: Duration::ZERO,
+            cost: Duration::ZERO,
+            left_out: 0,
+        }
+    }
+
+    /// All trials.
+    #[must_use]
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// What each gave.
+    #[must_use]
+    pub fn tried(&self) -> &[Tried] {
+        &self.tried
+    }
+
+    /// What to do after `spent` of the budget.
+    #[must_use]
+    pub fn next(&mut self, spent: Duration) -> Next {
+        while self.line.front().is_some_and(|&index| self.tried[index].is_dropped) {
+            self.line.pop_front();
+        }
+        if self.line.is_empty() {
+            self.begin_round(spent);
+        }
+        match self.line.front() {
+            Some(&index) => Next::Run { index, time: self.run_time() },
+            None => Next::Enough,
+        }
+    }
+
+    /// Takes what the run of this trial gave.
+    pub fn add(&mut self, index: usize, sample: MixedSample, spent: Duration) {
+        assert_eq!(self.line.front(), Some(&index), "the plan asked for another one");
+        self.line.pop_front();
+        self.tried[index].runs.push((self.round, sample));
+        let cost = spent.saturating_sub(self.last);
+        self.cost = if self.cost.is_zero() { cost } else { (self.cost * 3 + cost) / 4 };
+        self.last = spent;
+        let is_first = self.round == 0 && index == Self::IN_FORCE;
+        if is_first {
+            self.survey(spent);
+        }
+    }
+
+    /// What was in force while a trial ran.
+    pub fn describe(&mut self, index: usize, queue: Queue) {
+        self.tried[index].queue = queue;
+    }
+
+    /// This one cannot be set: never again.
+    pub fn drop_trial(&mut self, index: usize) {
+        self.tried[index].is_dropped = true;
+        self.line.retain(|&other| other != index);
+    }
+
+    /// What could not be done in time.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let slow = (self.left_out > 0).then(|| {
+            format!("a slow device: {} more settings did not fit the time", self.left_out)
+        });
+        slow.into_iter().collect()
+    }
+
+    /// The rest of the survey: as much as fits its part of the budget, what promises most first.
+    fn survey(&mut self, spent: Duration) {
+        let others = self.trials.len() - 1;
+        let left = self.budget.mul_f64(SURVEY_PART).saturating_sub(spent);
+        let fit = others.min(self.runs_in(left).max(LEAST_SURVEYED));
+        self.left_out = others - fit;
+        let mut line: Vec<usize> = (1..=fit).collect();
+        self.rng.shuffle(&mut line);
+        self.line = line.into();
+    }
+
+    fn begin_round(&mut self, spent: Duration) {
+        if self.round == 0 {
+            self.finalists = self.choose_finalists(spent);
+        }
+        let is_alone = self.finalists.len() < 2 || self.tried[Self::IN_FORCE].is_dropped;
+        let is_clear = self.round >= LEAST_ROUNDS && is_settled(&self.tried);
+        let is_late = self.runs_in(self.budget.saturating_sub(spent)) < self.finalists.len();
+        // On a device that is slower than it seemed a few rounds more are better than no answer.
+        let is_too_late = spent > self.budget * 3 / 2;
+        let most = if is_alone { ROUNDS_ALONE } else { MOST_ROUNDS };
+        if is_clear || self.round >= most || (is_late && self.round >= 3) || is_too_late {
+            return;
+        }
+        self.round += 1;
+        let mut line = self.finalists.clone();
+        self.rng.shuffle(&mut line);
+        self.line = line.into();
+    }
+
+    /// The one in force, and of those whose writers still work the ones with the fastest readers.
+    fn choose_finalists(&self, spent: Duration) -> Vec<usize> {
+        let figures = |index: usize| {
+            let (_, sample) = self.tried[index].runs.first()?;
+            Some((sample.reads_per_s(), work_per_s(sample)))
+        };
+        let all = || (0..self.tried.len()).filter(|&index| !self.tried[index].is_dropped);
+        let best = all().filter_map(figures).map(|(_, work)| work).fold(0.0, f64::max);
+        let mut others: Vec<(usize, f64)> = all()
+            .filter(|&index| index != Self::IN_FORCE)
+            .filter_map(|index| figures(index).map(|figures| (index, figures)))
+            .filter(|(_, (_, work))| *work >= SURVEYED_WORK * best)
+            .map(|(index, (reads, _))| (index, reads))
+            .collect();
+        others.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let fit = self.runs_in(self.budget.saturating_sub(spent)) / LEAST_ROUNDS as usize;
+        others.truncate(fit.saturating_sub(1).clamp(1, MOST_FINALISTS));
+        let in_force = (!self.tried[Self::IN_FORCE].is_dropped).then_some(Self::IN_FORCE);
+        in_force.into_iter().chain(others.into_iter().map(|(index, _)| index)).collect()
+    }
+
+    /// How many runs fit.
+    fn runs_in(&self, time: Duration) -> usize {
+        let runs = time.as_nanos() / self.cost.as_nanos().max(1);
+        usize::try_from(runs).unwrap_or(usize::MAX)
+    }
+
+    /// How long one run counts.
+    fn run_time(&self) -> Duration {
+        (self.budget / RUNS_IN_BUDGET).clamp(SHORTEST, LONGEST)
+    }
+}
+
+/// Of the budget, for trying each once: the rounds after it decide.
+const SURVEY_PART: f64 = 0.45;
+
+/// Even on the slowest device: the two settings that the seeds of this project show to matter.
+const LEAST_SURVEYED: usize = 2;
+
+/// Of the best one's work, in a survey that may be wrong by a tenth or two.
+const SURVEYED_WORK: f64 = 0.6;
+
+/// Beside the one in force.
+const MOST_FINALISTS: usize = 3;
+
+/// From so many on a spread can be told from luck.
+const LEAST_ROUNDS: u32 = 4;
+
+/// What is not clear by then is not worth a change.
+const MOST_ROUNDS: u32 = 16;
+
+/// With nothing to compare with.
+const ROUNDS_ALONE: u32 = 4;
+
+/// Ten in the survey, four in each of ten rounds.
+const RUNS_IN_BUDGET: u32 = 50;
+
+/// Some hundred reads even on a disk that rotates.. on flash thousands.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// More says nothing new.
+const LONGEST: Duration = Duration::from_secs(1);

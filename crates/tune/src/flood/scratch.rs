@@ -1,0 +1,191 @@
+//! The scratch file: all that this measurement ever writes to.
+//!
+//! In:    a folder.
+//! Out:   [`Scratch`]: a file without a name, written once, open past the page cache.
+//! Never: anything left behind. A file without a name goes with the process that has it open,
+//!        however that ends. Where the file system cannot do that, the name is taken away at once.
+//!
+//! Written once, because blocks that were only reserved are not read from the device, and the
+//! first write to one is paid by the file system's journal: later writes go over it, as a
+//! database's do.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use foreread_core::units::{Bytes, Instant};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::buffer::Buffer;
+use super::ns;
+use super::rng::Rng;
+use crate::probe::Stopped;
+
+/// A file for the mixed load.
+#[derive(Debug)]
+pub struct Scratch {
+    pub(super) file: File,
+    folder: PathBuf,
+    /// How much of it is written.
+    pub(super) size: Bytes,
+    /// Where reads and writes may begin, and where buffers have to.
+    pub(super) align: u64,
+}
+
+impl Scratch {
+    /// Makes it in `folder` and writes it once, at most [`FILL_TIME`] long unless the device is so
+    /// slow that it would be too short.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written, has too little room, or cannot do without the page cache;
+    /// or if somebody wants it to end.
+    pub fn create(
+        folder: &Path,
+        clock: fn() -> Instant,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Stopped> {
+        let failed = |what: String| Stopped::Failed(format!("{}: {what}", folder.display()));
+        let stat = rustix::fs::statvfs(folder).map_err(|error| failed(error.to_string()))?;
+        let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
+        let size = size_in(free).map_err(failed)?;
+        let file = nameless(folder).map_err(failed)?;
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
+            // Not every file system can; then writing it shows whether there is room.
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(failed(format!("cannot reserve {}: {error}", mib(size)))),
+        }
+        let align = file.metadata().map_or(PAGE, |meta| meta.blksize()).clamp(PAGE, WRITE.0);
+        let mut scratch = Self { file, folder: folder.to_owned(), size, align };
+        scratch.fill(clock, interrupted)?;
+        Ok(scratch)
+    }
+
+    /// The device that it lies on.
+    #[must_use]
+    pub fn device(&self) -> Option<(u32, u32)> {
+        let device = self.file.metadata().ok()?.dev();
+        Some((rustix::fs::major(device), rustix::fs::minor(device)))
+    }
+
+    /// Where the writers write, from its start to the end: the reader has what lies before.
+    pub(super) fn written_from(&self) -> u64 {
+        self.size.0 / 4 / WRITE.0 * WRITE.0
+    }
+
+    /// What could not be done with it.
+    pub(super) fn failed(&self, doing: &str, error: &io::Error) -> Stopped {
+        Stopped::Failed(format!("{}: {doing} the scratch file: {error}", self.folder.display()))
+    }
+
+    /// Writes it from its start until the time is over, and gives back what was not reached.
+    fn fill(&mut self, clock: fn() -> Instant, interrupted: &AtomicBool) -> Result<(), Stopped> {
+        let align = usize::try_from(self.align).expect("an alignment fits");
+        let mut buffer = Buffer::new(FILL_CHUNK, align);
+        noise(buffer.bytes_mut(), 0);
+        let limit = Instant(clock().0 + ns(FILL_TIME));
+        let mut done = 0;
+        while done < self.size.0 && (done < LEAST.0 || clock() < limit) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Stopped::Interrupted);
+            }
+            let len = usize::try_from(self.size.0 - done).map_or(FILL_CHUNK, |n| n.min(FILL_CHUNK));
+            // No two blocks alike: some devices keep only one of them.
+            buffer.bytes_mut()[..8].copy_from_slice(&done.to_le_bytes());
+            let wrote = self.file.write_all_at(&buffer.bytes()[..len], done);
+            wrote.map_err(|error| self.failed("writing", &error))?;
+            done += len as u64;
+        }
+        self.size = Bytes(done);
+        self.file.set_len(done).map_err(|error| self.failed("cutting", &error))?;
+        self.file.sync_data().map_err(|error| self.failed("syncing", &error))
+    }
+}
+
+/// How large a file may be where so much is free.
+fn size_in(free: Bytes) -> Result<Bytes, String> {
+    let size = (free.0 / PART_OF_FREE).min(MOST.0) / MIB * MIB;
+    if size < LEAST.0 {
+        let needed = Bytes(LEAST.0 * PART_OF_FREE);
+        return Err(format!("{} free, {} needed; name another folder", mib(free), mib(needed)));
+    }
+    Ok(Bytes(size))
+}
+
+fn mib(size: Bytes) -> String {
+    format!("{} MiB", size.0 / MIB)
+}
+
+/// A file without a name that goes past the page cache.
+fn nameless(folder: &Path) -> Result<File, String> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let opened = match rustix::fs::openat(CWD, folder, flags | OFlags::TMPFILE, mode) {
+        // Some file systems have no such thing: a name for as long as two calls take.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) if folder.is_dir() => {
+            let name = folder.join(format!(".foreread-scratch-{}", std::process::id()));
+            let opened =
+                rustix::fs::openat(CWD, &name, flags | OFlags::CREATE | OFlags::EXCL, mode);
+            if opened.is_ok() {
+                rustix::fs::unlink(&name).map_err(|error| error.to_string())?;
+            }
+            opened
+        }
+        opened => opened,
+    };
+    opened.map(File::from).map_err(|error| match error {
+        Errno::INVAL => "no O_DIRECT here; name a folder on a disk".to_owned(),
+        Errno::NOTDIR => "not a folder; name one on the device".to_owned(),
+        error => format!("cannot make a file here: {error}"),
+    })
+}
+
+/// Bytes that no device can make smaller.
+pub(super) fn noise(bytes: &mut [u8], seed: u64) {
+    let mut rng = Rng(seed);
+    for word in bytes.chunks_exact_mut(8) {
+        word.copy_from_slice(&rng.any().to_le_bytes());
+    }
+}
+
+/// One read: a block of a directory, an inode table, an index.
+pub(super) const PAGE: u64 = 4096;
+
+/// One write, as in the published runs that this load follows.
+pub(super) const WRITE: Bytes = Bytes(64 * 1024);
+
+const MIB: u64 = 1 << 20;
+
+/// Larger gains nothing: at 64 KiB these are 6144 places to write to, and a disk's head has to move
+/// between them.
+const MOST: Bytes = Bytes(512 * MIB);
+
+/// In less, 64 writes at a time lie so close that they are no random writes any more.
+const LEAST: Bytes = Bytes(32 * MIB);
+
+/// A full file system is slow and other programs need room, too.
+const PART_OF_FREE: u64 = 4;
+
+/// Longer would take from the measurement; a USB stick then has a shorter file.
+const FILL_TIME: Duration = Duration::from_secs(4);
+
+/// Large enough for several requests at a time on their way to the device.
+const FILL_CHUNK: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_what_is_free_and_not_too_much() {
+        assert_eq!(size_in(Bytes(100 << 30)), Ok(MOST));
+        assert_eq!(size_in(Bytes(1 << 30)), Ok(Bytes(256 * MIB)));
+        assert_eq!(size_in(Bytes(128 * MIB)), Ok(LEAST));
+        let refused = size_in(Bytes(100 * MIB));
+        assert_eq!(refused, Err("100 MiB free, 128 MiB needed; name another folder".to_owned()));
+    }
+}

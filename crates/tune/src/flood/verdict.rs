@@ -1,0 +1,230 @@
+//! Which setting to take, from what all of them gave.
+//!
+//! In:    trials with their runs.
+//! Out:   [`Verdict`]: one of them, or none: all stays as it is; and why.
+//! Never: a change that is not clearly better than what is in force, measured beside it.
+//!
+//! What counts is how long the chain of reads takes: that is what its reader waits for. It is the
+//! mean, so the few slow reads count as they do there; median and p99 must not be worse.
+//!
+//! **What the writers may lose.** On a disk with one head each read takes the place of a write, so
+//! faster reads always mean fewer writes, and that is no fault of a setting. So writes and reads
+//! together are counted: of the best one's, [`LEAST_WORK`] has to be kept; and the writers keep
+//! [`LEAST_WRITES`] of theirs whatever the readers gain, since of two parties each may have half.
+
+use super::MixedSample;
+use super::plan::{Plan, Tried};
+use super::scratch::WRITE;
+
+/// What to take.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    /// Which trial; None: what is in force stays.
+    pub choice: Option<usize>,
+    /// Why.
+    pub why: String,
+}
+
+/// Judges. An incomplete measurement gives no choice.
+#[must_use]
+pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
+    let keep = |why: String| Verdict { choice: None, why };
+    if !is_complete {
+        return keep("stopped before enough was measured".to_owned());
+    }
+    if tried.iter().filter(|it| !it.runs.is_empty()).count() < 2 {
+        return keep("nothing else could be tried".to_owned());
+    }
+    let candidates: Vec<Candidate> =
+        (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
+    let is_good = |it: &&Candidate| it.is_clear() && it.is_fair && it.has_no_tail;
+    let good: Vec<&Candidate> = candidates.iter().filter(is_good).collect();
+    let Some(best) = good.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)) else {
+        return keep(why_not(tried, &candidates));
+    };
+    let near = good.iter().filter(|it| it.gain >= best.gain - TIE.ln());
+    let simplest = near.min_by_key(|it| (changes(tried, it.index), it.index)).unwrap_or(best);
+    Verdict { choice: Some(simplest.index), why: simplest.why(tried) }
+}
+
+/// Whether more rounds would hardly change the verdict.
+pub(super) fn is_settled(tried: &[Tried]) -> bool {
+    (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).all(|it| {
+        let is_no_gain = it.gain + it.doubt < GAIN.ln();
+        let is_known = it.doubt < PRECISE.ln();
+        is_known || is_no_gain || !it.is_fair && it.doubt < GAIN.ln()
+    })
+}
+
+/// One trial beside the one in force.
+struct Candidate {
+    index: usize,
+    /// How many times as fast reads are, as a logarithm, and by how much that may be too much.
+    gain: f64,
+    doubt: f64,
+    /// Whether device and writers still do enough.
+    is_fair: bool,
+    /// Whether median and p99 are not worse.
+    has_no_tail: bool,
+}
+
+impl Candidate {
+    /// None if it was not measured beside the one in force often enough.
+    fn new(tried: &[Tried], index: usize) -> Option<Self> {
+        let (base, it) = (&tried[Plan::IN_FORCE], &tried[index]);
+        let rate_in = |tried: &Tried, round: u32| {
+            let run = tried.runs.iter().find(|(number, _)| *number == round);
+            run.map(|(_, sample)| sample.reads_per_s()).filter(|rate| *rate > 0.0)
+        };
+        // Round 0 chose who is here, by luck too: it does not count.
+        let rounds = it.runs.iter().map(|(round, _)| *round).filter(|round| *round > 0);
+        let ratios: Vec<f64> = rounds
+            .filter_map(|round| Some((rate_in(it, round)? / rate_in(base, round)?).ln()))
+            .collect();
+        let &t = T_99.get(ratios.len().checked_sub(3)?).unwrap_or(&T_99[T_99.len() - 1]);
+        let count = ratios.len() as f64;
+        let gain = ratios.iter().sum::<f64>() / count;
+        let spread = ratios.iter().map(|ratio| (ratio - gain).powi(2)).sum::<f64>() / (count - 1.0);
+        let best = |figure: fn(&MixedSample) -> f64| {
+            tried.iter().filter_map(|tried| middle(tried, figure)).fold(0.0, f64::max)
+        };
+        let share = |figure: fn(&MixedSample) -> f64| {
+            middle(it, figure).unwrap_or(0.0) / best(figure).max(f64::MIN_POSITIVE)
+        };
+        let (ours, theirs) = (it.latencies(), base.latencies());
+        let is_tail_known = ours.reads.min(theirs.reads) >= TAIL_READS;
+        Some(Self {
+            index,
+            gain,
+            doubt: t * (spread / count).sqrt(),
+            is_fair: share(work_per_s) >= LEAST_WORK && share(writes_per_s) >= LEAST_WRITES,
+            has_no_tail: ours.median_us <= theirs.median_us
+                && (!is_tail_known || ours.p99_us <= theirs.p99_us * WORSE_TAIL),
+        })
+    }
+
+    fn is_clear(&self) -> bool {
+        self.gain > GAIN.ln() && self.gain > self.doubt
+    }
+
+    fn why(&self, tried: &[Tried]) -> String {
+        let (base, it) = (&tried[Plan::IN_FORCE], &tried[self.index]);
+        let (before, after) = (base.latencies(), it.latencies());
+        let mb = |tried: &Tried| middle(tried, MixedSample::written_mb_per_s).unwrap_or(0.0);
+        format!(
+            "beside a flood of writes a read takes {} instead of {}; writers get {:.1} MB/s, not \
+             {:.1}",
+            shown(after.median_us),
+            shown(before.median_us),
+            mb(it),
+            mb(base),
+        )
+    }
+}
+
+fn why_not(tried: &[Tried], candidates: &[Candidate]) -> String {
+    let best = candidates.iter().max_by(|a, b| a.gain.total_cmp(&b.gain));
+    let Some(best) = best else {
+        return "too few rounds fitted the time to tell".to_owned();
+    };
+    let name = &tried[best.index].trial;
+    let percent = (best.gain.exp() - 1.0) * 100.0;
+    if !best.is_clear() {
+        format!("nothing that was tried is clearly faster: the best, {name}, {percent:+.0} %")
+    } else if !best.is_fair {
+        format!("{name} is {percent:+.0} % faster, but at too high a price for writers")
+    } else {
+        format!("{name} is {percent:+.0} % faster, but its slow reads are slower")
+    }
+}
+
+fn shown(us: f64) -> String {
+    if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
+}
+
+/// How much a trial changes: another scheduler takes all its settings away, so it counts more.
+fn changes(tried: &[Tried], index: usize) -> usize {
+    let (trial, found) = (&tried[index].trial, &tried[Plan::IN_FORCE].trial);
+    trial.changes.len() + if trial.scheduler == found.scheduler { 0 } else { 2 }
+}
+
+/// How long reads took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Latencies {
+    pub(super) median_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) reads: usize,
+}
+
+impl Tried {
+    /// Of all its runs.
+    pub(super) fn latencies(&self) -> Latencies {
+        let runs = self.runs.iter();
+        let mut all: Vec<u64> = runs.flat_map(|(_, sample)| sample.reads_ns.clone()).collect();
+        all.sort_unstable();
+        let Some(last) = all.len().checked_sub(1) else { return Latencies::default() };
+        let at = |percent: usize| all[(all.len() * percent / 100).min(last)] as f64 / 1e3;
+        Latencies { median_us: at(50), p99_us: at(99), reads: all.len() }
+    }
+}
+
+impl MixedSample {
+    /// Reads a second, of a reader that does nothing else.
+    #[must_use]
+    pub fn reads_per_s(&self) -> f64 {
+        let ns: u64 = self.reads_ns.iter().sum();
+        self.reads_ns.len() as f64 * 1e9 / (ns as f64).max(1.0)
+    }
+
+    /// What the writers wrote, in MB/s.
+    #[must_use]
+    pub fn written_mb_per_s(&self) -> f64 {
+        self.written.0 as f64 * 1e3 / (self.ns as f64).max(1.0)
+    }
+}
+
+/// The median over a trial's runs.
+pub(super) fn middle(tried: &Tried, figure: fn(&MixedSample) -> f64) -> Option<f64> {
+    let mut figures: Vec<f64> = tried.runs.iter().map(|(_, sample)| figure(sample)).collect();
+    figures.sort_by(f64::total_cmp);
+    let half = figures.len() / 2;
+    if figures.len() % 2 == 1 {
+        Some(figures[half])
+    } else {
+        Some(f64::midpoint(*figures.get(half.checked_sub(1)?)?, figures[half]))
+    }
+}
+
+fn writes_per_s(sample: &MixedSample) -> f64 {
+    sample.written.0 as f64 / WRITE.0 as f64 * 1e9 / (sample.ns as f64).max(1.0)
+}
+
+/// Reads and writes a second.
+pub(super) fn work_per_s(sample: &MixedSample) -> f64 {
+    writes_per_s(sample) + sample.reads_ns.len() as f64 * 1e9 / (sample.ns as f64).max(1.0)
+}
+
+/// A change has to be worth its explanation.
+const GAIN: f64 = 1.10;
+
+/// Closer together than that, the one that changes less.
+const TIE: f64 = 1.03;
+
+/// Knowing it better than that changes nothing.
+const PRECISE: f64 = 1.05;
+
+/// Of the best one's requests a second: a setting that loses more keeps the device idle.
+const LEAST_WORK: f64 = 0.8;
+
+/// Of the best one's writes.
+const LEAST_WRITES: f64 = 0.5;
+
+/// With fewer reads p99 is the slowest one, and luck.
+const TAIL_READS: usize = 200;
+
+/// By so much p99 may seem worse: it is known to no better than that.
+const WORSE_TAIL: f64 = 1.25;
+
+/// Student's t, 99 %, one-sided, for 3 rounds, 4, ..
+const T_99: [f64; 14] =
+    [6.96, 4.54, 3.75, 3.36, 3.15, 3.0, 2.9, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.6];
