@@ -185,7 +185,7 @@ impl Curve {
     fn standing(&self, point: &Point) -> Standing {
         let ratio = self.ratio(point);
         // Few readings may all have been stalls: then the fastest of them has to be below, too.
-        let may_be_stalls = point.readings <= FEW
+        let may_be_stalls = point.readings <= self.few()
             && (point.fastest - self.reference.ln).exp() + 2.0 * self.noise >= SHARE
             && self.noise > 0.0;
         if ratio.is_exact {
@@ -194,7 +194,7 @@ impl Curve {
         if ratio.within(SURE).1 < SHARE {
             return if may_be_stalls { Standing::Open } else { Standing::Below };
         }
-        if point.readings <= FEW {
+        if point.readings <= self.few() {
             return Standing::Open;
         }
         match (ratio.within(SURE).0 >= SHARE, Z * ratio.error <= NEAR) {
@@ -202,6 +202,10 @@ impl Curve {
             (false, true) => Standing::Near,
             (false, false) => Standing::Open,
         }
+    }
+
+    fn few(&self) -> u32 {
+        if self.noise < CALM { FEW_OF_CALM } else { FEW }
     }
 
     /// Its throughput as a share of the largest window's.
@@ -265,10 +269,10 @@ impl Point {
 const Z: f64 = 2.05;
 
 /// By how many standard errors a window has to clear the line,
-const GUARD: f64 = 1.25;
+const GUARD: f64 = 1.5;
 
-/// and by how much at the most: more than half of what lies between the line and the top.
-const GUARD_MAX: f64 = 0.012;
+/// and by how much at the most: two thirds of what lies between the line and the top.
+const GUARD_MAX: f64 = 0.013;
 
 /// A window that is known this well needs no more readings, wherever it stands: what could be
 /// wrong by it is a third of what the rule itself gives away.
@@ -279,7 +283,13 @@ const NEAR: f64 = 0.005;
 const SURE: f64 = 3.0;
 
 /// So many readings may all have been disturbed, and say little of how much they differ.
-const FEW: u32 = 5;
+const FEW: u32 = 8;
+
+/// Where readings hardly differ, so many.
+const FEW_OF_CALM: u32 = 3;
+
+/// A deviation of less is calm.
+const CALM: f64 = 0.01;
 
 /// Rounds are joined until they have this many readings: fewer know their common level no better
 /// than the noise of one, and would add that to each.

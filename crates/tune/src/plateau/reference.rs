@@ -37,10 +37,10 @@ impl Reference {
 
 /// So many of the largest windows may lie on the line: a price for each window that is still seen
 /// over 1/32 of the largest is no longer a detail of the top.
-const REACH: usize = 6;
+const REACH: usize = 8;
 
 /// The mean square distance from the line, in standard errors, up to which points lie on it.
-const FITS: f64 = 1.5;
+const FITS: f64 = 3.0;
 
 struct Line {
     /// Time of a byte at the largest window, and the variance of that.

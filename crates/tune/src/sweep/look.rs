@@ -92,7 +92,8 @@ impl Run<'_> {
         if let Some((window, fast)) = climbed.filter(|(_, fast)| *fast > DEEP * slow) {
             // Either a smaller window is better, or it had credit when it was read.
             let now = late(&self.stream(window, Duration::from_millis(300))?);
-            if slow > 0.0 && now < 0.8 * fast {
+            let found = Fall { fast, slow, index: 0 };
+            if now < 0.8 * fast && self.stays_below(largest, found)?.is_some() {
                 self.found(Burst { fast, slow, seconds: 0.3, is_back: true });
             }
         }

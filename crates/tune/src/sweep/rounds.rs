@@ -171,7 +171,7 @@ impl Run<'_> {
 const AT_ONCE: usize = 3;
 
 /// So many of the largest windows are the reference.
-const TOP: usize = 4;
+const TOP: usize = 5;
 
 /// A fall among readings of a whole run: it is looked for again and again, and one found by chance
 /// would throw them away.
