@@ -40,13 +40,7 @@ pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
     let missing = || NoIdentity::NotThere { device: device.to_owned() };
     let devices: Vec<_> = sys.devices().into_iter().filter(is_whole).collect();
     let this = devices.iter().find(|it| it.name == device).ok_or_else(missing)?;
-    let (kind, keys) =
-        keys(sys, this).map_err(|why| NoIdentity::Nothing { device: device.to_owned(), why })?;
-    if let Some((key, value)) = keys.iter().find(|(_, value)| literal(value).is_none()) {
-        let (key, value) = (key.clone(), value.clone());
-        return Err(NoIdentity::NotLiteral { device: device.to_owned(), key, value });
-    }
-    let identity = Identity { id: id(kind, &keys), keys };
+    let identity = alone(sys, this)?;
     let twins = devices.iter().filter(|it| it.name != device && identity.is_of(sys, it));
     let twins: Vec<_> = twins.collect();
     if twins.is_empty() {
@@ -59,6 +53,18 @@ pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
         others: twins.into_iter().map(|twin| twin.name.clone()).collect(),
         above: above.cloned(),
     })
+}
+
+/// The identity of a device, whoever else has it.
+pub(crate) fn alone(sys: &Sys, this: &Device) -> Result<Identity, NoIdentity> {
+    let device = || this.name.clone();
+    let (kind, keys) =
+        keys(sys, this).map_err(|why| NoIdentity::Nothing { device: device(), why })?;
+    if let Some((key, value)) = keys.iter().find(|(_, value)| literal(value).is_none()) {
+        let (key, value) = (key.clone(), value.clone());
+        return Err(NoIdentity::NotLiteral { device: device(), key, value });
+    }
+    Ok(Identity { id: id(kind, &keys), keys })
 }
 
 impl Identity {

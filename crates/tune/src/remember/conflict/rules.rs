@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{Conflict, Wins, names};
-use crate::identity::identity;
+use crate::identity::alone;
 use crate::remember::rule_path;
 use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{Device, Sys};
@@ -16,7 +16,7 @@ use crate::udev::{Answer, Pair, Rule, Target, parse, rule_files};
 
 pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<Conflict> {
     // Without an identity there is no rule of ours, and this is where it would be.
-    let id = identity(sys, &device.name).map(|identity| identity.id).unwrap_or_default();
+    let id = alone(sys, device).map(|identity| identity.id).unwrap_or_default();
     let ours = rule_path(&id);
     let ours = ours.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let targets =
