@@ -189,8 +189,7 @@ fn partitions_are_resized_and_moved_by_the_commands() {
     }
     let disk = Loop::new(65_536, &[]);
     let node = &disk.node;
-    let table =
-        "label: gpt\\nstart=63,size=8193\\nstart=20480,size=8001\\nstart=28481,size=8000\\n";
+    let table = "label: gpt\\nfirst-lba: 34\\nstart=63,size=8193\\nstart=20480,size=8001\\nstart=28481,size=8000\\n";
     shell(&format!("printf '{table}' | sfdisk --no-reread {node} && partx --update {node}"));
     let first = format!("{node}p1");
     let second = format!("{node}p2");

@@ -1,7 +1,8 @@
 //! Doctor on systems that are made of text: what it finds, what it does not, what it survives.
 //!
 //! In:    doctor/trees, each as a real system was.
-//! Out:   golden findings (doctor/golden/*.json); `./dev golden` writes them, the diff is the review.
+//! Out:   golden findings (doctor/golden/*.json), which `./dev golden` writes; the diff is the
+//!        review.
 //! Never: this machine's devices.
 
 #[path = "doctor/tree.rs"]

@@ -1,4 +1,4 @@
-//! `foreread doctor`: what is wrong with the settings and sizes of block devices, and what mends it.
+//! `foreread doctor`: what is wrong with settings and sizes of block devices, and what mends it.
 //!
 //! In:    devices, or none for all; a root folder.
 //! Out:   a table of the devices, then each finding with its reason, evidence and commands.
@@ -28,8 +28,8 @@ use crate::output::{Failure, Output};
 /// follows from the size, where partitions start, devices that lie on others, the scheduler against
 /// the depth of the queue, and how many inode blocks ext4 reads at once.
 ///
-/// A finding says what is, why it matters, the evidence, commands that mend it (each alone, as root)
-/// and how sure that is. No cost is named that was not measured here or published
+/// A finding says what is, why it matters, the evidence, commands that mend it (each alone, as
+/// root) and how sure that is. No cost is named that was not measured here or published
 /// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]

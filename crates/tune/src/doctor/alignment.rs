@@ -103,8 +103,8 @@ fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64
     }
 }
 
-/// Moves the partition with what is in it to the next multiple of `unit_bytes`, if there is room and
-/// nobody uses it meanwhile.
+/// Moves the partition with what is in it to the next multiple of `unit_bytes`, if there is room
+/// and nobody uses it meanwhile.
 fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -> Vec<String> {
     let Kind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
     let before = match scene.user(device) {

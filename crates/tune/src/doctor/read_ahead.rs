@@ -157,8 +157,8 @@ fn from_io_opt(scene: &Scene<'_>, device: &Device, io_opt_bytes: u64) -> Finding
         );
     } else {
         evidence.push(
-            "a cloud disk with 64 MiB for the same reason: random reads 50 to 500 times slower \
-             (azure-vm-utils 99)"
+            "reported of a cloud disk with 64 MiB for the same reason: loads of random reads 50 to \
+             500 times slower (azure-vm-utils 99)"
                 .to_owned(),
         );
     }

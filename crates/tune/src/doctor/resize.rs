@@ -93,9 +93,9 @@ fn of_loop(scene: &Scene<'_>, device: &Device, file: &str, whole: WholePages) ->
     commands
 }
 
-/// LVM and cryptsetup have their own commands. A map made by hand, of one linear piece, can be loaded
-/// with another length; in any other table the line is not found, and nothing changes. What belongs
-/// to multipath and others they would only make anew.
+/// LVM and cryptsetup have their own commands. A map made by hand, of one linear piece, can be
+/// loaded with another length; in any other table the line is not found, and nothing changes. What
+/// belongs to multipath and others they would only make anew.
 fn of_map(device: &Device, name: &str, uuid: &str, below: u64, above: Option<u64>) -> Vec<String> {
     let node = quoted(&node_of_map(name));
     let name = quoted(name);

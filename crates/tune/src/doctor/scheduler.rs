@@ -43,8 +43,8 @@ fn depth_of(device: &Device, has_scheduler: bool) -> Option<u64> {
     device.queue.queue_depth.or(by_queue)
 }
 
-/// Where the number of writes in the device is limited: beside the scheduler's settings, since Linux
-/// 7.0 beside the queue's.
+/// Where the number of writes in the device is limited: beside the scheduler's settings, since
+/// Linux 7.0 beside the queue's.
 fn async_depth(scene: &Scene<'_>, device: &Device) -> Option<(&'static str, u64)> {
     ["queue/iosched/async_depth", "queue/async_depth"]
         .into_iter()
@@ -159,7 +159,7 @@ fn unsorted(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option
     })
 }
 
-/// From here on a device holds a flood of writes: what was measured was 128, and a SATA disk has 32.
+/// From here on a device holds a flood of writes: what was measured was 128; a SATA disk has 32.
 const DEEP: u64 = 64;
 
 /// With which reads under a flood took 0.55 s instead of 6.89 (docs/doctor.md).
