@@ -206,8 +206,8 @@ fn from_rotational(scene: &Scene<'_>, device: &Device, max_sectors_kib: u64) -> 
     ];
     if is_virtual.is_some() {
         evidence.push(
-            "cloud machines with 4096 KiB for the same reason ran out of page cache, and were set \
-             back to 128 (runner-images 13938)"
+            "reported of cloud machines with 4096 KiB for the same reason: page cache flooded, \
+             memory exhausted; set back to 128 (runner-images 13938)"
                 .to_owned(),
         );
     }
