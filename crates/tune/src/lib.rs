@@ -15,6 +15,7 @@
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
+pub mod advice;
 pub mod kernel_default;
 pub mod plateau;
 pub mod probe;
