@@ -5,3 +5,4 @@ pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod seeds;
 pub(crate) mod sim;
+pub(crate) mod tune;
