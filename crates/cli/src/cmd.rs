@@ -6,3 +6,4 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod seeds;
 pub(crate) mod sim;
+pub(crate) mod tune;

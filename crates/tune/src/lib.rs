@@ -20,6 +20,7 @@ pub mod hold;
 pub mod identity;
 pub mod doctor;
 pub mod flood;
+pub mod advice;
 pub mod kernel_default;
 pub mod plateau;
 pub mod probe;

@@ -41,11 +41,14 @@ impl Run<'_> {
             }
             reached = Some(window);
             fastest = fastest.max(sample.mb_per_s());
-            let next = self.largest_at(fastest);
-            if next <= window {
-                break;
-            }
-            window = next;
+            // A device that lives on credit is soon much slower than it looks: with a smaller window
+            // first, that is found out before a large one takes seconds to fill.
+            let (sight, largest) = (self.largest_at(fastest / CAUTION), self.largest_at(fastest));
+            window = match (sight > window, largest > window) {
+                (true, _) => sight,
+                (false, true) => largest,
+                (false, false) => break,
+            };
         }
         if reached.is_none() {
             return Err(Stopped::Failed(format!(
@@ -60,44 +63,45 @@ impl Run<'_> {
     /// Reads on with the largest window, long enough to see burst credit end.
     pub(super) fn look(&mut self) -> Result<(), Stopped> {
         let Some(largest) = self.windows.last().copied() else { return Ok(()) };
-        let climbed = self.known.iter().max_by(|a, b| a.1.mb_per_s.total_cmp(&b.1.mb_per_s));
-        let climbed = climbed.map(|(window, known)| (*window, known.mb_per_s));
+        let sight = self.largest_at(self.speed(largest) / CAUTION);
+        let (at_sight, at_largest) = (self.speed(sight), self.speed(largest));
         // The climb may have used up the credit that we are looking for. While the smallest window
         // is read, it comes back.
         let slow = self.settings.smallest;
-        if self.speed(slow) < 0.7 * self.speed(largest) {
+        if self.speed(slow) < 0.7 * at_largest {
             self.stream(slow, self.settings.look() / 8)?;
         }
-        // What is saved may be gone in no time: the beginning in parts that are small.
-        let start = self.stream(largest, Duration::from_millis(250))?;
-        let rest = self.stream(largest, self.settings.look())?;
-        let is_again = rest.read_before.0 * 2 > rest.bytes().0;
-        if is_again && self.is_cached(largest, rest.mb_per_s()) {
+        // What is saved may be gone in no time, so the first stream is short, and both are compared
+        // with what the climb saw of the same window.
+        let short = self.stream(sight, 2 * CONFIRM)?;
+        if self.finds_burst(sight, at_sight, &short)? {
             return Ok(());
         }
-        let slices: Vec<Slice> = start.slices.iter().chain(&rest.slices).copied().collect();
-        let speeds: Vec<f64> = slices.iter().map(speed).collect();
-        // Two streams differ by more than the parts of one do.
-        let of_rest = fall(&speeds[start.slices.len()..], SURE, 2)
-            .map(|found| Fall { index: found.index + start.slices.len(), ..found });
-        let of_both = || fall(&speeds, SURE, 2).filter(|found| found.fast > DEEP * found.slow);
-        if let Some(found) = of_rest.or_else(of_both) {
-            let ns: u64 = slices[..found.index].iter().map(|slice| slice.ns).sum();
-            let Some(slow) = self.stays_below(largest, found)? else { return Ok(()) };
-            let seconds = ns as f64 / 1e9;
-            self.found(Burst { fast: found.fast, slow, seconds, is_back: true });
-            return Ok(());
-        }
-        let slow = median(&mut speeds[speeds.len() / 2..].to_vec());
-        if let Some((window, fast)) = climbed.filter(|(_, fast)| *fast > DEEP * slow) {
-            // Either a smaller window is better, or it had credit when it was read.
-            let now = late(&self.stream(window, Duration::from_millis(300))?);
-            let found = Fall { fast, slow, index: 0 };
-            if now < 0.8 * fast && self.stays_below(largest, found)?.is_some() {
-                self.found(Burst { fast, slow, seconds: 0.3, is_back: true });
-            }
+        let long = self.stream(largest, self.settings.look())?;
+        let is_again = long.read_before.0 * 2 > long.bytes().0;
+        if !(is_again && self.is_cached(largest, long.mb_per_s())) {
+            self.finds_burst(largest, at_largest, &long)?;
         }
         Ok(())
+    }
+
+    /// Whether a stream fell, or was slow all along where this window had been fast before.
+    fn finds_burst(
+        &mut self,
+        window: Bytes,
+        before: f64,
+        stream: &Sample,
+    ) -> Result<bool, Stopped> {
+        let speeds: Vec<f64> = stream.slices.iter().map(speed).collect();
+        let now = median(&mut speeds[speeds.len() / 2..].to_vec());
+        let all_along = Fall { fast: before, slow: now, index: 0 };
+        let all_along = (before > DEEP * now).then_some(all_along);
+        let Some(found) = fall(&speeds, SURE, 2).or(all_along) else { return Ok(false) };
+        let Some(slow) = self.stays_below(window, found)? else { return Ok(false) };
+        let ns: u64 = stream.slices[..found.index].iter().map(|slice| slice.ns).sum();
+        let seconds = ns as f64 / 1e9 + BRIEF.as_secs_f64();
+        self.found(Burst { fast: found.fast, slow, seconds, is_back: true });
+        Ok(true)
     }
 
     /// Whether it is still slow after a fall, and how slow: a stall ends, credit that is gone is
@@ -204,6 +208,12 @@ const SURE: f64 = 4.0;
 
 /// Two streams that differ by so much differ by more than noise.
 const DEEP: f64 = 1.25;
+
+/// What a device with credit delivers later may be so many times less than at first.
+const CAUTION: f64 = 8.0;
+
+/// Credit that was gone before anybody could see when.
+const BRIEF: Duration = Duration::from_millis(300);
 
 /// How long it is watched, twice, before a fall is believed.
 const CONFIRM: Duration = Duration::from_millis(600);

@@ -55,7 +55,7 @@ impl Settings {
 
     /// How long the look at the largest window takes.
     pub(super) fn look(&self) -> Duration {
-        if self.is_quick { Duration::from_millis(4_000) } else { Duration::from_millis(5_500) }
+        if self.is_quick { Duration::from_millis(3_500) } else { Duration::from_millis(7_500) }
     }
 
     /// How long random reads may take in all.

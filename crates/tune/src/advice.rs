@@ -1,0 +1,196 @@
+//! Advice: what to set, and why, from what was measured.
+//!
+//! In:    facts of the device, the outcome of a sweep, what the device is used for.
+//! Out:   [`Report`].
+//! Never: a figure that was not measured; a window above the plateau.
+
+mod tradeoff;
+
+use foreread_core::geometry::{LimitRule, readahead_limit, scaled_down};
+use foreread_core::units::Bytes;
+
+use crate::kernel_default::KernelDefault;
+use crate::plateau::Plateau;
+use crate::probe::Stopped;
+use crate::report::{Compared, Latency, Method, Profile, Recommended, Report, Row};
+use crate::sweep::Outcome;
+
+pub use tradeoff::{Tradeoff, tradeoffs};
+
+/// What is known of a device before it is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// Its name, or the name of a model.
+    pub name: String,
+    /// Its capacity.
+    pub size: Bytes,
+    /// How windows are tried.
+    pub method: Method,
+    /// The window in force.
+    pub now_kib: Option<u64>,
+    /// What the kernel would choose; None of a model.
+    pub kernel: Option<KernelDefault>,
+    /// Whether an ext4 is mounted there: then its inode tables count, too.
+    pub has_ext4: bool,
+}
+
+/// All of it. Whether settings are as they were is for the caller to say: until then they are not.
+#[must_use]
+pub fn report(facts: &Facts, outcome: &Outcome, profile: Profile) -> Report {
+    let kernel_kib = facts.kernel.map(|kernel| kernel.window_kib);
+    let limit = readahead_limit(facts.size, LimitRule::Published);
+    let default_kib = kernel_kib.unwrap_or(crate::kernel_default::CONSTANT_KIB);
+    let size_rule = limit.map(|limit| scaled_down(Bytes(default_kib << 10), Some(limit)).0 >> 10);
+    let mut notes = outcome.notes.clone();
+    notes.extend(outcome.stopped.as_ref().map(note_of_stop));
+    Report {
+        device: facts.name.clone(),
+        seconds: outcome.seconds,
+        method: facts.method,
+        sweep: outcome.rows.clone(),
+        random: outcome.random.clone(),
+        plateau_kib: outcome.plateau.map(|plateau| plateau.window.0 >> 10),
+        plateau_between_kib: outcome
+            .plateau
+            .map(|plateau| [plateau.low.0 >> 10, plateau.high.0 >> 10]),
+        recommended: recommended(facts, outcome, profile),
+        compared: Compared { now_kib: facts.now_kib, kernel_kib, size_rule_kib: size_rule },
+        notes,
+        restored: false,
+    }
+}
+
+/// What to set; None if the plateau is not known.
+#[must_use]
+pub fn recommended(facts: &Facts, outcome: &Outcome, profile: Profile) -> Option<Recommended> {
+    let plateau = outcome.plateau?;
+    let (window_kib, mut why) = match profile {
+        Profile::Streaming => streaming(plateau, &outcome.rows),
+        Profile::Mixed => mixed(plateau, &outcome.rows),
+        Profile::Database => database(plateau, &outcome.rows, &outcome.random),
+    };
+    let inodes = inode_blocks(&outcome.random).filter(|_| facts.has_ext4);
+    if let Some((blocks, reason)) = &inodes {
+        why += &format!("; inode_readahead_blks {blocks}: {reason}");
+    }
+    Some(Recommended {
+        read_ahead_kb: window_kib,
+        inode_readahead_blks: inodes.map(|(blocks, _)| blocks),
+        scheduler: Vec::new(),
+        profile,
+        why,
+    })
+}
+
+/// What holds for a mixed load whatever is gained above it: each stream keeps two windows in
+/// memory, and a fault in a mapped file brings one.
+const MIXED_MOST_KIB: u64 = 2048;
+
+/// Unless it is more than this.
+const MIXED_GAIN: f64 = 1.20;
+
+fn streaming(plateau: Plateau, rows: &[Row]) -> (u64, String) {
+    let window_kib = plateau.window.0 >> 10;
+    let at = speed_at(rows, window_kib);
+    let (Some(at), Some(last)) = (at, rows.last()) else {
+        return (window_kib, "the plateau".into());
+    };
+    let share = 100.0 * at / last.mb_per_s;
+    let largest = last.window_kib;
+    let why = format!(
+        "the smallest window with 98 % of what {largest} KiB deliver: {at:.1} MB/s, {share:.0} %"
+    );
+    (window_kib, why)
+}
+
+fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
+    let (window_kib, why) = streaming(plateau, rows);
+    if window_kib <= MIXED_MOST_KIB {
+        return (window_kib, why);
+    }
+    // A quick sweep may have left the very row out: then the next below stands for it.
+    let below = rows.iter().rfind(|row| row.window_kib <= MIXED_MOST_KIB);
+    let (Some(at), Some(below)) = (speed_at(rows, window_kib), below) else {
+        return (MIXED_MOST_KIB, why);
+    };
+    let gain = 100.0 * (at / below.mb_per_s - 1.0);
+    if at > MIXED_GAIN * below.mb_per_s {
+        let why = format!("{why}; {gain:.0} % more than {} KiB", below.window_kib);
+        return (window_kib, why);
+    }
+    let why = format!(
+        "the plateau is {window_kib} KiB, only {gain:.0} % faster than {} KiB, and each stream \
+         holds two windows",
+        below.window_kib
+    );
+    (MIXED_MOST_KIB, why)
+}
+
+/// A doubling is taken while a stream gains at least as many percent as a random read of that size
+/// loses; both are percent of what one page delivers and takes (docs/itable.md has the tables from
+/// which that rule comes).
+fn database(plateau: Plateau, rows: &[Row], random: &[Latency]) -> (u64, String) {
+    let most_kib = plateau.window.0 >> 10;
+    let Some(latency) = tradeoff::Line::through(random) else {
+        let (kib, why) = mixed(plateau, rows);
+        return (kib, format!("{why}; random reads were not measured"));
+    };
+    let upto: Vec<&Row> = rows.iter().filter(|row| row.window_kib <= most_kib).collect();
+    let Some(first) = upto.first() else { return (most_kib, "the plateau".into()) };
+    let mut chosen = first.window_kib;
+    for pair in upto.windows(2) {
+        let time = |row: &Row| 100.0 * first.mb_per_s / row.mb_per_s;
+        let gain = time(pair[0]) - time(pair[1]);
+        let loss = latency.percent_between(pair[0].window_kib, pair[1].window_kib);
+        if gain < loss {
+            let why = format!(
+                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} %",
+                pair[0].window_kib, pair[1].window_kib
+            );
+            return (chosen, why);
+        }
+        chosen = pair[1].window_kib;
+    }
+    (
+        chosen,
+        format!("the plateau: up to {chosen} KiB a stream gains more than a random read loses"),
+    )
+}
+
+/// Blocks of an inode table to read at once, by the same rule: of n blocks that are all wanted each
+/// costs 1/n of a read; of n of which one is wanted the read costs more.
+fn inode_blocks(random: &[Latency]) -> Option<(u64, String)> {
+    let latency = tradeoff::Line::through(random)?;
+    let share = |blocks: u64| latency.at(4 * blocks) / latency.at(4);
+    let mut blocks = 1;
+    while blocks < INODE_BLOCKS_MOST {
+        let twice = 2 * blocks;
+        let each = |blocks: u64| 100.0 * share(blocks) / blocks as f64;
+        let (gain, loss) = (each(blocks) - each(twice), 100.0 * (share(twice) - share(blocks)));
+        if gain < loss {
+            let reason = format!(
+                "with {twice}, neighbouring inodes would gain {gain:.1} % and others lose {loss:.1} %"
+            );
+            return Some((blocks, reason));
+        }
+        blocks = twice;
+    }
+    Some((blocks, "reads of this size take hardly longer than of one block".into()))
+}
+
+/// 1 MiB of a table: no measurement that we know of gains from more.
+const INODE_BLOCKS_MOST: u64 = 256;
+
+fn speed_at(rows: &[Row], window_kib: u64) -> Option<f64> {
+    rows.iter().find(|row| row.window_kib == window_kib).map(|row| row.mb_per_s)
+}
+
+fn note_of_stop(why: &Stopped) -> String {
+    match why {
+        Stopped::Interrupted => "interrupted: this is what was known by then".into(),
+        Stopped::Failed(what) => format!("{what}: this is what was known by then"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
