@@ -18,9 +18,9 @@
 mod clock;
 pub mod hold;
 pub mod kernel_default;
+mod pages;
 pub mod probe;
 pub mod report;
-mod residency;
 pub mod setting;
 pub mod sysfs;
 pub mod target;
