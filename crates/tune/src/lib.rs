@@ -18,7 +18,7 @@
 mod clock;
 pub mod hold;
 pub mod kernel_default;
-mod pages;
+pub mod pages;
 pub mod probe;
 pub mod report;
 pub mod setting;

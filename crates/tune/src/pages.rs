@@ -21,7 +21,8 @@ use rustix::fs::Access;
 /// The resident parts of a range, in order; its bounds are those of pages.
 ///
 /// Pages that are dropped or come while this looks may be in or not.
-pub(crate) fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
+#[must_use]
+pub fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
     let mut parts = Vec::new();
     match count(file, range) {
         Ok(pages) => halve(file, range, pages, &mut parts).ok()?,
