@@ -53,7 +53,7 @@ const UNSAFE: [&str; 8] = [
     "crates/engine/src/ring/probe.rs",
     "crates/engine/src/ring/uring.rs",
     "crates/engine/tests/fork.rs",
-    "crates/tune/src/residency.rs",
+    "crates/tune/src/pages.rs",
 ];
 
 #[test]

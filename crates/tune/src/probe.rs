@@ -7,7 +7,6 @@
 //! Three answer: a real device, a simulated one, and in tests a curve with noise. So all of the
 //! sweep's judgement is tried in virtual time.
 
-pub(crate) mod buffer;
 mod buffered;
 mod direct;
 mod intervals;

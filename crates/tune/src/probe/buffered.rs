@@ -30,7 +30,18 @@ use super::places::Places;
 use super::run::Run;
 use super::{Random, Sample, Sequential, Stopped};
 use crate::clock::{now, pause};
-use crate::residency::resident;
+use crate::pages::resident;
+
+/// Touches as much memory as streams need, and gives it back: what a virtual machine has not
+/// touched yet is slow the first time, for the page cache as for us.
+pub(super) fn warm_up(window: u64) {
+    let bytes = 2 * (KEPT_BYTES + window) + window;
+    let mut memory = vec![0_u8; usize::try_from(bytes).expect("some windows fit the memory")];
+    for byte in memory.iter_mut().step_by(PAGE_SIZE as usize) {
+        *byte = 1;
+    }
+    std::hint::black_box(&memory);
+}
 
 /// Reads one stream.
 pub(super) fn sequential(
@@ -39,6 +50,7 @@ pub(super) fn sequential(
     ask: &Sequential,
 ) -> Result<Sample, Stopped> {
     let window = ask.window.0.max(PAGE_SIZE);
+    warm_up(window);
     let most = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
     let mut laps = Laps::new(&Sequential { window: Bytes(most), ..*ask }, run.zero, now());
     let mut memory = vec![0; usize::try_from(window).expect("a window fits the memory")];
@@ -55,7 +67,6 @@ pub(super) fn sequential(
             dropped: free.start,
             seen: free.start,
             theirs: Intervals::default(),
-            room: free_memory() / 2,
         };
         let is_long = free.end - free.start >= PAGE_SIZE + 3 * window + laps.lap();
         let result = stream.read(&mut laps, places, &mut memory, is_long);
@@ -125,8 +136,6 @@ struct Stream<'a> {
     seen: u64,
     /// these were there.
     theirs: Intervals,
-    /// Bytes that may stay in memory until the end without anybody's having to leave.
-    room: u64,
 }
 
 impl Stream<'_> {
@@ -172,8 +181,9 @@ impl Stream<'_> {
             if laps.is_enough(time) {
                 return Ok(());
             }
-            if self.at - self.dropped > self.room.max(2 * SURVEY_BYTES) {
-                let upto = self.at - SURVEY_BYTES;
+            if self.at - self.dropped >= 2 * KEPT_BYTES {
+                // A folio that lies on both sides of a bound is dropped by neither call.
+                let upto = (self.at - KEPT_BYTES) / FOLIO_MAX * FOLIO_MAX;
                 self.drop_ours(self.dropped..upto);
                 self.dropped = upto;
             }
@@ -261,19 +271,15 @@ pub(super) fn one(run: &Run, file: &File, to: &mut [u8], at: u64) -> Result<u64,
     if got < to.len() { Err(run.shrunk(at + got as u64)) } else { Ok(ns(took)) }
 }
 
-/// Memory that nobody uses, not even as cache.
-fn free_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
-    let kib = kib.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
 /// Large enough that a call costs little beside its copy, small enough not to stop the pipe.
 const STEP_MAX: u64 = 64 << 10;
 
 /// Surveyed at a time.
 const SURVEY_BYTES: u64 = 32 << 20;
+
+/// What is read stays so long. Nobody else's page has to leave for it, and memory that was used
+/// just before is faster than what a virtual machine has not touched yet.
+const KEPT_BYTES: u64 = 16 << 20;
 
 /// More than a huge page.
 const FOLIO_MAX: u64 = 4 << 20;

@@ -19,7 +19,6 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use foreread_core::units::{Bytes, PAGE_SIZE};
 
-use super::buffer::Aligned;
 use super::buffered::one;
 use super::laps::Laps;
 use super::places::Places;
@@ -103,7 +102,11 @@ fn stream(
 
 impl<'a> Pipe<'a> {
     fn read_every(&self, readers: u64, first: u64, is_short: bool) {
-        let mut memory = Aligned::new(self.window);
+        let mut memory = match self.run.memory(self.window) {
+            Ok(memory) => memory,
+            Err(stopped) => return self.end(Err(stopped)),
+        };
+        let mut copy = vec![0; 64 << 10];
         let mut number = first;
         loop {
             let at = self.part.start + number * self.window;
@@ -113,6 +116,10 @@ impl<'a> Pipe<'a> {
             }
             let to = &mut memory.bytes()[..usize::try_from(len).expect("it fits the memory")];
             let result = one(self.run, self.file, to, at);
+            // As the kernel copies what is read from the cache, piece by piece.
+            for piece in to.chunks(copy.len()) {
+                copy[..piece.len()].copy_from_slice(std::hint::black_box(piece));
+            }
             self.has_come(number, result.map(|_| len), is_short);
             number += readers;
         }
@@ -125,6 +132,11 @@ impl<'a> Pipe<'a> {
             state = self.turn.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
         state.end.is_none()
+    }
+
+    fn end(&self, result: Result<(), Stopped>) {
+        self.lock().end = Some(result);
+        self.turn.notify_all();
     }
 
     fn has_come(&self, number: u64, result: Result<u64, Stopped>, is_short: bool) {
@@ -157,7 +169,7 @@ impl<'a> Pipe<'a> {
 /// Reads anywhere, one after the other.
 pub(super) fn random(run: &Run, places: &mut Places, ask: &Random) -> Result<Vec<u64>, Stopped> {
     let file = run.open_direct()?;
-    let mut memory = Aligned::new(ask.size.0);
+    let mut memory = run.memory(ask.size.0)?;
     let mut latencies = Vec::new();
     let began = now();
     for _ in 0..ask.count {

@@ -15,6 +15,7 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use super::Stopped;
+use crate::pages::Memory;
 
 /// A run of measurements on one target.
 #[derive(Clone, Debug)]
@@ -40,6 +41,13 @@ impl Run {
         let flags = i32::try_from(OFlags::DIRECT.bits()).expect("flags of open fit");
         let opened = File::options().read(true).custom_flags(flags).open(&self.path);
         opened.map_err(|error| self.unopened(&error))
+    }
+
+    /// Memory that O_DIRECT takes.
+    pub(super) fn memory(&self, bytes: u64) -> Result<Memory, Stopped> {
+        Memory::new(bytes).map_err(|error| {
+            Stopped::Failed(format!("no memory for {} KiB: {}", bytes >> 10, words(&error)))
+        })
     }
 
     fn unopened(&self, error: &io::Error) -> Stopped {

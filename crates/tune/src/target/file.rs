@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::LEAST;
-use crate::probe::buffer::Aligned;
+use crate::pages::Memory;
 
 /// The parts of a file that lie on its device, in whole pages.
 pub(super) fn stored(file: &File, len: u64) -> Vec<Range<u64>> {
@@ -47,7 +47,7 @@ pub(super) fn not_direct(path: &Path, opened: &File, offset: u64) -> Option<Stri
         Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
     };
     let read = File::options().read(true).custom_flags(flags).open(path).and_then(|direct| {
-        let mut page = Aligned::new(PAGE_SIZE);
+        let mut page = Memory::new(PAGE_SIZE)?;
         direct.read_at(page.bytes(), offset)?;
         Ok(is_same(&direct))
     });

@@ -1,6 +1,6 @@
-//! Which pages of a file or a device are in the kernel's page cache.
+//! Pages: which of a file are in the kernel's page cache, and large ones for our own memory.
 //!
-//! In:    an open file, a range of it.
+//! In:    an open file, a range of it; memory.
 //! Out:   the parts that are in memory; None if the kernel does not say.
 //! Never: a read, not even one that may not wait: that would start read-ahead.
 //!
@@ -13,6 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::ptr::NonNull;
 
 use foreread_core::units::PAGE_SIZE;
 use rustix::fs::Access;
@@ -20,7 +21,8 @@ use rustix::fs::Access;
 /// The resident parts of a range, in order; its bounds are those of pages.
 ///
 /// Pages that are dropped or come while this looks may be in or not.
-pub(crate) fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
+#[must_use]
+pub fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
     let mut parts = Vec::new();
     match count(file, range) {
         Ok(pages) => halve(file, range, pages, &mut parts).ok()?,
@@ -122,6 +124,72 @@ fn mincore(file: &File, range: Range<u64>) -> io::Result<Vec<bool>> {
     looked.map(|()| pages.into_iter().map(|page| page & 1 == 1).collect())
 }
 
+/// Memory that O_DIRECT takes, in huge pages where the kernel has some.
+///
+/// The pages of a request must lie together, or it has too many segments and is cut: the page
+/// cache has large folios, and what is read beside it shall not be cut where that is not. Mapped
+/// and not allocated, because an allocator hands out memory that already lies in small pages.
+pub(crate) struct Memory {
+    map: NonNull<u8>,
+    mapped: usize,
+    /// Where in it the memory begins.
+    start: usize,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this alone, as a Vec's memory does.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// # Errors
+    ///
+    /// If there is not as much memory.
+    pub(crate) fn new(len: u64) -> io::Result<Self> {
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        let mapped = len.next_multiple_of(HUGE_PAGE) + HUGE_PAGE;
+        // SAFETY: new memory, at a place that the kernel chooses.
+        let map = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                mapped,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        let map = NonNull::new(map.cast::<u8>()).filter(|_| map != libc::MAP_FAILED);
+        let map = map.ok_or_else(io::Error::last_os_error)?;
+        let start = map.addr().get().next_multiple_of(HUGE_PAGE) - map.addr().get();
+        let mut memory = Self { map, mapped, start, len };
+        if len as u64 > PAGE_SIZE {
+            // SAFETY: advice that changes no byte, about memory of ours. A kernel without huge pages
+            // refuses it, and small ones do.
+            let _ = unsafe { libc::madvise(map.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE) };
+        }
+        // The first touch is what makes a page; no read shall wait for it.
+        for byte in memory.bytes().iter_mut().step_by(PAGE_SIZE as usize) {
+            *byte = 1;
+        }
+        Ok(memory)
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        assert!(self.start + self.len <= self.mapped);
+        // SAFETY: it lies in the mapping, which is zeros or what was written since, and nobody else
+        // has it as long as `self` is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_ptr().add(self.start), self.len) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, and with `self` the last who knew it.
+        let unmapped = unsafe { libc::munmap(self.map.as_ptr().cast(), self.mapped) };
+        debug_assert_eq!(unmapped, 0, "a whole mapping can be undone");
+    }
+}
+
 fn owns(file: &File) -> bool {
     // The owner of /proc/self is who this process acts as.
     let us = std::fs::metadata("/proc/self").map(|us| us.uid());
@@ -167,6 +235,9 @@ struct Cachestat {
 /// unknown call, and mincore is asked.
 const CACHESTAT: libc::c_long = 451;
 
+/// On most machines.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// A mapping of so much at a time.
 const LOOK_BYTES: u64 = 64 << 20;
 
@@ -191,6 +262,16 @@ mod tests {
             file.read_at(&mut [0], page * 4096).expect("it is read");
         }
         (page() == 4096 && count(&file, &(0..64 * 4096)).is_ok()).then_some(file)
+    }
+
+    #[test]
+    fn memory_begins_on_a_huge_page_and_is_all_ours() {
+        for len in [1, 4096, 3 << 20] {
+            let mut memory = Memory::new(len).expect("a little memory");
+            assert_eq!(memory.bytes().len() as u64, len);
+            assert_eq!(memory.bytes().as_ptr().addr() % HUGE_PAGE, 0);
+            memory.bytes().fill(7);
+        }
     }
 
     #[test]
