@@ -68,6 +68,16 @@ pub fn list(sys: &Sys) -> Listed {
     listed
 }
 
+/// What is remembered of a device that is here, by its kernel name; of a partition, its disk's.
+#[must_use]
+pub fn recall(sys: &Sys, device: &str) -> Option<Remembered> {
+    let whole = sys.whole(&sys.device(device)?)?;
+    let is_it = |known: &Remembered| {
+        known.identity.devices(sys).iter().any(|device| device.name == whole.name)
+    };
+    list(sys).remembered.into_iter().find(is_it)
+}
+
 fn read(sys: &Sys, id: &str, file: &Path) -> Result<Remembered, String> {
     let text = fs::read_to_string(sys.path(file)).map_err(|error| error.to_string())?;
     let remembered: Remembered = serde_json::from_str(&text).map_err(|error| error.to_string())?;
