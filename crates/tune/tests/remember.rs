@@ -111,6 +111,10 @@ fn what_no_rule_can_hold_is_refused() {
             remember(&fake.sys, "sdb", &report("sdb"), std::slice::from_ref(&bad), &[], DATE);
         assert!(matches!(kept, Err(NotRemembered::BadSetting(it)) if it == bad));
     }
+    let mut odd = report("sdb");
+    odd.sweep[0].low = f64::NAN;
+    let kept = remember(&fake.sys, "sdb", &odd, &window("sdb", 512), &[], DATE);
+    assert!(matches!(kept, Err(NotRemembered::File { .. })), "it could not be read again");
     let none = remember(&fake.sys, "sdb", &report("sdb"), &[], &[], DATE);
     assert!(matches!(none, Err(NotRemembered::NothingToKeep { .. })));
     assert!(!fake.sys.path("/etc").exists() && !fake.sys.path("/var").exists());
