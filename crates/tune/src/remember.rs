@@ -32,7 +32,7 @@ use crate::sysfs::Sys;
 
 pub use forget::{Forgotten, NotForgotten, forget};
 pub use rule::{rule_path, rule_text};
-pub use store::{Listed, Unreadable, list, store_path};
+pub use store::{Listed, Unreadable, list, recall, store_path};
 pub use verify::{Finding, Verdict, verify};
 
 /// What is kept of a device.
@@ -99,7 +99,8 @@ pub fn remember(
     if let Some(bad) = kept.iter().find(|setting| !rule::can_stand_in_a_rule(setting)) {
         return Err(NotRemembered::BadSetting(bad.clone()));
     }
-    let known = list(sys).remembered.into_iter().find(|known| known.identity == identity);
+    let is_it = |known: &Remembered| known.identity.id == identity.id;
+    let known = list(sys).remembered.into_iter().find(is_it);
     let (old_settings, old_before) =
         known.map(|known| (known.settings, known.before)).unwrap_or_default();
     let mut kept = added(device, kept, &old_settings);

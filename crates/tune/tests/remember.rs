@@ -12,8 +12,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use foreread_tune::identity::identity;
 use foreread_tune::remember::conflict::Wins;
 use foreread_tune::remember::{
-    Finding, NotForgotten, NotRemembered, Remembered, Verdict, forget, list, remember, rule_path,
-    store_path, verify,
+    Finding, NotForgotten, NotRemembered, Remembered, Verdict, forget, list, recall, remember,
+    rule_path, store_path, verify,
 };
 use foreread_tune::setting::Setting;
 use foreread_tune::sysfs::Sys;
@@ -107,9 +107,14 @@ fn what_no_rule_can_hold_is_refused() {
         of("sdb", "queue/../../x", "1"),
         of("sdb", "device/delete", "1"),
     ] {
-        let kept = remember(&fake.sys, "sdb", &report("sdb"), &[bad.clone()], &[], DATE);
+        let kept =
+            remember(&fake.sys, "sdb", &report("sdb"), std::slice::from_ref(&bad), &[], DATE);
         assert!(matches!(kept, Err(NotRemembered::BadSetting(it)) if it == bad));
     }
+    let mut odd = report("sdb");
+    odd.sweep[0].low = f64::NAN;
+    let kept = remember(&fake.sys, "sdb", &odd, &window("sdb", 512), &[], DATE);
+    assert!(matches!(kept, Err(NotRemembered::File { .. })), "it could not be read again");
     let none = remember(&fake.sys, "sdb", &report("sdb"), &[], &[], DATE);
     assert!(matches!(none, Err(NotRemembered::NothingToKeep { .. })));
     assert!(!fake.sys.path("/etc").exists() && !fake.sys.path("/var").exists());
@@ -290,5 +295,6 @@ fn a_partition_is_forgotten_with_its_disk() {
     keep(&fake.sys, "sdb", 512);
     let part = "/sys/block/sdb/sdb1";
     fake.file(&format!("{part}/dev"), "8:17\n").file(&format!("{part}/partition"), "1\n");
+    assert_eq!(recall(&fake.sys, "sdb1").expect("it is known").device, "sdb");
     assert_eq!(forget(&fake.sys, "sdb1").expect("it is forgotten").devices, ["sdb"]);
 }

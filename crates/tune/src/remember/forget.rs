@@ -9,9 +9,9 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Remembered, file, list, rule, rule_path, store_path};
+use super::{Remembered, file, list, recall, rule, rule_path, store_path};
 use crate::setting::Setting;
-use crate::sysfs::{Device, Sys};
+use crate::sysfs::Sys;
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,12 +80,9 @@ fn find(sys: &Sys, name: &str) -> Result<String, NotForgotten> {
     if let Some(id) = ids.into_iter().chain(broken).chain(orphans(sys)).find(|id| id == name) {
         return Ok(id);
     }
-    let device = sys.device(name).and_then(|device| sys.whole(&device));
-    if let Some(device) = &device {
-        let is_it = |known: &&Remembered| has(&known.identity.devices(sys), device);
-        if let Some(known) = listed.remembered.iter().find(is_it) {
-            return Ok(known.identity.id.clone());
-        }
+    let device = sys.device(name);
+    if let Some(known) = recall(sys, name) {
+        return Ok(known.identity.id);
     }
     let then = listed.remembered.iter().filter(|known| known.device == name);
     let meant: Vec<_> = then.map(|known| known.identity.id.clone()).collect();
@@ -93,10 +90,6 @@ fn find(sys: &Sys, name: &str) -> Result<String, NotForgotten> {
         ([id], None) => Ok(id.clone()),
         _ => Err(NotForgotten::Unknown { name: name.to_owned(), meant }),
     }
-}
-
-fn has(devices: &[Device], device: &Device) -> bool {
-    devices.iter().any(|it| it.name == device.name)
 }
 
 /// The ids of rules without a record.

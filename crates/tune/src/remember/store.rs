@@ -68,6 +68,16 @@ pub fn list(sys: &Sys) -> Listed {
     listed
 }
 
+/// What is remembered of a device that is here, by its kernel name; of a partition, its disk's.
+#[must_use]
+pub fn recall(sys: &Sys, device: &str) -> Option<Remembered> {
+    let whole = sys.whole(&sys.device(device)?)?;
+    let is_it = |known: &Remembered| {
+        known.identity.devices(sys).iter().any(|device| device.name == whole.name)
+    };
+    list(sys).remembered.into_iter().find(is_it)
+}
+
 fn read(sys: &Sys, id: &str, file: &Path) -> Result<Remembered, String> {
     let text = fs::read_to_string(sys.path(file)).map_err(|error| error.to_string())?;
     let remembered: Remembered = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -84,9 +94,16 @@ pub(super) fn text(sys: &Sys, id: &str) -> Option<Vec<u8>> {
 
 pub(super) fn write(sys: &Sys, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
     let path = store_path(&remembered.identity.id);
-    let text = serde_json::to_string_pretty(remembered).map_err(io::Error::other);
-    text.and_then(|text| file::write_whole(sys, &path, &format!("{text}\n")))
+    written(remembered)
+        .and_then(|text| file::write_whole(sys, &path, &text))
         .map_err(|error| (path, error))
+}
+
+/// The text of a record that can be read again: JSON has no word for a figure that is no number.
+fn written(remembered: &Remembered) -> io::Result<String> {
+    let text = serde_json::to_string_pretty(remembered).map_err(io::Error::other)?;
+    serde_json::from_str::<Remembered>(&text).map_err(io::Error::other)?;
+    Ok(format!("{text}\n"))
 }
 
 /// As it was before [`write`]: the error that led here is the one to tell.

@@ -7,7 +7,7 @@
 //! ```text
 //!   *   any text        ?   any character      [a-c]  one of them      [!a]  one, but not those
 //!   |   between alternatives, wherever it stands, also inside brackets
-//!   \   before one of these: itself; but a character like others where the pattern has none of them
+//!   \   quotes the next; but it is like others where the pattern has none of * ? [
 //! ```
 //!
 //! What is compared loses the blanks at its end, unless the pattern ends in one.
@@ -47,7 +47,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// One step for each character of the pattern, and one return to the last star for each of the text.
+/// One step for each character of the pattern; for each of the text one return to the last star.
 fn glob(pattern: &[char], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

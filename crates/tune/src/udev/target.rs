@@ -133,7 +133,7 @@ impl<'a> Target<'a> {
             "KERNEL" => is(&self.kernel),
             "SUBSYSTEM" => is(self.subsystem),
             // Without the attribute neither == nor != is so.
-            "ATTR" => self.attribute(&pair.of).map_or(Answer::No, |text| is(&text)),
+            "ATTR" => self.whole(&self.folder, &pair.of).map_or(Answer::No, |text| is(&text)),
             "ENV" => match self.property(&pair.of) {
                 Some(value) => is(value),
                 // A name with a dot is not kept, and what was never seen may have any property.
@@ -148,6 +148,12 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// An attribute with its blanks: whether those at the end count, the pattern says.
+    fn whole(&self, folder: &Path, name: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.sys.path(folder.join(name))).ok()?;
+        Some(text.trim_end_matches('\n').to_owned())
+    }
+
     fn parent(&self, folder: &Path, pair: &Pair) -> bool {
         let link = |name: &str| {
             let target = std::fs::read_link(self.sys.path(folder.join(name))).ok()?;
@@ -157,7 +163,7 @@ impl<'a> Target<'a> {
             "KERNELS" => folder.file_name().map(|name| name.to_string_lossy().into_owned()),
             "SUBSYSTEMS" => link("subsystem"),
             "DRIVERS" => Some(link("driver").unwrap_or_default()),
-            _ => self.sys.text(folder.join(&pair.of)),
+            _ => self.whole(folder, &pair.of),
         };
         text.is_some_and(|text| matches(&pair.value, &text) == (pair.operator == "=="))
     }
