@@ -52,15 +52,20 @@ fn flat(_: &State) -> Figures {
 
 #[test]
 fn a_deep_queue_wants_few_writes_in_it() {
+    let mut more = 0;
     for seed in 0..50 {
         let mut model = Model::new(State::new("mq-deadline", 128), &deep, seed);
         model.noise = 0.05;
         model.overhead = Duration::from_millis(400);
         let Outcome { report, stopped } = run(&mut model, seed);
         assert_eq!(stopped, None);
-        assert_eq!(named(&report), ["queue/iosched/async_depth=4"], "seed {seed}: {}", report.why);
+        let names = named(&report);
+        assert_eq!(names[0], "queue/iosched/async_depth=4", "seed {seed}: {}", report.why);
+        // `fifo_batch` makes no difference here, so it belongs to it by luck only.
+        more += u32::from(names.len() > 1);
         assert!(report.restored && report.seconds <= 22.0, "seed {seed}: {} s", report.seconds);
     }
+    assert!(more <= 2, "{more} of 50 change more than pays");
 }
 
 #[test]

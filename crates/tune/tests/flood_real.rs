@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Need, needs};
+use common::{Need, needs, skip};
 use disk::{Disk, clock};
 use foreread_tune::flood::{FloodReport, Load, Mixed as _, Offer, Outcome, Scratch, measure};
 use foreread_tune::probe::Stopped;
@@ -216,7 +216,9 @@ const UNDER_WAY: &str = "the flood is under way";
 #[test]
 #[ignore = "slow: it runs until a_kill_leaves_nothing kills it"]
 fn the_one_that_is_killed() {
-    let Some(folder) = std::env::var_os("FLOOD_IN") else { return };
+    let Some(folder) = std::env::var_os("FLOOD_IN") else {
+        return skip("the_one_that_is_killed", "it is started by another test");
+    };
     let never = Arc::new(AtomicBool::new(false));
     let sys = Sys::here();
     let scratch = Scratch::create(Path::new(&folder), clock, &never).expect("it has room");
@@ -255,7 +257,9 @@ fn what_cannot_be_a_scratch_folder_gets_one_line() {
 #[test]
 #[ignore = "slow: 20 s a device, for tables: FLOOD_IN=a folder on it"]
 fn the_table_of_a_device() {
-    let Some(folder) = std::env::var_os("FLOOD_IN") else { return };
+    let Some(folder) = std::env::var_os("FLOOD_IN") else {
+        return skip("the_table_of_a_device", "FLOOD_IN names no folder to measure in");
+    };
     let seconds = std::env::var("SECONDS_A_RUN").ok().and_then(|text| text.parse().ok());
     let budget = Duration::from_secs(seconds.unwrap_or(20));
     let outcome = run(Path::new(&folder), true, budget).expect("it runs");

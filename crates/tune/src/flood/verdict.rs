@@ -45,13 +45,17 @@ pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
         (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
     let is_good = |it: &&Candidate| it.is_clear() && it.is_fair && it.has_no_tail(tried);
     let mut good: Vec<&Candidate> = candidates.iter().filter(is_good).collect();
-    // The simplest first: one that changes more has to be better beyond doubt.
-    good.sort_by_key(|it| (changes(tried, it.index), it.index));
+    // The simplest first; of equally simple ones, the best.
+    good.sort_by(|a, b| {
+        let simple = changes(tried, a.index).cmp(&changes(tried, b.index));
+        simple.then(b.gain.total_cmp(&a.gain))
+    });
     let Some((&first, rest)) = good.split_first() else {
         return keep(why_not(tried, &candidates));
     };
     let mut chosen = first;
     for &other in rest {
+        // One that changes more has to be better beyond doubt.
         if other.beats(chosen, tried) {
             chosen = other;
         }
@@ -59,12 +63,19 @@ pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
     Verdict { choice: Some(chosen.index), why: chosen.why(tried) }
 }
 
-/// Whether more rounds would hardly change the verdict.
+/// Whether more rounds would hardly change the verdict: each is known well enough, or is no gain, or
+/// clearly behind the best.
 pub(super) fn is_settled(tried: &[Tried]) -> bool {
-    (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).all(|it| {
+    let candidates: Vec<Candidate> =
+        (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
+    let fair = || candidates.iter().filter(|it| it.is_fair);
+    let Some(best) = fair().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { return true };
+    fair().all(|it| {
         let is_no_gain = it.gain + it.doubt < GAIN.ln();
         let is_known = it.doubt < PRECISE.ln();
-        is_known || is_no_gain || !it.is_fair && it.doubt < GAIN.ln()
+        let is_behind = it.index != best.index && best.beats(it, tried);
+        let leads = it.index == best.index && it.is_clear();
+        is_no_gain || is_known || is_behind || leads
     })
 }
 
@@ -82,9 +93,7 @@ impl Candidate {
     /// None if it was not measured beside the one in force often enough.
     fn new(tried: &[Tried], index: usize) -> Option<Self> {
         let (base, it) = (&tried[Plan::IN_FORCE], &tried[index]);
-        let ratios = ratios(it, base);
-        let &t = T_995.get(ratios.len().checked_sub(3)?).unwrap_or(&T_995[T_995.len() - 1]);
-        let (gain, error) = mean(&ratios);
+        let (gain, doubt) = gain(&ratios(it, base))?;
         let best = |figure: fn(&MixedSample) -> f64| {
             tried.iter().filter_map(|tried| middle(tried, figure)).fold(0.0, f64::max)
         };
@@ -94,7 +103,7 @@ impl Candidate {
         Some(Self {
             index,
             gain,
-            doubt: t * error,
+            doubt,
             is_fair: share(work_per_s) >= LEAST_WORK && share(writes_per_s) >= LEAST_WRITES,
         })
     }
@@ -109,8 +118,8 @@ impl Candidate {
 
     /// Whether its reads are faster than another one's, by more than luck and by more than nothing.
     fn beats(&self, other: &Self, tried: &[Tried]) -> bool {
-        let (gain, error) = mean(&ratios(&tried[self.index], &tried[other.index]));
-        gain > TIE.ln() && gain > 2.0 * error
+        let gain = gain(&ratios(&tried[self.index], &tried[other.index]));
+        gain.is_some_and(|(gain, doubt)| gain > TIE.ln() && gain > doubt * TIE_DOUBT)
     }
 
     fn is_clear(&self) -> bool {
@@ -143,12 +152,13 @@ fn ratios(one: &Tried, other: &Tried) -> Vec<f64> {
     rounds.filter_map(|round| Some((rate_in(one, round)? / rate_in(other, round)?).ln())).collect()
 }
 
-/// The mean, and by how much it may be wrong: its standard error.
-fn mean(figures: &[f64]) -> (f64, f64) {
-    let count = figures.len() as f64;
-    let mean = figures.iter().sum::<f64>() / count;
-    let spread = figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean, (spread / count).sqrt())
+/// The mean, and by how much it may be wrong. None of fewer than three: nobody knows their spread.
+fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
+    let &t = T_995.get(ratios.len().checked_sub(3)?).unwrap_or(&T_995[T_995.len() - 1]);
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / count;
+    let spread = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    Some((mean, t * (spread / count).sqrt()))
 }
 
 fn why_not(tried: &[Tried], candidates: &[Candidate]) -> String {
@@ -238,7 +248,10 @@ pub(super) fn work_per_s(sample: &MixedSample) -> f64 {
 const GAIN: f64 = 1.10;
 
 /// Closer together than that, the one that changes less.
-const TIE: f64 = 1.03;
+const TIE: f64 = 1.05;
+
+/// Between two good ones a wrong choice costs little: less doubt is asked for than for a change.
+const TIE_DOUBT: f64 = 0.6;
 
 /// Knowing it better than that changes nothing.
 const PRECISE: f64 = 1.05;
