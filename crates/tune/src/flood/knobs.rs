@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::trial::{NR_REQUESTS, QUEUE_ASYNC_DEPTH, SCHEDULER, Trial};
+use super::trial::{ASYNC_DEPTH, NR_REQUESTS, QUEUE_ASYNC_DEPTH, SCHEDULER, Trial};
 use super::{Mixed, Offer};
 use crate::setting::Setting;
 use crate::sysfs::Queue;
@@ -89,6 +89,12 @@ impl Knobs {
     fn target(&self, trial: &Trial) -> Values {
         let scheduler = trial.scheduler.as_deref().unwrap_or_default();
         let mut target = self.bases.get(scheduler).cloned().unwrap_or_default();
+        let changes = |name: &str| trial.changes.iter().any(|(changed, _)| *changed == name);
+        if changes(NR_REQUESTS) {
+            // Follows it, as it would for whoever sets it by hand.
+            let follows = [ASYNC_DEPTH, QUEUE_ASYNC_DEPTH];
+            target.retain(|(name, _)| changes(name) || !follows.contains(&name.as_str()));
+        }
         for (name, value) in &trial.changes {
             match target.iter_mut().find(|(known, _)| known == name) {
                 Some(pair) => pair.1 = value.to_string(),

@@ -98,3 +98,87 @@ fn is_part(device: &Device) -> bool {
 
 /// LUKS on LVM on RAID is three.
 const MOST_LAYERS: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system with these files.
+    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, Sys) {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        for (path, text) in files {
+            let path = sys.path(format!("/sys/block/{path}"));
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+            std::fs::write(&path, text).expect("it is written");
+        }
+        (root, sys)
+    }
+
+    const DISK: &str = "none [mq-deadline] kyber\n";
+
+    #[test]
+    fn a_partition_has_its_disk_and_a_volume_the_only_disk_below_it() {
+        let (_root, sys) = system(&[
+            ("sda/dev", "8:0"),
+            ("sda/queue/scheduler", DISK),
+            ("sda/queue/nr_requests", "64"),
+            ("sda/sda2/dev", "8:2"),
+            ("sda/sda2/partition", "2"),
+            ("dm-0/dev", "253:0"),
+            ("dm-0/dm/name", "vg-root"),
+            ("dm-0/queue/scheduler", "none"),
+            ("dm-0/slaves/dm-1/dev", "253:1"),
+            ("dm-1/dev", "253:1"),
+            ("dm-1/dm/name", "luks"),
+            ("dm-1/slaves/sda2/dev", "8:2"),
+        ]);
+        for number in [(8, 2), (253, 0)] {
+            let offer = Offer::of(&sys, number, true).expect("a device");
+            assert_eq!((offer.device.as_str(), offer.may_set), ("sda", true));
+            assert_eq!(offer.choices, ["none", "mq-deadline", "kyber"]);
+            assert_eq!(offer.nr_requests, Some(64));
+            assert!(!offer.has_own_tags, "its host's other disks share them");
+            assert!(offer.notes.is_empty());
+        }
+        assert_eq!(Offer::of(&sys, (0, 42), true), None, "tmpfs lies on no device");
+    }
+
+    #[test]
+    fn a_volume_over_two_disks_has_nothing_to_set() {
+        let (_root, sys) = system(&[
+            ("dm-0/dev", "253:0"),
+            ("dm-0/dm/name", "striped"),
+            ("dm-0/slaves/sda/dev", "8:0"),
+            ("dm-0/slaves/sdb/dev", "8:16"),
+        ]);
+        let offer = Offer::of(&sys, (253, 0), true).expect("a device");
+        assert_eq!((offer.device.as_str(), offer.may_set), ("dm-0", false));
+        assert_eq!(offer.notes, ["dm-0 has no scheduler of its own; the devices below it do"]);
+        assert_eq!(crate::flood::trials(&offer).len(), 1);
+    }
+
+    #[test]
+    fn tags_are_tried_only_where_they_are_its_own_and_known() {
+        let own = |files: &[(&str, &str)], number| {
+            let (_root, sys) = system(files);
+            Offer::of(&sys, number, true).expect("a device").has_own_tags
+        };
+        let nvme = ("nvme0n1/dev", "259:0");
+        let bare = ("nvme0n1/queue/scheduler", "[none] mq-deadline");
+        assert!(own(&[nvme, bare, ("nvme1n1/dev", "259:1")], (259, 0)));
+        assert!(!own(&[nvme, bare, ("nvme0n2/dev", "259:1")], (259, 0)), "two namespaces");
+        assert!(own(&[("loop0/dev", "7:0"), ("loop0/queue/scheduler", "[none]")], (7, 0)));
+        let hidden = [("loop0/dev", "7:0"), ("loop0/queue/scheduler", DISK)];
+        assert!(!own(&hidden, (7, 0)), "a scheduler hides how many there are");
+        assert!(!own(&[("sda/dev", "8:0"), ("sda/queue/scheduler", "[none]")], (8, 0)));
+    }
+
+    #[test]
+    fn without_the_right_to_set_it_says_so() {
+        let (_root, sys) = system(&[("sda/dev", "8:0"), ("sda/queue/scheduler", DISK)]);
+        let offer = Offer::of(&sys, (8, 0), false).expect("a device");
+        assert!(!offer.may_set);
+        assert_eq!(offer.notes, ["only what is in force was measured: setting takes root"]);
+    }
+}

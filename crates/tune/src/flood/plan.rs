@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::rng::Rng;
-use super::verdict::{is_settled, work_per_s};
+use super::verdict::{LEAST_WORK, LEAST_WRITES, is_settled, work_per_s, writes_per_s};
 use super::{MixedSample, Trial};
 use crate::sysfs::Queue;
 
@@ -187,17 +187,18 @@ impl Plan {
 
     /// The one in force, and of those whose writers still work the ones with the fastest readers.
     fn choose_finalists(&self, spent: Duration) -> Vec<usize> {
-        let figures = |index: usize| {
-            let (_, sample) = self.tried[index].runs.first()?;
-            Some((sample.reads_per_s(), work_per_s(sample)))
-        };
         let all = || (0..self.tried.len()).filter(|&index| !self.tried[index].is_dropped);
-        let best = all().filter_map(figures).map(|(_, work)| work).fold(0.0, f64::max);
+        let sample = |index: usize| self.tried[index].runs.first().map(|(_, sample)| sample);
+        let best = |figure: fn(&MixedSample) -> f64| {
+            all().filter_map(sample).map(figure).fold(0.0, f64::max)
+        };
+        let (work, writes) = (best(work_per_s), best(writes_per_s));
         let mut others: Vec<(usize, f64)> = all()
             .filter(|&index| index != Self::IN_FORCE)
-            .filter_map(|index| figures(index).map(|figures| (index, figures)))
-            .filter(|(_, (_, work))| *work >= SURVEYED_WORK * best)
-            .map(|(index, (reads, _))| (index, reads))
+            .filter_map(|index| sample(index).map(|sample| (index, sample)))
+            .filter(|(_, sample)| work_per_s(sample) >= LEAST_WORK * SURVEY_SLACK * work)
+            .filter(|(_, sample)| writes_per_s(sample) >= LEAST_WRITES * SURVEY_SLACK * writes)
+            .map(|(index, sample)| (index, sample.reads_per_s()))
             .collect();
         others.sort_by(|a, b| b.1.total_cmp(&a.1));
         let fit = self.runs_in(self.budget.saturating_sub(spent)) / LEAST_ROUNDS as usize;
@@ -224,8 +225,8 @@ const SURVEY_PART: f64 = 0.45;
 /// Even on the slowest device: the two settings that the seeds of this project show to matter.
 const LEAST_SURVEYED: usize = 2;
 
-/// Of the best one's work, in a survey that may be wrong by a tenth or two.
-const SURVEYED_WORK: f64 = 0.6;
+/// One run each may be wrong by so much.
+const SURVEY_SLACK: f64 = 0.85;
 
 /// Beside the one in force.
 const MOST_FINALISTS: usize = 3;

@@ -9,8 +9,14 @@
 //!
 //! **What the writers may lose.** On a disk with one head each read takes the place of a write, so
 //! faster reads always mean fewer writes, and that is no fault of a setting. So writes and reads
-//! together are counted: of the best one's, [`LEAST_WORK`] has to be kept; and the writers keep
-//! [`LEAST_WRITES`] of theirs whatever the readers gain, since of two parties each may have half.
+//! together are counted: of the best one's, [`LEAST_WORK`] has to be kept. And whatever readers gain,
+//! writers keep [`LEAST_WRITES`] of theirs:
+//!
+//! ```text
+//!   one head, async_depth writes for each read     1      2      4      16
+//!   the writers' part                             1/2    2/3    4/5    16/17
+//!                                                  no     yes ->
+//! ```
 
 use super::MixedSample;
 use super::plan::{Plan, Tried};
@@ -37,22 +43,39 @@ pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
     }
     let candidates: Vec<Candidate> =
         (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
-    let is_good = |it: &&Candidate| it.is_clear() && it.is_fair && it.has_no_tail;
-    let good: Vec<&Candidate> = candidates.iter().filter(is_good).collect();
-    let Some(best) = good.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)) else {
+    let is_good = |it: &&Candidate| it.is_clear() && it.is_fair && it.has_no_tail(tried);
+    let mut good: Vec<&Candidate> = candidates.iter().filter(is_good).collect();
+    // The simplest first; of equally simple ones, the best.
+    good.sort_by(|a, b| {
+        let simple = changes(tried, a.index).cmp(&changes(tried, b.index));
+        simple.then(b.gain.total_cmp(&a.gain))
+    });
+    let Some((&first, rest)) = good.split_first() else {
         return keep(why_not(tried, &candidates));
     };
-    let near = good.iter().filter(|it| it.gain >= best.gain - TIE.ln());
-    let simplest = near.min_by_key(|it| (changes(tried, it.index), it.index)).unwrap_or(best);
-    Verdict { choice: Some(simplest.index), why: simplest.why(tried) }
+    let mut chosen = first;
+    for &other in rest {
+        // One that changes more has to be better beyond doubt.
+        if other.beats(chosen, tried) {
+            chosen = other;
+        }
+    }
+    Verdict { choice: Some(chosen.index), why: chosen.why(tried) }
 }
 
-/// Whether more rounds would hardly change the verdict.
+/// Whether more rounds would hardly change the verdict: each is known well enough, or is no gain, or
+/// clearly behind the best.
 pub(super) fn is_settled(tried: &[Tried]) -> bool {
-    (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).all(|it| {
+    let candidates: Vec<Candidate> =
+        (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
+    let fair = || candidates.iter().filter(|it| it.is_fair);
+    let Some(best) = fair().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { return true };
+    fair().all(|it| {
         let is_no_gain = it.gain + it.doubt < GAIN.ln();
         let is_known = it.doubt < PRECISE.ln();
-        is_known || is_no_gain || !it.is_fair && it.doubt < GAIN.ln()
+        let is_behind = it.index != best.index && best.beats(it, tried);
+        let leads = it.index == best.index && it.is_clear();
+        is_no_gain || is_known || is_behind || leads
     })
 }
 
@@ -64,43 +87,39 @@ struct Candidate {
     doubt: f64,
     /// Whether device and writers still do enough.
     is_fair: bool,
-    /// Whether median and p99 are not worse.
-    has_no_tail: bool,
 }
 
 impl Candidate {
     /// None if it was not measured beside the one in force often enough.
     fn new(tried: &[Tried], index: usize) -> Option<Self> {
         let (base, it) = (&tried[Plan::IN_FORCE], &tried[index]);
-        let rate_in = |tried: &Tried, round: u32| {
-            let run = tried.runs.iter().find(|(number, _)| *number == round);
-            run.map(|(_, sample)| sample.reads_per_s()).filter(|rate| *rate > 0.0)
-        };
-        // Round 0 chose who is here, by luck too: it does not count.
-        let rounds = it.runs.iter().map(|(round, _)| *round).filter(|round| *round > 0);
-        let ratios: Vec<f64> = rounds
-            .filter_map(|round| Some((rate_in(it, round)? / rate_in(base, round)?).ln()))
-            .collect();
-        let &t = T_99.get(ratios.len().checked_sub(3)?).unwrap_or(&T_99[T_99.len() - 1]);
-        let count = ratios.len() as f64;
-        let gain = ratios.iter().sum::<f64>() / count;
-        let spread = ratios.iter().map(|ratio| (ratio - gain).powi(2)).sum::<f64>() / (count - 1.0);
+        let (gain, doubt) = gain(&ratios(it, base))?;
         let best = |figure: fn(&MixedSample) -> f64| {
             tried.iter().filter_map(|tried| middle(tried, figure)).fold(0.0, f64::max)
         };
         let share = |figure: fn(&MixedSample) -> f64| {
             middle(it, figure).unwrap_or(0.0) / best(figure).max(f64::MIN_POSITIVE)
         };
-        let (ours, theirs) = (it.latencies(), base.latencies());
-        let is_tail_known = ours.reads.min(theirs.reads) >= TAIL_READS;
         Some(Self {
             index,
             gain,
-            doubt: t * (spread / count).sqrt(),
+            doubt,
             is_fair: share(work_per_s) >= LEAST_WORK && share(writes_per_s) >= LEAST_WRITES,
-            has_no_tail: ours.median_us <= theirs.median_us
-                && (!is_tail_known || ours.p99_us <= theirs.p99_us * WORSE_TAIL),
         })
+    }
+
+    /// Whether median and p99 are not worse.
+    fn has_no_tail(&self, tried: &[Tried]) -> bool {
+        let (ours, theirs) = (tried[self.index].latencies(), tried[Plan::IN_FORCE].latencies());
+        let is_tail_known = ours.reads.min(theirs.reads) >= TAIL_READS;
+        let has_tail = is_tail_known && ours.p99_us > theirs.p99_us * WORSE_TAIL;
+        ours.median_us <= theirs.median_us && !has_tail
+    }
+
+    /// Whether its reads are faster than another one's, by more than luck and by more than nothing.
+    fn beats(&self, other: &Self, tried: &[Tried]) -> bool {
+        let gain = gain(&ratios(&tried[self.index], &tried[other.index]));
+        gain.is_some_and(|(gain, doubt)| gain > TIE.ln() && gain > doubt * TIE_DOUBT)
     }
 
     fn is_clear(&self) -> bool {
@@ -120,6 +139,26 @@ impl Candidate {
             mb(base),
         )
     }
+}
+
+/// How many times as fast one's reads are as the other's, as logarithms, for each round in which both
+/// were run. Round 0 chose who is here, by luck too: it does not count.
+fn ratios(one: &Tried, other: &Tried) -> Vec<f64> {
+    let rate_in = |tried: &Tried, round: u32| {
+        let run = tried.runs.iter().find(|(number, _)| *number == round);
+        run.map(|(_, sample)| sample.reads_per_s()).filter(|rate| *rate > 0.0)
+    };
+    let rounds = one.runs.iter().map(|(round, _)| *round).filter(|round| *round > 0);
+    rounds.filter_map(|round| Some((rate_in(one, round)? / rate_in(other, round)?).ln())).collect()
+}
+
+/// The mean, and by how much it may be wrong. None of fewer than three: nobody knows their spread.
+fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
+    let &t = T_995.get(ratios.len().checked_sub(3)?).unwrap_or(&T_995[T_995.len() - 1]);
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / count;
+    let spread = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    Some((mean, t * (spread / count).sqrt()))
 }
 
 fn why_not(tried: &[Tried], candidates: &[Candidate]) -> String {
@@ -195,7 +234,8 @@ pub(super) fn middle(tried: &Tried, figure: fn(&MixedSample) -> f64) -> Option<f
     }
 }
 
-fn writes_per_s(sample: &MixedSample) -> f64 {
+/// Writes a second.
+pub(super) fn writes_per_s(sample: &MixedSample) -> f64 {
     sample.written.0 as f64 / WRITE.0 as f64 * 1e9 / (sample.ns as f64).max(1.0)
 }
 
@@ -208,16 +248,20 @@ pub(super) fn work_per_s(sample: &MixedSample) -> f64 {
 const GAIN: f64 = 1.10;
 
 /// Closer together than that, the one that changes less.
-const TIE: f64 = 1.03;
+const TIE: f64 = 1.05;
+
+/// Between two good ones a wrong choice costs little: less doubt is asked for than for a change.
+const TIE_DOUBT: f64 = 0.6;
 
 /// Knowing it better than that changes nothing.
 const PRECISE: f64 = 1.05;
 
 /// Of the best one's requests a second: a setting that loses more keeps the device idle.
-const LEAST_WORK: f64 = 0.8;
+pub(super) const LEAST_WORK: f64 = 0.8;
 
-/// Of the best one's writes.
-const LEAST_WRITES: f64 = 0.5;
+/// Of the best one's writes. At half, a depth of 1 on one head would be a matter of luck, and whoever
+/// copies a file beside the reader would wait twice as long.
+pub(super) const LEAST_WRITES: f64 = 0.65;
 
 /// With fewer reads p99 is the slowest one, and luck.
 const TAIL_READS: usize = 200;
@@ -225,6 +269,6 @@ const TAIL_READS: usize = 200;
 /// By so much p99 may seem worse: it is known to no better than that.
 const WORSE_TAIL: f64 = 1.25;
 
-/// Student's t, 99 %, one-sided, for 3 rounds, 4, ..
-const T_99: [f64; 14] =
-    [6.96, 4.54, 3.75, 3.36, 3.15, 3.0, 2.9, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.6];
+/// Student's t, 99.5 %, one-sided, for 3 rounds, 4, ..: three are compared, and looked at each round.
+const T_995: [f64; 14] =
+    [9.92, 5.84, 4.6, 4.03, 3.71, 3.5, 3.36, 3.25, 3.17, 3.11, 3.05, 3.01, 2.98, 2.95];
