@@ -10,10 +10,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
 
-use crate::cmd::{bench, demo, explain, seeds, sim};
+use crate::cmd::{bench, demo, doctor, explain, seeds, sim, tune};
 use crate::measure::{self, slow_server};
-use crate::cmd::{bench, demo, doctor, explain, seeds, sim};
-use crate::measure::{slow_server, window};
 
 /// See what a read-ahead policy decides, and what it is worth
 ///
@@ -41,6 +39,8 @@ pub(crate) enum Verb {
     Bench(bench::Args),
 
     Doctor(doctor::Args),
+
+    Tune(tune::Args),
 
     Sim(sim::Args),
 

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         }
         Verb::Bench(args) => cmd::bench::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
+        Verb::Tune(args) => cmd::tune::run(&args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
         Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),

@@ -64,6 +64,13 @@ impl Output {
         Ok(())
     }
 
+    /// One value as JSON, on one line.
+    pub(crate) fn json_one<T: Serialize>(&mut self, value: &T) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.writer, value).map_err(io::Error::from)?;
+        writeln!(self.writer)?;
+        Ok(())
+    }
+
     /// What a reader of the answer has to know, on stderr, after the answer.
     pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;

@@ -16,7 +16,7 @@
 
 use foreread_core::units::{Bytes, PAGE_SIZE};
 
-use crate::sysfs::Queue;
+use crate::sysfs::{Device, Kind, Queue};
 
 /// What a window follows from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,9 +41,21 @@ pub struct KernelDefault {
     pub reason: Reason,
 }
 
-/// What the kernel gives a device with these limits, by the rule of its `release` (`6.18.1`).
+/// What the kernel gives a device, by the rule of its `release` (`6.18.1`).
+///
+/// A loop device is made before anybody knows its file: it says then that it rotates, gets a
+/// window, and keeps it whatever it says once the file is bound (seen on Linux 6.18).
 #[must_use]
-pub fn kernel_default(queue: &Queue, release: &str) -> KernelDefault {
+pub fn kernel_default(device: &Device, release: &str) -> KernelDefault {
+    let mut queue = device.queue.clone();
+    if matches!(device.kind, Kind::Loop { .. }) {
+        queue.is_rotational = Some(true);
+        queue.max_sectors_kib = queue.max_hw_sectors_kib.or(queue.max_sectors_kib);
+    }
+    by_limits(&queue, release)
+}
+
+fn by_limits(queue: &Queue, release: &str) -> KernelDefault {
     let asks_rotation = version(release).is_none_or(|version| version >= (6, 17));
     let io_opt = queue.io_opt.filter(|size| *size > Bytes(0));
     let (twice, reason) = match (io_opt, queue.is_rotational, queue.max_sectors_kib) {
@@ -82,7 +94,7 @@ mod tests {
             max_sectors_kib: Some(max_sectors_kib),
             ..Queue::default()
         };
-        let of = |queue: &Queue, release| kernel_default(queue, release).window_kib;
+        let of = |queue: &Queue, release| by_limits(queue, release).window_kib;
         let cloud_disk = queue(0, true, 4096);
         assert_eq!(of(&cloud_disk, "6.18.44-fc"), 8192);
         assert_eq!(of(&cloud_disk, "6.16.0"), 128);
@@ -91,7 +103,7 @@ mod tests {
         let usb_bridge = queue(65_535 * 512, false, 120);
         assert_eq!(of(&usb_bridge, "6.1.0"), 65_532, "whole pages");
         assert_eq!(of(&queue(4096, false, 1280), "6.18.0"), 128);
-        let reason = kernel_default(&queue(4096, true, 1280), "6.18.0").reason;
+        let reason = by_limits(&queue(4096, true, 1280), "6.18.0").reason;
         assert_eq!(reason, Reason::Constant, "who names a size is asked no more");
     }
 }

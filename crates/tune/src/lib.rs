@@ -15,15 +15,15 @@
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
+pub mod advice;
 mod clock;
-pub mod hold;
-pub mod identity;
 pub mod doctor;
 pub mod flood;
-pub mod advice;
+pub mod hold;
+pub mod identity;
 pub mod kernel_default;
-pub mod plateau;
 pub mod pages;
+pub mod plateau;
 pub mod probe;
 pub mod remember;
 pub mod report;

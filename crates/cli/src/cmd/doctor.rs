@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
-use foreread_tune::doctor::{Facts, examine, named};
+use foreread_tune::doctor::{Facts, Remembered, examine, named};
+use foreread_tune::remember;
+use foreread_tune::setting::READ_AHEAD_KB;
 use foreread_tune::sysfs::Sys;
 
 use crate::cmd::sim::spinner;
@@ -60,7 +62,9 @@ pub(crate) struct Args {
     /// Examine the copy of a system whose sys and proc lie in DIR
     ///
     /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /proc/self/mountinfo,
-    /// /proc/swaps and /proc/sys/kernel/osrelease.
+    /// /proc/swaps and /proc/sys/kernel/osrelease;
+    /// what is remembered in /var/lib/foreread; and who else sets windows: udev's rules, tuned's
+    /// profiles, scripts of the system.
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
 }
@@ -85,7 +89,8 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         only.extend(named(&sys, text).map_err(Failure::WrongUse)?);
     }
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
-    let facts = Facts { remembered: &[], measured: measured.as_ref(), only: &only };
+    let remembered = remembered(&sys);
+    let facts = Facts { remembered: &remembered, measured: measured.as_ref(), only: &only };
     let examination = examine(&sys, &facts);
     if args.json {
         out.json(&examination.findings)?;
@@ -100,6 +105,23 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         1 => Err(Failure::Check("1 finding".to_owned())),
         count => Err(Failure::Check(format!("{count} findings"))),
     }
+}
+
+/// The windows that were measured here and are meant to be in force.
+fn remembered(sys: &Sys) -> Vec<Remembered> {
+    let mut windows = Vec::new();
+    for known in remember::list(sys).remembered {
+        let window = known.settings.iter().find(|setting| setting.attribute == READ_AHEAD_KB);
+        let Some(read_ahead_kb) = window.and_then(|setting| setting.value.parse().ok()) else {
+            continue;
+        };
+        windows.extend(known.identity.devices(sys).into_iter().map(|device| Remembered {
+            device: device.name,
+            read_ahead_kb,
+            date: known.date.clone(),
+        }));
+    }
+    windows
 }
 
 fn measure(scratch: Option<&Path>) -> Result<WriteCost, Failure> {

@@ -1,7 +1,164 @@
-//! `foreread tune`: which window a device needs.
+//! `foreread tune`: the largest window that a device has use for, measured.
 //!
-//! In:    the name of a model.
-//! Out:   a probe that answers for it.
-//! Never: a device that is not named.
+//! In:    a device, or what lies on one.
+//! Out:   throughput by window, the plateau, what to set; on request it is set, and remembered.
+//! Never: a write to a device; a setting that stays behind without `--apply` or `--remember`.
+//!
+//! How it measures, and what it takes for a plateau: docs/tune.md.
 
-pub(crate) mod simulated;
+mod ask;
+mod date;
+mod measure;
+mod mixed;
+mod remembered;
+mod report;
+mod simulated;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args as Flags, Subcommand};
+use foreread_tune::report::Profile;
+use foreread_tune::sysfs::Sys;
+
+use crate::flags::CODES_AND_UNITS;
+use crate::output::{Failure, Output};
+
+/// Measure which read-ahead a device has use for, and set it
+///
+/// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
+/// until it is clear which is the smallest that reaches 98 % of the throughput of the largest: the
+/// plateau. Reads anywhere show what a larger window costs those who do not read in order. It takes
+/// less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill.
+///
+/// As root the kernel itself reads ahead, with read_ahead_kb set for the moment; other programs
+/// that open files of that device meanwhile get that window, too. Others than root measure a file
+/// of theirs with O_DIRECT and the requests that the kernel would make. Nothing is written to any
+/// device, and nothing that was in the cache is taken out of it.
+#[derive(Debug, Flags)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    /// A block device or partition; or a file or folder on it (./verify, if it has such a name)
+    #[arg(required_unless_present_any = ["device", "all", "list"])]
+    target: Option<PathBuf>,
+
+    /// Tune a known device in virtual time, in place of a real one
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["target", "apply", "remember", "scratch"])]
+    #[arg(value_parser = PossibleValuesParser::new(simulated::Simulated::names()))]
+    device: Option<String>,
+
+    /// All devices that can be measured and are not remembered yet, one after the other
+    #[arg(long, conflicts_with_all = ["target", "device", "scratch"])]
+    all: bool,
+
+    /// What the device is used for
+    #[arg(long, value_name = "PROFILE", default_value = Profile::default().name())]
+    #[arg(value_parser = profiles())]
+    profile: Profile,
+
+    /// At most 15 seconds, with fewer windows and less certainty
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+
+    /// At most so many seconds [default: 60]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=3600))]
+    seconds: Option<u32>,
+
+    /// Also try the scheduler's settings, with random writes beside a chain of small reads, on a
+    /// file that is made in DIR and removed; without it nothing is written anywhere
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+
+    /// Set what is recommended, until the next boot
+    #[arg(long)]
+    apply: bool,
+
+    /// Set what is recommended, now and whenever the device appears: by a udev rule for this one
+    /// device, in /etc/udev/rules.d
+    #[arg(long)]
+    remember: bool,
+
+    /// Measure a device that is in use without asking
+    #[arg(long)]
+    yes: bool,
+
+    /// List what is remembered
+    #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
+    list: bool,
+
+    /// Print what was found as one JSON object (a list of them for --all and --list)
+    ///
+    /// Keys: device, seconds, method, sweep (window_kib, mb_per_s, low, high, samples), random
+    /// (size_kib, median_us, p90_us, reads), plateau_kib, plateau_between_kib, recommended
+    /// (read_ahead_kb, inode_readahead_blks, scheduler, profile, why), compared (now_kib,
+    /// kernel_kib, size_rule_kib), notes, restored, flood. low and high are the ends of the 95 %
+    /// confidence interval; null is unknown.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// How long one device may take.
+    fn budget(&self) -> Duration {
+        let seconds = self.seconds.unwrap_or(if self.quick { 15 } else { 60 });
+        Duration::from_secs(u64::from(seconds))
+    }
+}
+
+/// What can be asked of what is remembered.
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Check that what is remembered is in force; exit code 1 if not
+    Verify {
+        /// Print a list of JSON objects
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Undo: what was set before is set again, and the rule removed
+    Forget {
+        /// A device (/dev/sda or sda), or the name that --list shows
+        device: String,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread tune ~/some-large-file
+  sudo foreread tune /dev/sdb --profile streaming
+  sudo foreread tune /srv --quick --remember
+  foreread tune --device usb-stick-2g
+  foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
+
+";
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let sys = Sys::here();
+    match &args.what {
+        Some(What::Verify { json }) => remembered::verify(&sys, *json, out),
+        Some(What::Forget { device }) => remembered::forget(&sys, device, out),
+        None if args.list => remembered::list(&sys, args.json, out),
+        None => measure::run(&sys, args, out),
+    }
+}
+
+fn profiles() -> impl TypedValueParser<Value = Profile> {
+    let about = |profile| match profile {
+        Profile::Streaming => "large files, read in order: the plateau",
+        Profile::Mixed => "some of both: the plateau, above 2 MiB only if that gains over 20 %",
+        Profile::Database => "small reads anywhere: no step that costs them more than it gains",
+    };
+    let value = move |profile: Profile| PossibleValue::new(profile.name()).help(about(profile));
+    PossibleValuesParser::new(Profile::ALL.map(value)).map(|name| {
+        let named = Profile::ALL.into_iter().find(|profile| profile.name() == name);
+        // Clap has let through only the names of `Profile::ALL`.
+        named.expect("the name of a profile")
+    })
+}

@@ -17,6 +17,8 @@
 use super::scene::{Scene, attribute, kib, set_window, window_attribute};
 use super::{Confidence, Finding};
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
+use crate::remember::conflict::{Conflict, conflicts};
+use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{Device, Kind};
 
 pub(super) fn check(
@@ -43,6 +45,7 @@ pub(super) fn check(
             kib(window_kib),
             kib(kernel.window_kib)
         ));
+        notes.extend(others(scene, device));
     }
     let finding = judged(scene, device, window_kib, kernel)?;
     if let Some(through) = scene.read_through(device) {
@@ -54,6 +57,16 @@ pub(super) fn check(
         return None;
     }
     Some(finding)
+}
+
+/// Who on this machine sets the window, or may.
+fn others(scene: &Scene<'_>, device: &Device) -> Vec<String> {
+    let conflicts = conflicts(scene.sys, &device.name, &[READ_AHEAD_KB]);
+    let one = |other: &Conflict| {
+        let Conflict { file, line, what, .. } = other;
+        format!("set by {}:{line}: {what}", file.display())
+    };
+    conflicts.iter().map(one).collect()
 }
 
 fn judged(
@@ -102,6 +115,11 @@ fn not_as_remembered(
     device: &Device,
     remembered: &super::Remembered,
 ) -> Finding {
+    let mut evidence = vec![
+        window_attribute(scene, device),
+        format!("measured on {}: {}", remembered.date, kib(remembered.read_ahead_kb)),
+    ];
+    evidence.extend(others(scene, device));
     Finding {
         device: device.name.clone(),
         check: "read-ahead-not-as-remembered",
@@ -112,10 +130,7 @@ fn not_as_remembered(
         why: "Something has set it since, or the rule that sets it did not run: what was measured \
               is not in force."
             .to_owned(),
-        evidence: vec![
-            window_attribute(scene, device),
-            format!("measured on {}: {}", remembered.date, kib(remembered.read_ahead_kb)),
-        ],
+        evidence,
         mend: vec![set_window(device, remembered.read_ahead_kb), "foreread tune verify".to_owned()],
         confidence: Confidence::Measured,
     }

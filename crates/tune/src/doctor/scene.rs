@@ -139,15 +139,8 @@ impl<'a> Scene<'a> {
         (!through.is_empty()).then_some(through)
     }
 
-    /// A loop device is made before anybody knows its file: it says then that it rotates, gets a
-    /// window, and keeps it whatever it says once the file is bound (seen on Linux 6.18).
     pub(super) fn kernel(&self, device: &Device) -> KernelDefault {
-        let mut queue = device.queue.clone();
-        if matches!(device.kind, Kind::Loop { .. }) {
-            queue.is_rotational = Some(true);
-            queue.max_sectors_kib = queue.max_hw_sectors_kib.or(queue.max_sectors_kib);
-        }
-        kernel_default(&queue, &self.release)
+        kernel_default(device, &self.release)
     }
 
     /// What people should know to believe the kernel's reason.

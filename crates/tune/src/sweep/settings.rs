@@ -31,16 +31,21 @@ impl Settings {
     /// A minute at most.
     #[must_use]
     pub fn full(size: Bytes) -> Self {
-        Self::of(size, Duration::from_secs(60), Duration::from_secs(52), false)
+        Self::within(size, Duration::from_secs(60))
     }
 
     /// A quarter of a minute at most.
     #[must_use]
     pub fn quick(size: Bytes) -> Self {
-        Self::of(size, Duration::from_secs(15), Duration::from_millis(12_500), true)
+        Self::within(size, Duration::from_secs(15))
     }
 
-    fn of(size: Bytes, budget: Duration, aim: Duration, is_quick: bool) -> Self {
+    /// So much at most; what would be short for all windows is done as [`Settings::quick`] does.
+    #[must_use]
+    pub fn within(size: Bytes, budget: Duration) -> Self {
+        let is_quick = budget <= Duration::from_secs(20);
+        // What has begun shall end within the budget.
+        let aim = budget.mul_f64(if is_quick { 5.0 / 6.0 } else { 13.0 / 15.0 });
         // A stream needs two windows to get going and some more to be measured; of a device with
         // room for fewer, most would be read twice in one step.
         let fits = Bytes(size.0 / 16).0.max(SMALLEST.0).ilog2();

@@ -1,0 +1,351 @@
+//! One device after the other: measured, its settings restored, its report printed, and what was
+//! asked for done with it.
+//!
+//! In:    what the command line says.
+//! Out:   a report for each device; on request its recommendation in force, or remembered.
+//! Never: a device that is in use without leave; an error of one that keeps others from their turn.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foreread_core::units::Bytes;
+use foreread_tune::advice::{self, Facts};
+use foreread_tune::flood::FloodReport;
+use foreread_tune::hold::{self, Held};
+use foreread_tune::probe::Stopped;
+use foreread_tune::probe::real::{Options, Real};
+use foreread_tune::remember;
+use foreread_tune::report::{Method, Report};
+use foreread_tune::setting::Setting;
+use foreread_tune::sweep::{self, Doing, Sweep};
+use foreread_tune::sysfs::{Device, Kind, Sys};
+use foreread_tune::target::Target;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{Args, ask, date, mixed, remembered, report, simulated};
+use crate::measure::holder;
+use crate::output::{Failure, Output};
+
+pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failure> {
+    if let Some(model) = &args.device {
+        return model_of(model, args, out);
+    }
+    let interrupted = interrupts()?;
+    restore_left_behind(sys, out)?;
+    let paths = if args.all { all(sys, out)? } else { args.target.iter().cloned().collect() };
+    let mut measured = Vec::new();
+    let mut failed = Vec::new();
+    for path in &paths {
+        let told = one(sys, path, args, &interrupted).and_then(|one| {
+            if !args.json {
+                one.print(out)?;
+            }
+            let done = keep(sys, args, &one, out);
+            measured.push(one);
+            done
+        });
+        match told {
+            Ok(()) => {}
+            Err(Failure::WrongUse(line) | Failure::Check(line)) if args.all => failed.push(line),
+            Err(failure) if !args.json || measured.is_empty() => return Err(failure),
+            Err(failure) => {
+                print_json(args, &measured, out)?;
+                return Err(failure);
+            }
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    print_json(args, &measured, out)?;
+    out.notes(&failed)?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Check("interrupted; every setting is as it was".into()));
+    }
+    match failed.len() {
+        0 => Ok(()),
+        n => Err(Failure::Check(format!("{n} of {} devices could not be done", paths.len()))),
+    }
+}
+
+/// A device measured.
+#[derive(Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    report: Report,
+    flood: Option<FloodReport>,
+    /// What was in force before, of what is recommended.
+    #[serde(skip)]
+    before: Vec<Setting>,
+    #[serde(skip)]
+    stopped: Option<Stopped>,
+}
+
+impl Measured {
+    fn print(&self, out: &mut Output) -> Result<(), Failure> {
+        report::print(out, &self.report)?;
+        if let Some(flood) = &self.flood {
+            report::print_flood(out, flood)?;
+        }
+        let of_flood = self.flood.iter().flat_map(|flood| flood.notes.iter());
+        out.notes(&self.report.notes.iter().chain(of_flood).cloned().collect::<Vec<_>>())
+    }
+
+    fn recommended(&self) -> Vec<Setting> {
+        let Some(recommended) = &self.report.recommended else { return Vec::new() };
+        let window = Setting::read_ahead_kb(&self.report.device, recommended.read_ahead_kb);
+        [window].into_iter().chain(recommended.scheduler.iter().cloned()).collect()
+    }
+}
+
+fn print_json(args: &Args, measured: &[Measured], out: &mut Output) -> Result<(), Failure> {
+    match measured {
+        _ if !args.json => Ok(()),
+        [one] if !args.all => out.json_one(one),
+        many => out.json(many.iter()),
+    }
+}
+
+/// A device in virtual time.
+fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let interrupted = interrupts()?;
+    let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
+    let mut probe = simulated::Simulated::find(model, interrupted).ok_or_else(no_such)?;
+    let size = probe.size();
+    let facts = Facts::of_model(model, size);
+    let bar = progress();
+    let outcome = sweep_of(args, size).run(&mut probe, &mut |progress| show(&bar, model, progress));
+    bar.finish_and_clear();
+    let stopped = outcome.stopped.clone();
+    let mut report = advice::report(&facts, &outcome, args.profile);
+    report.restored = true;
+    let one = Measured { report, flood: None, before: Vec::new(), stopped };
+    if args.json {
+        out.json_one(&one)?;
+    } else {
+        one.print(out)?;
+    }
+    ended(&one)
+}
+
+fn sweep_of(args: &Args, size: Bytes) -> Sweep {
+    let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
+    Sweep::new(sweep::Settings::within(size, args.budget().mul_f64(share)))
+}
+
+/// What the sweep may take of the time if the mixed load comes after it.
+const SWEEP_SHARE: f64 = 0.65;
+
+fn one(
+    sys: &Sys,
+    path: &Path,
+    args: &Args,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Measured, Failure> {
+    let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
+    let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let options =
+        Options { interrupted: Arc::clone(interrupted), seed: target.len.0, is_direct: false };
+    let mut probe = Real::new(&target, Some(&held), sys, &options).map_err(Failure::WrongUse)?;
+    let sets = probe.method() == Method::Kernel || args.scratch.is_some();
+    if !target.in_use.is_empty() && (target.is_device || sets) && !args.yes {
+        ask::may_measure(&path.display().to_string(), &target.in_use)?;
+    }
+    let name = target.device.name.clone();
+    let bar = progress();
+    let sweep = sweep_of(args, target.len);
+    let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &name, progress));
+    let stopped = outcome.stopped.clone();
+    let facts = Facts::of(sys, &target, probe.method());
+    let mut report = advice::report(&facts, &outcome, args.profile);
+    report.notes.splice(0..0, target.notes.iter().cloned());
+    if let Some(why) = probe.why_direct() {
+        report.notes.push(format!("not by the kernel's own read-ahead: {why}"));
+    }
+    drop(probe);
+    let mut one = Measured { report, flood: None, before: Vec::new(), stopped };
+    if let Some(folder) = args.scratch.as_ref().filter(|_| one.stopped.is_none()) {
+        mixed(sys, (args, folder), &held, interrupted, &bar, &mut one)?;
+    } else if args.scratch.is_none() {
+        one.report.notes.push(NO_SCRATCH.into());
+    }
+    bar.finish_and_clear();
+    match held.restore() {
+        Ok(restored) => {
+            one.report.restored = restored.theirs.is_empty();
+            one.report.notes.extend(restored.theirs.iter().map(left_as_is));
+        }
+        Err(error) => {
+            one.report.restored = false;
+            one.report.notes.push(error.to_string());
+        }
+    }
+    drop(held);
+    one.before = one.recommended().into_iter().filter_map(|to| before(sys, to)).collect();
+    Ok(one)
+}
+
+fn before(sys: &Sys, setting: Setting) -> Option<Setting> {
+    Some(Setting { value: setting.in_force(sys)?, ..setting })
+}
+
+const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
+    --scratch DIR tries them on a file made there";
+
+/// The scheduler's settings, on a scratch file.
+fn mixed(
+    sys: &Sys,
+    (args, folder): (&Args, &Path),
+    held: &Held,
+    interrupted: &Arc<AtomicBool>,
+    bar: &ProgressBar,
+    one: &mut Measured,
+) -> Result<(), Failure> {
+    let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
+    let outcome = mixed::run(sys, folder, budget, held, interrupted, (bar, SWEEP_SHARE))?;
+    if outcome.report.device == one.report.device
+        && let Some(recommended) = &mut one.report.recommended
+    {
+        recommended.scheduler.clone_from(&outcome.report.recommended);
+    }
+    one.stopped = outcome.stopped;
+    one.flood = Some(outcome.report);
+    Ok(())
+}
+
+/// What `--apply` and `--remember` ask for, and who else has a say in it.
+fn keep(sys: &Sys, args: &Args, one: &Measured, out: &mut Output) -> Result<(), Failure> {
+    ended(one)?;
+    let settings = one.recommended();
+    let device = &one.report.device;
+    let attributes: Vec<_> = settings.iter().map(|setting| setting.attribute.as_str()).collect();
+    let others = remember::conflict::conflicts(sys, device, &attributes);
+    let mut notes: Vec<_> =
+        others.iter().map(|other| format!("somebody else sets it, too: {other}")).collect();
+    if (args.apply || args.remember) && settings.is_empty() {
+        return Err(Failure::Check(format!("{device}: nothing is recommended, nothing is set")));
+    }
+    if args.remember {
+        let done =
+            remember::remember(sys, device, &one.report, &settings, &one.before, &date::today());
+        let known = done.map_err(|error| Failure::Check(error.to_string()))?;
+        let rule = remember::rule_path(&known.identity.id);
+        notes
+            .push(format!("remembered in {}; undo: foreread tune forget {device}", rule.display()));
+    }
+    if args.apply || args.remember {
+        for setting in &settings {
+            setting.set(sys).map_err(|error| {
+                Failure::Check(format!("{} cannot be set: {error}", setting.file().display()))
+            })?;
+        }
+        notes.push(format!("set: {}", remembered::words(&settings)));
+    }
+    out.notes(&notes)
+}
+
+/// Whether it came to its end.
+fn ended(one: &Measured) -> Result<(), Failure> {
+    match &one.stopped {
+        None => Ok(()),
+        Some(Stopped::Interrupted) => Err(Failure::Check(if one.report.restored {
+            "interrupted; every setting is as it was".into()
+        } else {
+            "interrupted".into()
+        })),
+        Some(Stopped::Failed(why)) => Err(Failure::Check(why.clone())),
+    }
+}
+
+/// Every device that can be measured and is not remembered.
+fn all(sys: &Sys, out: &mut Output) -> Result<Vec<PathBuf>, Failure> {
+    let known: Vec<Device> =
+        remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();
+    let mut notes = Vec::new();
+    let mut paths = Vec::new();
+    for device in sys.devices() {
+        if !is_worth_it(&device) {
+            continue;
+        }
+        if known.iter().any(|known| known.name == device.name) {
+            notes.push(format!("{}: remembered already; tune forget {0} undoes it", device.name));
+            continue;
+        }
+        paths.push(device.node());
+    }
+    if paths.is_empty() && notes.is_empty() {
+        return Err(Failure::WrongUse("no device here can be measured".into()));
+    }
+    out.notes(&notes)?;
+    Ok(paths)
+}
+
+/// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
+fn is_worth_it(device: &Device) -> bool {
+    let has_medium = device.size >= Bytes(1 << 20);
+    let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {
+        let number = device.name.strip_prefix(kind);
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    });
+    let is_real = match &device.kind {
+        Kind::Disk => !is_memory,
+        Kind::Mapped { .. } | Kind::Raid { .. } => true,
+        Kind::Partition { .. } | Kind::Loop { .. } => false,
+    };
+    has_medium && is_real && device.queue.read_ahead_kib.is_some()
+}
+
+/// Ctrl-C and the like set a flag; the second one ends us at once, and the holder restores.
+fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(Failure::Output)?;
+    }
+    Ok(flag)
+}
+
+fn restore_left_behind(sys: &Sys, out: &mut Output) -> Result<(), Failure> {
+    let restored = hold::restore_left_behind(sys);
+    let mut notes: Vec<_> = restored
+        .back
+        .iter()
+        .map(|to| {
+            format!("a run that was killed had left {}; it is as before", to.file().display())
+        })
+        .collect();
+    notes.extend(restored.theirs.iter().map(left_as_is));
+    notes.extend(restored.failed);
+    out.notes(&notes)
+}
+
+fn left_as_is(setting: &Setting) -> String {
+    format!("{} was changed by somebody else meanwhile, and left", setting.file().display())
+}
+
+fn progress() -> ProgressBar {
+    crate::measure::progress(100)
+}
+
+fn show(bar: &ProgressBar, device: &str, progress: sweep::Progress) {
+    bar.set_position(percent(progress.seconds / progress.of));
+    let kib = |size: Bytes| foreread_core::sizes::Exact(size);
+    let doing = match progress.doing {
+        Doing::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
+        Doing::Looking => "does it stay as fast as it begins?".to_owned(),
+        Doing::Draining => "using up what it has saved".to_owned(),
+        Doing::Window(window) => format!("windows of {}", kib(window)),
+        Doing::Random(size) => format!("reads of {} anywhere", kib(size)),
+    };
+    bar.set_message(format!("{device}: {doing}"));
+}
+
+/// A share of a bar's 100 steps.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+pub(super) fn percent(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 100.0) as u64
+}

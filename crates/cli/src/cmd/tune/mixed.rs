@@ -1,0 +1,71 @@
+//! The scheduler's settings, tried with writes beside reads on a scratch file.
+//!
+//! In:    a folder; how much time there is.
+//! Out:   what each setting gives readers and writers.
+//! Never: a file that stays behind, or a write outside it.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use foreread_core::units::Instant;
+use foreread_tune::flood::{self, Load, Offer, Outcome, Scratch};
+use foreread_tune::hold::Held;
+use foreread_tune::probe::Stopped;
+use foreread_tune::setting::Setting;
+use foreread_tune::sysfs::Sys;
+use indicatif::ProgressBar;
+
+use super::measure::percent;
+use crate::measure::clock;
+use crate::output::Failure;
+
+/// Tries them within `budget`; `share` is the part of all progress that has passed before.
+pub(super) fn run(
+    sys: &Sys,
+    folder: &Path,
+    budget: Duration,
+    held: &Held,
+    interrupted: &Arc<AtomicBool>,
+    (bar, share): (&ProgressBar, f64),
+) -> Result<Outcome, Failure> {
+    bar.set_message("writing the scratch file");
+    let scratch = Scratch::create(folder, now, interrupted).map_err(|stopped| match stopped {
+        Stopped::Interrupted => Failure::Check("interrupted; every setting is as it was".into()),
+        Stopped::Failed(why) => Failure::WrongUse(why),
+    })?;
+    let nowhere = || {
+        let folder = folder.display();
+        Failure::WrongUse(format!(
+            "--scratch {folder}: lies on no block device; give another folder"
+        ))
+    };
+    let number = scratch.device().ok_or_else(nowhere)?;
+    let may_set = may_set(sys, number);
+    let offer = Offer::of(sys, number, may_set).ok_or_else(nowhere)?;
+    let mut set = |setting: &Setting| held.set(setting);
+    let mut load =
+        Load::new(scratch, sys.clone(), &offer.device, &mut set, now, Arc::clone(interrupted));
+    Ok(flood::measure(&mut load, &offer, budget, u64::from(number.1), &mut |progress| {
+        bar.set_position(percent(share + progress.part * (1.0 - share)));
+        bar.set_message(format!("reads beside writes: {}", progress.trial));
+    }))
+}
+
+/// Whether we have leave to change the settings of this device.
+fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
+    let device = sys.device_numbered(major, minor).and_then(|device| sys.whole(&device));
+    device.is_some_and(|device| {
+        let file = sys.path(Setting::read_ahead_kb(&device.name, 0).file());
+        OpenOptions::new().write(true).open(file).is_ok()
+    })
+}
+
+/// The time, as the core counts it: from the first look on.
+fn now() -> Instant {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let since = clock().saturating_duration_since(*FIRST.get_or_init(clock));
+    Instant(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}

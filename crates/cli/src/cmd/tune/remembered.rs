@@ -1,0 +1,114 @@
+//! What is remembered: listed, checked, undone.
+//!
+//! In:    the records and rules of this system.
+//! Out:   a line a device, or JSON; the exit code says whether all is as it should be.
+//! Never: a change, but by `forget`.
+
+use std::io::Write as _;
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::Bytes;
+use foreread_tune::remember::{self, Remembered, Verdict};
+use foreread_tune::setting::Setting;
+use foreread_tune::sysfs::Sys;
+use serde::Serialize;
+
+use crate::output::{Failure, Output};
+use crate::table;
+
+/// What is remembered.
+pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+    let listed = remember::list(sys);
+    let notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
+    if is_json {
+        out.json(listed.remembered.iter())?;
+    } else if listed.remembered.is_empty() {
+        writeln!(out, "nothing is remembered; foreread tune DEVICE --remember does that")?;
+    } else {
+        let rows = listed.remembered.iter().map(|known| cells(sys, known));
+        table::print(out, ["name", "device", "measured", "plateau", "sets", "before"], rows)?;
+    }
+    out.notes(&notes)
+}
+
+fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
+    let devices = known.identity.devices(sys);
+    let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+    let device =
+        if names.is_empty() { format!("{} (absent)", known.device) } else { names.join(" ") };
+    let plateau = known.report.plateau_kib.map(|kib| Exact(Bytes(kib << 10)));
+    [
+        known.identity.id.clone(),
+        device,
+        known.date.clone(),
+        table::or_dash(plateau),
+        words(&known.settings),
+        words(&known.before),
+    ]
+}
+
+/// `read_ahead_kb=1024 fifo_batch=1`
+pub(super) fn words(settings: &[Setting]) -> String {
+    let word = |setting: &Setting| {
+        let name = setting.attribute.rsplit('/').next().unwrap_or_default();
+        format!("{name}={}", setting.value)
+    };
+    settings.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether what is remembered is in force.
+pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+    let verdicts = remember::verify(sys);
+    if is_json {
+        out.json(verdicts.iter().map(Checked::of))?;
+    } else if verdicts.is_empty() {
+        writeln!(out, "nothing is remembered")?;
+    }
+    for verdict in verdicts.iter().filter(|_| !is_json) {
+        let device = name_of(verdict);
+        let state = if verdict.is_good() { "as remembered" } else { "NOT as remembered" };
+        writeln!(out, "{device}: {state}")?;
+        for finding in &verdict.findings {
+            writeln!(out, "  {finding}")?;
+        }
+    }
+    let wrong = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
+    match wrong {
+        0 => Ok(()),
+        1 => Err(Failure::Check("one device is not as remembered".into())),
+        wrong => Err(Failure::Check(format!("{wrong} devices are not as remembered"))),
+    }
+}
+
+fn name_of(verdict: &Verdict) -> String {
+    let known = verdict.device.as_ref().or(verdict.known_as.as_ref());
+    known.map_or_else(|| verdict.id.clone(), |device| format!("{device} ({})", verdict.id))
+}
+
+/// A verdict as JSON.
+#[derive(Serialize)]
+struct Checked {
+    name: String,
+    device: Option<String>,
+    ok: bool,
+    findings: Vec<String>,
+}
+
+impl Checked {
+    fn of(verdict: &Verdict) -> Self {
+        Self {
+            name: verdict.id.clone(),
+            device: verdict.device.clone(),
+            ok: verdict.is_good(),
+            findings: verdict.findings.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// Undoes it.
+pub(super) fn forget(sys: &Sys, name: &str, out: &mut Output) -> Result<(), Failure> {
+    let forgotten =
+        remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
+    writeln!(out, "{forgotten}")?;
+    Ok(())
+}

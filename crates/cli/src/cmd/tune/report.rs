@@ -1,0 +1,153 @@
+//! What a measurement found, for people.
+//!
+//! In:    a [`Report`].
+//! Out:   a table of windows with `==>` at the plateau, and what follows from it.
+//! Never: a figure that the report does not have.
+//!
+//! ```text
+//!        window   MB/s   from     to  next gains  one read of it  100 streams hold
+//!        512K    119.7  118.9  120.0     +84.4 %          4.9 ms              100M
+//!   ==>  1M      220.7  217.7  220.7      +3.1 %          5.6 ms              200M
+//! ```
+//!
+//! `one read of it` is what a read of that size takes that begins anywhere: a fault in a mapped
+//! file waits for it, and so does everybody else behind such a read.
+
+use std::io::Write as _;
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::Bytes;
+use foreread_tune::advice::{Tradeoff, tradeoffs};
+use foreread_tune::flood::FloodReport;
+use foreread_tune::report::{Method, Recommended, Report, Row};
+
+use super::remembered::words;
+use crate::output::{Failure, Output};
+use crate::table;
+
+/// The table, and what follows from it.
+pub(super) fn print(out: &mut Output, report: &Report) -> Result<(), Failure> {
+    let how = match report.method {
+        Method::Kernel => "the kernel's own read-ahead",
+        Method::Direct => "O_DIRECT, with the requests that the kernel would make",
+        Method::Simulated => "a model, in virtual time",
+    };
+    writeln!(out, "{}: {how}, {:.0} s\n", report.device, report.seconds)?;
+    if !report.sweep.is_empty() {
+        let tradeoffs = tradeoffs(&report.sweep, &report.random);
+        let rows = report.sweep.iter().zip(&tradeoffs);
+        table::print(out, HEADING, rows.map(|(row, tradeoff)| cells(report, row, tradeoff)))?;
+        writeln!(out)?;
+    }
+    for (name, what) in conclusions(report) {
+        writeln!(out, "{name:<12} {what}")?;
+    }
+    Ok(())
+}
+
+/// What the scheduler's settings give readers and writers.
+pub(super) fn print_flood(out: &mut Output, flood: &FloodReport) -> Result<(), Failure> {
+    let FloodReport { device, seconds, .. } = flood;
+    writeln!(out, "\n{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s\n")?;
+    let heading = ["setting", "reads/s", "from", "to", "one read", "1 of 100", "written, MB/s"];
+    let rows = flood.rows.iter().map(|row| {
+        [
+            row.name.clone(),
+            speed(row.reads_per_s),
+            speed(row.low),
+            speed(row.high),
+            time(row.read_median_us),
+            time(row.read_p99_us),
+            speed(row.write_mb_per_s),
+        ]
+    });
+    table::print(out, heading, rows)?;
+    let settings = match flood.recommended.as_slice() {
+        [] => "what is in force".to_owned(),
+        settings => words(settings),
+    };
+    writeln!(out, "\nrecommended  {settings}\n             {}", flood.why)?;
+    Ok(())
+}
+
+const HEADING: [&str; 7] =
+    ["     window", "MB/s", "from", "to", "next gains", "one read of it", "100 streams hold"];
+
+fn cells(report: &Report, row: &Row, tradeoff: &Tradeoff) -> [String; 7] {
+    let is_plateau = report.plateau_kib == Some(row.window_kib);
+    let mark = if is_plateau { "==>" } else { "   " };
+    [
+        format!("{mark}  {}", size(row.window_kib)),
+        speed(row.mb_per_s),
+        speed(row.low),
+        speed(row.high),
+        table::or_dash(tradeoff.next_gains_percent.map(|gain| format!("{gain:+.1} %"))),
+        table::or_dash(tradeoff.read_us.map(time)),
+        format!("{} MiB", tradeoff.hundred_streams_mib),
+    ]
+}
+
+/// Name and text, a line each.
+fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(kib) = report.plateau_kib {
+        let between = report.plateau_between_kib.filter(|[low, high]| low < high);
+        let between = between.map_or_else(String::new, |[low, high]| {
+            format!("; with 95 % confidence from {} to {}", size(low), size(high))
+        });
+        lines.push(("plateau", format!("{}{between}", size(kib))));
+    }
+    let compared = report.compared;
+    let others = [
+        ("set now", compared.now_kib),
+        ("kernel's own", compared.kernel_kib),
+        ("size rule", compared.size_rule_kib),
+    ];
+    for (name, kib) in others {
+        if let Some(kib) = kib {
+            lines.push((name, format!("{}{}", size(kib), what_it_has(report, kib))));
+        }
+    }
+    if let Some(recommended) = &report.recommended {
+        lines.push(("recommended", settings(recommended)));
+        lines.push(("", recommended.why.clone()));
+    }
+    lines
+}
+
+/// What the sweep found for somebody else's window.
+fn what_it_has(report: &Report, kib: u64) -> String {
+    let of = |kib| report.sweep.iter().rev().find(|row: &&Row| row.window_kib <= kib);
+    let recommended = report.recommended.as_ref().and_then(|to| of(to.read_ahead_kb));
+    match (of(kib), recommended) {
+        (Some(row), Some(best)) if best.mb_per_s > 0.0 => format!(
+            ": {} MB/s, {:+.0} % against what is recommended",
+            speed(row.mb_per_s),
+            (row.mb_per_s / best.mb_per_s - 1.0) * 100.0
+        ),
+        (Some(row), _) => format!(": {} MB/s", speed(row.mb_per_s)),
+        (None, _) => String::new(),
+    }
+}
+
+fn settings(recommended: &Recommended) -> String {
+    let mut list = vec![format!("read_ahead_kb={}", recommended.read_ahead_kb)];
+    if !recommended.scheduler.is_empty() {
+        list.push(words(&recommended.scheduler));
+    }
+    list.extend(recommended.inode_readahead_blks.map(|n| format!("inode_readahead_blks={n}")));
+    format!("{} ({})", list.join(" "), recommended.profile.name())
+}
+
+fn size(kib: u64) -> String {
+    Exact(Bytes(kib << 10)).to_string()
+}
+
+fn speed(mb_per_s: f64) -> String {
+    let decimals = if mb_per_s >= 100.0 { 0 } else { 1 };
+    format!("{mb_per_s:.decimals$}")
+}
+
+fn time(us: f64) -> String {
+    if us >= 1000.0 { format!("{:.1} ms", us / 1000.0) } else { format!("{us:.0} us") }
+}
