@@ -37,7 +37,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes it in `folder` and writes it once, at most [`FILL_TIME`] long unless the device is so
+    /// Makes it in `folder` and writes it once, in 4 s at most unless the device is so
     /// slow that it would be too short.
     ///
     /// # Errors
