@@ -37,7 +37,7 @@ use crate::sysfs::Queue;
 
 pub use load::Load;
 pub use offer::Offer;
-pub use plan::{Next, Plan};
+pub use plan::{Next, Plan, Tried};
 pub use report::{FloodReport, FloodRow};
 pub use scratch::Scratch;
 pub use trial::{Trial, trials};
@@ -121,10 +121,16 @@ pub fn measure(
         let part = spent.as_secs_f64() / budget.as_secs_f64().max(1e-3);
         said(&Progress { trial: trial.to_string(), part: part.min(1.0) });
         if let Err(error) = knobs.apply(mixed, &trial) {
-            notes.push(format!("{trial} was not tried: {error}"));
-            plan.drop_trial(index);
             if index == Plan::IN_FORCE {
+                notes.push(format!("what was in force cannot be set again: {error}"));
                 break;
+            }
+            if is_refusal(&error) {
+                notes.push(format!("only what is in force was measured: {error}"));
+                (1..plan.trials().len()).for_each(|index| plan.drop_trial(index));
+            } else {
+                notes.push(format!("{trial} was not tried: {error}"));
+                plan.drop_trial(index);
             }
             continue;
         }
@@ -157,6 +163,11 @@ pub fn measure(
         restored: restored.is_ok(),
     };
     Outcome { report, stopped }
+}
+
+/// Whether nothing else can be set either.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Longer than centuries does not occur.

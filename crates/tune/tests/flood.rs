@@ -9,7 +9,10 @@ mod model;
 
 use std::time::Duration;
 
-use foreread_tune::flood::{FloodReport, Outcome, measure, trials};
+use foreread_core::units::Bytes;
+use foreread_tune::flood::{
+    FloodReport, MixedSample, Outcome, Trial, Tried, measure, trials, verdict,
+};
 use foreread_tune::probe::Stopped;
 use model::{Figures, Model, Rng, State, Trouble};
 
@@ -173,11 +176,7 @@ fn applied(found: &State, report: &FloodReport) -> State {
 }
 
 /// The fastest reads of the table whose writers have enough.
-fn true_best(
-    found: &State,
-    trials: &[foreread_tune::flood::Trial],
-    figures: &dyn Fn(&State) -> Figures,
-) -> f64 {
+fn true_best(found: &State, trials: &[Trial], figures: &dyn Fn(&State) -> Figures) -> f64 {
     use foreread_tune::flood::Mixed as _;
     let all = trials.iter().map(|trial| {
         let mut model = Model::new(found.clone(), &flat, 0);
@@ -244,6 +243,43 @@ fn a_setting_that_is_refused_is_told() {
         assert!(!report.notes.is_empty(), "call {number}");
         assert_eq!(report.restored, model.state == found, "call {number}: {:?}", report.notes);
     }
+}
+
+/// A container's sysfs: root, and nothing can be set. It is asked once, not for each trial.
+#[test]
+fn a_read_only_system_is_asked_once() {
+    let found = State::new("mq-deadline", 64);
+    let mut model = Model::new(found.clone(), &deep, 7);
+    model.trouble = Trouble::ReadOnly;
+    let Outcome { report, stopped } = run(&mut model, 7);
+    assert_eq!((model.sets, stopped), (1, None));
+    assert_eq!((model.state, report.restored, report.rows.len()), (found, true, 1));
+    let [note] = &report.notes[..] else { panic!("{:?}", report.notes) };
+    assert!(note.starts_with("only what is in force was measured: "), "{note}");
+}
+
+/// The chain is faster as a whole, and each hundredth read takes ten times as long as before: who
+/// waits for a single read is worse off.
+#[test]
+fn slow_reads_that_get_slower_are_no_gain() {
+    let sample = |us: u64, slow_us: u64| MixedSample {
+        reads_ns: (0..200).map(|n| 1000 * if n % 50 == 0 { slow_us } else { us }).collect(),
+        written: Bytes(64 << 20),
+        ns: 1_000_000_000,
+    };
+    let tried = |slow_us: u64| {
+        let mut base = Tried::new(Trial::default());
+        let mut other = Tried::new(Trial { scheduler: None, changes: vec![("nr_requests", 8)] });
+        for round in 0..6 {
+            base.runs.push((round, sample(1000 + u64::from(round), 1000)));
+            other.runs.push((round, sample(100 + u64::from(round), slow_us)));
+        }
+        verdict(&[base, other], true)
+    };
+    assert_eq!(tried(1000).choice, Some(1));
+    let refused = tried(10_000);
+    assert_eq!(refused.choice, None);
+    assert!(refused.why.ends_with("but its slow reads are slower"), "{}", refused.why);
 }
 
 #[test]

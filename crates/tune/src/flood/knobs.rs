@@ -12,8 +12,8 @@
 //!
 //! Before a scheduler goes, everything is put back to what it came with. That matters without a
 //! scheduler: there `nr_requests` is how many tags the device has, and Linux keeps the tags and
-//! shows another number once a scheduler comes. Whoever then writes the number that is shown changes
-//! nothing.
+//! shows another number once a scheduler comes. Whoever then writes the number that is shown
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,8 +28,8 @@ pub(super) struct Knobs {
     device: String,
     may_set: bool,
     found: Option<String>,
-    /// What each scheduler has, as found, or as it came: names below `queue/`, in the order in which
-    /// they are set.
+    /// What each scheduler has, as found, or as it came: names below `queue/`, in the order in
+    /// which they are set.
     bases: BTreeMap<String, Values>,
 }
 

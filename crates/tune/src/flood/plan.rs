@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::rng::Rng;
-use super::verdict::{LEAST_WORK, LEAST_WRITES, is_settled, work_per_s, writes_per_s};
+use super::verdict::{LEAST_WORK, LEAST_WRITES, changes, is_settled, work_per_s, writes_per_s};
 use super::{MixedSample, Trial};
 use crate::sysfs::Queue;
 
@@ -174,7 +174,7 @@ impl Plan {
         let is_clear = self.round >= LEAST_ROUNDS && is_settled(&self.tried);
         let is_late = self.runs_in(self.budget.saturating_sub(spent)) < self.finalists.len();
         // On a device that is slower than it seemed a few rounds more are better than no answer.
-        let is_too_late = spent > self.budget * 3 / 2;
+        let is_too_late = spent > self.budget * 2;
         let most = if is_alone { ROUNDS_ALONE } else { MOST_ROUNDS };
         if is_clear || self.round >= most || (is_late && self.round >= 3) || is_too_late {
             return;
@@ -200,11 +200,18 @@ impl Plan {
             .filter(|(_, sample)| writes_per_s(sample) >= LEAST_WRITES * SURVEY_SLACK * writes)
             .map(|(index, sample)| (index, sample.reads_per_s()))
             .collect();
-        others.sort_by(|a, b| b.1.total_cmp(&a.1));
         let fit = self.runs_in(self.budget.saturating_sub(spent)) / LEAST_ROUNDS as usize;
-        others.truncate(fit.saturating_sub(1).clamp(1, MOST_FINALISTS));
+        let seats = fit.saturating_sub(1).clamp(1, MOST_FINALISTS);
+        others.sort_by(|a, b| b.1.total_cmp(&a.1));
+        if seats == 1 {
+            // There is no time to tell the best from those near it: then what changes least.
+            let best = others.first().map_or(0.0, |(_, reads)| *reads);
+            others.retain(|(_, reads)| *reads >= best * SURVEY_SLACK);
+            others.sort_by_key(|(index, _)| (changes(&self.tried, *index), *index));
+        }
+        let chosen = others.into_iter().take(seats).map(|(index, _)| index);
         let in_force = (!self.tried[Self::IN_FORCE].is_dropped).then_some(Self::IN_FORCE);
-        in_force.into_iter().chain(others.into_iter().map(|(index, _)| index)).collect()
+        in_force.into_iter().chain(chosen).collect()
     }
 
     /// How many runs fit.
@@ -243,7 +250,7 @@ const ROUNDS_ALONE: u32 = 4;
 /// Ten in the survey, four in each of ten rounds.
 const RUNS_IN_BUDGET: u32 = 50;
 
-/// Some hundred reads even on a disk that rotates.. on flash thousands.
+/// Some ten reads on a disk that rotates, on flash a thousand.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// More says nothing new.

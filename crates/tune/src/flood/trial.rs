@@ -5,8 +5,8 @@
 //! Never: a scheduler that the device does not offer, which would load a module.
 //!
 //! Two things keep a read waiting: what the device has taken already, and what the scheduler sends
-//! before it. `async_depth` bounds how many writes there are at all, `fifo_batch` how many go before
-//! the reads are looked at again, `nr_requests` how many requests of any kind there are.
+//! before it. `async_depth` bounds how many writes there are at all, `fifo_batch` how many go
+//! before the reads are looked at again, `nr_requests` how many requests of any kind there are.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@
 //!
 //! **What the writers may lose.** On a disk with one head each read takes the place of a write, so
 //! faster reads always mean fewer writes, and that is no fault of a setting. So writes and reads
-//! together are counted: of the best one's, [`LEAST_WORK`] has to be kept. And whatever readers gain,
-//! writers keep [`LEAST_WRITES`] of theirs:
+//! together are counted: of the best one's, [`LEAST_WORK`] has to be kept. And whatever readers
+//! gain, writers keep [`LEAST_WRITES`] of theirs:
 //!
 //! ```text
 //!   one head, async_depth writes for each read     1      2      4      16
@@ -63,8 +63,8 @@ pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
     Verdict { choice: Some(chosen.index), why: chosen.why(tried) }
 }
 
-/// Whether more rounds would hardly change the verdict: each is known well enough, or is no gain, or
-/// clearly behind the best.
+/// Whether more rounds would hardly change the verdict: each is known well enough, or is no gain,
+/// or clearly behind the best.
 pub(super) fn is_settled(tried: &[Tried]) -> bool {
     let candidates: Vec<Candidate> =
         (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
@@ -141,8 +141,8 @@ impl Candidate {
     }
 }
 
-/// How many times as fast one's reads are as the other's, as logarithms, for each round in which both
-/// were run. Round 0 chose who is here, by luck too: it does not count.
+/// How many times as fast one's reads are as the other's, as logarithms, for each round in which
+/// both were run. Round 0 chose who is here, by luck too: it does not count.
 fn ratios(one: &Tried, other: &Tried) -> Vec<f64> {
     let rate_in = |tried: &Tried, round: u32| {
         let run = tried.runs.iter().find(|(number, _)| *number == round);
@@ -182,7 +182,7 @@ fn shown(us: f64) -> String {
 }
 
 /// How much a trial changes: another scheduler takes all its settings away, so it counts more.
-fn changes(tried: &[Tried], index: usize) -> usize {
+pub(super) fn changes(tried: &[Tried], index: usize) -> usize {
     let (trial, found) = (&tried[index].trial, &tried[Plan::IN_FORCE].trial);
     trial.changes.len() + if trial.scheduler == found.scheduler { 0 } else { 2 }
 }
@@ -259,8 +259,8 @@ const PRECISE: f64 = 1.05;
 /// Of the best one's requests a second: a setting that loses more keeps the device idle.
 pub(super) const LEAST_WORK: f64 = 0.8;
 
-/// Of the best one's writes. At half, a depth of 1 on one head would be a matter of luck, and whoever
-/// copies a file beside the reader would wait twice as long.
+/// Of the best one's writes. At half, a depth of 1 on one head would be a matter of luck, and
+/// whoever copies a file beside the reader would wait twice as long.
 pub(super) const LEAST_WRITES: f64 = 0.65;
 
 /// With fewer reads p99 is the slowest one, and luck.
@@ -269,6 +269,6 @@ const TAIL_READS: usize = 200;
 /// By so much p99 may seem worse: it is known to no better than that.
 const WORSE_TAIL: f64 = 1.25;
 
-/// Student's t, 99.5 %, one-sided, for 3 rounds, 4, ..: three are compared, and looked at each round.
+/// Student's t, 99.5 %, one-sided, for 3 rounds, 4, ..: several are compared, after each round.
 const T_995: [f64; 14] =
     [9.92, 5.84, 4.6, 4.03, 3.71, 3.5, 3.36, 3.25, 3.17, 3.11, 3.05, 3.01, 2.98, 2.95];

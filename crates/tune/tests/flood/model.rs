@@ -43,6 +43,8 @@ pub(crate) enum Trouble {
     Run(u32),
     /// The call of this number, of sets.
     Set(u32),
+    /// No set is allowed.
+    ReadOnly,
 }
 
 /// A device.
@@ -173,7 +175,10 @@ impl Mixed for Model<'_> {
         assert_eq!(setting.device, "vdz");
         self.sets += 1;
         if self.trouble == Trouble::Set(self.sets) {
-            return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+            return Err(io::Error::other("the device is busy"));
+        }
+        if self.trouble == Trouble::ReadOnly {
+            return Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem));
         }
         self.state.set(&setting.attribute, &setting.value, self.has_async_depth)
     }
