@@ -38,7 +38,14 @@ lab_up() {
     echo "$DEVICE" >"$LAB/loop"
     # FUSE splits what is larger, and the halves would queue behind each other.
     echo 1024 >"/sys/block/${DEVICE#/dev/}/queue/max_sectors_kb"
-    echo mq-deadline >"/sys/block/${DEVICE#/dev/}/queue/scheduler"
+    # A loop device keeps what its last user left: the scheduler's settings, and how many requests
+    # it gets at once. Changes undo that; a value that is there already is no change.
+    local queue=/sys/block/${DEVICE#/dev/}/queue
+    echo none >"$queue/scheduler"
+    echo 127 >"$queue/nr_requests"
+    echo 128 >"$queue/nr_requests"
+    echo mq-deadline >"$queue/scheduler"
+    echo 128 >"$queue/read_ahead_kb"
 }
 
 # lab_wait FILE: until there is something in it.

@@ -73,7 +73,7 @@ pub(crate) struct Args {
 
     /// Also try the scheduler's settings, with random writes beside a chain of small reads, on a
     /// file that is made in DIR and removed; without it nothing is written anywhere
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "quick")]
     scratch: Option<PathBuf>,
 
     /// Set what is recommended, until the next boot

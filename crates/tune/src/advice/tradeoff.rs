@@ -15,11 +15,9 @@ pub struct Tradeoff {
     pub next_gains_percent: Option<f64>,
     /// What one read of this size takes, anywhere; None if that size was not measured.
     pub read_us: Option<f64>,
-    /// What a hundred streams hold in memory, in MiB: two windows each, the one that is read and
+    /// What a hundred streams hold in memory, in KiB: two windows each, the one that is read and
     /// the one that is on its way.
-    pub hundred_streams_mib: f64,
-    /// What a fault in a mapped file brings, in KiB: the window around it.
-    pub fault_kib: u64,
+    pub hundred_streams_kib: u64,
 }
 
 /// One for each row.
@@ -33,8 +31,7 @@ pub fn tradeoffs(rows: &[Row], random: &[Latency]) -> Vec<Tradeoff> {
             .iter()
             .find(|latency| latency.size_kib == row.window_kib)
             .map(|latency| latency.median_us),
-        hundred_streams_mib: 200.0 * row.window_kib as f64 / 1024.0,
-        fault_kib: row.window_kib,
+        hundred_streams_kib: row.window_kib.saturating_mul(200),
     };
     rows.iter().zip(next).map(tradeoff).collect()
 }

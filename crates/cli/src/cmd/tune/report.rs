@@ -83,7 +83,7 @@ fn cells(report: &Report, row: &Row, tradeoff: &Tradeoff) -> [String; 7] {
         speed(row.high),
         table::or_dash(tradeoff.next_gains_percent.map(|gain| format!("{gain:+.1} %"))),
         table::or_dash(tradeoff.read_us.map(time)),
-        format!("{} MiB", tradeoff.hundred_streams_mib),
+        size(tradeoff.hundred_streams_kib),
     ]
 }
 
@@ -144,7 +144,11 @@ fn size(kib: u64) -> String {
 }
 
 fn speed(mb_per_s: f64) -> String {
-    let decimals = if mb_per_s >= 100.0 { 0 } else { 1 };
+    let decimals = match mb_per_s {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
     format!("{mb_per_s:.decimals$}")
 }
 

@@ -194,10 +194,10 @@ impl Stream {
 fn slices(steps: &[Step], began: Instant) -> Vec<Slice> {
     let each = steps.len().div_ceil(SLICES).max(1);
     let mut edges: Vec<Step> = steps.iter().step_by(each).copied().collect();
-    if let (Some(last), Some(edge)) = (steps.last(), edges.last()) {
-        if last.pos > edge.pos {
-            edges.push(*last);
-        }
+    if let (Some(last), Some(edge)) = (steps.last(), edges.last())
+        && last.pos > edge.pos
+    {
+        edges.push(*last);
     }
     let slice = |pair: &[Step]| Slice {
         at: Instant(began.0 + pair[1].at.0),
