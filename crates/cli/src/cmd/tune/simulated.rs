@@ -60,7 +60,7 @@ impl Simulated {
         let failed = |why: String| Stopped::Failed(format!("the simulated machine: {why}"));
         let config = Config {
             // Less would make large windows smaller.
-            memory: Bytes(MEMORY_MIN.0.max(window.0 * 8)),
+            memory: Bytes(MEMORY_MIN.0.max(window.0 * 32)),
             policy: Policy::Linux6,
             max_window: window.pages_up(),
             rules: Rules::default(),
