@@ -51,7 +51,7 @@ fn case(seed: u64) -> Case {
             ("flat".into(), Rc::new(move |_| mb_per_s))
         }
         _ => {
-            let at = 1_u64 << (14.0 + rng.range(0.0, 10.0)) as u32;
+            let at = (16 << 10) << (rng.any() % 10);
             let deep = rng.range(0.7, 0.95);
             let whole = saturating(10.0_f64.powf(rng.range(1.0, 3.0)), rng.range(50.0, 2000.0));
             let name = format!("dip to {deep:.2} at {}K", at >> 10);
@@ -119,7 +119,8 @@ const D2: [(u64, f64); 12] = [
 /// The eight published columns: the mean of the runs.
 fn columns() -> Vec<(String, Vec<(u64, f64)>)> {
     let text = include_str!("../../sim/data/seed-tables/000_readahead_throughput.csv");
-    let mut columns: Vec<(String, Vec<(u64, Vec<f64>)>)> = Vec::new();
+    type Runs = Vec<(u64, Vec<f64>)>;
+    let mut columns: Vec<(String, Runs)> = Vec::new();
     for line in text.lines().skip(1) {
         let mut fields = line.rsplitn(7, ',').collect::<Vec<_>>();
         fields.reverse();

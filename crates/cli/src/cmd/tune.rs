@@ -4,4 +4,5 @@
 //! Out:   a probe that answers for it.
 //! Never: a device that is not named.
 
+#[cfg(test)]
 pub(crate) mod simulated;

@@ -148,8 +148,9 @@ impl Run<'_> {
         next.extend(cheap);
     }
 
-    /// Looks whether the largest window has got slower for good. Then there was credit that the look did
-    /// not see, or somebody else came; either way what was read before is of another device.
+    /// Looks whether the largest window has got slower for good. Then there was credit that the
+    /// look did not see, or somebody else came; either way what was read before is of another
+    /// device.
     fn notices_fall(&mut self) -> Result<(), Stopped> {
         let Some(largest) = self.windows.last().copied() else { return Ok(()) };
         if self.burst.is_some() || self.left_ns() < 0.15 * self.settings.aim.as_nanos() as f64 {
