@@ -41,8 +41,8 @@ impl Run<'_> {
             }
             reached = Some(window);
             fastest = fastest.max(sample.mb_per_s());
-            // A device that lives on credit is soon much slower than it looks: with a smaller window
-            // first, that is found out before a large one takes seconds to fill.
+            // A device that lives on credit is soon much slower than it looks: with a smaller
+            // window first, that is found out before a large one takes seconds to fill.
             let (sight, largest) = (self.largest_at(fastest / CAUTION), self.largest_at(fastest));
             window = match (sight > window, largest > window) {
                 (true, _) => sight,

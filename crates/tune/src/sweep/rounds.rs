@@ -31,9 +31,7 @@ impl Run<'_> {
         loop {
             // The more there is, the less does one round change.
             if self.taken.len() * 8 >= fitted * 9 + 8 || fitted == 0 {
-                if self.notices_fall()? {
-                    fitted = 0;
-                }
+                self.notices_fall()?;
                 if self.is_all_cached() {
                     return Ok(());
                 }
@@ -109,11 +107,13 @@ impl Run<'_> {
         let chosen = at(plateau.window);
         let mut open: Vec<Bytes> = known()
             .filter(|(point, standing)| {
-                **standing == Standing::Open && point.window <= plateau.high
+                // Those far above only matter once those below have turned out to be too slow.
+                **standing == Standing::Open && at(point.window) <= chosen + 1
             })
             .map(|(point, _)| point.window)
             .collect();
-        open.sort_by_key(|window| (at(*window).abs_diff(chosen), *window));
+        // Who was read least is known least, and could turn out to be the one.
+        open.sort_by_key(|window| (self.readings_of(*window), at(*window).abs_diff(chosen)));
         open.truncate(AT_ONCE);
         // What was left out at first, from the last that is surely below the line on.
         let below = known().rfind(|(point, standing)| {
@@ -148,22 +148,25 @@ impl Run<'_> {
         next.extend(cheap);
     }
 
-    /// Whether the largest window has got slower for good. Then there was credit that the look did
-    /// not see, or somebody else came; either way what was read before is of another device.
-    fn notices_fall(&mut self) -> Result<bool, Stopped> {
-        let Some(largest) = self.windows.last().copied() else { return Ok(false) };
+    /// Looks whether the largest window has got slower for good. Then there was credit that the
+    /// look did not see, or somebody else came; either way what was read before is of another
+    /// device.
+    fn notices_fall(&mut self) -> Result<(), Stopped> {
+        let Some(largest) = self.windows.last().copied() else { return Ok(()) };
         if self.burst.is_some() || self.left_ns() < 0.15 * self.settings.aim.as_nanos() as f64 {
-            return Ok(false);
+            return Ok(());
         }
         let of_largest: Vec<_> =
             self.taken.iter().filter(|taken| taken.window == largest && !taken.is_again).collect();
         let speeds: Vec<f64> = of_largest.iter().map(|taken| taken.mb_per_s).collect();
-        let Some(found) = fall(&speeds, SURER, 4) else { return Ok(false) };
+        // A few stalls in a row are no end of anything.
+        let side = (speeds.len() / 6).max(4);
+        let Some(found) = fall(&speeds, SURER, side) else { return Ok(()) };
         let seconds = (of_largest[found.index].at.0 - self.began.0) as f64 / 1e9;
         let fast = found.fast;
-        let Some(slow) = self.stays_below(largest, found)? else { return Ok(false) };
+        let Some(slow) = self.stays_below(largest, found)? else { return Ok(()) };
         self.found(Burst { fast, slow, seconds, is_back: false });
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! Out:   a probe.
 //! Never: a real second.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "virtual times")]
 #![allow(
     dead_code,
     unreachable_pub,

@@ -60,7 +60,7 @@ impl Simulated {
         let failed = |why: String| Stopped::Failed(format!("the simulated machine: {why}"));
         let config = Config {
             // Less would make large windows smaller.
-            memory: Bytes(MEMORY_MIN.0.max(window.0 * 8)),
+            memory: Bytes(MEMORY_MIN.0.max(window.0 * 32)),
             policy: Policy::Linux6,
             max_window: window.pages_up(),
             rules: Rules::default(),
@@ -194,11 +194,8 @@ impl Stream {
 fn slices(steps: &[Step], began: Instant) -> Vec<Slice> {
     let each = steps.len().div_ceil(SLICES).max(1);
     let mut edges: Vec<Step> = steps.iter().step_by(each).copied().collect();
-    if let (Some(last), Some(edge)) = (steps.last(), edges.last())
-        && last.pos > edge.pos
-    {
-        edges.push(*last);
-    }
+    let rest = steps.last().filter(|last| edges.last().is_some_and(|edge| last.pos > edge.pos));
+    edges.extend(rest);
     let slice = |pair: &[Step]| Slice {
         at: Instant(began.0 + pair[1].at.0),
         bytes: Bytes(pair[1].pos.0 - pair[0].pos.0),
