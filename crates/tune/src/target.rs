@@ -207,11 +207,12 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
             format!("a file of {kib} KiB is too small to measure; give one of at least 1 MiB");
         return Err(line);
     }
-    let opened = File::open(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "no permission to read it; run as root, or give a file that you may read".to_owned()
+    let opened = File::open(path).map_err(|error| {
+        if error.kind() == ErrorKind::PermissionDenied {
+            return "no permission to read it; run as root, or give a file that you may read"
+                .into();
         }
-        _ => format!("cannot be opened: {error}; give another file"),
+        format!("cannot be opened: {error}; give another file")
     })?;
     let parts = file::stored(&opened, about.size());
     let len = Bytes(parts.iter().map(|part| part.end - part.start).sum());

@@ -92,10 +92,10 @@ fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
     let file = setting.file();
     let opened = OpenOptions::new().write(true).open(sys.path(&file));
     opened.map(drop).map_err(|error| {
-        let why = match error.kind() {
-            ErrorKind::PermissionDenied => "it takes root to set it".to_owned(),
-            ErrorKind::ReadOnlyFilesystem => format!("{} cannot be written here", file.display()),
-            ErrorKind::NotFound => format!("there is no {}", file.display()),
+        let why = match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => "it takes root to set it".to_owned(),
+            Some(libc::EROFS) => format!("{} cannot be written here", file.display()),
+            Some(libc::ENOENT) => format!("there is no {}", file.display()),
             _ => format!("{}: {error}", file.display()),
         };
         io::Error::new(error.kind(), why)

@@ -66,10 +66,7 @@ impl<'h> Real<'h> {
         sys: &Sys,
         options: &Options,
     ) -> Result<Self, String> {
-        let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
-            Ok(()) => None,
-            Err(why) => Some(why),
-        };
+        let why_direct = why_not_by_the_kernel(target, held, sys, options).err();
         if let (Some(why), Some(not_direct)) = (&why_direct, &target.not_direct) {
             return Err(format!(
                 "{}: cannot be measured: {why}, and {not_direct}; run as root, or give another file",

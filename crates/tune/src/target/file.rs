@@ -120,7 +120,8 @@ mod tests {
         file.set_len(10 << 20).expect("holes");
         assert_eq!(stored(&file, 10 << 20), []);
         file.write_all_at(&vec![1; 2 << 20], 4 << 20).expect("it is written");
-        assert_eq!(stored(&file, 10 << 20), [4 << 20..6 << 20]);
+        let parts = stored(&file, 10 << 20);
+        assert_eq!((parts.len(), parts[0].clone()), (1, 4 << 20..6 << 20));
     }
 
     #[test]
