@@ -24,3 +24,4 @@ pub mod report;
 pub mod setting;
 pub mod sysfs;
 pub mod target;
+mod words;

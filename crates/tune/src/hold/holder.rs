@@ -14,6 +14,7 @@ use super::notes::Notes;
 use super::{Answer, Order, Restored};
 use crate::setting::Setting;
 use crate::sysfs::Sys;
+use crate::words::words;
 
 /// The body of the verb that starts a holder: until its standard input ends.
 ///
@@ -52,7 +53,7 @@ impl Holder<'_> {
             Order::Set(setting) => match self.set(&setting) {
                 Ok(()) => Answer::Set,
                 Err(error) => Answer::Refused {
-                    why: error.to_string(),
+                    why: words(&error),
                     is_permission: matches!(
                         error.kind(),
                         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
@@ -96,7 +97,7 @@ fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
             Some(libc::EACCES | libc::EPERM) => "it takes root to set it".to_owned(),
             Some(libc::EROFS) => format!("{} cannot be written here", file.display()),
             Some(libc::ENOENT) => format!("there is no {}", file.display()),
-            _ => format!("{}: {error}", file.display()),
+            _ => format!("{}: {}", file.display(), words(&error)),
         };
         io::Error::new(error.kind(), why)
     })
