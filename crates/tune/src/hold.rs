@@ -82,6 +82,7 @@ enum Answer {
 /// Sets back what runs that were killed, and their holders with them, have left.
 ///
 /// What a living run holds stays. Without any notes this is a look into one folder.
+#[must_use]
 pub fn restore_left_behind(sys: &Sys) -> Restored {
     notes::restore_all(sys)
 }

@@ -32,3 +32,4 @@ pub mod sweep;
 pub mod sysfs;
 pub mod target;
 pub mod udev;
+mod words;

@@ -163,12 +163,12 @@ impl Memory {
         let start = map.addr().get().next_multiple_of(HUGE_PAGE) - map.addr().get();
         let mut memory = Self { map, mapped, start, len };
         if len as u64 > PAGE_SIZE {
-            // SAFETY: advice that changes no byte, about memory of ours. A kernel without huge pages
-            // refuses it, and small ones do.
+            // SAFETY: advice that changes no byte, about memory of ours. A kernel without huge
+            // pages refuses it, and small ones do.
             let _ = unsafe { libc::madvise(map.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE) };
         }
         // The first touch is what makes a page; no read shall wait for it.
-        for byte in memory.bytes().iter_mut().step_by(PAGE_SIZE as usize) {
+        for byte in memory.bytes().iter_mut().step_by(SMALL_PAGE) {
             *byte = 1;
         }
         Ok(memory)
@@ -176,9 +176,11 @@ impl Memory {
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         assert!(self.start + self.len <= self.mapped);
-        // SAFETY: it lies in the mapping, which is zeros or what was written since, and nobody else
-        // has it as long as `self` is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(self.map.as_ptr().add(self.start), self.len) }
+        // SAFETY: `start` lies in the mapping.
+        let start = unsafe { self.map.add(self.start) };
+        // SAFETY: so does its end. What is there is zeros or what was written since, and nobody
+        // else has it as long as `self` is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.len) }
     }
 }
 
@@ -234,6 +236,9 @@ struct Cachestat {
 /// The same number on all architectures, as for all new calls, but alpha and MIPS: there it is an
 /// unknown call, and mincore is asked.
 const CACHESTAT: libc::c_long = 451;
+
+/// The smallest that there is.
+const SMALL_PAGE: usize = 4096;
 
 /// On most machines.
 const HUGE_PAGE: usize = 2 << 20;

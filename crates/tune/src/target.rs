@@ -25,6 +25,7 @@ use foreread_core::units::{Bytes, PAGE_SIZE};
 
 use crate::setting::{READ_AHEAD_KB, Setting};
 use crate::sysfs::{Device, Kind, Sys};
+use crate::words::words;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +114,7 @@ fn not_found(path: &Path, error: &std::io::Error, sys: &Sys) -> String {
         (ErrorKind::PermissionDenied, _) => {
             "no permission to look there; run as root, or give a file that you may read".to_owned()
         }
-        _ => format!("{error}; give a block device, a file or a folder"),
+        _ => format!("{}; give a block device, a file or a folder", words(error)),
     }
 }
 
@@ -124,13 +125,13 @@ fn device(path: &Path, number: u64, sys: &Sys) -> Result<Target, String> {
         Ok(opened) => of_device(path, &opened, &device, sys),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             // Not the rights of the file: the system has decided that nobody opens disks.
-            let why = format!("{} cannot be opened here ({error})", path.display());
+            let why = format!("{} cannot be opened here ({})", path.display(), words(&error));
             let family = uses::family(sys, &device);
             let mounts = sys.mounts();
             let points = mounts.iter().filter(|mount| uses::is_on(mount, &family));
             let found = points.filter_map(|mount| file::largest_in(Path::new(&mount.point))).next();
-            let found = found.ok_or(format!("{error}; give a file or a folder on it"))?;
-            let about = fs::metadata(&found).map_err(|error| error.to_string())?;
+            let found = found.ok_or(format!("{}; give a file or a folder on it", words(&error)))?;
+            let about = fs::metadata(&found).map_err(|error| words(&error))?;
             instead(found_in(&found, &about, sys)?, &why)
         }
         Err(error) => Err(unopened(&error)),
@@ -145,7 +146,7 @@ fn unopened(error: &std::io::Error) -> String {
         Some(libc::ENOMEDIUM | libc::ENXIO) => {
             "there is no medium in it; insert one, or give another device".to_owned()
         }
-        _ => format!("cannot be opened: {error}; give a file or a folder on it"),
+        _ => format!("cannot be opened: {}; give a file or a folder on it", words(error)),
     }
 }
 
@@ -207,11 +208,12 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
             format!("a file of {kib} KiB is too small to measure; give one of at least 1 MiB");
         return Err(line);
     }
-    let opened = File::open(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "no permission to read it; run as root, or give a file that you may read".to_owned()
+    let opened = File::open(path).map_err(|error| {
+        if error.kind() == ErrorKind::PermissionDenied {
+            return "no permission to read it; run as root, or give a file that you may read"
+                .into();
         }
-        _ => format!("cannot be opened: {error}; give another file"),
+        format!("cannot be opened: {}; give another file", words(&error))
     })?;
     let parts = file::stored(&opened, about.size());
     let len = Bytes(parts.iter().map(|part| part.end - part.start).sum());
@@ -243,12 +245,12 @@ fn folder(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
             let target = of_device(&node, &opened, &below, sys)?;
             return instead(target, &format!("{} lies on it", path.display()));
         }
-        Err(error) => format!("{} cannot be opened ({error})", node.display()),
+        Err(error) => format!("{} cannot be opened ({})", node.display(), words(&error)),
     };
     let found = file::largest_in(path).ok_or(format!(
         "{why}, and there is no file of 1 MiB in the folder that you may read; give a file"
     ))?;
-    let about = fs::metadata(&found).map_err(|error| error.to_string())?;
+    let about = fs::metadata(&found).map_err(|error| words(&error))?;
     instead(found_in(&found, &about, sys)?, &why)
 }
 
@@ -264,7 +266,7 @@ fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<(Device, Option<Str
         return Ok((device, None));
     }
     // What was mounted says more than the number.
-    let path = path.canonicalize().map_err(|error| error.to_string())?;
+    let path = path.canonicalize().map_err(|error| words(&error))?;
     let mounts = sys.mounts();
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     let mount = around.max_by_key(|mount| mount.point.len());

@@ -246,7 +246,7 @@ fn notes_that_end_in_the_middle_of_a_line_are_read_up_to_there() {
     let mut text = fs::read_to_string(&file).expect("it is there");
     text.push_str(r#"{"Set":{"device":"sda","attri"#);
     fs::write(&file, text).expect("it is written");
-    hold::restore_left_behind(&sys);
+    assert_eq!(hold::restore_left_behind(&sys).back.len(), 1);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
 }
 

@@ -14,6 +14,7 @@ use super::notes::Notes;
 use super::{Answer, Order, Restored};
 use crate::setting::Setting;
 use crate::sysfs::Sys;
+use crate::words::words;
 
 /// The body of the verb that starts a holder: until its standard input ends.
 ///
@@ -52,7 +53,7 @@ impl Holder<'_> {
             Order::Set(setting) => match self.set(&setting) {
                 Ok(()) => Answer::Set,
                 Err(error) => Answer::Refused {
-                    why: error.to_string(),
+                    why: words(&error),
                     is_permission: matches!(
                         error.kind(),
                         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
@@ -92,11 +93,11 @@ fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
     let file = setting.file();
     let opened = OpenOptions::new().write(true).open(sys.path(&file));
     opened.map(drop).map_err(|error| {
-        let why = match error.kind() {
-            ErrorKind::PermissionDenied => "it takes root to set it".to_owned(),
-            ErrorKind::ReadOnlyFilesystem => format!("{} cannot be written here", file.display()),
-            ErrorKind::NotFound => format!("there is no {}", file.display()),
-            _ => format!("{}: {error}", file.display()),
+        let why = match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => "it takes root to set it".to_owned(),
+            Some(libc::EROFS) => format!("{} cannot be written here", file.display()),
+            Some(libc::ENOENT) => format!("there is no {}", file.display()),
+            _ => format!("{}: {}", file.display(), words(&error)),
         };
         io::Error::new(error.kind(), why)
     })

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::Restored;
 use crate::setting::Setting;
 use crate::sysfs::Sys;
+use crate::words::words;
 
 /// The notes of one device, locked.
 pub(super) struct Notes {
@@ -73,7 +74,7 @@ impl Notes {
                     "another run of foreread has changed settings of {device}; wait for its end"
                 )
             } else {
-                format!("cannot note what was there in {}: {error}", path.display())
+                format!("cannot note what was there in {}: {}", path.display(), words(&error))
             };
             io::Error::new(error.kind(), why)
         };
@@ -162,7 +163,8 @@ impl Notes {
                 Ok(()) => restored.back.push(was.clone()),
                 Err(error) => {
                     let name = was.file();
-                    restored.failed.push(format!("{} {}: {error}", name.display(), was.value));
+                    let why = words(&error);
+                    restored.failed.push(format!("{} {}: {why}", name.display(), was.value));
                 }
             }
         }

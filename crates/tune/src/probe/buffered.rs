@@ -36,10 +36,8 @@ use crate::pages::resident;
 /// touched yet is slow the first time, for the page cache as for us.
 pub(super) fn warm_up(window: u64) {
     let bytes = 2 * (KEPT_BYTES + window) + window;
-    let mut memory = vec![0_u8; usize::try_from(bytes).expect("some windows fit the memory")];
-    for byte in memory.iter_mut().step_by(PAGE_SIZE as usize) {
-        *byte = 1;
-    }
+    // Not zeros: those would be there without a touch.
+    let memory = vec![1_u8; usize::try_from(bytes).expect("some windows fit the memory")];
     std::hint::black_box(&memory);
 }
 
@@ -70,7 +68,11 @@ pub(super) fn sequential(
         };
         let is_long = free.end - free.start >= PAGE_SIZE + 3 * window + laps.lap();
         let result = stream.read(&mut laps, places, &mut memory, is_long);
-        laps.pause();
+        if is_long {
+            laps.pause();
+        } else {
+            laps.close(now());
+        }
         stream.forget();
         let (start, at) = (stream.start, stream.at);
         read_before += places.read(start..at);
@@ -190,7 +192,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Where the first page is, from `at` on, that is somebody else's; or `to`, if none comes before.
+    /// Where the first page is, from `at` on, that is somebody else's; or `to`.
     fn free_to(&mut self, to: u64) -> Result<u64, Stopped> {
         let reach = to + self.ahead();
         if reach > self.seen {

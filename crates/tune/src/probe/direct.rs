@@ -42,8 +42,13 @@ pub(super) fn sequential(
         let long = parts.iter().find(|part| part.end - part.start >= 8 * window);
         let longest = || parts.iter().max_by_key(|part| part.end - part.start);
         let Some(part) = long.or_else(longest).cloned() else { break };
-        let (at, result) = stream(run, &file, window, part.clone(), &mut laps);
-        laps.pause();
+        let is_short = part.end - part.start < 4 * window;
+        let (at, result) = stream(run, &file, window, part.clone(), is_short, &mut laps);
+        if is_short {
+            laps.close(now());
+        } else {
+            laps.pause();
+        }
         read_before += places.read(part.start..at);
         places.read(at..at + 2 * window);
         places.go_on_from(at + 2 * window);
@@ -78,9 +83,9 @@ fn stream(
     file: &File,
     window: u64,
     part: Range<u64>,
+    is_short: bool,
     laps: &mut Laps,
 ) -> (u64, Result<(), Stopped>) {
-    let is_short = part.end - part.start < 4 * window;
     if is_short {
         laps.count_from(now());
     }

@@ -60,9 +60,16 @@ impl Laps {
         self.open = Some((now, 0));
     }
 
-    /// What comes now does not count until [`Self::count_from`] says so.
+    /// The stream is interrupted, and what it has begun does not count.
     pub(crate) fn pause(&mut self) {
         self.open = None;
+    }
+
+    /// The stream is at its end: nothing is on its way, so what it has begun counts.
+    pub(crate) fn close(&mut self, now: Instant) {
+        if let Some((since, bytes)) = self.open.take().filter(|open| open.1 > 0 && open.0 < now) {
+            self.push(since, bytes, now);
+        }
     }
 
     /// So much more has been read.
@@ -70,15 +77,22 @@ impl Laps {
         self.read += bytes;
         let Some((since, read)) = &mut self.open else { return };
         *read += bytes;
-        if *read < self.lap {
+        // Two windows can come at one moment, the first later than it should.
+        if *read < self.lap || now <= *since {
             return;
         }
-        let time = now.duration_since(*since);
-        self.laps.push(Lap { end: now, time, bytes: *read });
-        self.counted += time;
+        let (since, read) = (*since, *read);
+        self.push(since, read, now);
         self.open = Some((now, 0));
+    }
+
+    fn push(&mut self, since: Instant, bytes: u64, now: Instant) {
+        let time = now.duration_since(since);
+        self.laps.push(Lap { end: now, time, bytes });
+        self.counted += time;
         if self.laps.len() >= LAPS_MAX {
             self.laps = self.laps.chunks(2).map(joined).collect();
+            self.lap *= 2;
         }
     }
 
@@ -159,7 +173,8 @@ mod tests {
 
     #[test]
     fn slices_are_equal_and_hold_whole_windows() {
-        for (window, reads) in [(4096, 100_000), (64 << 10, 320), (1 << 20, 1000), (3 << 20, 99)] {
+        for (window, reads) in [(4096, 100_000), (64 << 10, 320), (1 << 20, 1000), (3 << 20, 2000)]
+        {
             let slices = stream(window, reads, 16 << 10);
             assert!(slices.len() <= SLICES_MAX);
             let all: u64 = slices.iter().map(|slice| slice.bytes.0).sum();

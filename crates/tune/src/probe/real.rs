@@ -29,6 +29,7 @@ use crate::report::Method;
 use crate::setting::Setting;
 use crate::sysfs::Sys;
 use crate::target::{Target, window_in_force};
+use crate::words::words;
 
 /// How a real device is measured.
 #[derive(Clone, Debug, Default)]
@@ -66,10 +67,7 @@ impl<'h> Real<'h> {
         sys: &Sys,
         options: &Options,
     ) -> Result<Self, String> {
-        let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
-            Ok(()) => None,
-            Err(why) => Some(why),
-        };
+        let why_direct = why_not_by_the_kernel(target, held, sys, options).err();
         if let (Some(why), Some(not_direct)) = (&why_direct, &target.not_direct) {
             return Err(format!(
                 "{}: cannot be measured: {why}, and {not_direct}; run as root, or give another file",
@@ -181,13 +179,13 @@ fn why_not_by_the_kernel(
         return Err(format!("{kind} has a window of its own, not the disk's"));
     }
     let held = held.ok_or("settings stay as they are")?;
-    let file = std::fs::File::open(&target.path).map_err(|error| error.to_string())?;
+    let file = std::fs::File::open(&target.path).map_err(|error| words(&error))?;
     let first = target.parts.first().map_or(0, |part| part.start);
     resident(&file, &(first..first + 1)).ok_or("the kernel does not say what is cached of it")?;
     // The value that it has, to learn whether we may.
     let now = window_in_force(sys, target.device.number)
         .ok_or_else(|| format!("{} has no read_ahead_kb", target.device.name))?;
-    held.set(&now).map_err(|error| error.to_string())
+    held.set(&now).map_err(|error| words(&error))
 }
 
 impl Probe for Real<'_> {

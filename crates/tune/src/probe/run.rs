@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 
 use super::Stopped;
 use crate::pages::Memory;
+use crate::words::words;
 
 /// A run of measurements on one target.
 #[derive(Clone, Debug)]
@@ -67,10 +68,4 @@ impl Run {
         let path = self.path.display();
         Stopped::Failed(format!("{path}: no part of it has room for a read of {} KiB", size >> 10))
     }
-}
-
-/// The system's words without the number that Rust adds.
-fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -5,6 +5,7 @@
 //! Never: a sleep: what comes in its own time is looked for until it is there.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
+#![allow(unused_imports, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test crates")]
 
 #[path = "../../../engine/tests/common/mod.rs"]
@@ -14,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub use common::{Need, needs, scratch};
+pub use common::{Need, needs, scratch, skip};
 use foreread_tune::hold;
 use foreread_tune::sysfs::Sys;
 
@@ -29,8 +30,7 @@ impl Loop {
     pub fn new(mib: usize) -> Self {
         let folder = tempfile::TempDir::new_in(scratch()).expect("a folder");
         let backing = folder.path().join("disk");
-        let bytes: Vec<u8> = (0..mib << 20).map(|n| (n >> 12) as u8 | 1).collect();
-        fs::write(&backing, bytes).expect("it is written");
+        fs::write(&backing, vec![7; mib << 20]).expect("it is written");
         fs::File::open(&backing).expect("a file").sync_all().expect("it is on its disk");
         let mut device = Self::over(&backing);
         device.folder = Some(folder);

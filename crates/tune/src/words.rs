@@ -1,0 +1,26 @@
+//! The system's words for what went wrong.
+//!
+//! In:    an error.
+//! Out:   `Input/output error`.
+//! Never: the number that Rust adds: it helps nobody who reads the line.
+
+use std::io;
+
+pub(crate) fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_left_out() {
+        assert_eq!(words(&io::Error::from_raw_os_error(libc::EIO)), "Input/output error");
+        assert_eq!(
+            words(&io::Error::other("the device does not answer")),
+            "the device does not answer"
+        );
+    }
+}

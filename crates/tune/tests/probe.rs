@@ -1,0 +1,383 @@
+//! A real device under measurement: what it is asked, what is left afterwards, what goes wrong.
+//!
+//! In:    loop devices over files with data; a server that can be stopped.
+//! Out:   samples, errors of one line, settings and cached pages as they were.
+//! Never: a claim about speed.
+
+mod machine;
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use foreread_core::units::Bytes;
+use foreread_tune::hold::Held;
+use foreread_tune::pages::resident;
+use foreread_tune::probe::real::{Options, Real};
+use foreread_tune::probe::{Probe, Random, Sequential, Stopped};
+use foreread_tune::report::Method;
+use foreread_tune::setting::Setting;
+use foreread_tune::sysfs::Sys;
+use foreread_tune::target::Target;
+use machine::{Loop, Need, done, looks_until, myself, needs};
+use rustix::fs::Advice;
+
+#[test]
+#[ignore = "the holder of the other tests"]
+fn holder() {
+    machine::hold_until_the_end();
+}
+
+fn held() -> Held {
+    Held::new(myself("holder", Path::new("/")), &Sys::here()).expect("it starts")
+}
+
+fn stream(window: u64, at_least: u64) -> Sequential {
+    Sequential {
+        window: Bytes(window),
+        at_least: Bytes(at_least),
+        time: Duration::ZERO,
+        at_most: Duration::from_secs(60),
+    }
+}
+
+fn random(size: u64, count: u32) -> Random {
+    Random { size: Bytes(size), count, at_most: Duration::from_secs(60) }
+}
+
+fn target(path: &Path) -> Target {
+    Target::resolve(path, &Sys::here()).expect("a target")
+}
+
+fn loops(test: &str) -> bool {
+    needs(Need::Loop, test) && needs(Need::Tool("losetup"), test)
+}
+
+fn failed<T>(result: Result<T, Stopped>) -> String {
+    match result {
+        Err(Stopped::Failed(line)) => line,
+        Err(Stopped::Interrupted) => panic!("nobody has interrupted it"),
+        Ok(_) => panic!("it cannot be read"),
+    }
+}
+
+/// A way to measure, and how many bytes of its device it may have asked for.
+fn measures(probe: &mut Real<'_>, windows: &[u64], len: u64) {
+    for window in windows {
+        let ask = stream(*window, 8 * window.max(&(64 << 10)).min(&(len / 16)));
+        let sample = probe.sequential(&ask).expect("it reads");
+        assert!(sample.bytes() >= ask.at_least, "{window}: {sample:?}");
+        assert!(sample.slices.len() >= 3, "{window}: {sample:?}");
+        assert!(sample.slices.iter().all(|slice| slice.ns > 0 && slice.bytes > Bytes(0)));
+        assert!(sample.slices.is_sorted_by_key(|slice| slice.at));
+    }
+    for size in [4 << 10, 64 << 10, 1 << 20] {
+        let latencies = probe.random(&random(size, 10)).expect("it reads");
+        assert_eq!(latencies.len(), 10);
+    }
+}
+
+#[test]
+fn a_device_is_measured_and_nothing_of_it_is_changed() {
+    const NAME: &str = "a_device_is_measured_and_nothing_of_it_is_changed";
+    const LEN: u64 = 96 << 20;
+    if !loops(NAME) {
+        return;
+    }
+    let device = Loop::new(96);
+    let target = target(&device.node());
+    assert_eq!((target.len, target.is_device), (Bytes(LEN), true));
+    assert_eq!((target.device.name.as_str(), &target.not_direct), (device.name.as_str(), &None));
+
+    // What another program has read: single pages, and runs of them; some by read-ahead.
+    let theirs = File::open(device.node()).expect("a device");
+    rustix::fs::fadvise(&theirs, 0, None, Advice::Random).expect("one page each");
+    for page in (0..LEN / 4096).filter(|page| page % 1777 == 5 || page % 9000 > 8700) {
+        theirs.read_at(&mut [0], page * 4096).expect("it is read");
+    }
+    let before = cached(&theirs, LEN);
+    assert!(before.len() > 10, "{before:?}");
+
+    let (window, writes) = (device.window_kib(), device.requests().1);
+    {
+        let held = held();
+        let mut probe = Real::new(&target, Some(&held), &Sys::here(), &Options::default())
+            .expect("it can be measured");
+        assert_eq!((probe.method(), probe.why_direct()), (Method::Kernel, None));
+        let sizes = [4, 16, 52, 128, 1024, 4096, 16384, 8];
+        measures(&mut probe, &sizes.map(|kib| kib << 10), LEN);
+        assert_eq!(device.window_kib(), 8, "the last one");
+    }
+    assert_eq!(cached(&theirs, LEN), before, "page by page");
+    let mut direct =
+        Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can be measured");
+    assert_eq!(direct.method(), Method::Direct);
+    measures(&mut direct, &[4 << 10, 128 << 10, 4 << 20, 16 << 20], LEN);
+    assert_eq!(cached(&theirs, LEN), before, "page by page");
+    assert_eq!((device.window_kib(), device.requests().1), (window, writes));
+}
+
+fn cached(file: &File, len: u64) -> Vec<Range<u64>> {
+    resident(file, &(0..len)).expect("root may know")
+}
+
+#[test]
+fn the_kernel_reads_ahead_with_the_window_that_was_asked_for() {
+    const NAME: &str = "the_kernel_reads_ahead_with_the_window_that_was_asked_for";
+    if !loops(NAME) {
+        return;
+    }
+    let device = Loop::new(64);
+    let held = held();
+    let target = target(&device.node());
+    let mut probe = Real::new(&target, Some(&held), &Sys::here(), &Options::default())
+        .expect("it can be measured");
+    for window in [16 << 10, 64 << 10, 256 << 10] {
+        let before = device.requests().0;
+        let sample = probe.sequential(&stream(window, 8 << 20)).expect("it reads");
+        let requests = device.requests().0 - before;
+        let windows = sample.bytes().0 / window;
+        // Few more than windows: the first page, and what was read ahead and not used.
+        assert!(requests >= windows, "{requests} for {windows}");
+        assert!(requests <= windows + windows / 4 + 16, "{requests} for {windows}");
+    }
+}
+
+#[test]
+fn fresh_places_come_first_and_others_are_told() {
+    const NAME: &str = "fresh_places_come_first_and_others_are_told";
+    if !loops(NAME) {
+        return;
+    }
+    let device = Loop::new(64);
+    let target = target(&device.node());
+    let options = Options { seed: 7, ..Options::default() };
+    let mut probe = Real::new(&target, None, &Sys::here(), &options).expect("it can be measured");
+    let mut before = Vec::new();
+    for _ in 0..6 {
+        let sample = probe.sequential(&stream(64 << 10, 12 << 20)).expect("it reads");
+        before.push(sample.read_before.0);
+    }
+    assert_eq!(before[..4], [0; 4], "48 of 64 MiB are fresh");
+    assert!(before[5] >= 8 << 20, "72 of 64 MiB cannot be: {before:?}");
+}
+
+#[test]
+fn what_cannot_be_set_is_read_around_the_cache() {
+    const NAME: &str = "what_cannot_be_set_is_read_around_the_cache";
+    if !loops(NAME) {
+        return;
+    }
+    let device = Loop::new(16);
+    let target = target(&device.node());
+    // A system whose settings cannot be written, not even by root.
+    let root = tempfile::tempdir().expect("a folder");
+    let sys = Sys::at(root.path());
+    let folder = sys.path(format!("/sys/block/{}", device.name));
+    fs::create_dir_all(folder.join("queue/read_ahead_kb")).expect("it is made");
+    let number = target.device.number;
+    fs::write(folder.join("dev"), format!("{}:{}", number.0, number.1)).expect("it is written");
+    let held = Held::new(myself("holder", root.path()), &sys).expect("it starts");
+    let mut probe =
+        Real::new(&target, Some(&held), &sys, &Options::default()).expect("it can be measured");
+    assert_eq!(probe.method(), Method::Direct);
+    assert!(probe.why_direct().is_some_and(|why| !why.is_empty()));
+    probe.sequential(&stream(128 << 10, 1 << 20)).expect("it reads");
+
+    let not_direct = Target { not_direct: Some("no O_DIRECT there".into()), ..target };
+    let line = Real::new(&not_direct, Some(&held), &sys, &Options::default())
+        .expect_err("it cannot be measured");
+    assert!(line.contains("no O_DIRECT there; run as root"), "{line}");
+    assert_eq!(line.lines().count(), 1);
+}
+
+#[test]
+fn an_interrupt_ends_it_and_what_was_there_is_restored() {
+    const NAME: &str = "an_interrupt_ends_it_and_what_was_there_is_restored";
+    if !loops(NAME) {
+        return;
+    }
+    let device = Loop::new(16);
+    let target = target(&device.node());
+    let was = device.window_kib();
+    for is_direct in [false, true] {
+        let held = held();
+        let options = Options { is_direct, ..Options::default() };
+        let mut probe = Real::new(&target, Some(&held), &Sys::here(), &options).expect("it can");
+        let before = device.requests().0;
+        let result = std::thread::scope(|scope| {
+            let (flag, device) = (Arc::clone(&options.interrupted), &device);
+            scope.spawn(move || {
+                let has_begun = looks_until(|| device.requests().0 > before + 100);
+                flag.store(true, Ordering::Relaxed);
+                assert!(has_begun);
+            });
+            probe.sequential(&Sequential { time: Duration::from_secs(50), ..stream(4096, 1) })
+        });
+        assert_eq!(result, Err(Stopped::Interrupted));
+        assert_eq!(probe.random(&random(4096, 1)), Err(Stopped::Interrupted));
+        drop(held);
+        assert_eq!(device.window_kib(), was);
+    }
+}
+
+#[test]
+fn a_read_error_in_the_middle_is_one_line_with_its_place() {
+    const NAME: &str = "a_read_error_in_the_middle_is_one_line_with_its_place";
+    if !loops(NAME) {
+        return;
+    }
+    for is_direct in [false, true] {
+        let device = Loop::new(16);
+        let target = target(&device.node());
+        // What is no longer there cannot be read.
+        let backing = File::options().write(true).open(&device.backing).expect("a file");
+        backing.set_len(8 << 20).expect("it is shortened");
+        let (held, was) = (held(), device.window_kib());
+        let options = Options { is_direct, ..Options::default() };
+        let mut probe = Real::new(&target, Some(&held), &Sys::here(), &options).expect("it can");
+        // All around the device: it comes there.
+        let line = failed(probe.sequential(&stream(64 << 10, 32 << 20)));
+        let rest = line.strip_prefix(&format!("reading {} at ", target.path.display()));
+        let (at, what) = rest.and_then(|rest| rest.split_once(": ")).expect("a place");
+        assert_eq!(what, "Input/output error");
+        let at: u64 = at.parse().expect("a number");
+        // Around the cache it is the place of the window in which it came.
+        let first = if is_direct { (8 << 20) - (64 << 10) } else { 8 << 20 };
+        assert!((first..16 << 20).contains(&at), "{line}");
+        let file = File::open(device.node()).expect("a device");
+        assert!(cached(&file, 8 << 20).is_empty(), "nothing of ours stays");
+        drop(held);
+        assert_eq!(device.window_kib(), was);
+    }
+}
+
+#[test]
+fn a_file_that_is_shortened_meanwhile_is_told_so() {
+    const NAME: &str = "a_file_that_is_shortened_meanwhile_is_told_so";
+    if !needs(Need::ODirect, NAME) {
+        return;
+    }
+    let folder = tempfile::TempDir::new_in(machine::scratch()).expect("a folder");
+    let path = folder.path().join("data");
+    fs::write(&path, vec![7; 16 << 20]).expect("it is written");
+    let Ok(target) = Target::resolve(&path, &Sys::here()) else {
+        machine::skip(NAME, "the build lies on no disk");
+        return;
+    };
+    assert!(!target.is_device && target.len == Bytes(16 << 20), "{target:?}");
+    let mut probe = Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can");
+    let file = File::options().write(true).open(&path).expect("a file");
+    file.set_len(4 << 20).expect("it is shortened");
+    let line = failed(probe.sequential(&stream(64 << 10, 64 << 20)));
+    assert!(line.ends_with("it ends there and was longer before"), "{line}");
+}
+
+#[test]
+fn a_file_is_measured_without_leave_and_its_cached_pages_stay() {
+    const NAME: &str = "a_file_is_measured_without_leave_and_its_cached_pages_stay";
+    if !needs(Need::ODirect, NAME) {
+        return;
+    }
+    let folder = tempfile::TempDir::new_in(machine::scratch()).expect("a folder");
+    let path = folder.path().join("data");
+    fs::write(&path, vec![7; 16 << 20]).expect("it is written");
+    let file = File::open(&path).expect("a file");
+    file.sync_all().expect("it is on its disk");
+    let Ok(target) = Target::resolve(folder.path(), &Sys::here()) else {
+        machine::skip(NAME, "the build lies on no disk");
+        return;
+    };
+    let target = if target.is_device { self::target(&path) } else { target };
+    assert_eq!(target.path, path);
+    let all = cached(&file, 16 << 20);
+    let mut probe = Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can");
+    measures(&mut probe, &[4 << 10, 128 << 10, 1 << 20], 16 << 20);
+    assert_eq!(cached(&file, 16 << 20), all);
+}
+
+/// A device whose server can be stopped, so that it hangs.
+struct Hanging {
+    device: Option<Loop>,
+    folder: tempfile::TempDir,
+    fuse: Child,
+    server: String,
+}
+
+impl Hanging {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = |name: &str| folder.path().join(name);
+        fs::write(name("disk"), "").expect("a place to mount on");
+        done(
+            Command::new("nbdkit")
+                .arg("-U")
+                .arg(name("socket"))
+                .arg("-P")
+                .arg(name("pid"))
+                .args(["memory", "64M"]),
+        );
+        let uri = format!("nbd+unix:///?socket={}", name("socket").display());
+        let mut fuse = Command::new("nbdfuse");
+        let fuse = fuse.arg(name("disk")).arg(uri).spawn().expect("it starts");
+        let is_there = || fs::metadata(name("disk")).is_ok_and(|disk| disk.len() > 0);
+        assert!(looks_until(is_there), "nbdfuse does not mount");
+        let server = fs::read_to_string(name("pid")).expect("it says who it is").trim().to_owned();
+        Self { device: Some(Loop::over(&name("disk"))), fuse, server, folder }
+    }
+
+    fn signal(&self, signal: &str) {
+        done(Command::new("kill").args([signal, &self.server]));
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+        drop(self.device.take());
+        let disk = self.folder.path().join("disk");
+        let unmounted =
+            || Command::new("umount").arg(&disk).output().is_ok_and(|o| o.status.success());
+        if !(0..1000).any(|_| unmounted()) {
+            let _ = Command::new("umount").arg("-l").arg(&disk).status();
+        }
+        self.signal("-TERM");
+        let _ = self.fuse.wait();
+    }
+}
+
+#[test]
+fn a_device_that_hangs_hangs_nobody_who_interrupts() {
+    const NAME: &str = "a_device_that_hangs_hangs_nobody_who_interrupts";
+    let tools = ["nbdkit", "nbdfuse"].map(|tool| needs(Need::Tool(tool), NAME));
+    if !loops(NAME) || !needs(Need::Fuse, NAME) || tools.contains(&false) {
+        return;
+    }
+    let hanging = Hanging::new();
+    let device = hanging.device.as_ref().expect("a device");
+    let was = device.window_kib();
+    let held = held();
+    let options = Options { interrupted: Arc::new(AtomicBool::new(false)), ..Options::default() };
+    let mut probe =
+        Real::new(&target(&device.node()), Some(&held), &Sys::here(), &options).expect("it can");
+    let before = device.requests().0;
+    let result = std::thread::scope(|scope| {
+        let (hanging, flag) = (&hanging, &options.interrupted);
+        scope.spawn(move || {
+            let has_begun = looks_until(|| device.requests().0 > before + 10);
+            hanging.signal("-STOP");
+            flag.store(true, Ordering::Relaxed);
+            assert!(has_begun);
+        });
+        probe.sequential(&Sequential { time: Duration::from_secs(50), ..stream(64 << 10, 1) })
+    });
+    assert_eq!(result, Err(Stopped::Interrupted));
+    hanging.signal("-CONT");
+    let restored = held.restore().expect("it answers again");
+    assert!(restored.back.contains(&Setting::read_ahead_kb(&device.name, was)), "{restored:?}");
+}
