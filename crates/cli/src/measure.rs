@@ -16,7 +16,7 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use foreread_tune::hold::Held;
+use foreread_tune::hold::{Held, restore_left_behind};
 use foreread_tune::sysfs::Sys;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -86,6 +86,8 @@ pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
 
 /// Who sets the system's settings back when we have ended: this program, by a verb of its own.
 pub(crate) fn holder() -> io::Result<Held> {
+    // What a run has left that was killed, and its holder with it.
+    let _ = restore_left_behind(&Sys::here());
     let mut holder = Command::new(std::env::current_exe()?);
     holder.arg(HOLD);
     Held::new(holder, &Sys::here())

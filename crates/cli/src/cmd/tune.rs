@@ -6,8 +6,11 @@
 //!
 //! How it measures, and what it takes for a plateau: docs/tune.md.
 
+mod all;
 mod ask;
 mod date;
+mod keep;
+mod leave;
 mod measure;
 mod mixed;
 mod remembered;

@@ -5,27 +5,29 @@
 //! Out:   a report for each device; on request its recommendation in force, or remembered.
 //! Never: a device that is in use without leave; an error of one that keeps others from their turn.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::Bytes;
 use foreread_tune::advice::{self, Facts};
 use foreread_tune::flood::FloodReport;
-use foreread_tune::hold::{self, Held};
+use foreread_tune::hold::Held;
+use foreread_tune::identity::identity;
 use foreread_tune::probe::Stopped;
 use foreread_tune::probe::real::{Options, Real};
-use foreread_tune::remember;
 use foreread_tune::report::{Method, Report};
 use foreread_tune::setting::Setting;
 use foreread_tune::sweep::{self, Doing, Sweep};
-use foreread_tune::sysfs::{Device, Kind, Sys};
+use foreread_tune::sysfs::Sys;
 use foreread_tune::target::Target;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Args, ask, date, mixed, remembered, report, simulated};
+use super::all::all;
+use super::keep::keep;
+use super::leave::{interrupts, left_as_is, restore_left_behind};
+use super::{Args, ask, mixed, report, simulated};
 use crate::measure::holder;
 use crate::output::{Failure, Output};
 
@@ -35,7 +37,11 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
     }
     let interrupted = interrupts()?;
     restore_left_behind(sys, out)?;
-    let paths = if args.all { all(sys, out)? } else { args.target.iter().cloned().collect() };
+    let paths = if args.all {
+        all(sys, args.remember, out)?
+    } else {
+        args.target.iter().cloned().collect()
+    };
     let mut measured = Vec::new();
     let mut failed = Vec::new();
     for path in &paths {
@@ -73,13 +79,16 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
 
 /// A device measured.
 #[derive(Serialize)]
-struct Measured {
+pub(super) struct Measured {
     #[serde(flatten)]
-    report: Report,
+    pub(super) report: Report,
     flood: Option<FloodReport>,
+    /// The file systems that have an inode table there.
+    #[serde(skip)]
+    ext4: Vec<String>,
     /// What was in force before, of what is recommended.
     #[serde(skip)]
-    before: Vec<Setting>,
+    pub(super) before: Vec<Setting>,
     #[serde(skip)]
     stopped: Option<Stopped>,
 }
@@ -94,10 +103,21 @@ impl Measured {
         out.notes(&self.report.notes.iter().chain(of_flood).cloned().collect::<Vec<_>>())
     }
 
-    fn recommended(&self) -> Vec<Setting> {
+    /// All of it, in the order in which it is set.
+    pub(super) fn recommended(&self) -> Vec<Setting> {
         let Some(recommended) = &self.report.recommended else { return Vec::new() };
-        let window = Setting::read_ahead_kb(&self.report.device, recommended.read_ahead_kb);
-        [window].into_iter().chain(recommended.scheduler.iter().cloned()).collect()
+        let device = &self.report.device;
+        let window = Setting::read_ahead_kb(device, recommended.read_ahead_kb);
+        let blocks = recommended.inode_readahead_blks;
+        let inodes = blocks.into_iter().flat_map(|blocks| {
+            self.ext4.iter().map(move |name| Setting {
+                device: device.clone(),
+                attribute: format!("/sys/fs/ext4/{name}/inode_readahead_blks"),
+                value: blocks.to_string(),
+            })
+        });
+        let scheduler = recommended.scheduler.iter().cloned();
+        [window].into_iter().chain(scheduler).chain(inodes).collect()
     }
 }
 
@@ -122,7 +142,7 @@ fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
     let stopped = outcome.stopped.clone();
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.restored = true;
-    let one = Measured { report, flood: None, before: Vec::new(), stopped };
+    let one = Measured { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
     if args.json {
         out.json_one(&one)?;
     } else {
@@ -146,6 +166,10 @@ fn one(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Measured, Failure> {
     let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
+    if args.remember {
+        // A minute later it would be too late to say that this device cannot be found again.
+        identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;
+    }
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options =
         Options { interrupted: Arc::clone(interrupted), seed: target.len.0, is_direct: false };
@@ -166,7 +190,8 @@ fn one(
         report.notes.push(format!("not by the kernel's own read-ahead: {why}"));
     }
     drop(probe);
-    let mut one = Measured { report, flood: None, before: Vec::new(), stopped };
+    let ext4 = target.ext4.clone();
+    let mut one = Measured { report, flood: None, ext4, before: Vec::new(), stopped };
     if let Some(folder) = args.scratch.as_ref().filter(|_| one.stopped.is_none()) {
         mixed(sys, (args, folder), &held, interrupted, &bar, &mut one)?;
     } else if args.scratch.is_none() {
@@ -216,39 +241,8 @@ fn mixed(
     Ok(())
 }
 
-/// What `--apply` and `--remember` ask for, and who else has a say in it.
-fn keep(sys: &Sys, args: &Args, one: &Measured, out: &mut Output) -> Result<(), Failure> {
-    ended(one)?;
-    let settings = one.recommended();
-    let device = &one.report.device;
-    let attributes: Vec<_> = settings.iter().map(|setting| setting.attribute.as_str()).collect();
-    let others = remember::conflict::conflicts(sys, device, &attributes);
-    let mut notes: Vec<_> =
-        others.iter().map(|other| format!("somebody else sets it, too: {other}")).collect();
-    if (args.apply || args.remember) && settings.is_empty() {
-        return Err(Failure::Check(format!("{device}: nothing is recommended, nothing is set")));
-    }
-    if args.remember {
-        let done =
-            remember::remember(sys, device, &one.report, &settings, &one.before, &date::today());
-        let known = done.map_err(|error| Failure::Check(error.to_string()))?;
-        let rule = remember::rule_path(&known.identity.id);
-        notes
-            .push(format!("remembered in {}; undo: foreread tune forget {device}", rule.display()));
-    }
-    if args.apply || args.remember {
-        for setting in &settings {
-            setting.set(sys).map_err(|error| {
-                Failure::Check(format!("{} cannot be set: {error}", setting.file().display()))
-            })?;
-        }
-        notes.push(format!("set: {}", remembered::words(&settings)));
-    }
-    out.notes(&notes)
-}
-
 /// Whether it came to its end.
-fn ended(one: &Measured) -> Result<(), Failure> {
+pub(super) fn ended(one: &Measured) -> Result<(), Failure> {
     match &one.stopped {
         None => Ok(()),
         Some(Stopped::Interrupted) => Err(Failure::Check(if one.report.restored {
@@ -258,73 +252,6 @@ fn ended(one: &Measured) -> Result<(), Failure> {
         })),
         Some(Stopped::Failed(why)) => Err(Failure::Check(why.clone())),
     }
-}
-
-/// Every device that can be measured and is not remembered.
-fn all(sys: &Sys, out: &mut Output) -> Result<Vec<PathBuf>, Failure> {
-    let known: Vec<Device> =
-        remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();
-    let mut notes = Vec::new();
-    let mut paths = Vec::new();
-    for device in sys.devices() {
-        if !is_worth_it(&device) {
-            continue;
-        }
-        if known.iter().any(|known| known.name == device.name) {
-            notes.push(format!("{}: remembered already; tune forget {0} undoes it", device.name));
-            continue;
-        }
-        paths.push(device.node());
-    }
-    if paths.is_empty() && notes.is_empty() {
-        return Err(Failure::WrongUse("no device here can be measured".into()));
-    }
-    out.notes(&notes)?;
-    Ok(paths)
-}
-
-/// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
-fn is_worth_it(device: &Device) -> bool {
-    let has_medium = device.size >= Bytes(1 << 20);
-    let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {
-        let number = device.name.strip_prefix(kind);
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    });
-    let is_real = match &device.kind {
-        Kind::Disk => !is_memory,
-        Kind::Mapped { .. } | Kind::Raid { .. } => true,
-        Kind::Partition { .. } | Kind::Loop { .. } => false,
-    };
-    has_medium && is_real && device.queue.read_ahead_kib.is_some()
-}
-
-/// Ctrl-C and the like set a flag; the second one ends us at once, and the holder restores.
-fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(Failure::Output)?;
-    }
-    Ok(flag)
-}
-
-fn restore_left_behind(sys: &Sys, out: &mut Output) -> Result<(), Failure> {
-    let restored = hold::restore_left_behind(sys);
-    let mut notes: Vec<_> = restored
-        .back
-        .iter()
-        .map(|to| {
-            format!("a run that was killed had left {}; it is as before", to.file().display())
-        })
-        .collect();
-    notes.extend(restored.theirs.iter().map(left_as_is));
-    notes.extend(restored.failed);
-    out.notes(&notes)
-}
-
-fn left_as_is(setting: &Setting) -> String {
-    format!("{} was changed by somebody else meanwhile, and left", setting.file().display())
 }
 
 fn progress() -> ProgressBar {

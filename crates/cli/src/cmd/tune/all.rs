@@ -1,0 +1,56 @@
+//! Which devices `--all` means.
+//!
+//! In:    what the system has, and what is remembered.
+//! Out:   the nodes of those that can be measured; a note for each that is passed over.
+//! Never: memory, a file as a device, a drive without a medium, a device measured twice.
+
+use std::path::PathBuf;
+
+use foreread_core::units::Bytes;
+use foreread_tune::identity::identity;
+use foreread_tune::remember;
+use foreread_tune::sysfs::{Device, Kind, Sys};
+
+use crate::output::{Failure, Output};
+
+/// Every device that can be measured and is not remembered.
+pub(super) fn all(sys: &Sys, remember: bool, out: &mut Output) -> Result<Vec<PathBuf>, Failure> {
+    let known: Vec<Device> =
+        remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();
+    let mut notes = Vec::new();
+    let mut paths = Vec::new();
+    for device in sys.devices() {
+        if !is_worth_it(&device) {
+            continue;
+        }
+        if known.iter().any(|known| known.name == device.name) {
+            notes.push(format!("{}: remembered already; tune forget {0} undoes it", device.name));
+            continue;
+        }
+        if let (true, Err(why)) = (remember, identity(sys, &device.name)) {
+            notes.push(why.to_string());
+            continue;
+        }
+        paths.push(device.node());
+    }
+    if paths.is_empty() && notes.is_empty() {
+        return Err(Failure::WrongUse("no device here can be measured".into()));
+    }
+    out.notes(&notes)?;
+    Ok(paths)
+}
+
+/// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
+fn is_worth_it(device: &Device) -> bool {
+    let has_medium = device.size >= Bytes(1 << 20);
+    let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {
+        let number = device.name.strip_prefix(kind);
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    });
+    let is_real = match &device.kind {
+        Kind::Disk => !is_memory,
+        Kind::Mapped { .. } | Kind::Raid { .. } => true,
+        Kind::Partition { .. } | Kind::Loop { .. } => false,
+    };
+    has_medium && is_real && device.queue.read_ahead_kib.is_some()
+}

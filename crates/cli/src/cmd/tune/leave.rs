@@ -1,0 +1,44 @@
+//! How a run ends early, and what earlier ones have left.
+//!
+//! In:    signals; notes of runs that were killed.
+//! Out:   a flag that measurements look at; settings as they were before those runs.
+//! Never: a setting of somebody else's.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use foreread_tune::hold;
+use foreread_tune::setting::Setting;
+use foreread_tune::sysfs::Sys;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::output::{Failure, Output};
+
+/// Ctrl-C and the like set a flag; the second one ends us at once, and the holder restores.
+pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(Failure::Output)?;
+    }
+    Ok(flag)
+}
+
+pub(super) fn restore_left_behind(sys: &Sys, out: &mut Output) -> Result<(), Failure> {
+    let restored = hold::restore_left_behind(sys);
+    let mut notes: Vec<_> = restored
+        .back
+        .iter()
+        .map(|to| {
+            format!("a run that was killed had left {}; it is as before", to.file().display())
+        })
+        .collect();
+    notes.extend(restored.theirs.iter().map(left_as_is));
+    notes.extend(restored.failed);
+    out.notes(&notes)
+}
+
+pub(super) fn left_as_is(setting: &Setting) -> String {
+    format!("{} was changed by somebody else meanwhile, and left", setting.file().display())
+}
