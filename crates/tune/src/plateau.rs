@@ -275,8 +275,8 @@ const GUARD: f64 = 1.5;
 const GUARD_MAX: f64 = 0.013;
 
 /// A window that is known this well needs no more readings, wherever it stands: what could be
-/// wrong by it is a third of what the rule itself gives away.
-const NEAR: f64 = 0.005;
+/// wrong by it is little beside what the rule itself gives away.
+const NEAR: f64 = 0.003;
 
 /// How many standard errors from the line settle a window. The question is asked after each few
 /// rounds: 95 % each time would often be wrong once.
@@ -289,7 +289,7 @@ const FEW: u32 = 8;
 const FEW_OF_CALM: u32 = 3;
 
 /// A deviation of less is calm.
-const CALM: f64 = 0.01;
+const CALM: f64 = 0.005;
 
 /// Rounds are joined until they have this many readings: fewer know their common level no better
 /// than the noise of one, and would add that to each.

@@ -76,6 +76,8 @@ fn line(points: &[Point]) -> Option<Line> {
     let determinant = all * xx - x * x;
     let (end, slope) = ((xx * y - x * xy) / determinant, (all * xy - x * y) / determinant);
     let off = sum(&|x, y| (y - end - slope * x).powi(2));
-    let fits = off <= FITS * (points.len() - 2) as f64 && end > 0.0;
-    fits.then(|| Line { end, variance: xx / determinant })
+    let mean_off = off / (points.len() - 2) as f64;
+    // Where points are further off than their errors say, so may its end be.
+    let variance = mean_off.max(1.0) * xx / determinant;
+    (mean_off <= FITS && end > 0.0).then_some(Line { end, variance })
 }
