@@ -71,7 +71,7 @@ pub(crate) struct Args {
     quick: bool,
 
     /// At most so many seconds [default: 60]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=3600))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=3600))]
     seconds: Option<u32>,
 
     /// Also try the scheduler's settings, with random writes beside a chain of small reads, on a

@@ -58,9 +58,11 @@ impl Settings {
         self.aim.as_nanos() as f64 * STEP_SHARE
     }
 
-    /// How long the look at the largest window takes.
+    /// How long the look at the largest window takes: longer than credit usually lasts, if there is
+    /// time for that.
     pub(super) fn look(&self) -> Duration {
-        if self.is_quick { Duration::from_millis(3_500) } else { Duration::from_millis(7_500) }
+        let (most, share) = if self.is_quick { (3_500, 0.28) } else { (7_500, 0.15) };
+        self.aim.mul_f64(share).min(Duration::from_millis(most))
     }
 
     /// How long random reads may take in all.

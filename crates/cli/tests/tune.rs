@@ -1,0 +1,288 @@
+//! Tune, as its users run it: on models, on loop devices of our own, as root and as others.
+//!
+//! In:    devices; signals in the middle.
+//! Out:   reports, settings as before, rules that come and go.
+//! Never: a device that is not ours; a claim about speed.
+
+#[path = "../../tune/tests/machine/mod.rs"]
+mod machine;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use machine::{Loop, Need, done, looks_until, needs, skip};
+use serde_json::Value;
+
+fn tune(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.arg("tune").args(args).stdin(Stdio::null());
+    command
+}
+
+fn ran(args: &[&str]) -> Output {
+    tune(args).output().unwrap()
+}
+
+fn report(args: &[&str]) -> Value {
+    let output = ran(args);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The one line on stderr of an answer that was refused.
+fn refused(args: &[&str]) -> String {
+    let output = ran(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+    assert!(output.stdout.is_empty(), "{args:?}: {output:?}");
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    line
+}
+
+#[test]
+fn wrong_use_is_answered_with_one_line_that_says_what_to_do() {
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    for (args, what) in [
+        (&[][..], "TARGET"),
+        (&["/dev/null"], "is a character device; give a block device"),
+        (&["/nonexistent"], "no such file"),
+        (&[empty], "too small to measure"),
+        (&["/proc/self/status"], "has no block device"),
+        (&["--device", "abacus"], "possible values"),
+        (&["--device", "sd-card", "--apply"], "cannot be used with"),
+        (&["--device", "sd-card", "/dev/null"], "cannot be used with"),
+        (&["--quick", "--seconds", "12", "--device", "sd-card"], "cannot be used with"),
+        (&["--list", "--apply"], "cannot be used with"),
+        (&["--seconds", "1", "--device", "sd-card"], "10..=3600"),
+        (&["forget", "nothing-of-this-name"], "nothing is remembered"),
+    ] {
+        let line = refused(args);
+        assert!(line.contains(what), "{args:?}: {line}");
+    }
+}
+
+#[test]
+fn a_known_device_is_tuned_in_virtual_time() {
+    let found = report(&["--device", "usb-stick-2g", "--json"]);
+    assert_eq!(found["device"], "usb-stick-2g");
+    assert_eq!(found["method"], "simulated");
+    assert_eq!(found["plateau_kib"], 256);
+    assert_eq!(found["recommended"]["read_ahead_kb"], 256);
+    assert_eq!(found["recommended"]["profile"], "mixed");
+    assert_eq!(found["compared"]["size_rule_kib"], 256);
+    assert_eq!(found["restored"], true);
+    assert!(found["seconds"].as_f64().unwrap() <= 60.0);
+    for row in found["sweep"].as_array().unwrap() {
+        let value = |key: &str| row[key].as_f64().unwrap();
+        assert!(value("low") <= value("mb_per_s") && value("mb_per_s") <= value("high"), "{row}");
+    }
+    let again = report(&["--device", "usb-stick-2g", "--json"]);
+    assert_eq!(found, again, "virtual time is the same on every run");
+}
+
+#[test]
+fn profiles_weigh_differently() {
+    let window = |profile| {
+        let args = ["--device", "intel-x25m-80g", "--json", "--profile", profile];
+        report(&args)["recommended"]["read_ahead_kb"].as_u64().unwrap()
+    };
+    let (streaming, mixed, database) = (window("streaming"), window("mixed"), window("database"));
+    assert!(streaming > 2048, "{streaming}");
+    assert!(mixed <= 2048, "{mixed}");
+    assert!(database < mixed, "{database} {mixed}");
+}
+
+#[test]
+fn a_device_is_measured_and_everything_is_as_before() {
+    const NAME: &str = "a_device_is_measured_and_everything_is_as_before";
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) {
+        return;
+    }
+    let disk = Loop::new(64);
+    let (before, (_, writes)) = (disk.window_kib(), disk.requests());
+    let node = disk.node();
+    let found = report(&[node.to_str().unwrap(), "--seconds", "10", "--json"]);
+    assert_eq!(found["device"], disk.name.as_str());
+    assert_eq!(found["method"], "kernel");
+    assert_eq!(found["compared"]["now_kib"], before);
+    assert_eq!(found["restored"], true, "{found}");
+    assert!(found["sweep"].as_array().unwrap().len() >= 5, "{found}");
+    assert_eq!(disk.window_kib(), before);
+    assert_eq!(disk.requests().1, writes, "nothing was written");
+}
+
+/// A tune of a device that has begun to change its window.
+fn begun(disk: &Loop, before: u64) -> Child {
+    let node = disk.node();
+    let child = tune(&[node.to_str().unwrap(), "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(looks_until(|| disk.window_kib() != before), "it measures");
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    done(Command::new("kill").args(["-s", name, &child.id().to_string()]));
+}
+
+#[test]
+fn ctrl_c_restores_and_prints_what_is_known() {
+    const NAME: &str = "ctrl_c_restores_and_prints_what_is_known";
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) {
+        return;
+    }
+    let disk = Loop::new(64);
+    let before = disk.window_kib();
+    let child = begun(&disk, before);
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(disk.window_kib(), before);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["restored"], &found["recommended"]), (&true.into(), &Value::Null));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("interrupted; every setting is as it was"), "{said}");
+}
+
+#[test]
+fn a_kill_leaves_no_setting_behind() {
+    const NAME: &str = "a_kill_leaves_no_setting_behind";
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) {
+        return;
+    }
+    let disk = Loop::new(64);
+    let before = disk.window_kib();
+    let mut child = begun(&disk, before);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(looks_until(|| disk.window_kib() == before), "{}", disk.window_kib());
+}
+
+/// A device that is forgotten, whatever becomes of the test.
+struct Remembered<'l>(&'l Loop);
+
+impl Drop for Remembered<'_> {
+    fn drop(&mut self) {
+        let _ = tune(&["forget", &self.0.name]).output();
+    }
+}
+
+#[test]
+fn what_is_remembered_is_listed_checked_and_undone() {
+    const NAME: &str = "what_is_remembered_is_listed_checked_and_undone";
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) {
+        return;
+    }
+    let disk = Loop::new(64);
+    let window = Path::new("/sys/block").join(&disk.name).join("queue/read_ahead_kb");
+    // What no sweep recommends.
+    fs::write(&window, "36").unwrap();
+    let (node, remembered) = (disk.node(), Remembered(&disk));
+    let found = report(&[node.to_str().unwrap(), "--seconds", "10", "--json", "--remember"]);
+    let chosen = found["recommended"]["read_ahead_kb"].as_u64().unwrap();
+    assert_eq!(disk.window_kib(), chosen, "it is in force at once");
+
+    let listed = report(&["--list", "--json"]);
+    let is_ours = |known: &&Value| known["device"] == disk.name.as_str();
+    let known = listed.as_array().unwrap().iter().find(is_ours).expect("it is listed").clone();
+    assert_eq!(known["before"][0]["value"], "36");
+    let id = known["identity"]["id"].as_str().unwrap();
+    let rule = format!("/etc/udev/rules.d/99-foreread-{id}.rules");
+    let text = fs::read_to_string(&rule).unwrap();
+    assert!(text.contains(&format!("ATTR{{queue/read_ahead_kb}}=\"{chosen}\"")), "{text}");
+
+    let verdict = || {
+        let all: Value = serde_json::from_slice(&ran(&["verify", "--json"]).stdout).unwrap();
+        let is_it = |verdict: &&Value| verdict["name"] == id;
+        all.as_array().unwrap().iter().find(is_it).expect("it is checked").clone()
+    };
+    assert_eq!(verdict()["ok"], true, "{}", verdict());
+    fs::write(&window, "40").unwrap();
+    assert_eq!(verdict()["ok"], false);
+    assert_eq!(ran(&["verify"]).status.code(), Some(1));
+    fs::write(&window, chosen.to_string()).unwrap();
+
+    assert!(ran(&["forget", &disk.name]).status.success());
+    assert_eq!(disk.window_kib(), 36, "as before");
+    assert!(!Path::new(&rule).exists());
+    assert!(refused(&["forget", id]).contains("nothing is remembered"));
+    drop(remembered);
+}
+
+#[test]
+fn a_device_in_use_takes_leave_and_a_mixed_load_leaves_nothing() {
+    const NAME: &str = "a_device_in_use_takes_leave_and_a_mixed_load_leaves_nothing";
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) || !needs(Need::Tool("mkfs.ext4"), NAME) {
+        return;
+    }
+    let disk = Loop::new(512);
+    done(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk.node()));
+    let point = tempfile::tempdir().unwrap();
+    done(Command::new("mount").arg(disk.node()).arg(point.path()));
+    let mounted = Mounted(point.path());
+    let (before, folder) = (disk.window_kib(), point.path().to_str().unwrap());
+    let files = || fs::read_dir(point.path()).unwrap().count();
+    let had = files();
+
+    let line = refused(&[folder, "--seconds", "10"]);
+    assert!(line.contains("is in use") && line.contains("--yes"), "{line}");
+    assert!(line.contains(folder), "{line}");
+
+    let args = [folder, "--seconds", "30", "--yes", "--json", "--scratch", folder];
+    let found = report(&args);
+    assert_eq!(found["device"], disk.name.as_str());
+    assert_eq!(found["flood"]["device"], disk.name.as_str());
+    assert!(!found["flood"]["rows"].as_array().unwrap().is_empty(), "{found}");
+    assert!(found["recommended"]["inode_readahead_blks"].as_u64().is_some(), "{found}");
+    assert_eq!((files(), disk.window_kib()), (had, before));
+    assert_eq!(found["restored"], true);
+    drop(mounted);
+}
+
+/// Unmounted at the end, whatever comes.
+struct Mounted<'p>(&'p Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn others_than_root_measure_a_file_of_theirs() {
+    const NAME: &str = "others_than_root_measure_a_file_of_theirs";
+    if !needs(Need::Root, NAME) || !needs(Need::ODirect, NAME) {
+        return;
+    }
+    // Where everybody may look: the folder of the build may be closed to others.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (program, file) = (folder.path().join("foreread"), folder.path().join("file"));
+    fs::copy(env!("CARGO_BIN_EXE_foreread"), &program).unwrap();
+    fs::write(&file, vec![7; 64 << 20]).unwrap();
+    done(Command::new("sync").arg(&file));
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["tune", "--seconds", "10", "--json"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    if said.contains("has no block device") {
+        skip(NAME, "/var/tmp lies on no block device");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["method"], "direct");
+    assert!(found["plateau_kib"].as_u64().is_some(), "{found}");
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("not by the kernel's own read-ahead"), "{notes}");
+}
