@@ -217,7 +217,8 @@ fn what_is_remembered_is_listed_checked_and_undone() {
 #[test]
 fn a_device_in_use_takes_leave_and_a_mixed_load_leaves_nothing() {
     const NAME: &str = "a_device_in_use_takes_leave_and_a_mixed_load_leaves_nothing";
-    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) || !needs(Need::Tool("mkfs.ext4"), NAME) {
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) || !needs(Need::Tool("mkfs.ext4"), NAME)
+    {
         return;
     }
     let disk = Loop::new(512);
@@ -285,4 +286,65 @@ fn others_than_root_measure_a_file_of_theirs() {
     assert!(found["plateau_kib"].as_u64().is_some(), "{found}");
     let notes = found["notes"].to_string();
     assert!(notes.contains("not by the kernel's own read-ahead"), "{notes}");
+}
+
+/// A device that is fast until its credit is used up: nbdkit's rate filter saves some seconds.
+struct OnCredit {
+    folder: tempfile::TempDir,
+    disk: Option<Loop>,
+}
+
+impl OnCredit {
+    fn new(mbit_per_s: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("device"), "").unwrap();
+        let rate = format!("rate={mbit_per_s}M");
+        let mut server = Command::new("nbdkit");
+        server.arg("-U").arg(at("socket")).arg("-P").arg(at("nbdkit.pid"));
+        done(server.args(["--filter=rate", "memory", "2G", &rate]).stdin(Stdio::null()));
+        assert!(looks_until(|| at("nbdkit.pid").exists()), "nbdkit");
+        // It stays in the foreground; unmounting ends it.
+        Command::new("nbdfuse")
+            .args(["-C", "4"])
+            .arg(at("device"))
+            .arg(format!("nbd+unix:///?socket={}", at("socket").display()))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let is_up = || fs::metadata(at("device")).is_ok_and(|about| about.len() > 0);
+        assert!(looks_until(is_up), "nbdfuse");
+        let disk = Some(Loop::over(&at("device")));
+        Self { folder, disk }
+    }
+}
+
+impl Drop for OnCredit {
+    fn drop(&mut self) {
+        self.disk = None;
+        let at = |name: &str| self.folder.path().join(name);
+        // The loop device lets go of the file a moment later.
+        let unmounts = || Command::new("umount").arg(at("device")).status().unwrap().success();
+        (0..100).any(|_| unmounts());
+        let pid = fs::read_to_string(at("nbdkit.pid")).unwrap_or_default();
+        let _ = Command::new("kill").arg(pid.trim()).status();
+    }
+}
+
+#[test]
+fn burst_credit_is_not_taken_for_speed() {
+    const NAME: &str = "burst_credit_is_not_taken_for_speed";
+    let needed = [Need::Root, Need::Loop, Need::Fuse, Need::Tool("nbdkit"), Need::Tool("nbdfuse")];
+    if !needed.into_iter().all(|need| needs(need, NAME)) {
+        return;
+    }
+    const SUSTAINED: f64 = 50.0;
+    let device = OnCredit::new(400);
+    let node = device.disk.as_ref().unwrap().node();
+    let found = report(&[node.to_str().unwrap(), "--quick", "--json"]);
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("burst credit"), "{notes}");
+    for row in found["sweep"].as_array().unwrap() {
+        assert!(row["mb_per_s"].as_f64().unwrap() < 1.25 * SUSTAINED, "{row} of {found}");
+    }
 }

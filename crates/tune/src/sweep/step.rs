@@ -34,6 +34,12 @@ impl Run<'_> {
             Some(_) if self.uses_credit(window) => late(&sample),
             _ => sample.mb_per_s(),
         };
+        if self.is_on_credit(mb_per_s) {
+            // It counts once the credit is gone; until then it is one that uses credit.
+            self.is_drained = false;
+            self.sustained_at_most(window);
+            return Ok(true);
+        }
         if sample.bytes().0 > 0 && mb_per_s > 0.0 {
             let is_again = sample.read_before.0 * 2 > sample.bytes().0;
             let at = self.probe.now();
@@ -116,6 +122,18 @@ impl Run<'_> {
         STRETCH
     }
 
+    /// Whether this is more than the device sustains: what it saved while less was asked of it.
+    fn is_on_credit(&self, mb_per_s: f64) -> bool {
+        self.burst.is_some_and(|burst| mb_per_s > ON_CREDIT * burst.slow)
+    }
+
+    /// What it delivered was credit: all that is known is that it could use some.
+    fn sustained_at_most(&mut self, window: Bytes) {
+        if let (Some(burst), Some(known)) = (self.burst, self.known.get_mut(&window)) {
+            known.mb_per_s = burst.slow;
+        }
+    }
+
     /// Whether credit would make this window faster than it is.
     pub(super) fn uses_credit(&self, window: Bytes) -> bool {
         self.burst.is_some_and(|burst| self.speed(window) >= CREDIT_SHARE * burst.slow)
@@ -164,3 +182,6 @@ const SPEED_UNKNOWN: f64 = 1.0;
 
 /// A window that is slower than this share of the sustained speed leaves credit to grow.
 const CREDIT_SHARE: f64 = 0.9;
+
+/// What is faster than sustained by more than this is no noise.
+const ON_CREDIT: f64 = 1.2;

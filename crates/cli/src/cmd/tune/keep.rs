@@ -4,7 +4,6 @@
 //! Out:   settings in force, a udev rule, a record; notes of who else sets them.
 //! Never: a setting from a measurement that did not come to its end.
 
-
 use foreread_tune::remember;
 use foreread_tune::sysfs::Sys;
 
