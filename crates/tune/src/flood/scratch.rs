@@ -22,8 +22,8 @@ use rustix::io::Errno;
 
 use super::buffer::Buffer;
 use super::ns;
-use super::rng::Rng;
 use crate::probe::Stopped;
+use crate::rng::Rng;
 
 /// A file for the mixed load.
 #[derive(Debug)]
