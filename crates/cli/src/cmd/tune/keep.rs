@@ -4,7 +4,6 @@
 //! Out:   settings in force, a udev rule, a record; notes of who else sets them.
 //! Never: a setting from a measurement that did not come to its end.
 
-
 use foreread_tune::remember;
 use foreread_tune::sysfs::Sys;
 
@@ -36,6 +35,13 @@ pub(super) fn keep(
         let rule = remember::rule_path(&known.identity.id);
         notes
             .push(format!("remembered in {}; undo: foreread tune forget {device}", rule.display()));
+        notes.extend((!known.left_out.is_empty()).then(|| {
+            let options = remembered::words(&known.left_out);
+            format!(
+                "{options} lasts until the file system is mounted anew, since no udev rule can set \
+                 it: put it into the mount options"
+            )
+        }));
     }
     if args.apply || args.remember {
         for setting in &settings {
