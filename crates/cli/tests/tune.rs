@@ -217,7 +217,8 @@ fn what_is_remembered_is_listed_checked_and_undone() {
 #[test]
 fn a_device_in_use_takes_leave_and_a_mixed_load_leaves_nothing() {
     const NAME: &str = "a_device_in_use_takes_leave_and_a_mixed_load_leaves_nothing";
-    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) || !needs(Need::Tool("mkfs.ext4"), NAME) {
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) || !needs(Need::Tool("mkfs.ext4"), NAME)
+    {
         return;
     }
     let disk = Loop::new(512);

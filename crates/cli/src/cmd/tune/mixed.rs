@@ -20,7 +20,6 @@ use indicatif::ProgressBar;
 
 use super::measure::percent;
 use crate::measure::clock;
-use crate::output::Failure;
 
 /// Tries them within `budget`; `share` is the part of all progress that has passed before.
 pub(super) fn run(
@@ -30,17 +29,12 @@ pub(super) fn run(
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     (bar, share): (&ProgressBar, f64),
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Stopped> {
     bar.set_message("writing the scratch file");
-    let scratch = Scratch::create(folder, now, interrupted).map_err(|stopped| match stopped {
-        Stopped::Interrupted => Failure::Check("interrupted; every setting is as it was".into()),
-        Stopped::Failed(why) => Failure::WrongUse(why),
-    })?;
+    let scratch = Scratch::create(folder, now, interrupted)?;
     let nowhere = || {
         let folder = folder.display();
-        Failure::WrongUse(format!(
-            "--scratch {folder}: lies on no block device; give another folder"
-        ))
+        Stopped::Failed(format!("--scratch {folder}: lies on no block device; give another folder"))
     };
     let number = scratch.device().ok_or_else(nowhere)?;
     let may_set = may_set(sys, number);
@@ -55,7 +49,7 @@ pub(super) fn run(
 }
 
 /// Whether we have leave to change the settings of this device.
-fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
+pub(super) fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
     let device = sys.device_numbered(major, minor).and_then(|device| sys.whole(&device));
     device.is_some_and(|device| {
         let file = sys.path(Setting::read_ahead_kb(&device.name, 0).file());
