@@ -122,9 +122,13 @@ fn streaming(plateau: Plateau, rows: &[Row]) -> (u64, String) {
     };
     let share = 100.0 * at / last.mb_per_s;
     let largest = last.window_kib;
-    let why = format!(
-        "the smallest window with 98 % of what {largest} KiB deliver: {at:.1} MB/s, {share:.0} %"
-    );
+    let why = if window_kib == largest {
+        format!("the largest that was tried: {at:.3} MB/s; what larger ones give is not known")
+    } else {
+        format!(
+            "the smallest window with 98 % of what {largest} KiB deliver: {at:.1} MB/s, {share:.0} %"
+        )
+    };
     (window_kib, why)
 }
 
@@ -170,8 +174,9 @@ fn database(plateau: Plateau, rows: &[Row], random: &[Latency]) -> (u64, String)
         let loss = latency.percent_between(pair[0].window_kib, pair[1].window_kib);
         if gain < loss {
             let why = format!(
-                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} %",
-                pair[0].window_kib, pair[1].window_kib
+                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} %, \
+                 of what {} KiB take",
+                pair[0].window_kib, pair[1].window_kib, first.window_kib
             );
             return (chosen, why);
         }

@@ -95,7 +95,9 @@ fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
         let between = between.map_or_else(String::new, |[low, high]| {
             format!("; with 95 % confidence from {} to {}", size(low), size(high))
         });
-        lines.push(("plateau", format!("{}{between}", size(kib))));
+        let is_largest = report.sweep.last().is_some_and(|row| row.window_kib == kib);
+        let more = if is_largest { " or more: the largest that was tried" } else { "" };
+        lines.push(("plateau", format!("{}{more}{between}", size(kib))));
     }
     let compared = report.compared;
     let others = [
@@ -120,6 +122,9 @@ fn what_it_has(report: &Report, kib: u64) -> String {
     let of = |kib| report.sweep.iter().rev().find(|row: &&Row| row.window_kib <= kib);
     let recommended = report.recommended.as_ref().and_then(|to| of(to.read_ahead_kb));
     match (of(kib), recommended) {
+        (Some(row), _) if row.window_kib != kib => {
+            format!(": not tried; {} has {} MB/s", size(row.window_kib), speed(row.mb_per_s))
+        }
         (Some(row), Some(best)) if best.mb_per_s > 0.0 => format!(
             ": {} MB/s, {:+.0} % against what is recommended",
             speed(row.mb_per_s),
