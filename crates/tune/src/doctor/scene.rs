@@ -140,7 +140,7 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn kernel(&self, device: &Device) -> KernelDefault {
-        kernel_default(device, &self.release)
+        kernel_default(self.whole(device), &self.release)
     }
 
     /// What people should know to believe the kernel's reason.
