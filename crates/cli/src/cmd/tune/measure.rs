@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::Bytes;
 use foreread_tune::advice::{self, Facts};
-use foreread_tune::flood::{FloodReport, Scratch};
+use foreread_tune::flood::FloodReport;
 use foreread_tune::hold::Held;
 use foreread_tune::identity::identity;
 use foreread_tune::probe::Stopped;
@@ -166,15 +166,15 @@ fn one(
     args: &Args,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Measured, Failure> {
-    let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
     // A minute later it would be too late to say what cannot be done.
+    if let Some(folder) = &args.scratch {
+        mixed::check(sys, folder).map_err(Failure::WrongUse)?;
+    }
+    let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
     if (args.apply || args.remember) && !may_set(sys, target.device.number) {
         let line = "it takes root to set what is recommended; without --apply and --remember it is \
                     measured only";
         return Err(Failure::WrongUse(format!("{}: {line}", target.device.name)));
-    }
-    if let Some(folder) = &args.scratch {
-        Scratch::check(folder).map_err(Failure::WrongUse)?;
     }
     if args.remember {
         identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;

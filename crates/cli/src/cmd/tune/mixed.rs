@@ -5,6 +5,7 @@
 //! Never: a file that stays behind, or a write outside it.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +22,18 @@ use indicatif::ProgressBar;
 use super::measure::percent;
 use crate::measure::clock;
 
+/// Whether there can be a scratch file in the folder, and a scheduler below it.
+pub(super) fn check(sys: &Sys, folder: &Path) -> Result<(), String> {
+    Scratch::check(folder)?;
+    let dev = folder.metadata().map_or(0, |about| about.dev());
+    let known = sys.device_numbered(rustix::fs::major(dev), rustix::fs::minor(dev));
+    known.map(drop).ok_or_else(|| nowhere(folder))
+}
+
+fn nowhere(folder: &Path) -> String {
+    format!("--scratch {}: lies on no block device; give another folder", folder.display())
+}
+
 /// Tries them within `budget`; `share` is the part of all progress that has passed before.
 pub(super) fn run(
     sys: &Sys,
@@ -32,10 +45,7 @@ pub(super) fn run(
 ) -> Result<Outcome, Stopped> {
     bar.set_message("writing the scratch file");
     let scratch = Scratch::create(folder, now, interrupted)?;
-    let nowhere = || {
-        let folder = folder.display();
-        Stopped::Failed(format!("--scratch {folder}: lies on no block device; give another folder"))
-    };
+    let nowhere = || Stopped::Failed(nowhere(folder));
     let number = scratch.device().ok_or_else(nowhere)?;
     let may_set = may_set(sys, number);
     let offer = Offer::of(sys, number, may_set).ok_or_else(nowhere)?;
