@@ -147,13 +147,17 @@ fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
         let why = format!("{why}; {gain:.0} % more than {} KiB", below.window_kib);
         return (window_kib, why);
     }
-    let why = format!(
+    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * below.mb_per_s;
+    let chosen = rows.iter().find(is_enough).unwrap_or(below).window_kib;
+    let mut why = format!(
         "the plateau is {window_kib} KiB, only {gain:.0} % faster than {} KiB, and each stream \
          holds two windows",
         below.window_kib
     );
-    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * below.mb_per_s;
-    (rows.iter().find(is_enough).unwrap_or(below).window_kib, why)
+    if chosen < below.window_kib {
+        why += &format!("; {chosen} KiB have 98 % of what {} KiB have", below.window_kib);
+    }
+    (chosen, why)
 }
 
 /// A doubling is taken while a stream gains at least as many percent as a random read of that size

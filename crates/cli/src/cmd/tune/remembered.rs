@@ -111,6 +111,6 @@ impl Checked {
 pub(super) fn forget(sys: &Sys, name: &str, out: &mut Output) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
-    writeln!(out, "{forgotten}")?;
+    write!(out, "{forgotten}")?;
     Ok(())
 }

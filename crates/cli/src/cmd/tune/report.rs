@@ -122,17 +122,21 @@ fn what_it_has(report: &Report, kib: u64) -> String {
     let of = |kib| report.sweep.iter().rev().find(|row: &&Row| row.window_kib <= kib);
     let recommended = report.recommended.as_ref().and_then(|to| of(to.read_ahead_kb));
     match (of(kib), recommended) {
-        (Some(row), _) if row.window_kib != kib => {
-            format!(": not tried; {} has {} MB/s", size(row.window_kib), speed(row.mb_per_s))
-        }
         (Some(row), Some(best)) if best.mb_per_s > 0.0 => format!(
-            ": {} MB/s, {:+.0} % against what is recommended",
+            ": {}{} MB/s, {:+.0} % against what is recommended",
+            untried(row, kib),
             speed(row.mb_per_s),
             (row.mb_per_s / best.mb_per_s - 1.0) * 100.0
         ),
-        (Some(row), _) => format!(": {} MB/s", speed(row.mb_per_s)),
+        (Some(row), _) => format!(": {}{} MB/s", untried(row, kib), speed(row.mb_per_s)),
         (None, _) => String::new(),
     }
+}
+
+/// No figure is given for what was not measured: the next smaller window's has its name.
+fn untried(row: &Row, kib: u64) -> String {
+    let is_it = row.window_kib == kib;
+    if is_it { String::new() } else { format!("not tried; {} has ", size(row.window_kib)) }
 }
 
 fn settings(recommended: &Recommended) -> String {
