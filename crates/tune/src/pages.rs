@@ -4,9 +4,9 @@
 //! Out:   the parts that are in memory; None if the kernel does not say.
 //! Never: a read, not even one that may not wait: that would start read-ahead.
 //!
-//! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing or filtered, mincore(2)
-//! looks at a mapping. Both answer only who may write the file or owns it; to others mincore says
-//! that all is resident, so nobody asks it then.
+//! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing or forbidden,
+//! mincore(2) looks at a mapping. Both answer only who may write the file or owns it; to others
+//! mincore says that all is resident, so nobody asks it then.
 
 use std::fs::File;
 use std::io;
