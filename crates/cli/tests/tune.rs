@@ -56,6 +56,7 @@ fn wrong_use_is_answered_with_one_line_that_says_what_to_do() {
         (&["--device", "sd-card", "/dev/null"], "cannot be used with"),
         (&["--quick", "--seconds", "12", "--device", "sd-card"], "cannot be used with"),
         (&["--list", "--apply"], "cannot be used with"),
+        (&["--scratch", "/nonexistent", empty], "/nonexistent: No such file"),
         (&["--seconds", "1", "--device", "sd-card"], "10..=3600"),
         (&["forget", "nothing-of-this-name"], "nothing is remembered"),
     ] {

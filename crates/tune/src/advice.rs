@@ -122,9 +122,13 @@ fn streaming(plateau: Plateau, rows: &[Row]) -> (u64, String) {
     };
     let share = 100.0 * at / last.mb_per_s;
     let largest = last.window_kib;
-    let why = format!(
-        "the smallest window with 98 % of what {largest} KiB deliver: {at:.1} MB/s, {share:.0} %"
-    );
+    let why = if window_kib == largest {
+        format!("the largest that was tried: {at:.3} MB/s; what larger ones give is not known")
+    } else {
+        format!(
+            "the smallest window with 98 % of what {largest} KiB deliver: {at:.1} MB/s, {share:.0} %"
+        )
+    };
     (window_kib, why)
 }
 
@@ -143,13 +147,17 @@ fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
         let why = format!("{why}; {gain:.0} % more than {} KiB", below.window_kib);
         return (window_kib, why);
     }
-    let why = format!(
+    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * below.mb_per_s;
+    let chosen = rows.iter().find(is_enough).unwrap_or(below).window_kib;
+    let mut why = format!(
         "the plateau is {window_kib} KiB, only {gain:.0} % faster than {} KiB, and each stream \
          holds two windows",
         below.window_kib
     );
-    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * below.mb_per_s;
-    (rows.iter().find(is_enough).unwrap_or(below).window_kib, why)
+    if chosen < below.window_kib {
+        why += &format!("; {chosen} KiB have 98 % of what {} KiB have", below.window_kib);
+    }
+    (chosen, why)
 }
 
 /// A doubling is taken while a stream gains at least as many percent as a random read of that size
@@ -170,8 +178,9 @@ fn database(plateau: Plateau, rows: &[Row], random: &[Latency]) -> (u64, String)
         let loss = latency.percent_between(pair[0].window_kib, pair[1].window_kib);
         if gain < loss {
             let why = format!(
-                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} %",
-                pair[0].window_kib, pair[1].window_kib
+                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} %, \
+                 of what {} KiB take",
+                pair[0].window_kib, pair[1].window_kib, first.window_kib
             );
             return (chosen, why);
         }

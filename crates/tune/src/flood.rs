@@ -21,7 +21,6 @@ mod load;
 mod offer;
 mod plan;
 mod report;
-mod rng;
 mod scratch;
 mod trial;
 mod verdict;

@@ -27,6 +27,7 @@ pub mod plateau;
 pub mod probe;
 pub mod remember;
 pub mod report;
+mod rng;
 pub mod setting;
 pub mod sweep;
 pub mod sysfs;

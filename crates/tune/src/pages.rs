@@ -4,9 +4,9 @@
 //! Out:   the parts that are in memory; None if the kernel does not say.
 //! Never: a read, not even one that may not wait: that would start read-ahead.
 //!
-//! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing, mincore(2) looks at a
-//! mapping. Both answer only who may write the file or owns it; to others mincore says that all is
-//! resident, so nobody asks it then.
+//! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing or forbidden,
+//! mincore(2) looks at a mapping. Both answer only who may write the file or owns it; to others
+//! mincore says that all is resident, so nobody asks it then.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,8 @@ pub fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
     let mut parts = Vec::new();
     match count(file, range) {
         Ok(pages) => halve(file, range, pages, &mut parts).ok()?,
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+        // A filter of system calls says EPERM of those that are younger than it is.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
             look(file, range, &mut parts).ok()?;
         }
         Err(_) => return None,

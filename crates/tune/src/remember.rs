@@ -50,7 +50,8 @@ pub struct Remembered {
     pub settings: Vec<Setting>,
     /// What was set before any of this, of those and only of those.
     pub before: Vec<Setting>,
-    /// What no udev rule can set, because it belongs to a file system.
+    /// What no udev rule can set, because it belongs to a file system: it lasts as long as that
+    /// is mounted.
     pub left_out: Vec<Setting>,
     /// The rule's file as it was written.
     pub rule: String,
@@ -101,15 +102,17 @@ pub fn remember(
     }
     let is_it = |known: &Remembered| known.identity.id == identity.id;
     let known = list(sys).remembered.into_iter().find(is_it);
-    let (old_settings, old_before) =
-        known.map(|known| (known.settings, known.before)).unwrap_or_default();
+    let (old_settings, old_before, old_left_out) =
+        known.map(|known| (known.settings, known.before, known.left_out)).unwrap_or_default();
     let mut kept = added(device, kept, &old_settings);
+    let left_out = added(device, left_out, &old_left_out);
     if kept.is_empty() {
         return Err(NotRemembered::NothingToKeep { device: device.to_owned() });
     }
     kept.sort_by_key(rule::order);
     let mut before = added(device, old_before, before);
-    before.retain(|was| kept.iter().any(|setting| setting.attribute == was.attribute));
+    let ours = || kept.iter().chain(&left_out);
+    before.retain(|was| ours().any(|setting| setting.attribute == was.attribute));
     let mut remembered = Remembered {
         identity,
         device: device.to_owned(),

@@ -110,7 +110,7 @@ pub enum Profile {
     /// Some of both.
     #[default]
     Mixed,
-    /// Small reads anywhere; scans now and then.
+    /// Mapped files and short scans: who asks for a page gets a window, and waits for it.
     Database,
 }
 

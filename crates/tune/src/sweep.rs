@@ -18,7 +18,6 @@ mod fall;
 mod look;
 mod outcome;
 mod random;
-mod rng;
 mod rounds;
 mod settings;
 mod step;
@@ -29,6 +28,7 @@ use std::fmt;
 use foreread_core::units::{Bytes, Instant};
 
 use crate::probe::{Probe, Stopped};
+use crate::rng::Rng;
 
 pub use outcome::Outcome;
 pub use settings::Settings;
@@ -99,7 +99,7 @@ struct Run<'r> {
     is_drained: bool,
     latencies: BTreeMap<Bytes, Vec<u64>>,
     notes: Vec<String>,
-    rng: rng::Rng,
+    rng: Rng,
 }
 
 /// What one step found.
@@ -152,7 +152,7 @@ impl<'r> Run<'r> {
             is_drained: false,
             latencies: BTreeMap::new(),
             notes: Vec::new(),
-            rng: rng::Rng(settings.seed),
+            rng: Rng(settings.seed),
         }
     }
 

@@ -258,6 +258,38 @@ fn forgotten_is_as_before() {
 }
 
 #[test]
+fn a_file_systems_setting_is_undone_while_it_is_ours_and_its_name_is_the_same() {
+    let blocks = |value: &str| of("sdb", "/sys/fs/ext4/sdb1/inode_readahead_blks", value);
+    let kept = |fake: &Fake| {
+        fake.file("/sys/fs/ext4/sdb1/inode_readahead_blks", "32\n");
+        let settings = [window("sdb", 512), vec![blocks("16")]].concat();
+        let before = [window("sdb", 128), vec![blocks("32")]].concat();
+        remember(&fake.sys, "sdb", &report("sdb"), &settings, &before, DATE).expect("remembered");
+        settings.iter().for_each(|setting| setting.set(&fake.sys).expect("it is set"));
+    };
+    let fake = stick();
+    kept(&fake);
+    assert_eq!(forget(&fake.sys, "sdb").expect("it is forgotten").restored.len(), 2);
+    assert_eq!(blocks("").in_force(&fake.sys).as_deref(), Some("32"));
+
+    // What was mounted anew since has the file system's own.
+    let fake = stick();
+    kept(&fake);
+    blocks("8").set(&fake.sys).expect("it is set");
+    let forgotten = forget(&fake.sys, "sdb").expect("it is forgotten");
+    assert_eq!((forgotten.restored.len(), forgotten.left), (1, vec![]));
+
+    // Another disk is sdb today: its file system is none of ours.
+    let fake = stick();
+    kept(&fake);
+    fs::remove_file(fake.sys.path("/sys/block/sdb")).expect("it is gone");
+    fake.stick("sdf", 80, Some(SERIAL));
+    window("sdf", 512)[0].set(&fake.sys).expect("it is set");
+    assert_eq!(forget(&fake.sys, "sdf").expect("it is forgotten").restored, window("sdf", 128));
+    assert_eq!(blocks("").in_force(&fake.sys).as_deref(), Some("16"));
+}
+
+#[test]
 fn what_somebody_else_set_since_is_left() {
     let fake = stick();
     keep(&fake.sys, "sdb", 512);

@@ -8,7 +8,6 @@
 
 mod report;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
@@ -99,7 +98,10 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     } else {
         report::print(out, &examination, measured.as_ref())?;
     }
-    out.flush()?;
+    // Of all that there is, nobody asked for an empty slot.
+    let skipped = examination.skipped.iter().filter(|_| !only.is_empty());
+    let skipped = skipped.map(|one| format!("{}: not examined: {}", one.device, one.why));
+    out.notes(&skipped.collect::<Vec<_>>())?;
     match examination.findings.len() {
         0 => Ok(()),
         1 => Err(Failure::Check("1 finding".to_owned())),

@@ -33,16 +33,17 @@ use crate::output::{Failure, Output};
 /// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
 /// until it is clear which is the smallest that reaches 98 % of the throughput of the largest: the
 /// plateau. Reads anywhere show what a larger window costs those who do not read in order. It takes
-/// less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill.
+/// less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill. After
+/// Ctrl-C or an error of the device what is known so far is printed, and the exit code is 1.
 ///
 /// As root the kernel itself reads ahead, with read_ahead_kb set for the moment; other programs
 /// that open files of that device meanwhile get that window, too. Others than root measure a file
-/// of theirs with O_DIRECT and the requests that the kernel would make. Nothing is written to any
-/// device, and nothing that was in the cache is taken out of it.
+/// of theirs with O_DIRECT and the requests that the kernel would make. No device is opened for
+/// writing, and nothing that was in the cache is taken out of it.
 #[derive(Debug, Flags)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
+    after_long_help = [FILES, EXAMPLES, CODES_AND_UNITS].concat(),
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -92,17 +93,22 @@ pub(crate) struct Args {
     #[arg(long)]
     yes: bool,
 
-    /// List what is remembered
+    /// List what is remembered, what the rule sets, and what was set before
     #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
     list: bool,
 
-    /// Print what was found as one JSON object (a list of them for --all and --list)
+    /// Print what was found as one JSON object (for --all and --list as a list)
     ///
-    /// Keys: device, seconds, method, sweep (window_kib, mb_per_s, low, high, samples), random
-    /// (size_kib, median_us, p90_us, reads), plateau_kib, plateau_between_kib, recommended
-    /// (read_ahead_kb, inode_readahead_blks, scheduler, profile, why), compared (now_kib,
-    /// kernel_kib, size_rule_kib), notes, restored, flood. low and high are the ends of the 95 %
-    /// confidence interval; null is unknown.
+    /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,
+    /// low, high, samples), random (size_kib, median_us, p90_us, reads), plateau_kib,
+    /// plateau_between_kib, recommended (read_ahead_kb, inode_readahead_blks, scheduler, profile,
+    /// why), compared (now_kib, kernel_kib, size_rule_kib), notes, restored (whether every setting
+    /// was as before when the measurement had ended), flood (device, seconds, rows, recommended,
+    /// why, notes, restored). low and high are the ends of the 95 % confidence interval; null is
+    /// unknown.
+    ///
+    /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
+    /// settings, before, left_out (what no udev rule can set), rule.
     #[arg(long)]
     json: bool,
 }
@@ -119,18 +125,30 @@ impl Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Check that what is remembered is in force; exit code 1 if not
+    ///
+    /// Names who else sets the same: other udev rules, tuned's profile, tmpfiles, scripts, units.
     Verify {
-        /// Print a list of JSON objects
+        /// Print a list of JSON objects: name, device (null if it is not here), ok, findings
         #[arg(long)]
         json: bool,
     },
 
-    /// Undo: what was set before is set again, and the rule removed
+    /// Undo: what was set before is set again, rule and record are removed
+    ///
+    /// What somebody else has set since is left, and named.
     Forget {
         /// A device (/dev/sda or sda), or the name that --list shows
         device: String,
     },
 }
+
+const FILES: &str = "\
+Files:
+  /etc/udev/rules.d/99-foreread-ID.rules  --remember: the rule for one device
+  /var/lib/foreread/ID.json               --remember: what was measured, and set before
+  /run/foreread/held-DEVICE.notes         while it measures: what to set back after a kill
+
+";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,7 +174,7 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
     let about = |profile| match profile {
         Profile::Streaming => "large files, read in order: the plateau",
         Profile::Mixed => "some of both: the plateau, above 2 MiB only if that gains over 20 %",
-        Profile::Database => "small reads anywhere: no step that costs them more than it gains",
+        Profile::Database => "mapped files, short scans: no step that costs more than it gains",
     };
     let value = move |profile: Profile| PossibleValue::new(profile.name()).help(about(profile));
     PossibleValuesParser::new(Profile::ALL.map(value)).map(|name| {

@@ -26,10 +26,10 @@ use std::time::Duration;
 use foreread_core::units::{Bytes, Instant};
 
 use super::buffer::Buffer;
-use super::rng::Rng;
 use super::scratch::{PAGE, Scratch, WRITE, noise};
 use super::{Mixed, MixedSample, ns};
 use crate::probe::Stopped;
+use crate::rng::Rng;
 use crate::setting::Setting;
 use crate::sysfs::{Queue, Sys};
 

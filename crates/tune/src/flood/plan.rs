@@ -16,9 +16,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::rng::Rng;
 use super::verdict::{LEAST_WORK, LEAST_WRITES, changes, is_settled, work_per_s, writes_per_s};
 use super::{MixedSample, Trial};
+use crate::rng::Rng;
 use crate::sysfs::Queue;
 
 /// What to do next.

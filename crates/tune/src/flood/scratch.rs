@@ -22,8 +22,9 @@ use rustix::io::Errno;
 
 use super::buffer::Buffer;
 use super::ns;
-use super::rng::Rng;
 use crate::probe::Stopped;
+use crate::rng::Rng;
+use crate::words::words;
 
 /// A file for the mixed load.
 #[derive(Debug)]
@@ -49,11 +50,8 @@ impl Scratch {
         clock: fn() -> Instant,
         interrupted: &AtomicBool,
     ) -> Result<Self, Stopped> {
+        let (file, size) = reserved(folder).map_err(Stopped::Failed)?;
         let failed = |what: String| Stopped::Failed(format!("{}: {what}", folder.display()));
-        let stat = rustix::fs::statvfs(folder).map_err(|error| failed(error.to_string()))?;
-        let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
-        let size = size_in(free).map_err(failed)?;
-        let file = nameless(folder).map_err(failed)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
             // Not every file system can; then writing it shows whether there is room.
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
@@ -63,6 +61,15 @@ impl Scratch {
         let mut scratch = Self { file, folder: folder.to_owned(), size, align };
         scratch.fill(clock, interrupted)?;
         Ok(scratch)
+    }
+
+    /// Whether it could be made in `folder`; nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written, has too little room, or cannot do without the page cache.
+    pub fn check(folder: &Path) -> Result<(), String> {
+        reserved(folder).map(drop)
     }
 
     /// The device that it lies on.
@@ -106,6 +113,14 @@ impl Scratch {
     }
 }
 
+/// An empty file without a name, and how large it may become.
+fn reserved(folder: &Path) -> Result<(File, Bytes), String> {
+    let failed = |what: String| format!("{}: {what}", folder.display());
+    let stat = rustix::fs::statvfs(folder).map_err(|error| failed(words(&error.into())))?;
+    let size = size_in(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize))).map_err(failed)?;
+    Ok((nameless(folder).map_err(failed)?, size))
+}
+
 /// How large a file may be where so much is free.
 fn size_in(free: Bytes) -> Result<Bytes, String> {
     let size = (free.0 / PART_OF_FREE).min(MOST.0) / MIB * MIB;
@@ -133,7 +148,7 @@ fn nameless(folder: &Path) -> Result<File, String> {
     opened.map_err(|error| match error {
         Errno::INVAL => "no O_DIRECT here; name a folder on a disk".to_owned(),
         Errno::NOTDIR => "not a folder; name one on the device".to_owned(),
-        error => format!("cannot make a file here: {error}"),
+        error => format!("cannot make a file here: {}", words(&error.into())),
     })
 }
 

@@ -21,6 +21,7 @@
 use super::MixedSample;
 use super::plan::{Plan, Tried};
 use super::scratch::WRITE;
+use crate::plateau::robust::median;
 
 /// What to take.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -225,13 +226,7 @@ impl MixedSample {
 /// The median over a trial's runs.
 pub(super) fn middle(tried: &Tried, figure: fn(&MixedSample) -> f64) -> Option<f64> {
     let mut figures: Vec<f64> = tried.runs.iter().map(|(_, sample)| figure(sample)).collect();
-    figures.sort_by(f64::total_cmp);
-    let half = figures.len() / 2;
-    if figures.len() % 2 == 1 {
-        Some(figures[half])
-    } else {
-        Some(f64::midpoint(*figures.get(half.checked_sub(1)?)?, figures[half]))
-    }
+    (!figures.is_empty()).then(|| median(&mut figures))
 }
 
 /// Writes a second.

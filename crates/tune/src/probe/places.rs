@@ -9,6 +9,7 @@ use std::ops::Range;
 use foreread_core::units::PAGE_SIZE;
 
 use super::intervals::Intervals;
+use crate::rng::Rng;
 
 /// A walk through a target.
 #[derive(Clone, Debug)]
@@ -17,14 +18,18 @@ pub(crate) struct Places {
     /// Where the next stream begins.
     cursor: u64,
     read: Intervals,
-    random: u64,
+    random: Rng,
 }
 
 impl Places {
     pub(crate) fn new(parts: &[Range<u64>], seed: u64) -> Self {
         assert!(!parts.is_empty(), "a target has something to read");
-        let mut places =
-            Self { parts: parts.to_vec(), cursor: 0, read: Intervals::default(), random: seed };
+        let mut places = Self {
+            parts: parts.to_vec(),
+            cursor: 0,
+            read: Intervals::default(),
+            random: Rng(seed),
+        };
         places.cursor = places.anywhere(PAGE).map_or(parts[0].start, |place| place.start);
         places
     }
@@ -77,8 +82,7 @@ impl Places {
     }
 
     fn one(&mut self, size: u64, align: u64) -> Option<Range<u64>> {
-        self.random = self.random.wrapping_add(1);
-        let mut skip = mix(self.random) % self.bytes();
+        let mut skip = self.random.below(self.bytes());
         let part = self.parts.iter().find(|part| {
             let len = part.end - part.start;
             let is_here = skip < len;
@@ -89,14 +93,6 @@ impl Places {
         let start = (part.start + skip).min(most) / align * align;
         (start >= part.start).then(|| start..start + size)
     }
-}
-
-/// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
-fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 const PAGE: u64 = PAGE_SIZE;

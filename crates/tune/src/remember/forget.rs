@@ -117,6 +117,13 @@ fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
                 Err(why) => forgotten.left.push((ours, why)),
             }
         }
+        // What belongs to a file system has the name of then in its path. Mounted anew, it has come
+        // back already.
+        let left_out = known.left_out.iter().filter(|_| device.name == known.device);
+        for ours in left_out {
+            let was = known.before.iter().find(|was| was.attribute == ours.attribute).cloned();
+            forgotten.restored.extend(undo(sys, ours, was));
+        }
         forgotten.devices.push(device.name);
     }
     forgotten

@@ -16,7 +16,7 @@ const CACHED: f64 = 1.1;
 impl Run<'_> {
     /// The readings that count.
     pub(super) fn counted(&self) -> Vec<Reading> {
-        let fresh_only = self.has_cache() && self.fresh_windows() > 1;
+        let fresh_only = self.has_cache() && self.is_largest_fresh();
         let counts = |taken: &&Taken| !(fresh_only && taken.is_again);
         self.taken.iter().filter(counts).map(reading).collect()
     }
@@ -26,7 +26,7 @@ impl Run<'_> {
         if !self.has_cache() {
             return None;
         }
-        let note = if self.fresh_windows() > 1 {
+        let note = if self.is_largest_fresh() {
             "what is read twice comes faster: something below caches; only what was read for the \
              first time counts"
         } else {
@@ -61,11 +61,10 @@ impl Run<'_> {
         gains.len() > 1 && median(&mut gains) > CACHED.ln()
     }
 
-    fn fresh_windows(&self) -> usize {
-        let has_fresh = |window: &&Bytes| {
-            self.taken.iter().any(|taken| taken.window == **window && !taken.is_again)
-        };
-        self.windows.iter().filter(has_fresh).count()
+    /// With it all are compared: without a fresh reading of it, fresh ones of others say nothing.
+    fn is_largest_fresh(&self) -> bool {
+        let largest = self.windows.last();
+        self.taken.iter().any(|taken| Some(&taken.window) == largest && !taken.is_again)
     }
 }
 

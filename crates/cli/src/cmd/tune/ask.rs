@@ -5,21 +5,27 @@
 //! Never: a question that nobody can answer: without a terminal the answer is no.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use crate::output::Failure;
 
 /// Asks, if there is somebody to ask.
-pub(super) fn may_measure(device: &str, in_use: &[String]) -> Result<(), Failure> {
+pub(super) fn may_measure(
+    device: &str,
+    in_use: &[String],
+    budget: Duration,
+) -> Result<(), Failure> {
+    let seconds = budget.as_secs();
     let users = in_use.join(", ");
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::WrongUse(format!(
-            "{device} is in use ({users}) and would be slow for a minute; --yes measures it all \
-             the same"
+            "{device} is in use ({users}) and would be slow for up to {seconds} s; --yes measures \
+             it all the same"
         )));
     }
     // A question is no answer: it goes where progress goes.
-    let _ = write!(io::stderr(), "{device} is in use ({users}).\nIt will be slow for a minute, ");
-    let _ = write!(io::stderr(), "and nothing on it changes. Measure it? [y/N] ");
+    let _ = write!(io::stderr(), "{device} is in use ({users}).\nIt will be slow for up to ");
+    let _ = write!(io::stderr(), "{seconds} s, and nothing on it changes. Measure it? [y/N] ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -35,6 +35,13 @@ pub(super) fn keep(
         let rule = remember::rule_path(&known.identity.id);
         notes
             .push(format!("remembered in {}; undo: foreread tune forget {device}", rule.display()));
+        notes.extend((!known.left_out.is_empty()).then(|| {
+            let options = remembered::words(&known.left_out);
+            format!(
+                "{options} lasts until the file system is mounted anew, since no udev rule can set \
+                 it: put it into the mount options"
+            )
+        }));
     }
     if args.apply || args.remember {
         for setting in &settings {

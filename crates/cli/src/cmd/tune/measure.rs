@@ -27,6 +27,7 @@ use serde::Serialize;
 use super::all::all;
 use super::keep::keep;
 use super::leave::{interrupts, left_as_is, restore_left_behind};
+use super::mixed::may_set;
 use super::{Args, ask, mixed, report, simulated};
 use crate::measure::holder;
 use crate::output::{Failure, Output};
@@ -165,9 +166,17 @@ fn one(
     args: &Args,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Measured, Failure> {
+    // A minute later it would be too late to say what cannot be done.
+    if let Some(folder) = &args.scratch {
+        mixed::check(sys, folder).map_err(Failure::WrongUse)?;
+    }
     let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
+    if (args.apply || args.remember) && !may_set(sys, target.device.number) {
+        let line = "it takes root to set what is recommended; without --apply and --remember it is \
+                    measured only";
+        return Err(Failure::WrongUse(format!("{}: {line}", target.device.name)));
+    }
     if args.remember {
-        // A minute later it would be too late to say that this device cannot be found again.
         identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;
     }
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
@@ -176,7 +185,7 @@ fn one(
     let mut probe = Real::new(&target, Some(&held), sys, &options).map_err(Failure::WrongUse)?;
     let sets = probe.method() == Method::Kernel || args.scratch.is_some();
     if !target.in_use.is_empty() && (target.is_device || sets) && !args.yes {
-        ask::may_measure(&path.display().to_string(), &target.in_use)?;
+        ask::may_measure(&path.display().to_string(), &target.in_use, args.budget())?;
     }
     let name = target.device.name.clone();
     let bar = progress();
@@ -193,7 +202,7 @@ fn one(
     let ext4 = target.ext4.clone();
     let mut one = Measured { report, flood: None, ext4, before: Vec::new(), stopped };
     if let Some(folder) = args.scratch.as_ref().filter(|_| one.stopped.is_none()) {
-        mixed(sys, (args, folder), &held, interrupted, &bar, &mut one)?;
+        mixed(sys, (args, folder), &held, interrupted, &bar, &mut one);
     } else if args.scratch.is_none() {
         one.report.notes.push(NO_SCRATCH.into());
     }
@@ -218,7 +227,7 @@ fn before(sys: &Sys, setting: Setting) -> Option<Setting> {
 }
 
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
-    --scratch DIR tries them on a file made there";
+    --scratch DIR (without --quick and --all) tries them on a file made there";
 
 /// The scheduler's settings, on a scratch file.
 fn mixed(
@@ -228,17 +237,27 @@ fn mixed(
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
     one: &mut Measured,
-) -> Result<(), Failure> {
+) {
     let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
-    let outcome = mixed::run(sys, folder, budget, held, interrupted, (bar, SWEEP_SHARE))?;
-    if outcome.report.device == one.report.device
-        && let Some(recommended) = &mut one.report.recommended
-    {
+    let outcome = match mixed::run(sys, folder, budget, held, interrupted, (bar, SWEEP_SHARE)) {
+        Ok(outcome) => outcome,
+        // What was measured before is known, and printed.
+        Err(stopped) => {
+            one.stopped = Some(stopped);
+            return;
+        }
+    };
+    let (below, device) = (&outcome.report.device, &one.report.device);
+    if below != device {
+        one.report.notes.push(format!(
+            "{} lies on {below}: what is recommended for its scheduler is not set with {device}",
+            folder.display()
+        ));
+    } else if let Some(recommended) = &mut one.report.recommended {
         recommended.scheduler.clone_from(&outcome.report.recommended);
     }
     one.stopped = outcome.stopped;
     one.flood = Some(outcome.report);
-    Ok(())
 }
 
 /// Whether it came to its end.

@@ -5,6 +5,7 @@
 //! Never: a file that stays behind, or a write outside it.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +21,18 @@ use indicatif::ProgressBar;
 
 use super::measure::percent;
 use crate::measure::clock;
-use crate::output::Failure;
+
+/// Whether there can be a scratch file in the folder, and a scheduler below it.
+pub(super) fn check(sys: &Sys, folder: &Path) -> Result<(), String> {
+    Scratch::check(folder)?;
+    let dev = folder.metadata().map_or(0, |about| about.dev());
+    let known = sys.device_numbered(rustix::fs::major(dev), rustix::fs::minor(dev));
+    known.map(drop).ok_or_else(|| nowhere(folder))
+}
+
+fn nowhere(folder: &Path) -> String {
+    format!("--scratch {}: lies on no block device; give another folder", folder.display())
+}
 
 /// Tries them within `budget`; `share` is the part of all progress that has passed before.
 pub(super) fn run(
@@ -30,18 +42,10 @@ pub(super) fn run(
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     (bar, share): (&ProgressBar, f64),
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Stopped> {
     bar.set_message("writing the scratch file");
-    let scratch = Scratch::create(folder, now, interrupted).map_err(|stopped| match stopped {
-        Stopped::Interrupted => Failure::Check("interrupted; every setting is as it was".into()),
-        Stopped::Failed(why) => Failure::WrongUse(why),
-    })?;
-    let nowhere = || {
-        let folder = folder.display();
-        Failure::WrongUse(format!(
-            "--scratch {folder}: lies on no block device; give another folder"
-        ))
-    };
+    let scratch = Scratch::create(folder, now, interrupted)?;
+    let nowhere = || Stopped::Failed(nowhere(folder));
     let number = scratch.device().ok_or_else(nowhere)?;
     let may_set = may_set(sys, number);
     let offer = Offer::of(sys, number, may_set).ok_or_else(nowhere)?;
@@ -55,7 +59,7 @@ pub(super) fn run(
 }
 
 /// Whether we have leave to change the settings of this device.
-fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
+pub(super) fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
     let device = sys.device_numbered(major, minor).and_then(|device| sys.whole(&device));
     device.is_some_and(|device| {
         let file = sys.path(Setting::read_ahead_kb(&device.name, 0).file());

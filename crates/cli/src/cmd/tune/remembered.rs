@@ -36,6 +36,8 @@ fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
     let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
     let device =
         if names.is_empty() { format!("{} (absent)", known.device) } else { names.join(" ") };
+    let mut of_rule = known.before.clone();
+    of_rule.retain(|was| known.settings.iter().any(|setting| setting.attribute == was.attribute));
     let plateau = known.report.plateau_kib.map(|kib| Exact(Bytes(kib << 10)));
     [
         known.identity.id.clone(),
@@ -43,7 +45,7 @@ fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
         known.date.clone(),
         table::or_dash(plateau),
         words(&known.settings),
-        words(&known.before),
+        words(&of_rule),
     ]
 }
 
@@ -109,6 +111,6 @@ impl Checked {
 pub(super) fn forget(sys: &Sys, name: &str, out: &mut Output) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
-    writeln!(out, "{forgotten}")?;
+    write!(out, "{forgotten}")?;
     Ok(())
 }

@@ -95,7 +95,9 @@ fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
         let between = between.map_or_else(String::new, |[low, high]| {
             format!("; with 95 % confidence from {} to {}", size(low), size(high))
         });
-        lines.push(("plateau", format!("{}{between}", size(kib))));
+        let is_largest = report.sweep.last().is_some_and(|row| row.window_kib == kib);
+        let more = if is_largest { " or more: the largest that was tried" } else { "" };
+        lines.push(("plateau", format!("{}{more}{between}", size(kib))));
     }
     let compared = report.compared;
     let others = [
@@ -121,13 +123,20 @@ fn what_it_has(report: &Report, kib: u64) -> String {
     let recommended = report.recommended.as_ref().and_then(|to| of(to.read_ahead_kb));
     match (of(kib), recommended) {
         (Some(row), Some(best)) if best.mb_per_s > 0.0 => format!(
-            ": {} MB/s, {:+.0} % against what is recommended",
+            ": {}{} MB/s, {:+.0} % against what is recommended",
+            untried(row, kib),
             speed(row.mb_per_s),
             (row.mb_per_s / best.mb_per_s - 1.0) * 100.0
         ),
-        (Some(row), _) => format!(": {} MB/s", speed(row.mb_per_s)),
+        (Some(row), _) => format!(": {}{} MB/s", untried(row, kib), speed(row.mb_per_s)),
         (None, _) => String::new(),
     }
+}
+
+/// No figure is given for what was not measured: the next smaller window's has its name.
+fn untried(row: &Row, kib: u64) -> String {
+    let is_it = row.window_kib == kib;
+    if is_it { String::new() } else { format!("not tried; {} has ", size(row.window_kib)) }
 }
 
 fn settings(recommended: &Recommended) -> String {

@@ -1,15 +1,15 @@
-//! The order of a round: any, and the same for the same seed.
+//! Numbers that look random: where to read, and in which order.
 //!
 //! In:    a seed.
-//! Out:   a shuffle.
-//! Never: a number that decides what is measured. Only when it is.
+//! Out:   numbers, the same on every machine.
+//! Never: a source of its own; a number that decides what is measured, only when and where.
 
-/// SplitMix64.
+/// `SplitMix64` (Steele, Lea, Flood, 2014).
 #[derive(Clone, Debug)]
-pub(super) struct Rng(pub(super) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    fn any(&mut self) -> u64 {
+    pub(crate) fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,11 +17,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Puts them in any order, each as likely.
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    /// One of `0..end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        assert!(end > 0, "one of nothing");
+        let wide = (u128::from(self.any()) * u128::from(end)) >> 64;
+        u64::try_from(wide).expect("it is below its end")
+    }
+
+    /// Puts them in any order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            let wide = u128::from(self.any()) * (last as u128 + 1);
-            items.swap(last, usize::try_from(wide >> 64).expect("at most last"));
+            let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");
+            items.swap(last, other);
         }
     }
 }
