@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::Bytes;
 use foreread_tune::advice::{self, Facts};
-use foreread_tune::flood::FloodReport;
+use foreread_tune::flood::{FloodReport, Offer};
 use foreread_tune::hold::Held;
 use foreread_tune::identity::identity;
 use foreread_tune::probe::Stopped;
@@ -170,6 +170,7 @@ fn one(
         // A minute later it would be too late to say that this device cannot be found again.
         identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;
     }
+    let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options =
         Options { interrupted: Arc::clone(interrupted), seed: target.len.0, is_direct: false };
@@ -192,8 +193,9 @@ fn one(
     drop(probe);
     let ext4 = target.ext4.clone();
     let mut one = Measured { report, flood: None, ext4, before: Vec::new(), stopped };
-    if let Some(folder) = args.scratch.as_ref().filter(|_| one.stopped.is_none()) {
-        mixed(sys, (args, folder), &held, interrupted, &bar, &mut one)?;
+    let scratch = args.scratch.as_deref().zip(offer.as_ref());
+    if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
+        mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
     } else if args.scratch.is_none() {
         one.report.notes.push(NO_SCRATCH.into());
     }
@@ -220,17 +222,23 @@ fn before(sys: &Sys, setting: Setting) -> Option<Setting> {
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
     --scratch DIR tries them on a file made there";
 
-/// The scheduler's settings, on a scratch file.
+/// The scheduler's settings, on a scratch file. If they cannot be tried, the windows stay known.
 fn mixed(
     sys: &Sys,
-    (args, folder): (&Args, &Path),
+    (args, scratch): (&Args, (&Path, &Offer)),
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
     one: &mut Measured,
-) -> Result<(), Failure> {
+) {
     let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
-    let outcome = mixed::run(sys, folder, budget, held, interrupted, (bar, SWEEP_SHARE))?;
+    let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
+        Ok(outcome) => outcome,
+        Err(stopped) => {
+            one.stopped = Some(stopped);
+            return;
+        }
+    };
     if outcome.report.device == one.report.device
         && let Some(recommended) = &mut one.report.recommended
     {
@@ -238,7 +246,6 @@ fn mixed(
     }
     one.stopped = outcome.stopped;
     one.flood = Some(outcome.report);
-    Ok(())
 }
 
 /// Whether it came to its end.

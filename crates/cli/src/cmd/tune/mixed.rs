@@ -22,33 +22,33 @@ use super::measure::percent;
 use crate::measure::clock;
 use crate::output::Failure;
 
+/// What could be tried on a file in this folder: asked before a minute is spent on the rest.
+pub(super) fn offer(sys: &Sys, folder: &Path) -> Result<Offer, Failure> {
+    let named = |line: String| Failure::WrongUse(format!("--scratch {line}"));
+    let number = Scratch::possible(folder).map_err(named)?;
+    let offer = Offer::of(sys, number, may_set(sys, number));
+    let nowhere = format!("{}: lies on no block device; give another folder", folder.display());
+    offer.ok_or_else(|| named(nowhere))
+}
+
 /// Tries them within `budget`; `share` is the part of all progress that has passed before.
 pub(super) fn run(
     sys: &Sys,
-    folder: &Path,
+    (folder, offer): (&Path, &Offer),
     budget: Duration,
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     (bar, share): (&ProgressBar, f64),
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Stopped> {
     bar.set_message("writing the scratch file");
-    let scratch = Scratch::create(folder, now, interrupted).map_err(|stopped| match stopped {
-        Stopped::Interrupted => Failure::Check("interrupted; every setting is as it was".into()),
-        Stopped::Failed(why) => Failure::WrongUse(why),
-    })?;
-    let nowhere = || {
-        let folder = folder.display();
-        Failure::WrongUse(format!(
-            "--scratch {folder}: lies on no block device; give another folder"
-        ))
-    };
-    let number = scratch.device().ok_or_else(nowhere)?;
-    let may_set = may_set(sys, number);
-    let offer = Offer::of(sys, number, may_set).ok_or_else(nowhere)?;
+    let began = clock();
+    let scratch = Scratch::create(folder, now, interrupted)?;
+    let left = budget.saturating_sub(clock().saturating_duration_since(began));
     let mut set = |setting: &Setting| held.set(setting);
+    let seed = scratch.device().map_or(0, |(_, minor)| u64::from(minor));
     let mut load =
         Load::new(scratch, sys.clone(), &offer.device, &mut set, now, Arc::clone(interrupted));
-    Ok(flood::measure(&mut load, &offer, budget, u64::from(number.1), &mut |progress| {
+    Ok(flood::measure(&mut load, offer, left, seed, &mut |progress| {
         bar.set_position(percent(share + progress.part * (1.0 - share)));
         bar.set_message(format!("reads beside writes: {}", progress.trial));
     }))
