@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         }
         Verb::HoldSettings => {
             let by_hand = |_| Failure::WrongUse("a part of other verbs; nothing to run".to_owned());
-            foreread_tune::hold::serve(&foreread_tune::sysfs::Sys::here()).map_err(by_hand)
+            measure::hold().map_err(by_hand)
         }
         Verb::Bench(args) => cmd::bench::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),

@@ -14,11 +14,13 @@ pub(crate) mod target;
 
 use std::io;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_tune::hold::{Held, restore_left_behind};
 use foreread_tune::sysfs::Sys;
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::arm::{Arm, Course};
 use self::figures::Row;
@@ -91,6 +93,15 @@ pub(crate) fn holder() -> io::Result<Held> {
     let mut holder = Command::new(std::env::current_exe()?);
     holder.arg(HOLD);
     Held::new(holder, &Sys::here())
+}
+
+/// What it does. Whoever stops us may stop it, too, as a service manager stops all of a unit: it
+/// ends when we have ended, and not before.
+pub(crate) fn hold() -> io::Result<()> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    foreread_tune::hold::serve(&Sys::here())
 }
 
 /// The verb that starts it, which no help shows.

@@ -58,6 +58,8 @@ struct Link {
     holder: Child,
     /// None once it has not answered.
     socket: Option<BufReader<UnixStream>>,
+    /// It has not answered in time, and may hang in the device.
+    is_late: bool,
 }
 
 /// One line to the holder.
@@ -72,10 +74,11 @@ enum Order {
 enum Answer {
     Set,
     Restored(Restored),
-    /// What is wrong, and whether it is for want of a right.
+    /// What is wrong, and whether it is for want of a right or for another run.
     Refused {
         why: String,
         is_permission: bool,
+        is_taken: bool,
     },
 }
 
@@ -103,7 +106,7 @@ impl Held {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let link = Link { holder, socket: Some(BufReader::new(ours)) };
+        let link = Link { holder, socket: Some(BufReader::new(ours)), is_late: false };
         Ok(Self { link: Mutex::new(link), sys: sys.clone() })
     }
 
@@ -111,15 +114,19 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// If it takes rights that we lack (`PermissionDenied`, `ReadOnlyFilesystem`), the system
-    /// refuses the value, or another run holds the device's settings.
+    /// If it takes rights that we lack (`PermissionDenied`), another run holds the device's
+    /// settings (`ResourceBusy`), or the system refuses the value.
     pub fn set(&self, setting: &Setting) -> io::Result<()> {
         match self.lock().ask(&Order::Set(setting.clone()))? {
             Answer::Set => Ok(()),
-            Answer::Refused { why, is_permission: true } => {
-                Err(io::Error::new(ErrorKind::PermissionDenied, why))
+            Answer::Refused { why, is_permission, is_taken } => {
+                let kind = match (is_permission, is_taken) {
+                    (true, _) => ErrorKind::PermissionDenied,
+                    (false, true) => ErrorKind::ResourceBusy,
+                    (false, false) => ErrorKind::Other,
+                };
+                Err(io::Error::new(kind, why))
             }
-            Answer::Refused { why, is_permission: false } => Err(io::Error::other(why)),
             Answer::Restored(_) => Err(io::Error::other("the holder of settings misanswers")),
         }
     }
@@ -172,17 +179,25 @@ impl Drop for Held {
 impl Link {
     fn ask(&mut self, order: &Order) -> io::Result<Answer> {
         let ended = || io::Error::other("the holder of settings has ended");
-        let mut socket = self.socket.take().ok_or_else(ended)?;
+        let late = || {
+            let why = "the device does not answer; its settings are set back when it does";
+            io::Error::new(ErrorKind::TimedOut, why)
+        };
+        let Some(mut socket) = self.socket.take() else {
+            // Without its socket it sets back and ends, as soon as the device lets it.
+            let hangs = self.is_late && matches!(self.holder.try_wait(), Ok(None));
+            return Err(if hangs { late() } else { ended() });
+        };
         let mut line = serde_json::to_string(order)?;
         line.push('\n');
-        socket.get_mut().write_all(line.as_bytes())?;
+        socket.get_mut().write_all(line.as_bytes()).map_err(|_| ended())?;
         let mut answer = String::new();
         match socket.read_line(&mut answer) {
             Ok(0) => return Err(ended()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let why = "the device does not answer; its settings are set back when it does";
-                return Err(io::Error::new(ErrorKind::TimedOut, why));
+                self.is_late = true;
+                return Err(late());
             }
             Err(error) => return Err(error),
         }

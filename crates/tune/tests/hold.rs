@@ -137,6 +137,22 @@ fn what_somebody_else_has_set_meanwhile_is_theirs() {
     assert_eq!(window(&sys), 4096);
 }
 
+/// Found a run that set its next window over somebody's value, and at the end what was there
+/// before both.
+#[test]
+fn what_somebody_else_has_set_between_two_of_ours_comes_back() {
+    let (_root, sys) = system();
+    let held = held(&sys);
+    held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
+    write(&sys, "/sys/block/sda/queue/read_ahead_kb", "4096\n");
+    for kib in [32, 16, 8] {
+        held.set(&Setting::read_ahead_kb("sda", kib)).expect("it is set");
+    }
+    let restored = held.restore().expect("it restores");
+    assert_eq!(restored.theirs, [Setting::read_ahead_kb("sda", 4096)]);
+    assert_eq!((restored.back, window(&sys)), (Vec::new(), 4096));
+}
+
 #[test]
 fn what_a_scheduler_brings_along_is_restored_after_it() {
     let (_root, sys) = system();

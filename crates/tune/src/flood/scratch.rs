@@ -50,12 +50,18 @@ impl Scratch {
         clock: fn() -> Instant,
         interrupted: &AtomicBool,
     ) -> Result<Self, Stopped> {
-        let (file, size) = reserved(folder).map_err(Stopped::Failed)?;
         let failed = |what: String| Stopped::Failed(format!("{}: {what}", folder.display()));
+        let (file, size) = empty(folder).map_err(failed)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
             // Not every file system can; then writing it shows whether there is room.
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
-            Err(error) => return Err(failed(format!("cannot reserve {}: {error}", mib(size)))),
+            Err(error) => {
+                return Err(failed(format!(
+                    "cannot reserve {}: {}",
+                    mib(size),
+                    words(&error.into())
+                )));
+            }
         }
         let align = file.metadata().map_or(PAGE, |meta| meta.blksize()).clamp(PAGE, WRITE.0);
         let mut scratch = Self { file, folder: folder.to_owned(), size, align };
@@ -63,20 +69,22 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Whether it could be made in `folder`; nothing is written.
+    /// Whether there can be one in `folder`: then the device that it would lie on.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be written, has too little room, or cannot do without the page cache.
-    pub fn check(folder: &Path) -> Result<(), String> {
-        reserved(folder).map(drop)
+    /// One line, if the folder cannot be written, has too little room, or cannot do without the
+    /// page cache.
+    pub fn possible(folder: &Path) -> Result<(u32, u32), String> {
+        let failed = |what: String| format!("{}: {what}", folder.display());
+        let (file, _) = empty(folder).map_err(failed)?;
+        device(&file).ok_or_else(|| failed("does not say which device it lies on".into()))
     }
 
     /// The device that it lies on.
     #[must_use]
     pub fn device(&self) -> Option<(u32, u32)> {
-        let device = self.file.metadata().ok()?.dev();
-        Some((rustix::fs::major(device), rustix::fs::minor(device)))
+        device(&self.file)
     }
 
     /// Where the writers write, from its start to the end: the reader has what lies before.
@@ -86,7 +94,11 @@ impl Scratch {
 
     /// What could not be done with it.
     pub(super) fn failed(&self, doing: &str, error: &io::Error) -> Stopped {
-        Stopped::Failed(format!("{}: {doing} the scratch file: {error}", self.folder.display()))
+        Stopped::Failed(format!(
+            "{}: {doing} the scratch file: {}",
+            self.folder.display(),
+            words(error)
+        ))
     }
 
     /// Writes it from its start until the time is over, and gives back what was not reached.
@@ -113,12 +125,17 @@ impl Scratch {
     }
 }
 
-/// An empty file without a name, and how large it may become.
-fn reserved(folder: &Path) -> Result<(File, Bytes), String> {
-    let failed = |what: String| format!("{}: {what}", folder.display());
-    let stat = rustix::fs::statvfs(folder).map_err(|error| failed(words(&error.into())))?;
-    let size = size_in(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize))).map_err(failed)?;
-    Ok((nameless(folder).map_err(failed)?, size))
+fn device(file: &File) -> Option<(u32, u32)> {
+    let device = file.metadata().ok()?.dev();
+    Some((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// A file with nothing in it, and how large it may become.
+fn empty(folder: &Path) -> Result<(File, Bytes), String> {
+    let stat = rustix::fs::statvfs(folder).map_err(|error| words(&error.into()))?;
+    let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
+    let size = size_in(free)?;
+    Ok((nameless(folder)?, size))
 }
 
 /// How large a file may be where so much is free.

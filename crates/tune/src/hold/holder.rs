@@ -58,6 +58,7 @@ impl Holder<'_> {
                         error.kind(),
                         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
                     ),
+                    is_taken: error.kind() == ErrorKind::WouldBlock,
                 },
             },
         }

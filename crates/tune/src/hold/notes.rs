@@ -12,11 +12,14 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::Restored;
+use crate::clock::pause;
 use crate::setting::Setting;
 use crate::sysfs::Sys;
 use crate::words::words;
@@ -38,12 +41,20 @@ struct Entry {
     ours: Vec<String>,
     /// Whether it changes when we set another one.
     follows: bool,
+    /// Whether what was there came from somebody else while we had it.
+    is_theirs: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Line {
-    Was { setting: Setting, disk: Option<u64>, follows: bool },
+    Was {
+        setting: Setting,
+        disk: Option<u64>,
+        follows: bool,
+    },
     Set(Setting),
+    /// What somebody else has set between two of ours.
+    Theirs(Setting),
 }
 
 /// Sets back what nobody holds any more.
@@ -68,14 +79,12 @@ impl Notes {
         let folder = sys.path(FOLDER);
         let path = folder.join(format!("held-{device}{SUFFIX}"));
         let named = |error: io::Error| {
-            let taken = error.kind() == io::ErrorKind::WouldBlock;
-            let why = if taken {
-                format!(
-                    "another run of foreread has changed settings of {device}; wait for its end"
-                )
-            } else {
-                format!("cannot note what was there in {}: {}", path.display(), words(&error))
-            };
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return unnoted(&path, &error);
+            }
+            let why = format!(
+                "another run of foreread has changed settings of {device}; wait for its end"
+            );
             io::Error::new(error.kind(), why)
         };
         fs::create_dir_all(&folder).map_err(named)?;
@@ -97,7 +106,14 @@ impl Notes {
     fn open(path: &Path, is_new: bool) -> io::Result<Self> {
         for _ in 0..LOCK_TRIES {
             let mut file = File::options().read(true).append(true).create(is_new).open(path)?;
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Somebody may only look whether it was left behind, and lets go in a moment.
+                Err(Errno::WOULDBLOCK) if is_new => {
+                    pause(LOOK_AGAIN);
+                    continue;
+                }
+                locked => locked?,
+            }
             // Whoever had it locked may have removed it meanwhile; then the lock locks nothing.
             let is_there = fs::metadata(path).is_ok_and(|there| {
                 file.metadata()
@@ -119,27 +135,41 @@ impl Notes {
                 self.note(was(sys, follower, true))?;
             }
         }
-        if !self.entries.iter().any(|entry| is_same(&entry.was, setting)) {
-            let value = setting.in_force(sys).ok_or_else(|| {
-                io::Error::other(format!("{} cannot be read", setting.file().display()))
-            })?;
-            self.note(was(sys, Setting { value, ..setting.clone() }, false))?;
+        let value = setting.in_force(sys).ok_or_else(|| {
+            io::Error::other(format!("{} cannot be read", setting.file().display()))
+        })?;
+        let now = Setting { value, ..setting.clone() };
+        match self.entries.iter().find(|entry| is_same(&entry.was, setting)) {
+            None => self.note(was(sys, now, false))?,
+            Some(entry) if entry.is_changed_by_others(&now.value) => {
+                self.note(Line::Theirs(now))?;
+            }
+            Some(_) => {}
         }
         self.note(Line::Set(setting.clone()))?;
-        self.file.sync_data()
+        self.sync()
     }
 
     /// After it was refused: what is in force instead.
     pub(super) fn after(&mut self, sys: &Sys, setting: &Setting) -> io::Result<()> {
         let Some(value) = setting.in_force(sys) else { return Ok(()) };
         self.note(Line::Set(Setting { value, ..setting.clone() }))?;
-        self.file.sync_data()
+        self.sync()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(|error| unnoted(&self.path, &error))
     }
 
     fn note(&mut self, line: Line) -> io::Result<()> {
         let mut text = serde_json::to_string(&line)?;
         text.push('\n');
-        self.file.write_all(text.as_bytes())?;
+        let end = self.file.metadata()?.len();
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            // Half a line would hide those that follow when there is room again.
+            self.file.set_len(end)?;
+            return Err(unnoted(&self.path, &error));
+        }
         apply(&mut self.entries, line);
         Ok(())
     }
@@ -148,18 +178,20 @@ impl Notes {
     pub(super) fn restore(mut self, sys: &Sys, restored: &mut Restored) {
         self.entries.sort_by_key(|entry| rank(&entry.was));
         let failed_before = restored.failed.len();
-        for Entry { was, disk, ours, follows } in &self.entries {
+        for entry in &self.entries {
+            let Entry { was, disk, is_theirs, .. } = entry;
             // A disk that has gone took its settings along, and another one may have its name.
             let is_same_disk = *disk == disk_of(sys, &was.device);
             let Some(now) = was.in_force(sys).filter(|_| is_same_disk) else { continue };
-            if now == was.value {
-                continue;
-            }
-            if !follows && !ours.contains(&now) {
+            if entry.is_changed_by_others(&now) || (now == was.value && *is_theirs) {
                 restored.theirs.push(Setting { value: now, ..was.clone() });
                 continue;
             }
+            if now == was.value {
+                continue;
+            }
             match was.set(sys) {
+                Ok(()) if *is_theirs => restored.theirs.push(was.clone()),
                 Ok(()) => restored.back.push(was.clone()),
                 Err(error) => {
                     let name = was.file();
@@ -172,6 +204,18 @@ impl Notes {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+impl Entry {
+    /// Whether this value is neither what was there nor one of ours.
+    fn is_changed_by_others(&self, now: &str) -> bool {
+        !self.follows && now != self.was.value && !self.ours.iter().any(|ours| ours == now)
+    }
+}
+
+fn unnoted(path: &Path, error: &io::Error) -> io::Error {
+    let why = format!("cannot note what was there in {}: {}", path.display(), words(error));
+    io::Error::new(error.kind(), why)
 }
 
 fn parse(text: &str) -> Vec<Entry> {
@@ -187,8 +231,16 @@ fn apply(entries: &mut Vec<Entry>, line: Line) {
         Line::Was { setting, disk, follows } => {
             match entries.iter_mut().find(|entry| is_same(&entry.was, &setting)) {
                 Some(entry) => entry.follows |= follows,
-                None => entries.push(Entry { was: setting, disk, ours: Vec::new(), follows }),
+                None => {
+                    let (ours, is_theirs) = (Vec::new(), false);
+                    entries.push(Entry { was: setting, disk, ours, follows, is_theirs });
+                }
             }
+        }
+        Line::Theirs(setting) => {
+            let entry = entries.iter_mut().find(|entry| is_same(&entry.was, &setting));
+            let Some(entry) = entry else { return };
+            (entry.was, entry.is_theirs) = (setting, true);
         }
         Line::Set(setting) => {
             let entry = entries.iter_mut().find(|entry| is_same(&entry.was, &setting));
@@ -249,5 +301,6 @@ const IOSCHED: &str = "queue/iosched";
 const FOLDER: &str = "/run/foreread";
 const SUFFIX: &str = ".notes";
 
-/// Each try that fails is another run's end at the same moment.
+/// Each try that fails is another run's start or end at the same moment.
 const LOCK_TRIES: u32 = 10;
+const LOOK_AGAIN: Duration = Duration::from_millis(10);

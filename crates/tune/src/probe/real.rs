@@ -10,6 +10,7 @@
 //!              '-------------> direct <--------'     (no O_DIRECT there: an error)
 //! ```
 
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,14 +61,19 @@ impl<'h> Real<'h> {
     ///
     /// # Errors
     ///
-    /// One line, if it can be read in neither way.
+    /// One line, if it can be read in neither way, or another run measures it.
     pub fn new(
         target: &Target,
         held: Option<&'h Held>,
         sys: &Sys,
         options: &Options,
     ) -> Result<Self, String> {
-        let why_direct = why_not_by_the_kernel(target, held, sys, options).err();
+        let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
+            Ok(()) => None,
+            // Beside it both would measure each other, and its window would pass for what is set.
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => return Err(words(&error)),
+            Err(error) => Some(words(&error)),
+        };
         if let (Some(why), Some(not_direct)) = (&why_direct, &target.not_direct) {
             return Err(format!(
                 "{}: cannot be measured: {why}, and {not_direct}; run as root, or give another file",
@@ -171,21 +177,22 @@ fn why_not_by_the_kernel(
     held: Option<&Held>,
     sys: &Sys,
     options: &Options,
-) -> Result<(), String> {
+) -> io::Result<()> {
     if options.is_direct {
-        return Err("it was asked to read with O_DIRECT".to_owned());
+        return Err(io::Error::other("it was asked to read with O_DIRECT"));
     }
     if let Some(kind) = &target.has_own_window {
-        return Err(format!("{kind} has a window of its own, not the disk's"));
+        return Err(io::Error::other(format!("{kind} has a window of its own, not the disk's")));
     }
-    let held = held.ok_or("settings stay as they are")?;
-    let file = std::fs::File::open(&target.path).map_err(|error| words(&error))?;
+    let held = held.ok_or_else(|| io::Error::other("settings stay as they are"))?;
+    let file = std::fs::File::open(&target.path)?;
     let first = target.parts.first().map_or(0, |part| part.start);
-    resident(&file, &(first..first + 1)).ok_or("the kernel does not say what is cached of it")?;
+    let untold = || io::Error::other("the kernel does not say what is cached of it");
+    resident(&file, &(first..first + 1)).ok_or_else(untold)?;
     // The value that it has, to learn whether we may.
     let now = window_in_force(sys, target.device.number)
-        .ok_or_else(|| format!("{} has no read_ahead_kb", target.device.name))?;
-    held.set(&now).map_err(|error| words(&error))
+        .ok_or_else(|| io::Error::other(format!("{} has no read_ahead_kb", target.device.name)))?;
+    held.set(&now)
 }
 
 impl Probe for Real<'_> {

@@ -63,9 +63,4 @@ impl Run {
         let path = self.path.display();
         Stopped::Failed(format!("reading {path} at {at}: it ends there and was longer before"))
     }
-
-    pub(super) fn too_small(&self, size: u64) -> Stopped {
-        let path = self.path.display();
-        Stopped::Failed(format!("{path}: no part of it has room for a read of {} KiB", size >> 10))
-    }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::Bytes;
 use foreread_tune::advice::{self, Facts};
-use foreread_tune::flood::FloodReport;
+use foreread_tune::flood::{FloodReport, Offer};
 use foreread_tune::hold::Held;
 use foreread_tune::identity::identity;
 use foreread_tune::probe::Stopped;
@@ -167,9 +167,7 @@ fn one(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Measured, Failure> {
     // A minute later it would be too late to say what cannot be done.
-    if let Some(folder) = &args.scratch {
-        mixed::check(sys, folder).map_err(Failure::WrongUse)?;
-    }
+    let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
     if (args.apply || args.remember) && !may_set(sys, target.device.number) {
         let line = "it takes root to set what is recommended; without --apply and --remember it is \
@@ -201,8 +199,9 @@ fn one(
     drop(probe);
     let ext4 = target.ext4.clone();
     let mut one = Measured { report, flood: None, ext4, before: Vec::new(), stopped };
-    if let Some(folder) = args.scratch.as_ref().filter(|_| one.stopped.is_none()) {
-        mixed(sys, (args, folder), &held, interrupted, &bar, &mut one);
+    let scratch = args.scratch.as_deref().zip(offer.as_ref());
+    if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
+        mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
     } else if args.scratch.is_none() {
         one.report.notes.push(NO_SCRATCH.into());
     }
@@ -229,17 +228,17 @@ fn before(sys: &Sys, setting: Setting) -> Option<Setting> {
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
     --scratch DIR (without --quick and --all) tries them on a file made there";
 
-/// The scheduler's settings, on a scratch file.
+/// The scheduler's settings, on a scratch file. If they cannot be tried, the windows stay known.
 fn mixed(
     sys: &Sys,
-    (args, folder): (&Args, &Path),
+    (args, scratch): (&Args, (&Path, &Offer)),
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
     one: &mut Measured,
 ) {
     let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
-    let outcome = match mixed::run(sys, folder, budget, held, interrupted, (bar, SWEEP_SHARE)) {
+    let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
         Ok(outcome) => outcome,
         // What was measured before is known, and printed.
         Err(stopped) => {
@@ -251,7 +250,7 @@ fn mixed(
     if below != device {
         one.report.notes.push(format!(
             "{} lies on {below}: what is recommended for its scheduler is not set with {device}",
-            folder.display()
+            scratch.0.display()
         ));
     } else if let Some(recommended) = &mut one.report.recommended {
         recommended.scheduler.clone_from(&outcome.report.recommended);

@@ -5,7 +5,6 @@
 //! Never: a file that stays behind, or a write outside it.
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,38 +20,35 @@ use indicatif::ProgressBar;
 
 use super::measure::percent;
 use crate::measure::clock;
+use crate::output::Failure;
 
-/// Whether there can be a scratch file in the folder, and a scheduler below it.
-pub(super) fn check(sys: &Sys, folder: &Path) -> Result<(), String> {
-    Scratch::check(folder)?;
-    let dev = folder.metadata().map_or(0, |about| about.dev());
-    let known = sys.device_numbered(rustix::fs::major(dev), rustix::fs::minor(dev));
-    known.map(drop).ok_or_else(|| nowhere(folder))
-}
-
-fn nowhere(folder: &Path) -> String {
-    format!("--scratch {}: lies on no block device; give another folder", folder.display())
+/// What could be tried on a file in this folder: asked before a minute is spent on the rest.
+pub(super) fn offer(sys: &Sys, folder: &Path) -> Result<Offer, Failure> {
+    let named = |line: String| Failure::WrongUse(format!("--scratch {line}"));
+    let number = Scratch::possible(folder).map_err(named)?;
+    let offer = Offer::of(sys, number, may_set(sys, number));
+    let nowhere = format!("{}: lies on no block device; give another folder", folder.display());
+    offer.ok_or_else(|| named(nowhere))
 }
 
 /// Tries them within `budget`; `share` is the part of all progress that has passed before.
 pub(super) fn run(
     sys: &Sys,
-    folder: &Path,
+    (folder, offer): (&Path, &Offer),
     budget: Duration,
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     (bar, share): (&ProgressBar, f64),
 ) -> Result<Outcome, Stopped> {
     bar.set_message("writing the scratch file");
+    let began = clock();
     let scratch = Scratch::create(folder, now, interrupted)?;
-    let nowhere = || Stopped::Failed(nowhere(folder));
-    let number = scratch.device().ok_or_else(nowhere)?;
-    let may_set = may_set(sys, number);
-    let offer = Offer::of(sys, number, may_set).ok_or_else(nowhere)?;
+    let left = budget.saturating_sub(clock().saturating_duration_since(began));
     let mut set = |setting: &Setting| held.set(setting);
+    let seed = scratch.device().map_or(0, |(_, minor)| u64::from(minor));
     let mut load =
         Load::new(scratch, sys.clone(), &offer.device, &mut set, now, Arc::clone(interrupted));
-    Ok(flood::measure(&mut load, &offer, budget, u64::from(number.1), &mut |progress| {
+    Ok(flood::measure(&mut load, offer, left, seed, &mut |progress| {
         bar.set_position(percent(share + progress.part * (1.0 - share)));
         bar.set_message(format!("reads beside writes: {}", progress.trial));
     }))
