@@ -5,7 +5,6 @@
 //! Never: a change.
 
 use std::fmt;
-use std::fs;
 use std::path::PathBuf;
 
 use super::conflict::{Conflict, Wins, conflicts};
@@ -181,7 +180,7 @@ fn of_rule(sys: &Sys, remembered: &Remembered) -> Vec<Finding> {
         found.hides.into_iter().map(|file| Finding::Hides { file }).collect();
     if found.is_mask {
         findings.insert(0, Finding::Masked { file });
-    } else if fs::read_to_string(sys.path(&file)).ok().as_ref() != Some(&remembered.rule) {
+    } else if sys.whole_text(&file).as_ref() != Some(&remembered.rule) {
         findings.insert(0, Finding::Edited { file });
     }
     findings

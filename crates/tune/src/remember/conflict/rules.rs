@@ -4,7 +4,6 @@
 //! Out:   conflicts.
 //! Never: a rule that a GOTO jumps over.
 
-use std::fs;
 use std::path::PathBuf;
 
 use super::{Conflict, Wins, names};
@@ -23,7 +22,7 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
         [(Target::block(sys, device), Event::Block), (Target::bdi(sys, device), Event::Bdi)];
     let mut conflicts = Vec::new();
     for file in rule_files(sys).into_iter().filter(|file| !file.is_mask && file.name != ours) {
-        let Ok(text) = fs::read(sys.path(&file.path)) else { continue };
+        let Some(text) = sys.bytes(&file.path) else { continue };
         let text = String::from_utf8_lossy(&text);
         let rules = parse(&text);
         for (target, event) in &targets {
