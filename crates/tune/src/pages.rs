@@ -26,7 +26,8 @@ pub fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
     let mut parts = Vec::new();
     match count(file, range) {
         Ok(pages) => halve(file, range, pages, &mut parts).ok()?,
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+        // EPERM is also what the filter of a systemd unit says of a call that it does not list.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
             look(file, range, &mut parts).ok()?;
         }
         Err(_) => return None,
