@@ -128,6 +128,36 @@ fn an_offset_of_whole_blocks_is_one_in_the_chunk() {
     assert_eq!(found(45_568), "partition-misaligned");
 }
 
+#[test]
+fn before_linux_5_10_only_arrays_asked_for_the_best_size() {
+    let found = |release: &str, level: &str| {
+        let root = built(&format!(
+            "[proc/sys/kernel]\nosrelease: {release}\n[sys/block/sda]\ndev: 8:0\n\
+             size: 1000000000\n{level}queue/optimal_io_size: 1048576\n\
+             queue/read_ahead_kb: 128\n"
+        ));
+        examine(&Sys::at(root.path()), &Facts::default()).devices[0].kernel_kb
+    };
+    assert_eq!(found("5.4.0-216-generic", ""), Some(128));
+    assert_eq!(found("5.4.0-216-generic", "md/level: raid5\n"), Some(2048));
+    assert_eq!(found("5.10.0", ""), Some(2048));
+}
+
+#[test]
+fn the_window_of_a_swap_device_counts_for_nobody() {
+    let found = |swaps: &str| {
+        let root = built(&format!(
+            "[proc]\nswaps: Filename Type Size Used Priority\nswaps: {swaps}\n\
+             [sys/block/dm-1]\ndev: 253:1\nsize: 1048576\ndm/name: vg-swap\n\
+             dm/uuid: LVM-x\nqueue/read_ahead_kb: 2560\n"
+        ));
+        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        checks_of(&examination, "dm-1").join(" ")
+    };
+    assert_eq!(found("/dev/dm-1 partition 524284 0 -2"), "");
+    assert_eq!(found("/dev/dm-9 partition 524284 0 -2"), "read-ahead-above-size-rule");
+}
+
 /// The names of a copy are whoever made it's, and commands are for a root shell.
 #[test]
 fn a_name_is_one_word_of_a_command() {

@@ -14,7 +14,7 @@
 //!   far above what devices of this size need?                above-size-rule
 //! ```
 
-use super::scene::{Scene, attribute, kib, node_of, set_window, window_attribute};
+use super::scene::{Scene, User, attribute, kib, node_of, set_window, window_attribute};
 use super::{Confidence, Finding};
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
 use crate::remember::conflict::{Conflict, conflicts};
@@ -46,6 +46,10 @@ pub(super) fn check(
             kib(kernel.window_kib)
         ));
         notes.extend(others(scene, device));
+    }
+    // Swap reads ahead by vm.page-cluster, whatever stands here.
+    if scene.user(device) == User::Swap {
+        return None;
     }
     let finding = judged(scene, device, window_kib, kernel)?;
     if let Some(through) = scene.read_through(device) {
