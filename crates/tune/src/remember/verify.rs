@@ -129,7 +129,13 @@ fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
             remembered.settings.iter().map(|setting| setting.attribute.as_str()).collect();
         let others = conflicts(sys, device, &attributes);
         findings.extend(drifts(sys, remembered, device, &others));
-        let later = others.into_iter().filter(|conflict| conflict.wins != Wins::No);
+        // Who sets the same does no harm, and stays so until one of us measures again.
+        let is_same = |other: &Conflict| {
+            remembered.settings.iter().any(|ours| {
+                ours.attribute == other.attribute && Some(&ours.value) == other.value.as_ref()
+            })
+        };
+        let later = others.into_iter().filter(|it| it.wins != Wins::No && !is_same(it));
         findings.extend(later.map(Finding::Overridden));
     }
     if devices.len() > 1 {
