@@ -94,7 +94,9 @@ impl Sys {
     #[must_use]
     pub fn text(&self, absolute: impl AsRef<Path>) -> Option<String> {
         let text = self.whole_text(absolute)?;
-        Some(text.trim_end_matches(['\n', '\0']).trim_end().to_owned())
+        // Of ASCII only: a wide blank at a name's end is a part of it, as for udev.
+        let is_end = |c: char| c == '\0' || c.is_ascii_whitespace();
+        Some(text.trim_end_matches(is_end).to_owned())
     }
 
     /// The text of a file as it stands.
