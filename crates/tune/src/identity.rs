@@ -162,6 +162,9 @@ fn disk(
         };
     }
     if let Some(wwid) = wwid {
+        if is_no_name(&wwid.1) {
+            return Err("its wwid is one that many disks have");
+        }
         return Ok(("scsi", vec![wwid]));
     }
     let serial = own("serial").ok_or("it states no serial number")?;
@@ -177,6 +180,11 @@ const SCSI_CD: u64 = 5;
 /// Of a disk behind USB, only a registered name is its own; the others are made of model names.
 fn is_world_wide((_, wwid): &(String, String)) -> bool {
     wwid.starts_with("naa.") || wwid.starts_with("eui.")
+}
+
+/// `naa.5000000000000000`: a registered name of nobody, behind the digit for its format.
+fn is_no_name(wwid: &str) -> bool {
+    wwid.strip_prefix("naa.").is_some_and(|name| name.get(1..).is_none_or(is_made_up))
 }
 
 /// `0000000000`, `123456789ABC`: what makers put in who do not number their devices.
@@ -221,6 +229,12 @@ mod tests {
         for serial in ["4C530001230712117423", "rootfs", "QM00001", "1235"] {
             assert!(!is_made_up(serial), "{serial}");
         }
+    }
+
+    #[test]
+    fn names_of_nobody() {
+        assert!(is_no_name("naa.5000000000000000") && is_no_name("naa."));
+        assert!(!is_no_name("naa.5000c500a1b2c3d4") && !is_no_name("t10.ATA     X    1"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Never: a window of a kernel that we do not know the rule of.
 //!
 //! ```text
-//!   optimal_io_size > 0 --------------------------> 2 x optimal_io_size  --.
+//!   optimal_io_size > 0 (Linux 5.10, md always) --> 2 x optimal_io_size  --.
 //!   else rotational, Linux 6.17 and later --------> 2 x max_sectors_kb   --+-> at least 128 KiB
 //!   else -----------------------------------------> 128 KiB              --'
 //! ```
@@ -52,6 +52,10 @@ pub fn kernel_default(device: &Device, release: &str) -> KernelDefault {
         queue.is_rotational = Some(true);
         queue.max_sectors_kib = queue.max_hw_sectors_kib.or(queue.max_sectors_kib);
     }
+    let is_array = matches!(device.kind, Kind::Raid { .. });
+    if !is_array && version(release).is_some_and(|version| version < ASKS_IO_OPT) {
+        queue.io_opt = None;
+    }
     by_limits(&queue, release)
 }
 
@@ -72,6 +76,9 @@ fn by_limits(queue: &Queue, release: &str) -> KernelDefault {
     }
     KernelDefault { window_kib, reason }
 }
+
+/// Before, only arrays did ("block: lift setting the readahead size into the block layer").
+const ASKS_IO_OPT: (u32, u32) = (5, 10);
 
 /// `6.18.44-fc` is (6, 18).
 fn version(release: &str) -> Option<(u32, u32)> {

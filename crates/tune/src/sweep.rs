@@ -99,6 +99,8 @@ struct Run<'r> {
     is_drained: bool,
     latencies: BTreeMap<Bytes, Vec<u64>>,
     notes: Vec<String>,
+    /// Streams so far.
+    streams: u128,
     rng: Rng,
 }
 
@@ -152,6 +154,7 @@ impl<'r> Run<'r> {
             is_drained: false,
             latencies: BTreeMap::new(),
             notes: Vec::new(),
+            streams: 0,
             rng: Rng(settings.seed),
         }
     }

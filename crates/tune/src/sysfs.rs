@@ -8,7 +8,8 @@
 mod device;
 mod mount;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 pub use device::{Device, Kind, Queue, Scheduler};
@@ -85,15 +86,38 @@ impl Sys {
     /// All mounted file systems of block devices.
     #[must_use]
     pub fn mounts(&self) -> Vec<Mount> {
-        let text = fs::read_to_string(self.path("/proc/self/mountinfo")).unwrap_or_default();
+        let text = self.whole_text("/proc/self/mountinfo").unwrap_or_default();
         text.lines().filter_map(Mount::parse).collect()
     }
 
     /// The text of a file, without the line's end.
     #[must_use]
     pub fn text(&self, absolute: impl AsRef<Path>) -> Option<String> {
-        let text = fs::read_to_string(self.path(absolute)).ok()?;
-        Some(text.trim_end_matches(['\n', '\0']).trim_end().to_owned())
+        let text = self.whole_text(absolute)?;
+        // Of ASCII only: a wide blank at a name's end is a part of it, as for udev.
+        let is_end = |c: char| c == '\0' || c.is_ascii_whitespace();
+        Some(text.trim_end_matches(is_end).to_owned())
+    }
+
+    /// The text of a file as it stands.
+    #[must_use]
+    pub fn whole_text(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        String::from_utf8(self.bytes(absolute)?).ok()
+    }
+
+    /// The bytes of a file. In the copy of a system anything may lie in a file's place: a pipe that
+    /// nobody writes to, a device whose opening does something, a file without an end. They are
+    /// none.
+    #[must_use]
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let path = self.path(absolute);
+        if !fs::metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        let file = File::open(path).ok()?;
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)
     }
 
     /// The number in a file.
@@ -102,6 +126,9 @@ impl Sys {
         self.text(absolute)?.trim().parse().ok()
     }
 }
+
+/// More than the mounts of any machine, and a record has some KiB.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The names in a folder, in the order that people expect: sda2 before sda10.
 fn names_in(folder: &Path) -> Vec<String> {
@@ -183,6 +210,17 @@ mod tests {
         assert_eq!(kind("dm-0"), Kind::Mapped { name: "vg-root".into(), uuid: "LVM-x".into() });
         assert_eq!(kind("md0"), Kind::Raid { level: "raid5".into() });
         assert_eq!(sys.device("dm-0").expect("it is there").slaves, ["sda2"]);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_an_attribute_is_none() {
+        let (_root, sys) = system(&[("/sys/block/sda/dev", "8:0\n")]);
+        let pipe = sys.path("/sys/block/sda/size");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a pipe");
+        assert_eq!(sys.text("/sys/block/sda/size"), None);
+        assert_eq!(sys.device("sda").expect("it is there").size.0, 0);
     }
 
     #[test]

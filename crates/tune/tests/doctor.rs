@@ -77,11 +77,103 @@ fn a_stripe_is_no_lie() {
     let part = of(&examination, "md0p1", "partition-off-stripe");
     assert_eq!(
         part.mend,
-        ["umount /srv && echo '4096,' | sfdisk --move-data --no-reread -N 1 /dev/md0 && partx \
-          --update /dev/md0"]
+        ["umount /srv && partx --delete --nr 1 /dev/md0 && { echo '4096,' | sfdisk --move-data \
+          --no-reread -N 1 /dev/md0; partx --add --nr 1 /dev/md0; }"]
     );
     let raid1 = of(&examination, "md1", "size-not-whole-pages");
     assert_eq!(raid1.mend, ["mdadm --grow /dev/md1 --array-size=1046524"]);
+}
+
+/// A mounted btrfs was taken for nobody: the command to move its partition would have moved the
+/// data of a file system in use.
+#[test]
+fn a_btrfs_uses_all_its_devices() {
+    let root = built(
+        "[proc/self]\n\
+         mountinfo: 36 35 0:33 /root / rw shared:1 - btrfs /dev/sda1 rw,subvol=/root\n\
+         [sys/fs/btrfs/8b3a/devices]\nsda1: 1\nsda2: 1\n\
+         [sys/block/sda]\ndev: 8:0\nsize: 1000000000\nqueue/rotational: 0\n\
+         queue/physical_block_size: 512\nqueue/read_ahead_kb: 128\n\
+         [sys/block/sda/sda1]\ndev: 8:1\npartition: 1\nstart: 63\nsize: 400000001\n\
+         alignment_offset: 0\n\
+         [sys/block/sda/sda2]\ndev: 8:2\npartition: 2\nstart: 400000127\nsize: 400000001\n\
+         alignment_offset: 0\n",
+    );
+    let sys = Sys::at(root.path());
+    let examination = examine(&sys, &Facts::default());
+    for name in ["sda1", "sda2"] {
+        assert_eq!(checks_of(&examination, name), ["partition-misaligned"]);
+        let part = of(&examination, name, "partition-misaligned");
+        assert_eq!(part.mend, Vec::<String>::new(), "not while it is /");
+    }
+    assert_eq!(named(&sys, "/home").as_deref(), Ok(&["sda1".to_owned(), "sda".to_owned()][..]));
+}
+
+/// `alignment_offset` counts from the chunk where there is one: a partition on whole blocks was
+/// said to start inside a block.
+#[test]
+fn an_offset_of_whole_blocks_is_one_in_the_chunk() {
+    let found = |offset: u32| {
+        let root = built(&format!(
+            "[sys/block/sda]\ndev: 8:0\nsize: 1000000000\nqueue/rotational: 1\n\
+             queue/physical_block_size: 4096\nqueue/minimum_io_size: 65536\n\
+             queue/optimal_io_size: 262144\nqueue/read_ahead_kb: 512\n\
+             [sys/block/sda/sda1]\ndev: 8:1\npartition: 1\nstart: 40\nsize: 400000000\n\
+             alignment_offset: {offset}\n"
+        ));
+        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        checks_of(&examination, "sda1").join(" ")
+    };
+    assert_eq!(found(45_056), "partition-off-stripe");
+    assert_eq!(found(45_568), "partition-misaligned");
+}
+
+#[test]
+fn before_linux_5_10_only_arrays_asked_for_the_best_size() {
+    let found = |release: &str, level: &str| {
+        let root = built(&format!(
+            "[proc/sys/kernel]\nosrelease: {release}\n[sys/block/sda]\ndev: 8:0\n\
+             size: 1000000000\n{level}queue/optimal_io_size: 1048576\n\
+             queue/read_ahead_kb: 128\n"
+        ));
+        examine(&Sys::at(root.path()), &Facts::default()).devices[0].kernel_kb
+    };
+    assert_eq!(found("5.4.0-216-generic", ""), Some(128));
+    assert_eq!(found("5.4.0-216-generic", "md/level: raid5\n"), Some(2048));
+    assert_eq!(found("5.10.0", ""), Some(2048));
+}
+
+#[test]
+fn the_window_of_a_swap_device_counts_for_nobody() {
+    let found = |swaps: &str| {
+        let root = built(&format!(
+            "[proc]\nswaps: Filename Type Size Used Priority\nswaps: {swaps}\n\
+             [sys/block/dm-1]\ndev: 253:1\nsize: 1048576\ndm/name: vg-swap\n\
+             dm/uuid: LVM-x\nqueue/read_ahead_kb: 2560\n"
+        ));
+        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        checks_of(&examination, "dm-1").join(" ")
+    };
+    assert_eq!(found("/dev/dm-1 partition 524284 0 -2"), "");
+    assert_eq!(found("/dev/dm-9 partition 524284 0 -2"), "read-ahead-above-size-rule");
+}
+
+/// The names of a copy are whoever made it's, and commands are for a root shell.
+#[test]
+fn a_name_is_one_word_of_a_command() {
+    let root = built(
+        "[sys/block/sda; reboot]\ndev: 8:0\nsize: 1000000000\nqueue/rotational: 0\n\
+         queue/read_ahead_kb: 0\n",
+    );
+    let examination = examine(&Sys::at(root.path()), &Facts::default());
+    let off = of(&examination, "sda; reboot", "read-ahead-off");
+    assert_eq!(
+        off.mend,
+        [
+            "foreread tune '/dev/sda; reboot' --remember",
+            "echo 128 > '/sys/block/sda; reboot/queue/read_ahead_kb'",
+        ]
+    );
 }
 
 #[test]

@@ -184,6 +184,10 @@ fn drift_is_found_and_who_may_have_done_it() {
     assert_eq!(now.as_deref(), Some("4096"));
     assert_eq!(who[0].file.to_str(), Some("/etc/udev/rules.d/99-local.rules"));
     assert!(matches!(&verdict.findings[1], Finding::Overridden(it) if it.wins == Wins::Yes));
+
+    fake.file("/etc/udev/rules.d/99-local.rules", &rule.replace("4096", "512"));
+    set(512);
+    assert_eq!(only(&fake.sys).findings, [], "who sets the same is nobody's enemy");
 }
 
 #[test]

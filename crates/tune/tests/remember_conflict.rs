@@ -97,6 +97,8 @@ fn jumps_are_followed() {
     let both = windows(&rules("99-z.rules", &jump("PROGRAM==\"x\"")));
     let wins: Vec<_> = both.iter().map(|it| (it.line, it.wins)).collect();
     assert_eq!(wins[0], (2, Wins::Unknown));
+    let nowhere = "GOTO=\"x\"\nATTR{queue/read_ahead_kb}=\"1\"\n";
+    assert_eq!(only(&rules("99-z.rules", nowhere)), (2, kib("1"), Wins::Yes), "no such label");
     // Only a removal is jumped over: what follows is reached.
     let text = "ACTION!=\"add\", GOTO=\"end\"\nATTR{queue/read_ahead_kb}=\"1\"\nLABEL=\"end\"\n";
     assert_eq!(only(&rules("99-z.rules", text)), (2, kib("1"), Wins::Yes));

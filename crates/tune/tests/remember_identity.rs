@@ -78,7 +78,9 @@ fn what_cannot_be_found_again_is_refused_with_a_reason() {
         .file("/sys/block/dm-1/dm/name", "test\n")
         .file("/sys/block/dm-1/dm/uuid", "\n")
         .file("/sys/block/sda/dev", "8:0\n")
-        .file("/sys/block/sda/device/wwid", "naa.5\n")
+        .file("/sys/block/sda/device/wwid", "naa.5000c500a1b2c3d4\n")
+        .file("/sys/block/sde/dev", "8:64\n")
+        .file("/sys/block/sde/device/wwid", "naa.5000000000000000\n")
         .file("/sys/block/sda/sda1/dev", "8:1\n")
         .file("/sys/block/sda/sda1/partition", "1\n")
         .file("/sys/block/sr0/dev", "11:0\n")
@@ -97,12 +99,13 @@ fn what_cannot_be_found_again_is_refused_with_a_reason() {
         ("sr0", "another disc"),
         ("sdc", "no serial number"),
         ("sdd", "many sticks have"),
+        ("sde", "many disks have"),
     ] {
         let line = refused(&fake, device);
         assert!(line.contains(says) && line.starts_with(device), "{line}");
         assert!(!line.contains('\n'), "{line}");
     }
-    assert_eq!(asks(&fake, "sda"), "ATTR{device/wwid}==\"naa.5\"");
+    assert_eq!(asks(&fake, "sda"), "ATTR{device/wwid}==\"naa.5000c500a1b2c3d4\"");
 }
 
 #[test]

@@ -60,8 +60,8 @@ pub(crate) struct Args {
 
     /// Examine the copy of a system whose sys and proc lie in DIR
     ///
-    /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /proc/self/mountinfo,
-    /// /proc/swaps and /proc/sys/kernel/osrelease;
+    /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /sys/fs/btrfs,
+    /// /proc/self/mountinfo, /proc/swaps and /proc/sys/kernel/osrelease;
     /// what is remembered in /var/lib/foreread; and who else sets windows: udev's rules, tuned's
     /// profiles, scripts of the system.
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]

@@ -12,7 +12,7 @@
 
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{Scene, User, attribute, quoted};
+use super::scene::{Scene, User, attribute, node_of, quoted};
 use super::{Confidence, Finding};
 use crate::sysfs::{Device, Kind};
 
@@ -25,12 +25,15 @@ pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
     // In 128 bits: a start is whatever sysfs says.
     let start_bytes = u128::from(start_sector) * u128::from(SECTOR_SIZE);
     let is_off = |unit: u64| unit > 0 && !start_bytes.is_multiple_of(u128::from(unit));
+    let is_off_by = |bytes: u64, unit: u64| unit > 0 && !bytes.is_multiple_of(unit);
     let physical = disk.queue.physical_block.map_or(SECTOR_SIZE, |size| size.0);
 
     // The kernel knows of drives whose first block does not begin at 0, and says it here; -1 for a
     // stack in which nothing fits.
     let offset = scene.sys.text(device.folder.join("alignment_offset")).unwrap_or_default();
-    let has_offset = !matches!(offset.as_str(), "" | "0") && offset.parse::<i64>().is_ok();
+    // It counts from the chunk where there is one: a rest of whole blocks is the chunk's.
+    let is_in_block = |offset: i64| offset < 0 || is_off_by(offset.unsigned_abs(), physical);
+    let has_offset = offset.parse().is_ok_and(is_in_block);
     if has_offset || (offset.is_empty() && is_off(physical)) {
         return Some(off_block(scene, device, disk, physical, Confidence::Cited));
     }
@@ -121,11 +124,12 @@ fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -
     if end > super::resize::room_behind(scene, disk, start_sector) {
         return Vec::new();
     }
-    let node = disk.node();
-    let node = node.display();
+    let node = node_of(disk);
+    // Taken from the kernel first: it refuses while anybody has the partition open, also who is
+    // not seen from here (ZFS, another mount namespace).
     vec![format!(
-        "{before}echo '{start},' | sfdisk --move-data --no-reread -N {number} {node} && partx \
-         --update {node}"
+        "{before}partx --delete --nr {number} {node} && {{ echo '{start},' | sfdisk --move-data \
+         --no-reread -N {number} {node}; partx --add --nr {number} {node}; }}"
     )]
 }
 

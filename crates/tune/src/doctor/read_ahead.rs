@@ -14,7 +14,7 @@
 //!   far above what devices of this size need?                above-size-rule
 //! ```
 
-use super::scene::{Scene, attribute, kib, set_window, window_attribute};
+use super::scene::{Scene, User, attribute, kib, node_of, set_window, window_attribute};
 use super::{Confidence, Finding};
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
 use crate::remember::conflict::{Conflict, conflicts};
@@ -46,6 +46,10 @@ pub(super) fn check(
             kib(kernel.window_kib)
         ));
         notes.extend(others(scene, device));
+    }
+    // Swap reads ahead by vm.page-cluster, whatever stands here.
+    if scene.user(device) == User::Swap {
+        return None;
     }
     let finding = judged(scene, device, window_kib, kernel)?;
     if let Some(through) = scene.read_through(device) {
@@ -270,10 +274,7 @@ fn above_size_rule(scene: &Scene<'_>, device: &Device, window_kib: u64, limit_ki
 
 /// Measuring is better than any rule; a value that does no harm is there at once.
 fn mend(device: &Device, window_kib: u64) -> Vec<String> {
-    vec![
-        format!("foreread tune {} --remember", device.node().display()),
-        set_window(device, window_kib),
-    ]
+    vec![format!("foreread tune {} --remember", node_of(device)), set_window(device, window_kib)]
 }
 
 /// From here on a window that follows from a flag is a finding: the smallest of which public

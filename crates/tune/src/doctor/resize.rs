@@ -8,7 +8,7 @@
 use foreread_core::geometry::WholePages;
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{Scene, quoted};
+use super::scene::{Scene, node_of, quoted};
 use super::stacking::node_of_map;
 use crate::sysfs::{Device, Kind};
 
@@ -45,8 +45,7 @@ fn of_partition(
     let number = scene.sys.number(device.folder.join("partition"));
     let (Some(number), Some(disk)) = (number, scene.device(disk)) else { return Vec::new() };
     let resize = |sectors: u64| {
-        let node = disk.node();
-        let node = node.display();
+        let node = node_of(disk);
         format!(
             "echo ',{sectors}' | sfdisk --no-reread -N {number} {node} && partx --update {node}"
         )
@@ -78,8 +77,7 @@ fn of_loop(scene: &Scene<'_>, device: &Device, file: &str, whole: WholePages) ->
     }
     let number = |name: &str| scene.sys.number(device.folder.join("loop").join(name)).unwrap_or(0);
     let (offset, limit) = (number("offset"), number("sizelimit"));
-    let node = device.node();
-    let (node, file) = (node.display(), quoted(file));
+    let (node, file) = (node_of(device), quoted(file));
     let mut commands = Vec::new();
     // With a limit the size is the limit's, and the file's does not matter.
     let grown = whole.above.and_then(|above| above.0.checked_add(offset));
@@ -121,8 +119,7 @@ fn of_array(device: &Device, level: &str, below: u64) -> Vec<String> {
     if level.is_empty() {
         return Vec::new();
     }
-    let node = device.node();
-    vec![format!("mdadm --grow {} --array-size={}", node.display(), below / 2)]
+    vec![format!("mdadm --grow {} --array-size={}", node_of(device), below / 2)]
 }
 
 /// What the kernel puts behind the name of a file that is gone.

@@ -45,11 +45,12 @@ impl<'a> Scene<'a> {
     pub(super) fn new(sys: &'a Sys, facts: &'a Facts<'a>) -> Self {
         let swaps = sys.text("/proc/swaps").unwrap_or_default();
         let swap = |line: &str| Some(line.split_whitespace().next()?.strip_prefix("/dev/")?.into());
+        let devices = sys.devices();
         Self {
             sys,
             facts,
-            devices: sys.devices(),
-            mounts: sys.mounts(),
+            mounts: mounts(sys, &devices),
+            devices,
             swaps: swaps.lines().filter_map(swap).collect(),
             release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         }
@@ -195,6 +196,41 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
+/// device's, names one of its devices as the source, and lists all of them in sysfs.
+pub(super) fn mounts(sys: &Sys, devices: &[Device]) -> Vec<Mount> {
+    let mut mounts = sys.mounts();
+    let folders = std::fs::read_dir(sys.path("/sys/fs/btrfs")).into_iter().flatten().flatten();
+    let groups: Vec<Vec<&Device>> = folders
+        .map(|folder| {
+            let members = std::fs::read_dir(folder.path().join("devices"));
+            let names = members.into_iter().flatten().flatten().map(|member| member.file_name());
+            names.filter_map(|name| devices.iter().find(|it| *it.name == *name)).collect()
+        })
+        .collect();
+    let nameless = mounts.extract_if(.., |mount| mount.number.0 == 0).collect::<Vec<_>>();
+    for mount in nameless {
+        let source = devices.iter().find(|device| is_node(device, &mount.source));
+        let Some(source) = source else {
+            mounts.push(mount);
+            continue;
+        };
+        let group = groups.iter().find(|group| group.iter().any(|it| it.name == source.name));
+        let others = group.into_iter().flatten().filter(|other| other.name != source.name);
+        let on = |device: &Device| Mount { number: device.number, ..mount.clone() };
+        mounts.extend(others.copied().chain([source]).map(on));
+    }
+    mounts
+}
+
+fn is_node(device: &Device, path: &str) -> bool {
+    let is_map = match &device.kind {
+        Kind::Mapped { name, .. } => path.strip_prefix("/dev/mapper/") == Some(name),
+        Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => false,
+    };
+    is_map || device.node() == Path::new(path)
+}
+
 /// The file system in which a path lies: of those mounted above it the nearest, of those mounted
 /// on one point the last.
 pub(super) fn mount_of_path<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
@@ -223,6 +259,11 @@ pub(super) fn window_attribute(scene: &Scene<'_>, device: &Device) -> String {
     attribute(scene, device, READ_AHEAD_KB)
 }
 
+/// A device's node as a shell takes it: names come from the kernel, or from somebody's copy.
+pub(super) fn node_of(device: &Device) -> String {
+    quoted(&device.node().display().to_string())
+}
+
 /// The command that sets a window.
 pub(super) fn set_window(device: &Device, window_kib: u64) -> String {
     set(&Setting::read_ahead_kb(&device.name, window_kib))
@@ -230,7 +271,7 @@ pub(super) fn set_window(device: &Device, window_kib: u64) -> String {
 
 /// The command that sets a setting, until the next boot.
 pub(super) fn set(setting: &Setting) -> String {
-    format!("echo {} > {}", setting.value, setting.file().display())
+    format!("echo {} > {}", setting.value, quoted(&setting.file().display().to_string()))
 }
 
 /// A word as a shell takes it.

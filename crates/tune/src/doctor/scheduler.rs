@@ -11,7 +11,7 @@
 //!   writes -'                                    they are in there already: first is last
 //! ```
 
-use super::scene::{Scene, User, attribute, set};
+use super::scene::{Scene, User, attribute, node_of, set};
 use super::{Confidence, Finding};
 use crate::setting::Setting;
 use crate::sysfs::{Device, Kind, Scheduler};
@@ -75,7 +75,7 @@ fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
     };
     let measure = point.map(|point| {
         let scratch = super::scene::quoted(&point);
-        format!("foreread tune {} --scratch {scratch} --remember", device.node().display())
+        format!("foreread tune {} --scratch {scratch} --remember", node_of(device))
     });
     Some(Finding {
         device: device.name.clone(),

@@ -8,7 +8,7 @@
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::scene::mount_of_path;
+use super::scene::{mount_of_path, mounts};
 use crate::sysfs::{Device, Kind, Sys};
 
 /// The devices that `text` means.
@@ -69,6 +69,6 @@ fn by_path<'d>(sys: &Sys, devices: &'d [Device], text: &str) -> Option<&'d Devic
             return found;
         }
     }
-    let mounts = sys.mounts();
+    let mounts = mounts(sys, devices);
     numbered(mount_of_path(&mounts, path.to_str()?)?.number)
 }

@@ -110,9 +110,12 @@ fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
     let mut forgotten = Forgotten::default();
     for device in known.identity.devices(sys) {
         let here = |setting: &Setting| Setting { device: device.name.clone(), ..setting.clone() };
-        for ours in known.settings.iter().map(here) {
+        // Looked at before any is set: another scheduler brings its own number of requests.
+        let now = |ours: Setting| (ours.in_force(sys), ours);
+        let all: Vec<_> = known.settings.iter().map(here).map(now).collect();
+        for (now, ours) in all {
             let was = known.before.iter().find(|was| was.attribute == ours.attribute).map(here);
-            match undo(sys, &ours, was) {
+            match undo(sys, &ours, now, was) {
                 Ok(was) => forgotten.restored.push(was),
                 Err(why) => forgotten.left.push((ours, why)),
             }
@@ -130,8 +133,13 @@ fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
 }
 
 /// Sets what was there before; or why not.
-fn undo(sys: &Sys, ours: &Setting, was: Option<Setting>) -> Result<Setting, String> {
-    let now = ours.in_force(sys).ok_or("the device does not have it now")?;
+fn undo(
+    sys: &Sys,
+    ours: &Setting,
+    now: Option<String>,
+    was: Option<Setting>,
+) -> Result<Setting, String> {
+    let now = now.ok_or("the device does not have it now")?;
     if now != ours.value {
         return Err(format!("it is {now} now, which is not ours"));
     }

@@ -79,7 +79,7 @@ pub fn recall(sys: &Sys, device: &str) -> Option<Remembered> {
 }
 
 fn read(sys: &Sys, id: &str, file: &Path) -> Result<Remembered, String> {
-    let text = fs::read_to_string(sys.path(file)).map_err(|error| error.to_string())?;
+    let text = sys.whole_text(file).ok_or("it cannot be read, or is no text")?;
     let remembered: Remembered = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     if remembered.identity.id != id {
         return Err(format!("it is the record of {}", remembered.identity.id));

@@ -5,7 +5,6 @@
 //! Never: a change.
 
 use std::fmt;
-use std::fs;
 use std::path::PathBuf;
 
 use super::conflict::{Conflict, Wins, conflicts};
@@ -130,7 +129,13 @@ fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
             remembered.settings.iter().map(|setting| setting.attribute.as_str()).collect();
         let others = conflicts(sys, device, &attributes);
         findings.extend(drifts(sys, remembered, device, &others));
-        let later = others.into_iter().filter(|conflict| conflict.wins != Wins::No);
+        // Who sets the same does no harm, and stays so until one of us measures again.
+        let is_same = |other: &Conflict| {
+            remembered.settings.iter().any(|ours| {
+                ours.attribute == other.attribute && Some(&ours.value) == other.value.as_ref()
+            })
+        };
+        let later = others.into_iter().filter(|it| it.wins != Wins::No && !is_same(it));
         findings.extend(later.map(Finding::Overridden));
     }
     if devices.len() > 1 {
@@ -181,7 +186,7 @@ fn of_rule(sys: &Sys, remembered: &Remembered) -> Vec<Finding> {
         found.hides.into_iter().map(|file| Finding::Hides { file }).collect();
     if found.is_mask {
         findings.insert(0, Finding::Masked { file });
-    } else if fs::read_to_string(sys.path(&file)).ok().as_ref() != Some(&remembered.rule) {
+    } else if sys.whole_text(&file).as_ref() != Some(&remembered.rule) {
         findings.insert(0, Finding::Edited { file });
     }
     findings

@@ -162,7 +162,7 @@ impl Run<'_> {
         // A few stalls in a row are no end of anything.
         let side = (speeds.len() / 6).max(4);
         let Some(found) = fall(&speeds, SURER, side) else { return Ok(()) };
-        let seconds = (of_largest[found.index].at.0 - self.began.0) as f64 / 1e9;
+        let seconds = of_largest[found.index].at.0.saturating_sub(self.began.0) as f64 / 1e9;
         let fast = found.fast;
         let Some(slow) = self.stays_below(largest, found)? else { return Ok(()) };
         self.found(Burst { fast, slow, seconds, is_back: false });

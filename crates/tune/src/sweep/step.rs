@@ -52,10 +52,15 @@ impl Run<'_> {
     /// Reads as asked, within the budget, and keeps speed and cost.
     pub(super) fn read(&mut self, mut ask: Sequential, doing: Doing) -> Result<Sample, Stopped> {
         self.tell(doing);
+        self.streams += 1;
+        // A stream takes time, so the budget ends a sweep; what answers without any would not.
+        if self.streams > STREAMS_MAX + self.settings.budget.as_millis() / STREAM_MS_MIN {
+            return Err(Stopped::Failed("streams end at once, with nothing read".into()));
+        }
         ask.at_most = ask.at_most.min(nanos(self.last_ns(ask.window)));
         let began = self.probe.now();
         let sample = self.probe.sequential(&ask)?;
-        let cost_ns = (self.probe.now().0 - began.0) as f64;
+        let cost_ns = self.probe.now().0.saturating_sub(began.0) as f64;
         if sample.bytes().0 > 0 {
             self.known.insert(ask.window, Known { mb_per_s: sample.mb_per_s(), cost_ns });
         }
@@ -68,7 +73,7 @@ impl Run<'_> {
     }
 
     pub(super) fn elapsed_ns(&self) -> f64 {
-        (self.probe.now().0 - self.began.0) as f64
+        self.probe.now().0.saturating_sub(self.began.0) as f64
     }
 
     /// What is left until the aim.
@@ -167,6 +172,12 @@ pub(super) fn whole(count: f64) -> u64 {
 /// A step of this length is short enough for hundreds of them, and long beside what it takes to
 /// ask for one.
 const STRETCH: Duration = Duration::from_millis(50);
+
+/// A sweep has no more streams than one every so many milliseconds,
+const STREAM_MS_MIN: u128 = 5;
+
+/// and so many that may be shorter.
+const STREAMS_MAX: u128 = 1000;
 
 const BURST_STRETCH: Duration = Duration::from_millis(400);
 

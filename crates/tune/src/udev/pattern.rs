@@ -21,7 +21,7 @@ pub fn literal(text: &str) -> Option<String> {
         return None;
     }
     let mut pattern = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
+    for c in trimmed(text).chars() {
         match c {
             '*' | '?' | '[' => pattern.extend(['[', c, ']']),
             // Bare, its meaning would depend on the rest of the pattern; and before the closing
@@ -34,11 +34,16 @@ pub fn literal(text: &str) -> Option<String> {
     Some(pattern)
 }
 
+/// Without the blanks at its end, and udev's are those of ASCII: a wide blank counts.
+fn trimmed(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c.is_ascii_whitespace())
+}
+
 /// Whether udev's `pattern` matches `text`.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let is_exact_to_the_end = pattern.ends_with(char::is_whitespace);
-    let text = if is_exact_to_the_end { text } else { text.trim_end() };
+    let is_exact_to_the_end = trimmed(pattern) != pattern;
+    let text = if is_exact_to_the_end { text } else { trimmed(text) };
     let has_glob = pattern.contains(['*', '?', '[']);
     let text: Vec<char> = text.chars().collect();
     pattern.split('|').any(|pattern| {
@@ -137,6 +142,7 @@ mod tests {
             ("?*", "x"),
             ("[^]x]", "y"),
             ("a", "a   "),
+            ("a\u{3000}", "a\u{3000}"),
             ("a  ", "a  "),
             ("[", "["),
             ("*a*b", "xaxaxb"),
@@ -151,6 +157,7 @@ mod tests {
             ("?*", ""),
             ("[!a]", "a"),
             ("a ", "a  "),
+            ("a", "a\u{3000}"),
             ("*a*b", "xaxax"),
             ("a*b", "ab*"),
         ] {

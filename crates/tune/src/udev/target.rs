@@ -150,7 +150,7 @@ impl<'a> Target<'a> {
 
     /// An attribute with its blanks: whether those at the end count, the pattern says.
     fn whole(&self, folder: &Path, name: &str) -> Option<String> {
-        let text = std::fs::read_to_string(self.sys.path(folder.join(name))).ok()?;
+        let text = self.sys.whole_text(folder.join(name))?;
         Some(text.trim_end_matches('\n').to_owned())
     }
 

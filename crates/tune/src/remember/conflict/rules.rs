@@ -4,7 +4,6 @@
 //! Out:   conflicts.
 //! Never: a rule that a GOTO jumps over.
 
-use std::fs;
 use std::path::PathBuf;
 
 use super::{Conflict, Wins, names};
@@ -23,7 +22,7 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
         [(Target::block(sys, device), Event::Block), (Target::bdi(sys, device), Event::Bdi)];
     let mut conflicts = Vec::new();
     for file in rule_files(sys).into_iter().filter(|file| !file.is_mask && file.name != ours) {
-        let Ok(text) = fs::read(sys.path(&file.path)) else { continue };
+        let Some(text) = sys.bytes(&file.path) else { continue };
         let text = String::from_utf8_lossy(&text);
         let rules = parse(&text);
         for (target, event) in &targets {
@@ -64,8 +63,16 @@ fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
     // Labels that may have been jumped to: until there, nothing is sure.
     let mut may_jump_to: Vec<&str> = Vec::new();
     let mut answers = Vec::new();
-    for rule in rules {
-        let of = |key: &str| rule.pairs.iter().find(|pair| pair.key == key && !pair.is_match());
+    for (at, rule) in rules.iter().enumerate() {
+        let of = |key: &str| named(rule, key);
+        // udev passes over a jump to where nothing is.
+        let is_there = |to: &&Pair| {
+            rules[at..]
+                .iter()
+                .skip(1)
+                .filter_map(|rule| named(rule, "LABEL"))
+                .any(|label| label.value == to.value)
+        };
         if let Some(label) = of("LABEL") {
             jumps_to = jumps_to.filter(|to| *to != label.value);
             may_jump_to.retain(|to| *to != label.value);
@@ -77,7 +84,7 @@ fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
         if !may_jump_to.is_empty() {
             answer = answer.and(Answer::CannotTell);
         }
-        match (of("GOTO"), answer) {
+        match (of("GOTO").filter(is_there), answer) {
             (Some(label), Answer::Yes) => jumps_to = Some(&label.value),
             (Some(label), Answer::CannotTell) => may_jump_to.push(&label.value),
             _ => {}
@@ -85,6 +92,11 @@ fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
         answers.push(answer);
     }
     answers
+}
+
+/// What a rule does by this key.
+fn named<'a>(rule: &'a Rule, key: &str) -> Option<&'a Pair> {
+    rule.pairs.iter().find(|pair| pair.key == key && !pair.is_match())
 }
 
 struct Place<'a> {
