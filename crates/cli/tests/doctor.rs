@@ -12,6 +12,7 @@ mod tree;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Need, needs};
 use serde_json::Value;
@@ -117,6 +118,14 @@ struct Loop {
     _folder: TempDir,
 }
 
+/// One test at a time has loop devices: a command that detaches one and attaches it again leaves it
+/// to whoever looks for a free one in between.
+static LOOPS: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Loop {
     fn new(sectors: u64, flags: &[&str]) -> Self {
         let folder = TempDir::new_in(common::scratch()).unwrap();
@@ -141,6 +150,8 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        // Partitions outlive the file that was bound, and the next user would have them.
+        let _ = Command::new("partx").args(["--delete", &self.node]).output();
         let _ = Command::new("losetup").args(["--detach", &self.node]).output();
     }
 }
@@ -161,6 +172,7 @@ fn an_odd_loop_device_is_found_and_each_command_mends_it() {
     if !needs(Need::Loop, name) || !needs(Need::Tool("blockdev"), name) {
         return;
     }
+    let _alone = alone();
     for (sectors, block) in [(20_001, "512"), (20_002, "1024"), (20_004, "2048")] {
         for command in 0..2 {
             let device = Loop::new(sectors, &[]);
@@ -187,6 +199,7 @@ fn partitions_are_resized_and_moved_by_the_commands() {
     {
         return;
     }
+    let _alone = alone();
     let disk = Loop::new(65_536, &[]);
     let node = &disk.node;
     let table = "label: gpt\\nfirst-lba: 34\\nstart=63,size=8193\\nstart=20480,size=8001\\nstart=28481,size=8000\\n";
@@ -228,6 +241,7 @@ fn what_an_odd_size_costs_is_counted_by_the_kernel_as_predicted() {
     if !needs(Need::Loop, name) {
         return;
     }
+    let _alone = alone();
     let scratch = TempDir::new_in(common::scratch()).unwrap();
     let odd = Loop::new(20_001, &[]);
     let folder = scratch.path().to_str().unwrap();

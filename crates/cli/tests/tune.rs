@@ -293,6 +293,7 @@ fn others_than_root_measure_a_file_of_theirs() {
 struct OnCredit {
     folder: tempfile::TempDir,
     disk: Option<Loop>,
+    fuse: Child,
 }
 
 impl OnCredit {
@@ -306,7 +307,7 @@ impl OnCredit {
         done(server.args(["--filter=rate", "memory", "2G", &rate]).stdin(Stdio::null()));
         assert!(looks_until(|| at("nbdkit.pid").exists()), "nbdkit");
         // It stays in the foreground; unmounting ends it.
-        Command::new("nbdfuse")
+        let fuse = Command::new("nbdfuse")
             .args(["-C", "4"])
             .arg(at("device"))
             .arg(format!("nbd+unix:///?socket={}", at("socket").display()))
@@ -316,7 +317,7 @@ impl OnCredit {
         let is_up = || fs::metadata(at("device")).is_ok_and(|about| about.len() > 0);
         assert!(looks_until(is_up), "nbdfuse");
         let disk = Some(Loop::over(&at("device")));
-        Self { folder, disk }
+        Self { folder, disk, fuse }
     }
 }
 
@@ -327,6 +328,7 @@ impl Drop for OnCredit {
         // The loop device lets go of the file a moment later.
         let unmounts = || Command::new("umount").arg(at("device")).status().unwrap().success();
         (0..100).any(|_| unmounts());
+        let _ = self.fuse.wait();
         let pid = fs::read_to_string(at("nbdkit.pid")).unwrap_or_default();
         let _ = Command::new("kill").arg(pid.trim()).status();
     }

@@ -148,14 +148,13 @@ fn the_window_of_a_swap_device_counts_for_nobody() {
     let found = |swaps: &str| {
         let root = built(&format!(
             "[proc]\nswaps: Filename Type Size Used Priority\nswaps: {swaps}\n\
-             [sys/block/dm-1]\ndev: 253:1\nsize: 1048576\ndm/name: vg-swap\n\
-             dm/uuid: LVM-x\nqueue/read_ahead_kb: 2560\n"
+             [sys/block/sdq]\ndev: 65:0\nsize: 1048576\nqueue/read_ahead_kb: 2560\n"
         ));
         let examination = examine(&Sys::at(root.path()), &Facts::default());
-        checks_of(&examination, "dm-1").join(" ")
+        checks_of(&examination, "sdq").join(" ")
     };
-    assert_eq!(found("/dev/dm-1 partition 524284 0 -2"), "");
-    assert_eq!(found("/dev/dm-9 partition 524284 0 -2"), "read-ahead-above-size-rule");
+    assert_eq!(found("/dev/sdq partition 524284 0 -2"), "");
+    assert_eq!(found("/dev/sdr partition 524284 0 -2"), "read-ahead-above-size-rule");
 }
 
 /// The names of a copy are whoever made it's, and commands are for a root shell.
@@ -221,12 +220,29 @@ fn what_was_measured_and_remembered_is_what_counts() {
         |kib| [Remembered { device: "sda".into(), read_ahead_kb: kib, date: "2026-11-20".into() }];
     let kept = remembered(8192);
     let examination = examined("cloud-disk", &Facts { remembered: &kept, ..Facts::default() });
-    assert_eq!(checks_of(&examination, "sda"), ["deep-queue-under-deadline"], "as measured");
+    assert_eq!(checks_of(&examination, "sda"), Vec::<&str>::new(), "as measured");
     let lost = remembered(1024);
     let examination = examined("cloud-disk", &Facts { remembered: &lost, ..Facts::default() });
     let drift = of(&examination, "sda", "read-ahead-not-as-remembered");
     assert_eq!(drift.mend[0], "echo 1024 > /sys/block/sda/queue/read_ahead_kb");
     assert_eq!(drift.confidence, Confidence::Measured);
+}
+
+#[test]
+fn a_disk_of_metal_is_judged_by_what_it_says_and_a_virtual_one_is_not() {
+    let found = |model: &str| {
+        let root = built(&format!(
+            "[proc/sys/kernel]\nosrelease: 6.18.0\n[sys/block/sda]\ndev: 8:0\n\
+             size: 7814037168\nqueue/read_ahead_kb: 8192\nqueue/rotational: 1\n\
+             queue/max_sectors_kb: 4096\nqueue/scheduler: none [mq-deadline]\n\
+             queue/iosched/fifo_batch: 16\nqueue/iosched/async_depth: 254\n\
+             device/model: {model}\ndevice/queue_depth: 254\n"
+        ));
+        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        checks_of(&examination, "sda").join(" ")
+    };
+    assert_eq!(found("ST4000NM0025"), "deep-queue-under-deadline");
+    assert_eq!(found("QEMU HARDDISK"), "read-ahead-from-rotational");
 }
 
 #[test]

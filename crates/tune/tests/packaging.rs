@@ -55,7 +55,7 @@ fn the_units_call_what_the_program_has_and_may_write_where_it_writes() {
         let rules = rule_path("x");
         let folder = rules.parent().expect("a folder").display().to_string();
         for line in [
-            format!("ReadWritePaths={folder}").as_str(),
+            format!("ConfigurationDirectory={}", folder.trim_start_matches("/etc/")).as_str(),
             "StateDirectory=foreread",
             "RuntimeDirectoryPreserve=yes",
             "DeviceAllow=block-* r",

@@ -88,12 +88,19 @@ fn judged(
             Reason::OptimalIo(size) if !is_stripe(device, size.0) => {
                 return Some(from_io_opt(scene, device, size.0));
             }
-            // A loop device says what the disk below it says, and that one has the finding.
+            // A loop device says what the disk below it says, and that one has the finding. Of a
+            // disk of metal the flag is true, and what it follows from was meant for it.
             Reason::Rotates { max_sectors_kib } if !matches!(device.kind, Kind::Loop { .. }) => {
-                return Some(from_rotational(scene, device, max_sectors_kib));
+                if let Some(because) = scene.virtual_because(device) {
+                    return Some(from_rotational(scene, device, max_sectors_kib, &because));
+                }
             }
             Reason::OptimalIo(_) | Reason::Rotates { .. } | Reason::Constant => {}
         }
+    }
+    // The size of a volume says nothing of the disks that it is a part of.
+    if matches!(device.kind, Kind::Mapped { .. } | Kind::Raid { .. }) {
+        return None;
     }
     let limit_kib = scene.size_rule_kib(device)?;
     let far = if window_kib <= CONSTANT_KIB { FAR_FOR_THE_DEFAULT } else { FAR };
@@ -199,40 +206,23 @@ fn from_io_opt(scene: &Scene<'_>, device: &Device, io_opt_bytes: u64) -> Finding
     }
 }
 
-fn from_rotational(scene: &Scene<'_>, device: &Device, max_sectors_kib: u64) -> Finding {
+fn from_rotational(
+    scene: &Scene<'_>,
+    device: &Device,
+    max_sectors_kib: u64,
+    because: &str,
+) -> Finding {
     let window_kib = device.queue.read_ahead_kib.unwrap_or_default();
-    let is_virtual = scene.virtual_because(device);
-    let (why, confidence) = match &is_virtual {
-        Some(because) => (
-            format!(
-                "{because}: the flag says nothing about an arm or a platter. Readers that stop \
-                 early, and many streams at once, fetch far more than they use."
-            ),
-            Confidence::Cited,
-        ),
-        None => (
-            "Such a window pays for one long stream. Readers that stop early, and many streams at \
-             once, fetch far more than they use."
-                .to_owned(),
-            Confidence::Likely,
-        ),
-    };
-    let mut evidence = vec![
+    let evidence = vec![
         window_attribute(scene, device),
         attribute(scene, device, "queue/rotational"),
         attribute(scene, device, "queue/max_sectors_kb"),
         format!("/proc/sys/kernel/osrelease: {}", scene.release()),
-    ];
-    if is_virtual.is_some() {
-        evidence.push(
-            "reported of cloud machines with 4096 KiB for the same reason: page cache flooded, \
-             memory exhausted; set back to 128 (runner-images 13938)"
-                .to_owned(),
-        );
-    }
-    evidence.push(
+        "reported of cloud machines with 4096 KiB for the same reason: page cache flooded, memory \
+         exhausted; set back to 128 (runner-images 13938)"
+            .to_owned(),
         "200 streams in 64 MiB of memory: 583 MB/s with 128 KiB, 50 MB/s with 1024 KiB".to_owned(),
-    );
+    ];
     Finding {
         device: device.name.clone(),
         check: "read-ahead-from-rotational",
@@ -242,10 +232,13 @@ fn from_rotational(scene: &Scene<'_>, device: &Device, max_sectors_kib: u64) -> 
             kib(window_kib),
             kib(max_sectors_kib)
         ),
-        why,
+        why: format!(
+            "{because}: the flag says nothing about an arm or a platter. Readers that stop early, \
+             and many streams at once, fetch far more than they use."
+        ),
         evidence,
         mend: mend(device, CONSTANT_KIB),
-        confidence,
+        confidence: Confidence::Cited,
     }
 }
 

@@ -125,7 +125,7 @@ fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
         let left_out = known.left_out.iter().filter(|_| device.name == known.device);
         for ours in left_out {
             let was = known.before.iter().find(|was| was.attribute == ours.attribute).cloned();
-            forgotten.restored.extend(undo(sys, ours, was));
+            forgotten.restored.extend(undo(sys, ours, ours.in_force(sys), was));
         }
         forgotten.devices.push(device.name);
     }

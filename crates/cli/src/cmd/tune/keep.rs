@@ -28,6 +28,12 @@ pub(super) fn keep(
     if (args.apply || args.remember) && settings.is_empty() {
         return Err(Failure::Check(format!("{device}: nothing is recommended, nothing is set")));
     }
+    if (args.apply || args.remember) && !one.report.restored {
+        // What was there before is not known, and could never be set again.
+        return Err(Failure::Check(format!(
+            "{device}: not all settings are as they were, nothing is set; run it again"
+        )));
+    }
     if args.remember {
         let done =
             remember::remember(sys, device, &one.report, &settings, &one.before, &date::today());
