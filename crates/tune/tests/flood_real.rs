@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Need, needs, skip};
+use common::{Need, needs};
 use disk::{Disk, clock};
 use foreread_tune::flood::{FloodReport, Load, Mixed as _, Offer, Outcome, Scratch, measure};
 use foreread_tune::probe::Stopped;
