@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use foreread_core::units::{Bytes, PAGE_SIZE};
 
 use crate::setting::{READ_AHEAD_KB, Setting};
-use crate::sysfs::{Device, Kind, Sys};
+use crate::sysfs::{Device, Kind, Mount, Sys};
 use crate::words::words;
 
 /// What is measured.
@@ -268,8 +268,7 @@ fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<(Device, Option<Str
     // What was mounted says more than the number.
     let path = path.canonicalize().map_err(|error| words(&error))?;
     let mounts = sys.mounts();
-    let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    let mount = around.max_by_key(|mount| mount.point.len());
+    let mount = Mount::around(&mounts, &path);
     let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
     let of_source = |source: &str| {
         let about =

@@ -4,8 +4,6 @@
 //! Out:   [`Scene`]: devices, who uses them, what they lie on, what the kernel would give them.
 //! Never: a judgement.
 
-use std::path::Path;
-
 use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::sizes::Exact;
 use foreread_core::units::Bytes;
@@ -77,9 +75,10 @@ impl<'a> Scene<'a> {
     /// The whole devices whose settings stand beside this one's: what it lies on.
     pub(super) fn below<'d>(&'d self, device: &'d Device) -> Vec<&'d Device> {
         let mut below: Vec<&Device> = match &device.kind {
-            Kind::Loop { backing: Some(file) } => {
-                self.mount_of_path(file).and_then(|mount| self.mounted(mount)).into_iter().collect()
-            }
+            Kind::Loop { backing: Some(file) } => Mount::around(&self.mounts, file)
+                .and_then(|mount| self.mounted(mount))
+                .into_iter()
+                .collect(),
             Kind::Mapped { .. } | Kind::Raid { .. } => {
                 device.slaves.iter().filter_map(|name| self.device(name)).collect()
             }
@@ -94,10 +93,6 @@ impl<'a> Scene<'a> {
 
     pub(super) fn mounts_of(&self, device: &Device) -> impl Iterator<Item = &Mount> {
         self.mounts.iter().filter(|mount| mount.number == device.number)
-    }
-
-    fn mount_of_path(&self, path: &str) -> Option<&Mount> {
-        mount_of_path(&self.mounts, path)
     }
 
     fn mounted(&self, mount: &Mount) -> Option<&Device> {
@@ -210,7 +205,7 @@ pub(super) fn mounts(sys: &Sys, devices: &[Device]) -> Vec<Mount> {
         .collect();
     let nameless = mounts.extract_if(.., |mount| mount.number.0 == 0).collect::<Vec<_>>();
     for mount in nameless {
-        let source = devices.iter().find(|device| is_node(device, &mount.source));
+        let source = devices.iter().find(|device| device.is_named(&mount.source));
         let Some(source) = source else {
             mounts.push(mount);
             continue;
@@ -221,21 +216,6 @@ pub(super) fn mounts(sys: &Sys, devices: &[Device]) -> Vec<Mount> {
         mounts.extend(others.copied().chain([source]).map(on));
     }
     mounts
-}
-
-fn is_node(device: &Device, path: &str) -> bool {
-    let is_map = match &device.kind {
-        Kind::Mapped { name, .. } => path.strip_prefix("/dev/mapper/") == Some(name),
-        Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => false,
-    };
-    is_map || device.node() == Path::new(path)
-}
-
-/// The file system in which a path lies: of those mounted above it the nearest, of those mounted
-/// on one point the last.
-pub(super) fn mount_of_path<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
-    let above = mounts.iter().filter(|mount| Path::new(path).starts_with(&mount.point));
-    above.max_by_key(|mount| mount.point.len())
 }
 
 /// A window for people: `8192 KiB (8M)`.
@@ -311,19 +291,5 @@ mod tests {
         assert_eq!(kib(2560), "2560 KiB");
         assert_eq!(kib(8192), "8192 KiB (8M)");
         assert!(kib(u64::MAX).starts_with("18446744073709551615"));
-    }
-
-    #[test]
-    fn the_nearest_mount_is_the_one() {
-        let mount = |point: &str, minor| Mount {
-            number: (8, minor),
-            point: point.into(),
-            kind: "ext4".into(),
-            source: "x".into(),
-        };
-        let mounts = [mount("/", 1), mount("/srv", 2), mount("/srv2", 3), mount("/srv", 4)];
-        assert_eq!(mount_of_path(&mounts, "/srv/a.img").map(|mount| mount.number), Some((8, 4)));
-        assert_eq!(mount_of_path(&mounts, "/home").map(|mount| mount.number), Some((8, 1)));
-        assert_eq!(mount_of_path(&[], "/home"), None);
     }
 }

@@ -8,8 +8,8 @@
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::scene::{mount_of_path, mounts};
-use crate::sysfs::{Device, Kind, Sys};
+use super::scene::mounts;
+use crate::sysfs::{Device, Kind, Mount, Sys};
 
 /// The devices that `text` means.
 ///
@@ -70,5 +70,5 @@ fn by_path<'d>(sys: &Sys, devices: &'d [Device], text: &str) -> Option<&'d Devic
         }
     }
     let mounts = mounts(sys, devices);
-    numbered(mount_of_path(&mounts, path.to_str()?)?.number)
+    numbered(Mount::around(&mounts, path.to_str()?)?.number)
 }

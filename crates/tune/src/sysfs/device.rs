@@ -139,6 +139,16 @@ impl Device {
         })
     }
 
+    /// Whether this path is its node, or what the device mapper calls it.
+    #[must_use]
+    pub fn is_named(&self, path: &str) -> bool {
+        let is_map = match &self.kind {
+            Kind::Mapped { name, .. } => path.strip_prefix("/dev/mapper/") == Some(name),
+            Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => false,
+        };
+        is_map || self.node() == Path::new(path)
+    }
+
     /// Its node: `/dev/sda2`. (sysfs writes a slash in a name as `!`.)
     #[must_use]
     pub fn node(&self) -> PathBuf {

@@ -4,6 +4,8 @@
 //! Out:   [`Mount`].
 //! Never: a path with its escapes left in.
 
+use std::path::Path;
+
 /// A mounted file system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mount {
@@ -31,6 +33,14 @@ impl Mount {
             kind: after.next()?.to_owned(),
             source: unescaped(after.next()?),
         })
+    }
+
+    /// The one in which a path lies: of those mounted above it the nearest, of those mounted on one
+    /// point the last.
+    #[must_use]
+    pub fn around(mounts: &[Self], path: impl AsRef<Path>) -> Option<&Self> {
+        let above = mounts.iter().filter(|mount| path.as_ref().starts_with(&mount.point));
+        above.max_by_key(|mount| mount.point.len())
     }
 }
 
@@ -67,5 +77,19 @@ mod tests {
         assert_eq!(mount.point, "/my disk");
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/sda3"));
         assert_eq!(Mount::parse("nonsense"), None);
+    }
+
+    #[test]
+    fn the_nearest_mount_is_the_one() {
+        let mount = |point: &str, minor| Mount {
+            number: (8, minor),
+            point: point.into(),
+            kind: "ext4".into(),
+            source: "x".into(),
+        };
+        let mounts = [mount("/", 1), mount("/srv", 2), mount("/srv2", 3), mount("/srv", 4)];
+        assert_eq!(Mount::around(&mounts, "/srv/a.img").map(|mount| mount.number), Some((8, 4)));
+        assert_eq!(Mount::around(&mounts, "/home").map(|mount| mount.number), Some((8, 1)));
+        assert_eq!(Mount::around(&[], "/home"), None);
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn of(sys: &Sys, family: &[Device]) -> Vec<String> {
         let points = mounts.iter().filter(|mount| is_on(mount, one));
         uses.extend(points.map(|mount| format!("{name} is mounted at {}", mount.point)));
         let is_swap = |line: &str| {
-            line.split_whitespace().next().is_some_and(|source| is_named(source, device))
+            line.split_whitespace().next().is_some_and(|source| device.is_named(source))
         };
         uses.extend(swaps.lines().any(is_swap).then(|| format!("{name} is swap space")));
         uses.extend(device.holders.iter().map(|holder| format!("{holder} lies on {name}")));
@@ -62,16 +62,8 @@ pub(super) fn is_on(mount: &Mount, family: &[Device]) -> bool {
     family.iter().any(|device| {
         let is_one_device = mount.number.0 != 0;
         (is_one_device && mount.number == device.number)
-            || (!is_one_device && is_named(&mount.source, device))
+            || (!is_one_device && device.is_named(&mount.source))
     })
-}
-
-fn is_named(source: &str, device: &Device) -> bool {
-    let mapped = match &device.kind {
-        Kind::Mapped { name, .. } => source.strip_prefix("/dev/mapper/") == Some(name),
-        Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => false,
-    };
-    mapped || device.node().to_str() == Some(source)
 }
 
 #[cfg(test)]
