@@ -106,7 +106,7 @@ fn written(remembered: &Remembered) -> io::Result<String> {
     Ok(format!("{text}\n"))
 }
 
-/// As it was before [`write`]: the error that led here is the one to tell.
+/// As it was before [`write()`]: the error that led here is the one to tell.
 pub(super) fn put_back(sys: &Sys, id: &str, before: Option<Vec<u8>>) {
     let path = store_path(id);
     let _ = match before.and_then(|bytes| String::from_utf8(bytes).ok()) {
