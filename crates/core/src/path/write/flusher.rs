@@ -246,7 +246,7 @@ impl IoPath {
     fn written(&mut self, now: Instant, id: DebtId) {
         let frame = self.debts.get(id).frame;
         self.pay(now, id);
-        self.wake(now, frame, None);
+        self.wake(frame, None);
     }
 
     /// The device has not got it: not with others, or, for the reason given, not at all.
@@ -279,11 +279,11 @@ impl IoPath {
         if core::mem::take(&mut debt.is_awaited) {
             (debt.is_locked, debt.is_urgent) = (true, true);
             self.debts.put(books, id, On::Held);
-            self.end_awaited(now, file, page);
+            self.end_awaited(file, page);
         } else if let Some(fault) = fault {
             self.debts.put(books, id, On::Failed);
             self.debts.note_fault(books, id, fault);
-            self.wake(now, frame, Some(fault));
+            self.wake(frame, Some(fault));
         } else {
             self.debts.put(books, id, On::Urgent);
         }
@@ -310,7 +310,7 @@ impl IoPath {
             self.let_go(now, newer);
         }
         if is_awaited {
-            self.end_awaited(now, file, page);
+            self.end_awaited(file, page);
         }
     }
 
@@ -329,7 +329,7 @@ impl IoPath {
 
     /// The page's bytes are not wanted any more: no flush waits for them. If they are in a request,
     /// that ends as it will.
-    pub(in crate::path) fn drop_debt(&mut self, now: Instant, id: DebtId, fault: Option<Fault>) {
+    pub(in crate::path) fn drop_debt(&mut self, id: DebtId, fault: Option<Fault>) {
         let debt = self.debts.get(id);
         let (file, frame, other, on) = (debt.file, debt.frame, debt.other, debt.on);
         let books = self.files.get_mut(file).expect("a file outlives its debts");
@@ -346,7 +346,7 @@ impl IoPath {
             self.cache.release(frame);
             self.room.give_back(1);
         }
-        self.wake(now, frame, fault);
+        self.wake(frame, fault);
     }
 
     /// Puts a file in the flusher's line if it has something there, now or later.

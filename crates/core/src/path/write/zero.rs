@@ -36,7 +36,7 @@ impl IoPath {
         if is_over {
             self.end_write(id, Bytes::ZERO, None);
         } else {
-            self.lock(now, id);
+            self.lock(id);
         }
         self.admit(now);
         self.log().gave(|| Output::Write(id));
@@ -68,7 +68,7 @@ impl IoPath {
     }
 
     /// A device write ended for which a zero waited.
-    pub(super) fn end_awaited(&mut self, now: Instant, file: FileId, page: PageIndex) {
+    pub(super) fn end_awaited(&mut self, file: FileId, page: PageIndex) {
         let books = self.files.get(file).and_then(|file| file.debts.as_ref());
         let mut locks = books.iter().flat_map(|books| books.locks.iter().copied());
         let zero = locks.find(|&id| {
@@ -77,7 +77,7 @@ impl IoPath {
             waits && write.pages.contains(&page)
         });
         if let Some(zero) = zero {
-            self.wake_write(now, zero, None);
+            self.wake_write(zero, None);
         }
     }
 
@@ -87,7 +87,7 @@ impl IoPath {
         let locked = self.debts_in(file, &pages);
         for &debt in &locked {
             if fault.is_none() {
-                self.drop_debt(now, debt, None);
+                self.drop_debt(debt, None);
             } else {
                 self.debts.get_mut(debt).is_locked = false;
                 self.debts.get_mut(debt).is_urgent = true;
@@ -97,7 +97,7 @@ impl IoPath {
         if fault.is_none() {
             self.cache.forget_range(Self::slot(file), pages.start, pages.end - pages.start);
         }
-        self.unlock(now, id);
+        self.unlock(id);
         let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
         self.end_write(id, len, fault);
         self.check_flushes(file);
