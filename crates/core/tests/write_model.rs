@@ -13,6 +13,7 @@
 
 #![cfg(not(loom))]
 
+#[expect(dead_code, reason = "each test does some of what the world can do")]
 mod write_world;
 
 use foreread_core::path::WriteMode;

@@ -112,7 +112,15 @@ impl World {
         zeroes.collect()
     }
 
-    pub(super) fn check(&self) {
+    pub(super) fn check(&mut self) {
+        self.check_counts();
+        // All pages of all files: not after each step.
+        if self.random.once_in(8) {
+            self.check_pages();
+        }
+    }
+
+    fn check_counts(&self) {
         let limit: u64 = self.setting("dirty_limit") / 4096;
         let dirty = self.path.dirty();
         assert!(dirty.0 <= u64::from(self.path.frame_count()) / 4, "{dirty} pages are dirty");
@@ -122,8 +130,12 @@ impl World {
             assert!(*now == pin.bytes, "a pinned page changed");
         }
         for file in &self.files {
-            let owed = self.path.dirty_pages(file.id);
-            assert!(owed <= dirty);
+            assert!(self.path.dirty_pages(file.id) <= dirty);
+        }
+    }
+
+    fn check_pages(&self) {
+        for file in &self.files {
             for page in 0..file.history.len.div_ceil(4096) {
                 let table = self.path.table();
                 let page_ = PageIndex(page as u64);
@@ -170,7 +182,8 @@ impl World {
         while !self.unpinned.is_empty() {
             self.report();
         }
-        self.check();
+        self.check_counts();
+        self.check_pages();
         assert_eq!(self.path.dirty(), Pages(0));
         assert_eq!(self.path.idle_frames(), u64::from(self.path.frame_count()), "a frame is lost");
         for device in &mut self.devices {

@@ -86,7 +86,11 @@ impl World {
             bytes[file_len.saturating_sub(start).min(4096)..].fill(0);
             match fill.old.filter(|_| self.sabotage == Sabotage::InPlace) {
                 Some(old) => {
-                    self.memory[old.0 as usize].clone_from(&bytes);
+                    // As the disk sees it that comes in the middle of the copy.
+                    for half in (0..4096).step_by(SECTOR) {
+                        self.memory[old.0 as usize][half..half + SECTOR / 2]
+                            .copy_from_slice(&bytes[half..half + SECTOR / 2]);
+                    }
                     self.memory[fill.new.0 as usize] = bytes;
                 }
                 None => self.memory[fill.new.0 as usize] = bytes,

@@ -270,22 +270,33 @@ impl IoPath {
         if let Some(newer) = newer {
             // Who waits for these bytes gets the newer ones.
             self.debts.inherit(books, id, newer);
+            let heir = self.debts.get_mut(newer);
+            if heir.is_fua && heir.is_locked {
+                // The zero that waits for this one waits for that one instead.
+                (heir.is_locked, heir.is_awaited) = (false, true);
+                self.debts.get_mut(id).is_awaited = false;
+            }
             self.waiters.move_to(frame, self.debts.get(newer).frame);
             self.pay(now, id);
             return;
         }
         let debt = self.debts.get_mut(id);
         debt.since = now;
-        if core::mem::take(&mut debt.is_awaited) {
-            (debt.is_locked, debt.is_urgent) = (true, true);
-            self.debts.put(books, id, On::Held);
-            self.end_awaited(file, page);
-        } else if let Some(fault) = fault {
-            self.debts.put(books, id, On::Failed);
-            self.debts.note_fault(books, id, fault);
-            self.wake(frame, Some(fault));
-        } else {
-            self.debts.put(books, id, On::Urgent);
+        match fault {
+            None => self.debts.put(books, id, On::Urgent),
+            Some(_) if core::mem::take(&mut debt.is_awaited) => {
+                // The zero may make good what the write could not.
+                (debt.is_locked, debt.is_urgent) = (true, true);
+                self.debts.put(books, id, On::Held);
+                self.end_awaited(file, page);
+            }
+            Some(fault) => {
+                self.debts.put(books, id, On::Failed);
+                self.debts.note_fault(books, id, fault);
+            }
+        }
+        if fault.is_some() {
+            self.wake(frame, fault);
         }
         self.list_file(file);
     }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   writes there that came before    are filled first
-//!   device writes there              end first; no new one begins
+//!   device writes there              end first, and those of FUA writes; no other one begins
 //!   dirty pages there                stay as they are until the act:  done    dropped
 //!                                                                     failed  owed as before
 //!   writes there that come after     wait
@@ -51,7 +51,14 @@ impl IoPath {
         for debt in self.debts_in(file, &pages) {
             let books = self.files.get_mut(file).expect("a file outlives its writes");
             let books = books.debts.as_mut().expect("it owes something");
-            if self.debts.get(debt).on == On::Writing {
+            // What is to be on the device for good is not left to a zero that may be in its cache.
+            if self.debts.get(debt).is_fua && self.debts.get(debt).on != On::Writing {
+                self.debts.get_mut(debt).is_urgent = true;
+                if self.debts.get(debt).on != On::Held {
+                    self.debts.put(books, debt, On::Urgent);
+                }
+            }
+            if self.debts.get(debt).is_fua || self.debts.get(debt).on == On::Writing {
                 self.debts.get_mut(debt).is_awaited = true;
                 awaited += 1;
             } else {
