@@ -208,19 +208,19 @@ impl IoPath {
         let (slot, file_len, device) = (Self::slot(file), state.len, state.device);
         let file_start = state.start;
         let partial = write.partial_pages(file_len);
-        let is_there = |page: &PageIndex| self.cache.look_up(slot, *page).is_some();
-        let missing = partial.iter().flatten().filter(|page| !is_there(page)).count() as u64;
-        let lacks = pages.end - pages.start + Pages(missing);
+        // First what is there: what is held is neither evicted for the rest nor available.
+        let there = partial.map(|page| {
+            let entry = self.cache.look_up(slot, page?)?;
+            self.cache.hold(entry.frame());
+            Some(entry.frame())
+        });
+        let missing = partial.iter().flatten().count() - there.iter().flatten().count();
+        let lacks = pages.end - pages.start + Pages(missing as u64);
         if !is_its_turn || self.cache.available() < lacks {
+            there.into_iter().flatten().for_each(|frame| self.cache.release(frame));
             return false;
         }
-        // First what is there: nothing that is held is evicted for the rest.
         let mut runs = Vec::new();
-        for &page in partial.iter().flatten() {
-            if let Some(entry) = self.cache.look_up(slot, page) {
-                self.cache.hold(entry.frame());
-            }
-        }
         for &page in partial.iter().flatten() {
             if self.cache.look_up(slot, page).is_none() {
                 let filling = self.cache.start_fill(slot, page, Use::Wanted, false);
