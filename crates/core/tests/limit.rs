@@ -169,28 +169,31 @@ fn the_hold_can_be_set_and_the_limit_too() {
     assert_eq!(bench.state().in_flight_writes, 10);
 }
 
-/// `write_expire` and one batch of writes, with the reads between them: whatever comes by place.
+/// A sweep of writes that goes up for ever passes a write over that lies below it, until it has
+/// expired: then it begins the next batch of writes.
 #[test]
 fn a_queued_write_waits_no_longer_than_its_expiry_and_one_batch() {
-    for model in [ONE_HEAD, EIGHT_WAYS] {
-        let mut bench = Bench::of(model, &learning());
-        // A sweep that goes up for ever, and one write that lies below it.
-        bench.writers = 64;
-        bench.chain(40);
-        let lone = bench.write_below();
-        let queued = bench.now_ns;
-        while bench.sent_at(lone).is_none() {
-            bench.chain(1);
+    for (rule, is_passed_over) in [("4.x", false), ("mq", true)] {
+        for model in [ONE_HEAD, EIGHT_WAYS] {
+            let mut bench = Bench::of(model, &learning());
+            bench.set("rule", rule);
+            bench.writers = 64;
+            bench.chain(40);
+            let lone = bench.write_below();
+            let queued = bench.now_ns;
+            while bench.sent_at(lone).is_none() {
+                bench.chain(1);
+            }
+            let waited = bench.sent_at(lone).unwrap() - queued;
+            let expire = 5000 * MS;
+            // Sixteen writes, one at a time with a read beside each.
+            let batch = 16 * 2 * model.service_ns;
+            assert!(waited <= expire + batch, "{rule}, {model:?}: {waited}");
+            assert_eq!(waited >= expire, is_passed_over, "{rule}, {model:?}: {waited}");
+            let state = bench.state();
+            assert_eq!(state.expired_writes > 0, is_passed_over, "{rule}: {state:?}");
+            assert_eq!(state.expired_reads, 0);
         }
-        let waited = bench.sent_at(lone).unwrap() - queued;
-        let expire = 5000 * MS;
-        // Sixteen writes, and beside each a read; more than a third of a second is no batch.
-        let batch = 16 * 2 * model.service_ns + 2 * model.service_ns;
-        assert!(waited > expire / 2, "{model:?}: the sweep passes it over: {waited}");
-        assert!(waited <= expire + batch, "{model:?}: {waited}");
-        let state = bench.state();
-        assert!(state.expired_writes >= 1, "{state:?}");
-        assert_eq!(state.expired_reads, 0);
     }
 }
 
@@ -272,4 +275,15 @@ fn expired_requests_are_counted_by_direction() {
     let state = bench.state();
     assert_eq!((state.expired_reads, state.expired_writes), (10, 0), "{state:?}");
     assert_eq!(bench.sent(Op::Read), 10);
+}
+
+#[test]
+fn zz_debug() {
+    let mut bench = Bench::of(EIGHT_WAYS, &learning());
+    bench.chain(100);
+    bench.writers = 64;
+    for _ in 0..40 {
+        bench.chain(25);
+        eprintln!("{} {:?}", bench.now_ns / MS, bench.state());
+    }
 }
