@@ -97,7 +97,8 @@ struct Since {
 struct Try {
     /// When the present one began, if there is one.
     since: Option<Instant>,
-    /// What was known, and how many requests had ended, when it last learnt something.
+    /// What was known, and how many requests had ended, when it last learnt something. If less is
+    /// known afterwards, the device has changed.
     at_least: u32,
     ended: u64,
     /// Not before then is the next one.
@@ -118,7 +119,7 @@ impl Limiter {
     }
 
     /// Whether requests of this direction go alone for a while.
-    fn is_looking(&mut self, now: Instant, op: Op, fit: &DeviceFit) -> bool {
+    fn is_looking(&mut self, now: Instant, op: Op, fit: &mut DeviceFit) -> bool {
         let (samples, ended) = (fit.samples(op), self.ended);
         let in_flight = self.in_flight.iter().sum::<u32>();
         let look = &mut self.looks[op as usize];
@@ -134,6 +135,7 @@ impl Limiter {
                 // What is there must end before one can be alone.
                 let ended = ended + u64::from(in_flight);
                 look.since = Some(Since { at: now, samples, ended });
+                fit.renew(op);
             }
             return !is_fresh;
         };
@@ -158,7 +160,8 @@ impl Limiter {
         let tries = &mut self.tries;
         let Some(since) = tries.since else {
             // What they cost must be known, or nothing is learnt.
-            let begins = now >= tries.next && !fit.is_blind();
+            let is_due = now >= tries.next || at_least < tries.at_least;
+            let begins = is_due && !fit.is_blind();
             if begins {
                 *tries = Try { since: Some(now), at_least, ended, next: now };
             }
@@ -167,12 +170,13 @@ impl Limiter {
         if at_least > tries.at_least {
             (tries.at_least, tries.ended) = (at_least, ended);
         }
-        if ended - tries.ended < TRY_ENDED {
+        if ended - tries.ended < TRY_ENDED + TRY_ROUNDS * u64::from(at_least) {
             return true;
         }
         let took_ns = now.0.saturating_sub(since.0);
-        let pause_ns = took_ns.saturating_mul(LOOK_SHARE).max(LOOK_EVERY_NS);
-        *tries = Try { next: Instant(now.0.saturating_add(pause_ns)), ..Try::default() };
+        let pause_ns = took_ns.saturating_mul(TRY_SHARE).max(LOOK_EVERY_NS);
+        *tries =
+            Try { since: None, at_least, ended, next: Instant(now.0.saturating_add(pause_ns)) };
         false
     }
 }
@@ -356,6 +360,12 @@ const LOOK_ENDED: u64 = 32;
 
 /// A look at how many are served needs sixteen, and the first of them were there before.
 const TRY_ENDED: u64 = 48;
+
+/// And so many times what the device serves at once: what it shows begins with the second round.
+const TRY_ROUNDS: u64 = 4;
+
+/// A try takes a twentieth of the time at most, and costs reads a quarter and one request then.
+const TRY_SHARE: u64 = 20;
 
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
