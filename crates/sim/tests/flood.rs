@@ -1,5 +1,5 @@
-//! A chain of reads beside a flood of writes, with the limit of writes learnt: what docs/deadline.md
-//! says of it.
+//! A chain of reads beside a flood of writes, with the limit of writes learnt: what is said of it in
+//! docs/deadline.md.
 
 use foreread_core::sched::Op;
 use foreread_core::units::Instant;
