@@ -62,6 +62,26 @@ pub enum OpenError {
         /// What it is.
         kind: &'static str,
     },
+    /// It may be read, maybe, but not written.
+    NotWritable {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// It lies on a file system that is mounted for reading only.
+    ReadOnlyFileSystem {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// Somebody else has it: a block device that is mounted, or another program's.
+    InUse {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// This engine has the same bytes open in another way, and one of the two is for writing.
+    Overlap {
+        /// What was asked for.
+        path: PathBuf,
+    },
     /// Too many files are open in this engine.
     TooMany {
         /// What was asked for.
@@ -171,6 +191,31 @@ impl fmt::Display for OpenError {
                 "{}: is a {kind}, which has no pages; give a file or a block device",
                 path.display()
             ),
+            Self::NotWritable { path } => write!(
+                f,
+                "{}: may not be written; run as a user who may, set it writable (blockdev --setrw), \
+                 or open it for reading",
+                path.display()
+            ),
+            Self::ReadOnlyFileSystem { path } => write!(
+                f,
+                "{}: its file system is mounted for reading only; mount it for writing, or open the \
+                 file for reading",
+                path.display()
+            ),
+            Self::InUse { path } => write!(
+                f,
+                "{}: in use: mounted, part of an array, or another program has it (lsblk, fuser); \
+                 unmount or end that, or open it for reading",
+                path.display()
+            ),
+            Self::Overlap { path } => write!(
+                f,
+                "{}: this engine has the same bytes open in another way, and writes would not be \
+                 seen there; close that first, or open both alike (a disk, or its partitions; for \
+                 writing first, then for reading)",
+                path.display()
+            ),
             Self::TooMany { path } => {
                 write!(f, "{}: too many open files; close some first", path.display())
             }
@@ -241,6 +286,10 @@ impl Error for OpenError {
             | Self::Permission { .. }
             | Self::Directory { .. }
             | Self::NoPages { .. }
+            | Self::NotWritable { .. }
+            | Self::ReadOnlyFileSystem { .. }
+            | Self::InUse { .. }
+            | Self::Overlap { .. }
             | Self::TooMany { .. } => None,
         }
     }

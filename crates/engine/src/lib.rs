@@ -51,6 +51,7 @@ mod reader;
 mod ring;
 mod shared;
 mod stream;
+mod volatile;
 mod waiting;
 
 use std::path::Path;
@@ -80,6 +81,8 @@ pub use pin::Pin;
 pub use read_async::ReadAt;
 pub use ring::Io;
 pub use stream::Stream;
+#[doc(hidden)]
+pub use volatile::Volatile;
 
 use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
@@ -123,9 +126,17 @@ pub struct OpenOptions {
     pub delay: Option<Delay>,
     /// Reads through the kernel's page cache instead of around it.
     pub buffered: bool,
-    /// Makes reads fail on purpose: for tests.
+    /// Opens it for writing, too. A block device is then this engine's alone: nobody can mount it.
+    pub write: bool,
+    /// Which request the device gets next, and how many writes it is given at once.
+    pub scheduler: Choice,
+    /// Makes requests fail on purpose: for tests.
     #[doc(hidden)]
     pub faults: Option<Arc<Faults>>,
+    /// Reads and writes this device instead of the path, which is a name only: for tests of power
+    /// cuts, in engines with [`Io::Threads`].
+    #[doc(hidden)]
+    pub volatile: Option<Arc<Volatile>>,
 }
 
 /// What an engine has done so far.
