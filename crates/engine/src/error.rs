@@ -150,6 +150,69 @@ pub enum ReadError {
     },
 }
 
+/// Why a write, a flush, a zero or a discard failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// It reaches over the end: a file keeps its length.
+    PastEnd {
+        /// The file.
+        path: PathBuf,
+        /// Where it would have ended.
+        end: u64,
+        /// How long the file is.
+        len: u64,
+    },
+    /// The file was opened for reading.
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The device did not answer in time. What was to be done may be done later all the same.
+    TimedOut {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done: a noun.
+        what: &'static str,
+        /// Where it began.
+        offset: u64,
+        /// How long it waited.
+        after: Duration,
+    },
+    /// The process was forked after the engine was made: the ring is the parent's.
+    Forked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The device failed.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done: a noun.
+        what: &'static str,
+        /// Where it began.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl WriteError {
+    /// What there is to do about a device's error.
+    fn advice(source: &io::Error) -> &'static str {
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => {
+                "make room and flush again: what was written is still in memory"
+            }
+            Some(libc::EIO) => {
+                "check the device (dmesg): what was written and did not get there is still in \
+                 memory, and each flush tries again"
+            }
+            _ => "what was written and did not get there is still in memory; flush tries again",
+        }
+    }
+}
+
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -269,6 +332,39 @@ impl fmt::Display for ReadError {
     }
 }
 
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PastEnd { path, end, len } => write!(
+                f,
+                "{}: a write up to {end} is past the end: the file has {len} bytes, and keeps its \
+                 length while it is open for writing",
+                path.display()
+            ),
+            Self::ReadOnly { path } => {
+                write!(f, "{}: is open for reading; open it with OpenOptions::write", path.display())
+            }
+            Self::TimedOut { path, what, offset, after } => write!(
+                f,
+                "{}: {what} at {offset} has had no answer for {after:?}, and may still happen: check \
+                 the device (dmesg), or allow it more time with Builder::timeout",
+                path.display()
+            ),
+            Self::Forked { path } => write!(
+                f,
+                "{}: this process was forked after the engine was made; make another one here",
+                path.display()
+            ),
+            Self::Io { path, what, offset, source } => write!(
+                f,
+                "{}: {what} at {offset} failed: {source}; {}",
+                path.display(),
+                Self::advice(source)
+            ),
+        }
+    }
+}
+
 impl Error for EngineError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -305,6 +401,32 @@ impl Error for ReadError {
             | Self::Forked { .. } => None,
             Self::Io { source, .. } => Some(source),
         }
+    }
+}
+
+impl Error for WriteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::PastEnd { .. }
+            | Self::ReadOnly { .. }
+            | Self::TimedOut { .. }
+            | Self::Forked { .. } => None,
+            Self::Io { source, .. } => Some(source),
+        }
+    }
+}
+
+/// For programs whose own interface speaks `io::Error`.
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> Self {
+        let kind = match &error {
+            WriteError::PastEnd { .. } => io::ErrorKind::InvalidInput,
+            WriteError::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
+            WriteError::TimedOut { .. } => io::ErrorKind::TimedOut,
+            WriteError::Forked { .. } => io::ErrorKind::Unsupported,
+            WriteError::Io { source, .. } => source.kind(),
+        };
+        Self::new(kind, error)
     }
 }
 

@@ -53,11 +53,13 @@ mod shared;
 mod stream;
 mod volatile;
 mod waiting;
+mod write;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backend::Claims;
 use background::Bell;
 use driver::Driver;
 use hits::Hits;
@@ -70,12 +72,14 @@ use waiting::Waiting;
 
 pub use advice::Advice;
 pub use delay::{Delay, DelayModel, ParseDelayError};
-pub use error::{EngineError, OpenError, ReadError};
+pub use error::{EngineError, OpenError, ReadError, WriteError};
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
 pub use file::File;
 pub use foreread_core as core;
+pub use foreread_core::path::WriteMode;
 pub use foreread_core::readahead::{Policy, Rules};
+pub use foreread_core::sched::{BadSetting, Choice};
 pub use page_cache::cached_pages;
 pub use pin::Pin;
 pub use read_async::ReadAt;
@@ -88,6 +92,7 @@ use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::replay::Mismatch;
+use foreread_core::sched::deadline;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
@@ -119,7 +124,7 @@ pub struct Builder {
 }
 
 /// How a file is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Slows the device down, for demonstrations and tests: the reads are real, their completions
     /// come late.
@@ -152,6 +157,19 @@ pub struct Counters {
     pub cache: CacheStats,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            delay: None,
+            buffered: false,
+            write: false,
+            scheduler: Choice::Deadline(deadline::Settings::default()),
+            faults: None,
+            volatile: None,
+        }
+    }
 }
 
 impl Engine {
@@ -372,6 +390,7 @@ impl Builder {
                 sleeper,
                 inbox: Inbox::new(),
                 files: OpenFiles::default(),
+                claims: Claims::default(),
                 hits: Hits::default(),
                 bell,
                 timeout: self.timeout,
