@@ -187,11 +187,11 @@ impl Fate {
         self.gate.as_ref().map(|gate| gate.as_raw_fd())
     }
 
-    /// How much of a write of so many bytes is done at all.
+    /// How much of a write of so many bytes is done at all: whole sectors, if not all of it.
     pub(crate) fn of_write(&self, bytes: u32) -> u32 {
         match self.mishap {
             Some(Mishap::Errno(_)) => 0,
-            Some(Mishap::Short(less)) => bytes.saturating_sub(less),
+            Some(Mishap::Short(less)) => bytes.saturating_sub(less) / 512 * 512,
             Some(Mishap::Hold) | None => bytes,
         }
     }
@@ -280,7 +280,7 @@ mod tests {
         let read = faults.judge(Op::Read, 0, 4096, Try::First);
         assert_eq!(read.befall_read(Ok(4096), |_| ()), Ok(4096));
         let write = faults.judge(Op::Write, 0, 4096, Try::First);
-        assert_eq!((write.of_write(4096), write.befall_write(Ok(3996))), (3996, Ok(3996)));
+        assert_eq!((write.of_write(4096), write.befall_write(Ok(3584))), (3584, Ok(3584)));
         let write = faults.judge(Op::Write, 0, 4096, Try::First);
         assert_eq!((write.of_write(4096), write.befall_write(Ok(0))), (0, Err(5)));
         assert_eq!(faults.judge_sync().befall_write(Ok(0)), Err(6));

@@ -24,7 +24,7 @@ use crate::OpenOptions;
 use crate::advice::{Advice, HandleAdvice};
 use crate::backend::Backend;
 use crate::error::{OpenError, ReadError};
-use crate::open_files::{Conflict, Key};
+use crate::open_files::{Key, NotOpened};
 use crate::read_async::ReadAt;
 use crate::reader::Reader;
 use crate::ring::RingKind;
@@ -301,19 +301,6 @@ impl Drop for FileShared {
             return;
         }
         self.engine.drive().close(self.device, self.id);
-    }
-}
-
-/// Why there is no file of the engine's although there is one of the system's.
-#[derive(Debug)]
-pub(crate) enum NotOpened {
-    Conflict,
-    TooMany,
-}
-
-impl From<Conflict> for NotOpened {
-    fn from(_: Conflict) -> Self {
-        Self::Conflict
     }
 }
 

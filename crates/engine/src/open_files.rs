@@ -53,9 +53,13 @@ enum Found {
     Nothing,
 }
 
-/// The file is open in this engine in another way, and one of the two is for writing.
+/// Why there is no file of the engine's although there is one of the system's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Conflict;
+pub(crate) enum NotOpened {
+    /// It is open in this engine in another way, and one of the two is for writing.
+    Conflict,
+    TooMany,
+}
 
 impl Key {
     pub(crate) fn new(backend: &Backend, options: &OpenOptions) -> Self {
@@ -73,14 +77,14 @@ impl OpenFiles {
     ///
     /// No lock is held while it is made, or let go: whoever drives runs wakers when it stops, and
     /// they may open files. If two threads make one at a time, the second takes that of the first.
-    pub(crate) fn find_or<E: From<Conflict>>(
+    pub(crate) fn find_or(
         &self,
         key: Key,
-        open: impl FnOnce() -> Result<Arc<FileShared>, E>,
-    ) -> Result<Arc<FileShared>, E> {
+        open: impl FnOnce() -> Result<Arc<FileShared>, NotOpened>,
+    ) -> Result<Arc<FileShared>, NotOpened> {
         match find(&self.lock(), &key) {
             Found::File(file) => return Ok(file),
-            Found::Conflict => return Err(Conflict.into()),
+            Found::Conflict => return Err(NotOpened::Conflict),
             Found::Nothing => {}
         }
         let made = open()?;
@@ -101,7 +105,7 @@ impl OpenFiles {
         drop(files);
         match found {
             Found::File(file) => Ok(file),
-            Found::Conflict | Found::Nothing => Err(Conflict.into()),
+            Found::Conflict | Found::Nothing => Err(NotOpened::Conflict),
         }
     }
 
