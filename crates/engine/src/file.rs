@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foreread_core::fit::Fit;
 use foreread_core::path::{DeviceId, FileId, IoPath};
+use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;
 use foreread_core::units::Bytes;
 
@@ -217,7 +218,23 @@ impl File {
         file.engine.drive().path.device_fit(file.device)
     }
 
-    /// Why reads go through the kernel's page cache; None if they go around it.
+    /// Changes one setting of the scheduler of this file, by whatever handle it is open.
+    ///
+    /// # Errors
+    ///
+    /// If the scheduler has no such setting, or the value makes no sense for it.
+    pub fn set_scheduler(&self, name: &str, value: &str) -> Result<(), BadSetting> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return Ok(());
+        }
+        let mut driver = file.engine.drive();
+        driver.path.set_scheduler(file.device, name, value)?;
+        driver.start_all();
+        Ok(())
+    }
+
+    /// Why reads and writes go through the kernel's page cache; None if they go around it.
     #[must_use]
     pub fn buffered(&self) -> Option<&'static str> {
         self.handle.file.backend.buffered
