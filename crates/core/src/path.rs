@@ -38,6 +38,7 @@ use alloc::vec::Vec;
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
 pub use limit::DeviceState;
+use write::{Debts, FileDebts, Limits, NEVER, Room};
 pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
@@ -45,7 +46,6 @@ use hints::Hints;
 use job::Job;
 use limit::Limiter;
 use waiters::{Waiter, Waiters};
-use write::{Debts, FileDebts, Limits, NEVER, Room};
 
 use crate::cache::{CacheStats, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
