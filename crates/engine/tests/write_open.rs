@@ -139,7 +139,8 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let engine = engine();
     let refused = |path: &str| {
-        let error = engine.open_with(path, &for_writing()).err().expect("it may not be written");
+        let error =
+            engine.open_with(path, &for_writing()).map(drop).expect_err("it may not be written");
         let line = error.to_string();
         assert!(line.starts_with(path) && !line.contains('\n'), "{line}");
         line
@@ -175,7 +176,8 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     assert!(error.contains("busy") || error.contains("mounted"), "{error}");
     let again = engine.open_with(&disk.0, &for_writing()).expect("we have it");
     let another = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
-    let error = another.open_with(&disk.0, &for_writing()).err().expect("another engine has it");
+    let error =
+        another.open_with(&disk.0, &for_writing()).map(drop).expect_err("another engine has it");
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
     drop((file, again));
     open_again(&another, &disk.0);
