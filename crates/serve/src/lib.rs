@@ -7,10 +7,16 @@
 //!        amount a connection.
 
 pub mod client;
+mod clock;
+mod connection;
 mod counters;
 mod error;
+mod lane;
+mod log;
 pub mod nbd;
 mod server;
+mod socket;
+mod store;
 
 use std::time::Duration;
 
