@@ -37,9 +37,9 @@ pub const OPT_GO: u32 = 7;
 /// Replies in chunks.
 pub const OPT_STRUCTURED_REPLY: u32 = 8;
 /// Which metadata contexts are there.
-pub const OPT_LIST_META_CONTEXT: u32 = 10;
+pub const OPT_LIST_META_CONTEXT: u32 = 9;
 /// Takes some of them.
-pub const OPT_SET_META_CONTEXT: u32 = 11;
+pub const OPT_SET_META_CONTEXT: u32 = 10;
 /// A control request of ours, as text; in no published protocol.
 pub const OPT_CONTROL: u32 = 0x6672_0001;
 
