@@ -1,8 +1,8 @@
-//! The state machine of a read path: files, streams, one cache, a scheduler per device.
+//! The state machine of a storage path: files, streams, one cache, a scheduler per device.
 //!
-//! In:    reads that missed, markers that hits met, completions, and the time.
+//! In:    reads that missed, markers that hits met, writes and flushes, completions, and the time.
 //! Out:   device I/O to start ([`IoPath::poll_dispatch`]), reads that are ready
-//!        ([`IoPath::poll_ready`]), a trace.
+//!        ([`IoPath::poll_ready`]), steps of writes ([`IoPath::poll_write`]), a trace.
 //! Never: a page's bytes, a clock, a wait, an error of its own. A device's error is an input.
 //!
 //! ```text
@@ -22,10 +22,12 @@ mod files;
 mod hints;
 mod io;
 mod job;
+mod limit;
 mod log;
 mod start;
 mod streams;
 mod waiters;
+mod write;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -35,11 +37,15 @@ use alloc::vec::Vec;
 
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
+pub use limit::DeviceState;
+use write::{Debts, FileDebts, Limits, NEVER, Room};
+pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
 use hints::Hints;
 use job::Job;
-use waiters::Waiters;
+use limit::Limiter;
+use waiters::{Waiter, Waiters};
 
 use crate::cache::{CacheStats, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
@@ -79,19 +85,22 @@ pub struct Config {
     pub rules: Rules,
 }
 
-/// Device I/O to start: `len` bytes at `offset`, into [`IoPath::pages`] of `tag`, in their order.
-/// If that has no pages, it serves [direct requests](IoPath::direct).
+/// Device I/O to start: `len` bytes at `offset`, into or from [`IoPath::io_frames`] of `tag`, in
+/// their order. If that has no frames, it serves [direct requests](IoPath::direct).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
     /// To be given back to [`IoPath::complete`].
     pub tag: Tag,
     /// Which device.
     pub device: DeviceId,
-    /// Which way. Pages are only read so far.
+    /// Which way.
     pub op: Op,
+    /// Of a write, whether it is done only when the device has it for good.
+    pub fua: bool,
     /// Where on the device, from its start.
     pub offset: Bytes,
-    /// How much: whole pages. At the end of a file or device fewer bytes may come.
+    /// How much. Of a read whole pages: at the end of a file or device fewer bytes may come. A
+    /// write ends with its file, in the middle of a page, and of a sector, if need be.
     pub len: Bytes,
 }
 
@@ -122,11 +131,14 @@ pub struct Device {
     geometry: Geometry,
     queue: Box<dyn Scheduler<Job>>,
     in_flight: u32,
+    /// How many requests of the flusher are queued or in flight.
+    writes: u32,
     is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
     is_full: bool,
-    /// None until something was read: many files are opened and few of them read.
-    reads: Option<Box<DeviceFit>>,
+    limiter: Limiter,
+    /// None until something was read or written: many files are opened and few of them used.
+    fit: Option<Box<DeviceFit>>,
 }
 
 /// An open file.
@@ -143,6 +155,10 @@ pub struct File {
     remembered: Streams,
     /// Reads that are not released yet.
     reads: u32,
+    /// Writes, zeroes and flushes that are not over.
+    writes: u32,
+    /// None until something was written: few files are.
+    debts: Option<Box<FileDebts>>,
     is_closing: bool,
 }
 
@@ -200,8 +216,22 @@ pub struct IoPath {
     directs: Slab<Direct>,
     waiters: Waiters,
     hints: Hints,
-    /// Reads that wait for frames, first come, first served.
-    queued: VecDeque<ReadId>,
+    writes: Slab<Write>,
+    debts: Debts,
+    room: Room,
+    limits: Limits,
+    /// Files of which the flusher may write something, now or later.
+    owing: VecDeque<FileId>,
+    /// When it next looks at what ages.
+    next_due: Instant,
+    /// How a device last refused a page.
+    last_fault: Fault,
+    /// What the drivers of writes are to do.
+    steps: VecDeque<WriteReady>,
+    /// Writes that have their pages and nothing else yet.
+    unlocked: VecDeque<WriteId>,
+    /// Reads and writes that wait for frames, first come, first served.
+    queued: VecDeque<Waiter>,
     /// Devices that have something queued and room for it.
     busy: VecDeque<DeviceId>,
     /// How many devices have something queued and no room for it.
@@ -230,6 +260,15 @@ impl IoPath {
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
             hints: Hints::default(),
+            writes: Slab::new(),
+            debts: Debts::new(cache.frames()),
+            room: Room::new(cache.frames()),
+            limits: Limits::default(),
+            owing: VecDeque::new(),
+            next_due: NEVER,
+            last_fault: Fault::Short,
+            steps: VecDeque::new(),
+            unlocked: VecDeque::new(),
             cache,
             devices: Slab::new(),
             files: Slab::new(),
@@ -252,15 +291,24 @@ impl IoPath {
     pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
         self.log().did(|| Input::AddDevice { geometry, scheduler: scheduler.clone() });
         let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
-        let device =
-            Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false, reads: None };
+        let device = Device {
+            geometry,
+            queue,
+            in_flight: 0,
+            writes: 0,
+            is_busy: false,
+            is_full: false,
+            limiter: Limiter::default(),
+            fit: None,
+        };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
     }
 
-    /// Changes a setting of a device's scheduler, from its next decision on. Of a device that is
-    /// gone: nothing.
+    /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is
+    /// one: `noop`, or `deadline` with its limit of writes learnt. Of a device that is gone:
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -275,6 +323,9 @@ impl IoPath {
             let (name, value) = (name.to_string(), value.to_string());
             Input::SetScheduler { device, name, value }
         });
+        if name == "scheduler" {
+            return self.exchange_scheduler(device, value);
+        }
         let Some(state) = self.devices.get_mut(device) else { return Ok(()) };
         state.queue.set(name, value)?;
         self.note_busy(device);
@@ -290,12 +341,13 @@ impl IoPath {
 
     /// Removes a device that no open file lies on. What was queued for it is dropped, and those who
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
-    pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
-        self.log().did(|| Input::RemoveDevice { now, device });
-        let Some(mut device) = self.devices.remove(device) else { return };
+    pub fn remove_device(&mut self, now: Instant, id: DeviceId) {
+        self.log().did(|| Input::RemoveDevice { now, device: id });
+        let Some(mut device) = self.devices.remove(id) else { return };
         self.full -= usize::from(device.is_full);
         for mut request in device.queue.drain() {
             self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
+            self.end_writes(now, id, &mut request.load, Bytes::ZERO, Fault::Short);
             for page in request.load.pages {
                 self.fail(page, Fault::Short);
             }
@@ -316,8 +368,18 @@ impl IoPath {
         self.log().did(|| Input::Open { device, start, len });
         let remembered = Streams::default();
         let newest_stream = None;
-        let (reads, is_closing) = (0, false);
-        let file = File { len, device, start, newest_stream, remembered, reads, is_closing };
+        let (reads, writes, debts, is_closing) = (0, 0, None, false);
+        let file = File {
+            len,
+            device,
+            start,
+            newest_stream,
+            remembered,
+            reads,
+            writes,
+            debts,
+            is_closing,
+        };
         let has_room = self.files.len() < FILES_MAX as usize;
         let id = has_room.then(|| self.files.insert(file));
         self.log().gave(|| Output::File(id));
@@ -378,7 +440,7 @@ impl IoPath {
             self.ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
         } else if !self.try_start(now, id, self.queued.is_empty()) {
             self.stats.waited_for_frames += 1;
-            self.queued.push_back(id);
+            self.queued.push_back(Waiter::Read(id));
         }
         self.log().gave(|| Output::Read(id));
         id
@@ -467,7 +529,7 @@ impl IoPath {
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
     pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
-        self.devices.get(device)?.reads.as_ref()?.fit()
+        self.devices.get(device)?.fit.as_ref()?.fit()
     }
 
     /// Counters since the path was made.
@@ -505,7 +567,8 @@ fn largest_read(cache: &PageCache) -> Pages {
 }
 
 /// What the path keeps for each frame beside the cache.
-const BYTES_PER_FRAME: u64 = Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME;
+const BYTES_PER_FRAME: u64 =
+    Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME + Debts::BYTES_PER_FRAME;
 
 /// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
 /// never wait for each other's frames (a quarter is kept for pins), and no reader can take the

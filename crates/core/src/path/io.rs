@@ -1,15 +1,16 @@
 //! Between the path and its devices: requests go out, results come back.
 //!
 //! In:    a device with room; what became of a request.
-//! Out:   device I/O; frames that are up to date or failed; reads that are ready.
+//! Out:   device I/O; frames that are up to date, written or failed; reads that are ready.
 //! Never: an error that nobody waits for. A page read ahead that fails is read again when asked.
 
 use alloc::vec::Vec;
 
 use super::job::{Job, PageFill, Run};
+use super::waiters::Waiter;
 use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
 use crate::replay::{Input, Output};
-use crate::sched::{Op, Origin};
+use crate::sched::{Op, Origin, Request};
 use crate::table::Frame;
 use crate::trace::What;
 use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sectors};
@@ -21,8 +22,9 @@ impl IoPath {
         let io = self.next_io(now);
         let Self { cache, flying, .. } = self;
         cache.log().gave(|| {
-            let pages = |tag| flying.get(tag).map_or(&[][..], |flying| &flying.request.load.pages);
-            let frames = |tag| pages(tag).iter().map(|page| page.filling.frame()).collect();
+            let frames = |tag| {
+                flying.get(tag).map_or_else(Vec::new, |it| it.request.load.frames().collect())
+            };
             Output::Dispatched(io.map(|io| (io, frames(io.tag))))
         });
         io
@@ -32,35 +34,33 @@ impl IoPath {
         while let Some(device) = self.busy.pop_front() {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
+            state.limit_writes(now);
             let Some(request) = state.queue.take(now) else {
                 self.note_held_back(device);
                 continue;
             };
-            let fit = state.reads.get_or_insert_default();
-            let sent = fit.dispatched(now, state.in_flight, self.watch.now());
-            state.in_flight += 1;
+            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
+            if is_awaited(&request) {
+                self.watch.begin();
+            }
+            let sent = state.sent(now, op, self.watch.now());
             self.note_busy(device);
 
-            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
             match op {
                 Op::Read => self.stats.device_reads += 1,
                 Op::Write => self.stats.device_writes += 1,
             }
             self.stats.device_pages += request.load.page_count().0;
+            self.stats.device_write_pages += request.load.writes.len() as u64;
+            let (fua, len) = (request.load.is_fua, len_of(&request));
             self.trace.push(now, || What::Dispatched { device, op, start, sectors });
             let tag = self.flying.insert(Flying { device, request, sent });
-            return Some(DeviceIo {
-                tag,
-                device,
-                op,
-                offset: start.offset(),
-                len: sectors.bytes(),
-            });
+            return Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len });
         }
         None
     }
 
-    /// The pages of a request that was dispatched and has not completed.
+    /// The pages of a read request that was dispatched and has not completed; of a write none.
     #[must_use]
     pub fn pages(&self, tag: Tag) -> &[PageFill] {
         &self.flying.get(tag).expect("the request is in flight").request.load.pages
@@ -69,7 +69,7 @@ impl IoPath {
     /// How much a request that was dispatched and has not completed asks for.
     #[must_use]
     pub fn io_len(&self, tag: Tag) -> Bytes {
-        self.flying.get(tag).expect("the request is in flight").request.sectors.bytes()
+        len_of(&self.flying.get(tag).expect("the request is in flight").request)
     }
 
     /// Whether nobody waited for any page of a request when it was dispatched.
@@ -86,18 +86,18 @@ impl IoPath {
         // Before anybody stops waiting for it.
         let origin = request.origin;
         if let Some(state) = self.devices.get_mut(device) {
-            state.queue.completed(now, origin, request.arrival);
-            if let Some(fit) = &mut state.reads {
-                // A write says nothing of how the device reads.
-                let of_read = result.ok().filter(|_| origin.op == Op::Read);
-                fit.completed(now, sent, of_read, state.in_flight, self.watch.now());
-            }
+            let whose = (origin, request.arrival);
+            state.came_back(now, whose, sent, result, self.watch.now());
+        }
+        if is_awaited(&request) {
+            self.watch.end();
         }
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         self.end_direct(&mut request.load, request.start, bytes, fault);
         let (start, pages) = (request.start, request.load.pages.len());
-        let mut good = Pages::ZERO;
+        let written = request.load.writes.len();
+        let mut good = self.end_writes(now, device, &mut request.load, bytes, fault);
         for (index, page) in request.load.pages.into_iter().enumerate() {
             if page.is_covered(index, bytes) {
                 let frame = page.filling.frame();
@@ -114,7 +114,7 @@ impl IoPath {
                 self.fail(page, fault);
             }
         }
-        let pages = Pages(pages as u64);
+        let pages = Pages((pages + written) as u64);
         self.trace.push(now, || What::Completed { device, start, good, pages });
         if let Some(state) = self.devices.get_mut(device) {
             state.in_flight -= 1;
@@ -148,9 +148,16 @@ impl IoPath {
         self.wake(frame, Some(fault));
     }
 
-    /// The frame is filled or failed: reads that waited for nothing else are ready.
-    fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
-        while let Some(id) = self.waiters.take(frame) {
+    /// The frame is filled, written, or failed: those who waited for nothing else go on.
+    pub(super) fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
+        while let Some(who) = self.waiters.take(frame) {
+            let id = match who {
+                Waiter::Read(id) => id,
+                Waiter::Write(id) => {
+                    self.wake_write(id, fault);
+                    continue;
+                }
+            };
             let read = self.reads.get_mut(id).expect("a waiting read is not released");
             read.fault = read.fault.or(fault);
             read.wanted.outstanding -= 1;
@@ -198,22 +205,39 @@ impl IoPath {
     }
 
     /// When [`Self::poll_dispatch`] may give something although nothing was asked and nothing
-    /// completed meanwhile: a scheduler waits for that time. Then call [`Self::timeout`].
+    /// completed meanwhile: a scheduler waits for that time, or dirty pages are old enough then.
+    /// Then call [`Self::timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         // One without room is asked when a request ends, and not before.
         let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
-        waiting.filter_map(|(_, device)| device.queue.wake_at()).min()
+        let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
+        wake_at.chain(self.next_write_out()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
     pub fn timeout(&mut self, now: Instant) {
         self.log().did(|| Input::Timeout { now });
-        let is_due = |device: &super::Device| device.queue.wake_at().is_some_and(|at| at <= now);
+        let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
         for device in due.collect::<Vec<_>>() {
             self.note_busy(device);
         }
+        self.admit(now);
     }
+}
+
+/// How much a request moves: whole sectors, but for what is written at the end of a file.
+fn len_of(request: &Request<Job>) -> Bytes {
+    match request.load.write_len() {
+        Bytes::ZERO => request.sectors.bytes(),
+        written => written,
+    }
+}
+
+/// Whether the end of a request is seen when it comes, although no read waits: so it is with
+/// writes, which a flush or a writer's room may wait for, and with direct requests.
+fn is_awaited(request: &Request<Job>) -> bool {
+    request.origin.op == Op::Write || !request.load.direct.is_empty()
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
 use super::job::Run;
+use super::waiters::Waiter;
 use super::{DeviceId, File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
 use crate::readahead::walk::{Memory, Reader};
 use crate::readahead::{Advice, Decided, Limits};
@@ -16,11 +17,30 @@ use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
 impl IoPath {
-    /// Starts the reads that wait for frames, as far as there are frames.
+    /// Lets everything go on that can: writes that have their pages, those that wait for room, and
+    /// what waits for frames; then the flusher looks what is due.
     pub(super) fn admit(&mut self, now: Instant) {
-        while let Some(id) = self.queued.pop_front() {
-            if !self.try_start(now, id, true) {
-                self.queued.push_front(id);
+        loop {
+            self.give_frames(now);
+            self.give_pages(now);
+            self.give_room(now);
+            // A write that comes to nothing may give its pages to another one.
+            if self.unlocked.is_empty() {
+                break;
+            }
+        }
+        self.write_out(now);
+    }
+
+    /// Starts what waits for frames, as far as there are frames.
+    fn give_frames(&mut self, now: Instant) {
+        while let Some(who) = self.queued.pop_front() {
+            let has_started = match who {
+                Waiter::Read(id) => self.try_start(now, id, true),
+                Waiter::Write(id) => self.try_frames(now, id, true),
+            };
+            if !has_started {
+                self.queued.push_front(who);
                 return;
             }
         }
