@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::Range;
 
-use foreread::{File, ReadError, WriteError, WriteMode};
+use foreread::{File, WriteMode};
 
 use crate::nbd::Errno;
 
@@ -48,16 +48,20 @@ impl Store for File {
     }
 
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, Errno> {
-        File::extents(self, range).map_err(|error: ReadError| errno_of(&error.into()))
+        File::extents(self, range).map_err(|error| errno_of(&error.into()))
     }
 }
 
 /// The protocol has few numbers: what has none of its own is an error of the device.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Errno::NoSpc,
-        io::ErrorKind::OutOfMemory => Errno::NoMem,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Errno::Perm,
-        _ => Errno::Io,
+    let kind = error.kind();
+    if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        Errno::NoSpc
+    } else if kind == io::ErrorKind::OutOfMemory {
+        Errno::NoMem
+    } else if matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) {
+        Errno::Perm
+    } else {
+        Errno::Io
     }
 }
