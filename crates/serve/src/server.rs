@@ -339,3 +339,6 @@ impl fmt::Debug for Server {
 const STACK: usize = 256 << 10;
 /// How long a server that has no descriptors waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;
