@@ -45,6 +45,7 @@ mod delay;
 mod driver;
 mod error;
 mod faults;
+mod fetch;
 mod file;
 mod hits;
 mod inbox;
@@ -74,6 +75,7 @@ pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError, WriteError};
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
+pub use fetch::Fetch;
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::path::{DeviceState, WriteMode};

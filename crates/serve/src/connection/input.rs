@@ -1,0 +1,56 @@
+//! What a client has sent and nobody has looked at yet.
+//!
+//! In:    bytes of a socket.
+//! Out:   the same, in one piece.
+//! Never: more than its fixed size, whatever the client sends.
+
+#[derive(Debug)]
+pub(crate) struct Input {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Self { buffer: vec![0; INPUT], start: 0, end: 0 }
+    }
+
+    /// A long payload is coming.
+    pub(crate) fn grow(&mut self) {
+        self.buffer.resize(LARGE_INPUT, 0);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        assert!(bytes <= self.end - self.start, "no more than there is");
+        self.start += bytes;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Where the next bytes go. There is room unless nothing was ever consumed.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 && (self.end - self.start < FEW || self.end == self.buffer.len()) {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    pub(crate) fn received(&mut self, bytes: usize) {
+        self.end += bytes;
+        assert!(self.end <= self.buffer.len(), "no more than there was room for");
+    }
+}
+
+/// The longest option, or some thousand requests: most clients need no more.
+const INPUT: usize = 80 << 10;
+/// A large part of a large write.
+const LARGE_INPUT: usize = 256 << 10;
+/// So many bytes are moved sooner than the buffer's untouched end is touched.
+const FEW: usize = 64;
