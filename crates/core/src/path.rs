@@ -54,6 +54,7 @@ use crate::trace::{Event, Trace};
 use crate::units::{
     Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors,
 };
+use crate::windows::Windows;
 
 /// Names a device.
 pub type DeviceId = Id<Device>;
@@ -211,6 +212,7 @@ pub struct IoPath {
     watch: Watch,
     trace: Trace,
     stats: Stats,
+    windows: Windows,
 }
 
 impl IoPath {
@@ -245,6 +247,7 @@ impl IoPath {
             watch: Watch::default(),
             trace: Trace::default(),
             stats: Stats::default(),
+            windows: Windows::default(),
         }
     }
 
@@ -474,6 +477,12 @@ impl IoPath {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// How large the windows were since the path was made.
+    #[must_use]
+    pub fn windows(&self) -> Windows {
+        self.windows
     }
 
     /// The cache's counters.

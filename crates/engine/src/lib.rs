@@ -88,6 +88,7 @@ use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::{Bytes, Pages};
+use foreread_core::windows::Windows;
 
 /// The default memory bound, in bytes.
 ///
@@ -139,6 +140,8 @@ pub struct Counters {
     pub path: Stats,
     /// Of the cache.
     pub cache: CacheStats,
+    /// How large the windows were.
+    pub windows: Windows,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
 }
@@ -193,6 +196,7 @@ impl Engine {
             read_alone: driver.read_alone,
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
+            windows: driver.path.windows(),
             markers_dropped: self.shared.inbox.dropped(),
         }
     }
