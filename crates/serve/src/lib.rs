@@ -9,8 +9,10 @@
 pub mod client;
 mod counters;
 mod error;
+pub mod metrics;
 pub mod nbd;
 mod server;
+pub mod stats;
 
 use std::time::Duration;
 
