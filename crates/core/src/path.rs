@@ -26,6 +26,7 @@ mod log;
 mod start;
 mod streams;
 mod waiters;
+mod write;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -35,6 +36,7 @@ use alloc::vec::Vec;
 
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
+pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
 use hints::Hints;
@@ -80,19 +82,22 @@ pub struct Config {
     pub rules: Rules,
 }
 
-/// Device I/O to start: `len` bytes at `offset`, into [`IoPath::pages`] of `tag`, in their order.
-/// If that has no pages, it serves [direct requests](IoPath::direct).
+/// Device I/O to start: `len` bytes at `offset`, into or from [`IoPath::io_frames`] of `tag`, in
+/// their order. If that has no frames, it serves [direct requests](IoPath::direct).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
     /// To be given back to [`IoPath::complete`].
     pub tag: Tag,
     /// Which device.
     pub device: DeviceId,
-    /// Which way. Pages are only read so far.
+    /// Which way.
     pub op: Op,
+    /// Of a write, whether it is done only when the device has it for good.
+    pub fua: bool,
     /// Where on the device, from its start.
     pub offset: Bytes,
-    /// How much: whole pages. At the end of a file or device fewer bytes may come.
+    /// How much. Of a read whole pages: at the end of a file or device fewer bytes may come. A
+    /// write ends with its file, in the middle of a page, and of a sector, if need be.
     pub len: Bytes,
 }
 

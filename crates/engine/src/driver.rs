@@ -343,7 +343,7 @@ impl Driver {
         &self.ring
     }
 
-    fn start(&mut self, now: Instant, DeviceIo { tag, device, op, offset, len }: DeviceIo) {
+    fn start(&mut self, now: Instant, DeviceIo { tag, device, op, offset, len, .. }: DeviceIo) {
         assert!(op == Op::Read, "nothing here asks for a write");
         let device = self.devices.get_mut(&device).expect("its files are closed before a device");
         let bits = tag.to_bits();

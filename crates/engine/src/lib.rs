@@ -38,6 +38,7 @@ mod delay;
 mod driver;
 mod error;
 mod faults;
+mod fetch;
 mod file;
 mod hits;
 mod inbox;
@@ -72,6 +73,7 @@ pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError};
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
+pub use fetch::Fetch;
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::readahead::{Policy, Rules};

@@ -53,6 +53,7 @@ impl IoPath {
                 tag,
                 device,
                 op,
+                fua: false,
                 offset: start.offset(),
                 len: sectors.bytes(),
             });
