@@ -310,6 +310,18 @@ impl Stats {
     }
 }
 
+/// Something that can be set while a server runs: the shape of `foreread set SOCKET --json`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Setting {
+    /// What it is called.
+    pub name: String,
+    /// What is in force.
+    pub value: String,
+    /// Whose it is: `engine` or `scheduler`.
+    pub of: String,
+}
+
 /// What a server knows of itself and does not count.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
