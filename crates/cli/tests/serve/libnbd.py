@@ -161,7 +161,8 @@ def queued(uri, path):
         if buffers:
             h.poll(-1)
     # A write behind another that is not answered yet.
-    cookies = [h.aio_pwrite(nbd.Buffer.from_bytearray(bytearray([n]) * PAGE), n * PAGE) for n in range(200)]
+    page = lambda n: nbd.Buffer.from_bytearray(bytearray([n]) * PAGE)
+    cookies = [h.aio_pwrite(page(n), n * PAGE) for n in range(200)]
     while cookies:
         cookies = [cookie for cookie in cookies if not h.aio_command_completed(cookie)]
         if cookies:

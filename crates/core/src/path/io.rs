@@ -32,16 +32,19 @@ impl IoPath {
         while let Some(device) = self.busy.pop_front() {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
+            state.limit_writes(now);
             let Some(request) = state.queue.take(now) else {
                 self.note_held_back(device);
                 continue;
             };
-            let fit = state.reads.get_or_insert_default();
-            let sent = fit.dispatched(now, state.in_flight, self.watch.now());
-            state.in_flight += 1;
+            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
+            if op == Op::Write {
+                // Whoever drives a path sees the end of a write when it comes.
+                self.watch.begin();
+            }
+            let sent = state.sent(now, op, self.watch.now());
             self.note_busy(device);
 
-            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
             match op {
                 Op::Read => self.stats.device_reads += 1,
                 Op::Write => self.stats.device_writes += 1,
@@ -87,12 +90,11 @@ impl IoPath {
         // Before anybody stops waiting for it.
         let origin = request.origin;
         if let Some(state) = self.devices.get_mut(device) {
-            state.queue.completed(now, origin, request.arrival);
-            if let Some(fit) = &mut state.reads {
-                // A write says nothing of how the device reads.
-                let of_read = result.ok().filter(|_| origin.op == Op::Read);
-                fit.completed(now, sent, of_read, state.in_flight, self.watch.now());
-            }
+            let whose = (origin, request.arrival);
+            state.came_back(now, whose, sent, result, self.watch.now());
+        }
+        if origin.op == Op::Write {
+            self.watch.end();
         }
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
@@ -205,13 +207,13 @@ impl IoPath {
         // One without room is asked when a request ends, and not before.
         let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
-        waiting.filter_map(|(_, device)| device.queue.wake_at()).min()
+        waiting.filter_map(|(_, device)| device.wake_at()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
     pub fn timeout(&mut self, now: Instant) {
         self.log().did(|| Input::Timeout { now });
-        let is_due = |device: &super::Device| device.queue.wake_at().is_some_and(|at| at <= now);
+        let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
         for device in due.collect::<Vec<_>>() {
             self.note_busy(device);
