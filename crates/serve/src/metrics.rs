@@ -27,6 +27,7 @@ pub fn page(stats: &Stats) -> String {
     served(&mut to, stats);
     cached(&mut to, stats);
     read_ahead(&mut to, stats);
+    written(&mut to, stats);
     device(&mut to, &stats.device.read, &stats.device.write);
     clients(&mut to, stats);
     to.into_text()
@@ -72,7 +73,7 @@ fn cached(to: &mut Exposition, stats: &Stats) {
     };
     let help = "Of the reads that waited, those answered by one system call in their own thread.";
     count(to, "foreread_reads_alone_total", help, reads.alone);
-    let help = "Reads that waited for memory before they could begin.";
+    let help = "Reads and writes that waited for memory before they could begin.";
     count(to, "foreread_reads_waited_for_memory_total", help, reads.waited_for_memory);
     let pages = &stats.pages;
     let help = "Pages wanted by reads that waited.";
@@ -123,6 +124,27 @@ fn read_ahead(to: &mut Exposition, stats: &Stats) {
     let help = "How much each window asked from the device.";
     let sum = float(ahead.window_pages) * PAGE_BYTES;
     to.histogram("foreread_ahead_window_bytes", help, &buckets, counted(None), sum);
+}
+
+fn written(to: &mut Exposition, stats: &Stats) {
+    let writes = &stats.writes;
+    let count = |to: &mut Exposition, name, help, value| {
+        to.family(name, Counter, help, [(NONE, float(value))]);
+    };
+    count(to, "foreread_writes_total", "Writes that were asked for.", writes.asked);
+    let help = "Pages that they wrote into the cache.";
+    count(to, "foreread_writes_pages_total", help, writes.pages);
+    let help = "Of those, pages that had to be read first.";
+    count(to, "foreread_writes_partial_pages_total", help, writes.partial);
+    let help = "Writes, trims and zeroes that waited for earlier ones of the same pages.";
+    count(to, "foreread_writes_waited_for_pages_total", help, writes.waited_for_pages);
+    let help = "Writes that waited because too much was dirty.";
+    count(to, "foreread_writes_waited_for_room_total", help, writes.waited_for_room);
+    let help = "Pages written again alone because their request had failed.";
+    count(to, "foreread_writes_retried_pages_total", help, writes.retried);
+    let help = "Pages that the device refused, each time.";
+    count(to, "foreread_writes_failed_pages_total", help, writes.failed);
+    count(to, "foreread_flushes_total", "Flushes.", writes.flushes);
 }
 
 fn device(to: &mut Exposition, read: &Direction, write: &Direction) {

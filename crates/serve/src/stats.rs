@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 
 use foreread::core::fit;
+use foreread::core::path::DeviceState;
+use foreread::core::stats as path_stats;
 use foreread::core::units::PAGE_SIZE;
 use foreread::core::windows::Windows;
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,8 @@ pub struct Stats {
     pub ahead: Ahead,
     /// What left the cache, and came back.
     pub cache: Cache,
+    /// Writes as the engine sees them.
+    pub writes: Writes,
     /// The device below, both ways.
     pub device: Device,
     /// Connections and what they asked for.
@@ -83,7 +87,7 @@ pub struct Reads {
     pub waited: u64,
     /// Of those, the ones that one system call in their own thread has answered.
     pub alone: u64,
-    /// They had to wait for memory before they could begin.
+    /// They, or writes, had to wait for memory before they could begin.
     pub waited_for_memory: u64,
 }
 
@@ -149,6 +153,28 @@ pub struct Cache {
     pub demoted: u64,
     /// Pages that came back while the cache still remembered them.
     pub refaulted: u64,
+}
+
+/// Writes as the engine sees them.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Writes {
+    /// Writes that were asked for.
+    pub asked: u64,
+    /// Pages that they wrote into the cache.
+    pub pages: u64,
+    /// Of those, the ones that had to be read first, as only a part of them was written.
+    pub partial: u64,
+    /// Writes, trims and zeroes that waited for earlier ones of the same pages.
+    pub waited_for_pages: u64,
+    /// Writes that waited because too much was dirty.
+    pub waited_for_room: u64,
+    /// Pages that were written a second time, alone, because their request had failed.
+    pub retried: u64,
+    /// Pages that the device refused, each time: they stay dirty, and each flush says so.
+    pub failed: u64,
+    /// Flushes: of clients, and the last one at the end.
+    pub flushes: u64,
 }
 
 /// The device below.
@@ -254,6 +280,27 @@ fn windows(windows: &Windows) -> Vec<Window> {
     classes.map(|(class, count)| Window { up_to_bytes: up_to(class), count: *count }).collect()
 }
 
+impl Device {
+    /// What was counted of all devices, which are one, and what is known of it.
+    fn of(path: &path_stats::Stats, state: Option<DeviceState>) -> Self {
+        let bytes = |pages: u64| pages * PAGE_SIZE;
+        let mut device = Self::default();
+        (device.read.requests, device.read.bytes) = (path.device_reads, bytes(path.device_pages));
+        device.write.requests = path.device_writes;
+        device.write.bytes = bytes(path.device_write_pages);
+        let Some(state) = state else { return device };
+        device.read.queued = state.queued_reads;
+        device.write.queued = state.queued_writes;
+        device.read.in_flight = state.in_flight_reads.into();
+        device.write.in_flight = state.in_flight_writes.into();
+        device.write.limit = state.write_limit.map(u64::from);
+        (device.read.expired, device.write.expired) = (state.expired_reads, state.expired_writes);
+        device.read.fit = state.reads.map(Fit::from);
+        device.write.fit = state.writes.map(Fit::from);
+        device
+    }
+}
+
 impl Stats {
     /// What an engine and its server have counted, and how the file's device is.
     #[must_use]
@@ -273,7 +320,11 @@ impl Stats {
                 buffered: file.buffered().map(str::to_owned),
                 io: engine.io(),
             },
-            memory: Memory { bound_bytes: memory, idle_bytes: idle * PAGE_SIZE, dirty_bytes: 0 },
+            memory: Memory {
+                bound_bytes: memory,
+                idle_bytes: idle * PAGE_SIZE,
+                dirty_bytes: counted.dirty.0,
+            },
             reads: Reads {
                 hit: counted.hits,
                 waited: path.reads,
@@ -304,7 +355,17 @@ impl Stats {
                 demoted: cache.demotions,
                 refaulted: cache.refaults,
             },
-            device: Device::default(),
+            writes: Writes {
+                asked: path.writes,
+                pages: path.pages_written,
+                partial: path.pages_rmw,
+                waited_for_pages: path.writes_waited_for_pages,
+                waited_for_room: path.writes_waited_for_room,
+                retried: path.write_retries,
+                failed: path.pages_write_failed,
+                flushes: path.flushes,
+            },
+            device: Device::of(&path, file.device_state()),
             clients: counters.into(),
         }
     }

@@ -243,10 +243,12 @@ fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
         builder = builder.dirty_limit(limit.0);
     }
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    // Clap has let through only what there is.
+    let scheduler = Choice::for_device(&args.scheduler).expect("the name of a scheduler");
     let options = OpenOptions {
         write: !args.read_only,
         delay: args.delay,
-        scheduler: scheduler(args),
+        scheduler,
         ..OpenOptions::default()
     };
     match engine.open_with(&args.target, &options) {
@@ -268,14 +270,6 @@ fn window(args: &Args) -> Bytes {
     let known =
         || kernel_window(&args.target).map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW));
     args.max_window.unwrap_or_else(known)
-}
-
-fn scheduler(args: &Args) -> Choice {
-    match args.scheduler.as_str() {
-        "noop" => Choice::Noop,
-        // Clap has let through these two.
-        _ => OpenOptions::default().scheduler,
-    }
 }
 
 fn listen(args: &Args, private: Option<&TempDir>, server: &mut Server) -> Result<Place, Failure> {

@@ -134,7 +134,9 @@ fn nbdcopy_copies_in_and_a_flush_is_a_flush() {
     let mut expected = bytes(len);
     expected.reverse();
     fs::write(&source, &expected).unwrap();
-    for (flags, connections) in [(&[][..], "4"), (&["--connections=8"], "8"), (&["--synchronous"], "1")] {
+    for (flags, connections) in
+        [(&[][..], "4"), (&["--connections=8"], "8"), (&["--synchronous"], "1")]
+    {
         let file = place.file("disk", len);
         let server = place.serve(&file, &["--memory", "4M", "--dirty-age", "3600s"]);
         printed(nbdcopy(&["--flush"]).args(flags).arg(&source).arg(server.uri()));

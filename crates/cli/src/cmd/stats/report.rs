@@ -40,7 +40,7 @@ fn head(out: &mut Output, stats: &Stats) -> Result<(), Failure> {
 }
 
 fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
-    let Stats { memory, reads, pages, ahead, cache, clients, .. } = stats;
+    let Stats { memory, reads, pages, ahead, cache, writes, clients, .. } = stats;
     let kinds = clients.requests.iter().filter(|(_, count)| **count > 0);
     let windows = ahead.windows.iter().map(|window| match window.up_to_bytes {
         Some(bytes) => format!("{} {}", Exact(Bytes(bytes)), number(window.count)),
@@ -89,6 +89,19 @@ fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
                 count("evicted", cache.evicted),
                 count("activated", cache.activated),
                 count("came back", cache.refaulted),
+            ],
+        ),
+        (
+            "writes",
+            vec![
+                count("asked", writes.asked),
+                count("pages", writes.pages),
+                count("partly", writes.partial),
+                some("waited for room", writes.waited_for_room),
+                some("waited for pages", writes.waited_for_pages),
+                some("retried", writes.retried),
+                some("FAILED", writes.failed),
+                count("flushes", writes.flushes),
             ],
         ),
         (
