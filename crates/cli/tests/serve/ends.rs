@@ -6,7 +6,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use foreread_serve::client::Client;
 use rustix::process::Signal;
 
 use crate::server::{Place, Server, bytes, foreread, printed};
@@ -56,10 +55,10 @@ fn what_was_written_is_in_the_file_after_a_clean_end() {
         // Nothing goes to the device by itself.
         let server = place.serve(&file, &["--dirty-age", "3600s"]);
         let mut expected = bytes(1 << 20);
-        let mut client = Client::connect(server.socket.to_str().unwrap()).unwrap().go("").unwrap();
+        let mut client = server.session();
         for (offset, len) in [(0, 1), (4095, 2), (8192, 4096), (70_000, 100_000), (1 << 19, 512)] {
             let new: Vec<u8> = (0..len).map(|n| (n % 251) as u8 ^ 0x5a).collect();
-            client.write(offset as u64, &new).unwrap();
+            client.write(offset as u64, &new, false).unwrap();
             expected[offset..offset + len].copy_from_slice(&new);
         }
         let dirty = server.stats()["memory"]["dirty_bytes"].as_u64().unwrap();
@@ -133,10 +132,10 @@ fn the_names_of_exports_are_held_to() {
     let place = Place::new();
     let file = place.file("disk", 1 << 20);
     let server = place.serve(&file, &["--export", "disk/1"]);
-    let socket = server.socket.to_str().unwrap();
-    assert!(Client::connect(socket).unwrap().go("disk/1").is_ok());
-    assert!(Client::connect(socket).unwrap().go("").is_ok(), "no name is any name");
-    assert!(Client::connect(socket).unwrap().go("disk/2").is_err());
+    assert!(server.client().go_to("disk/1", true).is_ok());
+    assert!(server.client().go_to("", true).is_ok(), "no name is any name");
+    assert!(server.client().go_to("disk/2", true).is_err());
+    assert_eq!(server.client().list().unwrap(), ["disk/1"]);
     server.stop();
 }
 
@@ -147,16 +146,16 @@ fn files_of_any_length_are_served_to_their_last_byte() {
         let file = place.file("disk", len);
         let copied = place.path("copy");
         let server = place.serve(&file, &[]);
-        let mut client = Client::connect(server.socket.to_str().unwrap()).unwrap().go("").unwrap();
-        assert_eq!(client.len(), len as u64);
-        let mut read = vec![0; len];
+        let mut client = server.session();
+        assert_eq!(client.agreed().size, len as u64);
+        let mut read = Vec::new();
         if len > 0 {
-            client.read(0, &mut read).unwrap();
-            client.write(len as u64 - 1, b"!").unwrap();
+            read = client.read(0, u32::try_from(len).unwrap()).unwrap();
+            client.write(len as u64 - 1, b"!", false).unwrap();
             client.flush().unwrap();
         }
-        assert!(client.read(len as u64, &mut [0]).is_err(), "nothing is behind the end");
-        assert!(client.write(len as u64, b"?").is_err(), "nothing is behind the end");
+        assert!(client.read(len as u64, 1).is_err(), "nothing is behind the end");
+        assert!(client.write(len as u64, b"?", false).is_err(), "nothing is behind the end");
         fs::copy(&file, &copied).unwrap();
         let mut expected = bytes(len);
         assert!(read == expected, "{len}");
@@ -173,12 +172,10 @@ fn a_read_only_export_refuses_writes_and_needs_no_right_to_write() {
     let file = place.file("disk", 1 << 20);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
     let server = place.serve(&file, &["--read-only"]);
-    let mut client = Client::connect(server.socket.to_str().unwrap()).unwrap().go("").unwrap();
-    assert!(client.is_read_only());
-    assert!(client.write(0, b"x").is_err());
-    let mut read = [0; 8];
-    client.read(0, &mut read).unwrap();
-    assert_eq!(read[..], bytes(8)[..]);
+    let mut client = server.session();
+    assert!(client.agreed().read_only);
+    assert!(client.write(0, b"x", false).is_err());
+    assert_eq!(client.read(0, 8).unwrap(), bytes(8));
     server.stop();
     assert!(fs::read(&file).unwrap() == bytes(1 << 20));
 }

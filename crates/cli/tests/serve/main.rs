@@ -9,7 +9,9 @@ mod common;
 #[path = "../../../serve/tests/scrape/mod.rs"]
 mod scrape;
 
+mod disk;
 mod ends;
+mod kills;
 mod libnbd;
 mod nbdkit_clients;
 mod qemu;

@@ -7,8 +7,9 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
+use foreread_serve::client::{Client, Session};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -86,6 +87,21 @@ impl Server {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// A connection of our own.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.socket.to_str().unwrap()).unwrap()
+    }
+
+    /// One that has taken the export.
+    pub(crate) fn session(&self) -> Session {
+        self.client().go(false).unwrap()
+    }
+
+    /// Its stdout, if its command has one.
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().unwrap()
     }
 
     /// Kills it as no program can prevent.

@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Output;
 
-use foreread_serve::client::Client;
 use serde_json::Value;
 
 use crate::scrape::{Samples, scrape};
@@ -44,15 +43,15 @@ fn what_was_done_is_counted() {
     let place = Place::new();
     let file = place.file("disk", 8 << 20);
     let server = place.serve(&file, &["--memory", "16M", "--metrics", "0", "--dirty-age", "3600s"]);
-    let mut client = Client::connect(server.socket.to_str().unwrap()).unwrap().go("").unwrap();
-    let mut page = vec![0; 4096];
+    let mut client = server.session();
+    let page = vec![0; 4096];
     for index in 0..256 {
-        client.read(index * 4096, &mut page).unwrap();
+        client.read(index * 4096, 4096).unwrap();
     }
     for index in [3, 4, 9] {
-        client.write(index * 4096, &page).unwrap();
+        client.write(index * 4096, &page, false).unwrap();
     }
-    assert!(client.read(1 << 40, &mut page).is_err());
+    assert!(client.read(1 << 40, 4096).is_err());
 
     let stats = server.stats();
     let count = |path: &str| stats.pointer(path).and_then(Value::as_u64).expect(path);
@@ -142,8 +141,8 @@ fn tunables_change_while_clients_read_and_write() {
     let place = Place::new();
     let file = place.file("disk", 8 << 20);
     let server = place.serve(&file, &["--memory", "4M"]);
-    let mut client = Client::connect(server.socket.to_str().unwrap()).unwrap().go("").unwrap();
-    let mut page = vec![0; 4096];
+    let mut client = server.session();
+    let page = vec![0; 4096];
     let settings = [
         "max_window=262144",
         "read_expire=50",
@@ -161,8 +160,8 @@ fn tunables_change_while_clients_read_and_write() {
     for (turn, setting) in settings.iter().enumerate() {
         for index in 0..64 {
             let offset = (turn * 64 + index) as u64 * 4096;
-            client.read(offset, &mut page).unwrap();
-            client.write((8 << 20) - 4096 - offset / 4, &page[..1024]).unwrap();
+            client.read(offset, 4096).unwrap();
+            client.write((8 << 20) - 4096 - offset / 4, &page[..1024], false).unwrap();
         }
         let after = said(server.asked("set", &[setting]));
         let (name, value) = setting.split_once('=').unwrap();
