@@ -56,6 +56,13 @@ macro_rules! counts {
         }
 
         impl Counts {
+            /// Adds what was done since the last time.
+            pub(crate) fn add(&self, more: &Counters) {
+                $(if more.$name > 0 {
+                    self.$name.fetch_add(more.$name, Ordering::Relaxed);
+                })*
+            }
+
             fn load(&self) -> Counters {
                 Counters { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
@@ -90,9 +97,4 @@ impl Meter {
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
-}
-
-/// One more.
-pub(crate) fn add(count: &AtomicU64, more: u64) {
-    count.fetch_add(more, Ordering::Relaxed);
 }

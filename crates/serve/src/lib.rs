@@ -7,12 +7,18 @@
 //!        amount a connection.
 
 pub mod client;
+mod clock;
+mod connection;
 mod counters;
 mod error;
+mod lane;
+mod log;
 pub mod metrics;
 pub mod nbd;
 mod server;
+mod socket;
 pub mod stats;
+mod store;
 
 use std::time::Duration;
 
