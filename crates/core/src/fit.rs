@@ -174,6 +174,15 @@ impl DeviceFit {
         self.load.is_blind()
     }
 
+    /// Some requests of this direction will go alone, for the first time in a while: what was known
+    /// of their costs counts no more than they will.
+    pub fn renew(&mut self, op: Op) {
+        match op {
+            Op::Read => self.reads.renew(),
+            Op::Write => self.writes.iter_mut().for_each(|costs| costs.renew()),
+        }
+    }
+
     /// A request that found the device idle took so long.
     ///
     /// How many are served at once is told by what they cost: if that was wrong, so was this. A

@@ -67,6 +67,13 @@ impl Costs {
         self.line.filter(|_| self.samples >= SAMPLES_MIN)
     }
 
+    /// What is known counts as much as a few samples, so that a few new ones are half of it.
+    pub(super) fn renew(&mut self) {
+        for class in &mut self.classes {
+            class.weight = class.weight.min(float(RARE));
+        }
+    }
+
     /// A request that found the device idle took so long.
     ///
     /// ```text

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::job::{Job, PageFill, Run};
 use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
 use crate::replay::{Input, Output};
-use crate::sched::{Op, Origin};
+use crate::sched::{Op, Origin, Request};
 use crate::table::Frame;
 use crate::trace::What;
 use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sectors};
@@ -38,8 +38,7 @@ impl IoPath {
                 continue;
             };
             let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
-            if op == Op::Write {
-                // Whoever drives a path sees the end of a write when it comes.
+            if is_awaited(&request) {
                 self.watch.begin();
             }
             let sent = state.sent(now, op, self.watch.now());
@@ -93,7 +92,7 @@ impl IoPath {
             let whose = (origin, request.arrival);
             state.came_back(now, whose, sent, result, self.watch.now());
         }
-        if origin.op == Op::Write {
+        if is_awaited(&request) {
             self.watch.end();
         }
         let bytes = result.unwrap_or(Bytes::ZERO);
@@ -219,4 +218,10 @@ impl IoPath {
             self.note_busy(device);
         }
     }
+}
+
+/// Whether the end of a request is seen when it comes, although no read waits: so it is with
+/// writes, which a flush or a writer's room may wait for, and with direct requests.
+fn is_awaited(request: &Request<Job>) -> bool {
+    request.origin.op == Op::Write || !request.load.direct.is_empty()
 }

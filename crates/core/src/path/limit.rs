@@ -59,6 +59,7 @@ pub(super) struct Limiter {
     /// How many requests have ended.
     ended: u64,
     looks: [Look; 2],
+    tries: Try,
 }
 
 /// A time in which requests of one direction go alone, so that their cost is known.
@@ -88,6 +89,22 @@ struct Since {
     ended: u64,
 }
 
+/// A time in which a few writes more than usual go beside reads, to see whether they are served.
+///
+/// Beside reads there are never more requests than the device was thought to serve: it could not
+/// show that it serves more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Try {
+    /// When the present one began, if there is one.
+    since: Option<Instant>,
+    /// What was known, and how many requests had ended, when it last learnt something. If less is
+    /// known afterwards, the device has changed.
+    at_least: u32,
+    ended: u64,
+    /// Not before then is the next one.
+    next: Instant,
+}
+
 impl Limiter {
     /// Reads wait, are at the device, or have just ended.
     fn has_reads(&mut self, now: Instant, queued: usize, hold_ns: u64) -> bool {
@@ -102,8 +119,9 @@ impl Limiter {
     }
 
     /// Whether requests of this direction go alone for a while.
-    fn is_looking(&mut self, now: Instant, op: Op, fit: &DeviceFit) -> bool {
+    fn is_looking(&mut self, now: Instant, op: Op, fit: &mut DeviceFit) -> bool {
         let (samples, ended) = (fit.samples(op), self.ended);
+        let in_flight = self.in_flight.iter().sum::<u32>();
         let look = &mut self.looks[op as usize];
         let Some(since) = look.since else {
             if now < look.next {
@@ -114,12 +132,15 @@ impl Limiter {
             if is_fresh {
                 look.next = Instant(now.0.saturating_add(LOOK_EVERY_NS));
             } else {
+                // What is there must end before one can be alone.
+                let ended = ended + u64::from(in_flight);
                 look.since = Some(Since { at: now, samples, ended });
+                fit.renew(op);
             }
             return !is_fresh;
         };
         let has_enough = came_since(samples, since.samples) >= LOOK_SAMPLES;
-        if !has_enough && ended - since.ended < LOOK_ENDED {
+        if !has_enough && ended.saturating_sub(since.ended) < LOOK_ENDED {
             return true;
         }
         let took_ns = now.0.saturating_sub(since.at.0);
@@ -132,30 +153,71 @@ impl Limiter {
         *look = Look { since: None, next: Instant(now.0.saturating_add(pause_ns)), samples };
         false
     }
+
+    /// Whether a few more than usual go beside reads.
+    fn is_trying(&mut self, now: Instant, fit: &DeviceFit) -> bool {
+        let (at_least, ended) = (fit.at_least(), self.ended);
+        let tries = &mut self.tries;
+        let Some(since) = tries.since else {
+            // What they cost must be known, or nothing is learnt.
+            let is_due = now >= tries.next || at_least < tries.at_least;
+            let begins = is_due && !fit.is_blind();
+            if begins {
+                *tries = Try { since: Some(now), at_least, ended, next: now };
+            }
+            return begins;
+        };
+        if at_least > tries.at_least {
+            (tries.at_least, tries.ended) = (at_least, ended);
+        }
+        if ended - tries.ended < TRY_ENDED + TRY_ROUNDS * u64::from(at_least) {
+            return true;
+        }
+        let took_ns = now.0.saturating_sub(since.0);
+        let pause_ns = took_ns.saturating_mul(TRY_SHARE).max(LOOK_EVERY_NS);
+        *tries =
+            Try { since: None, at_least, ended, next: Instant(now.0.saturating_add(pause_ns)) };
+        false
+    }
+}
+
+/// What goes for the moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mode {
+    /// Reads are around, and their cost is wanted.
+    ReadsAlone,
+    /// The cost of writes is wanted.
+    WritesAlone,
+    /// Reads are around.
+    Beside,
+    /// Reads are around, and it is tried whether more than usual are served.
+    Trying,
+    /// There are no reads.
+    NoReads,
 }
 
 /// How many writes a device may have.
 ///
 /// ```text
-///                        costs known                   reads unknown   writes unknown
-///   reads are around     at least - 1, at least 1      none            one, if it is idle
-///   no reads             at least + 2                  as known        one, if it is idle
+///   reads are around     at least - 1, not below 1      tried: at least + a quarter
+///   no reads             at least + 2
+///   a cost is wanted     of reads: none                 of writes: one, if the device is idle
 /// ```
 ///
 /// One less than it serves at once: a read that comes finds a way free. With one way there is none,
 /// and the read waits for one write. Two more when nobody reads: one so that a way never waits for
-/// its next request, and one so that a device that serves more than was thought can show it.
-fn limit(around: bool, looking: [bool; 2], at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
+/// its next request, and one so that a device that serves more than was thought can show it. A
+/// quarter more, with the read, are enough to see that some wait.
+fn limit(mode: Mode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
-    if around && looking[Op::Read as usize] {
-        0
-    } else if looking[Op::Write as usize] {
-        writes + u32::from(reads + writes == 0)
-    } else if around {
-        // The last place at the device is a read's.
-        (at_least - 1).min(depth.saturating_sub(1)).max(1)
-    } else {
-        at_least + 2
+    // The last place at the device is a read's.
+    let beside = |most: u32| most.min(depth.saturating_sub(1)).max(1);
+    match mode {
+        Mode::ReadsAlone => 0,
+        Mode::WritesAlone => writes + u32::from(reads + writes == 0),
+        Mode::Beside => beside(at_least - 1),
+        Mode::Trying => beside(at_least + at_least / 4),
+        Mode::NoReads => at_least + 2,
     }
 }
 
@@ -173,15 +235,20 @@ impl Device {
             return;
         }
         let fit = self.fit.get_or_insert_default();
-        let around = self.limiter.has_reads(now, self.queue.queued(Op::Read), hold_ns);
-        let is_looking_at_reads = around && self.limiter.is_looking(now, Op::Read, fit);
-        // One at a time: what is looked at must be alone.
-        let looking = match is_looking_at_reads {
-            true => [true, false],
-            false => [false, self.limiter.is_looking(now, Op::Write, fit)],
+        let limiter = &mut self.limiter;
+        let around = limiter.has_reads(now, self.queue.queued(Op::Read), hold_ns);
+        let mode = if around && limiter.is_looking(now, Op::Read, fit) {
+            Mode::ReadsAlone
+        } else if limiter.is_looking(now, Op::Write, fit) {
+            Mode::WritesAlone
+        } else if around && limiter.is_trying(now, fit) {
+            Mode::Trying
+        } else if around {
+            Mode::Beside
+        } else {
+            Mode::NoReads
         };
-        let (at_least, depth) = (fit.at_least(), self.geometry.depth);
-        let limit = limit(around, looking, at_least, depth, self.limiter.in_flight);
+        let limit = limit(mode, fit.at_least(), self.geometry.depth, limiter.in_flight);
         self.queue.limit_writes(Some(limit));
     }
 
@@ -290,6 +357,15 @@ const LOOK_SAMPLES: u64 = 8;
 /// If so many ended and still not enough were alone, others keep the device busy: a look later may
 /// find fewer.
 const LOOK_ENDED: u64 = 32;
+
+/// A look at how many are served needs sixteen, and the first of them were there before.
+const TRY_ENDED: u64 = 48;
+
+/// And so many times what the device serves at once: what it shows begins with the second round.
+const TRY_ROUNDS: u64 = 4;
+
+/// A try takes a twentieth of the time at most, and costs reads a quarter and one request then.
+const TRY_SHARE: u64 = 20;
 
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;

@@ -24,7 +24,7 @@ pub(crate) struct Model {
 
 pub(crate) const ONE_HEAD: Model = Model { service_ns: 4 * MS, parallel: 1 };
 pub(crate) const EIGHT_WAYS: Model = Model { service_ns: MS, parallel: 8 };
-pub(crate) const SIXTY_FOUR_WAYS: Model = Model { service_ns: 100 * US, parallel: 64 };
+pub(crate) const SIXTY_FOUR_WAYS: Model = Model { service_ns: MS / 2, parallel: 64 };
 
 pub(crate) struct Bench {
     pub(crate) path: IoPath,
