@@ -188,8 +188,9 @@ impl Disk {
         let mut lost = Vec::new();
         for (at, data) in (0_u64..).zip(file.chunks_exact(SECTOR)) {
             let sector = &mut self.sectors[usize::try_from(at).unwrap()];
-            let mut may_be = sector.later.iter().rev().chain([&sector.flushed]).copied();
-            let Some(seen) = may_be.find(|number| holds(data, *number, at)) else {
+            let may_be = sector.later.iter().rev().chain([&sector.flushed]);
+            let seen = may_be.copied().find(|number| holds(data, *number, at));
+            let Some(seen) = seen else {
                 let first: Vec<u64> = data.chunks_exact(8).map(word).collect();
                 panic!(
                     "{context}: sector {at} is neither write {} nor one of {:?}: it has {first:x?}",
