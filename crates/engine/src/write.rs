@@ -10,36 +10,19 @@
 //!   flush      lock | path.flush | unlock   (its pages are written)  fdatasync   lock | acted
 //! ```
 
+mod steps;
+
 use std::ops::Range;
-use std::sync::Arc;
 
-use foreread_core::path::{Fault, Fill, IoPath, WriteId, WriteMode, WriteStep};
+use foreread_core::path::{IoPath, WriteMode};
 use foreread_core::sched::Submitter;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE, PageIndex, Pages};
+use foreread_core::units::{Bytes, Instant, PAGE_SIZE, PageIndex};
 
-use crate::driver::Driver;
 use crate::error::{ReadError, WriteError};
-use crate::file::{File, FileShared, Handle};
-use crate::lead::NotReady;
-use crate::pool::{PAGE, Pool};
-use crate::reader::in_page;
-use crate::shared::{Driving, Shared};
-use crate::waiting::{News, Ticket};
+use crate::file::{File, Handle};
+use crate::pool::PAGE;
 
-/// What is left to do for a write that nobody awaits any more.
-#[derive(Debug)]
-pub(crate) struct Orphan {
-    from: Box<[u8]>,
-    pos: Bytes,
-}
-
-/// What the thread that asked does itself.
-enum Doing<'d> {
-    /// Copies these bytes, which begin there.
-    Copy(&'d [u8], Bytes),
-    /// Calls the system.
-    Act(&'d dyn Fn() -> Result<(), i32>),
-}
+use steps::Doing;
 
 impl File {
     /// Writes all of `from` at `offset`; when that is done, `mode` says.
@@ -178,9 +161,9 @@ impl File {
         if file.backend.is_writable && file.has_dirty_pages() {
             let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
             let nothing = || Ok(());
-            handle.see_through("write-back", offset, begin, &Doing::Act(&nothing)).map_err(
-                |error| ReadError::Io { path: path(), offset, source: error.into() },
-            )?;
+            handle
+                .see_through("write-back", offset, begin, &Doing::Act(&nothing))
+                .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
         }
         let extents = file.backend.extents(offset, end);
         extents.map_err(|errno| {
@@ -233,27 +216,19 @@ impl Handle {
             let rest = &from[done..];
             let piece = &rest[..rest.len().min(PIECE)];
             let pos = Bytes(offset + done as u64);
-            let mut len = Bytes(piece.len() as u64);
-            if is_try {
-                len = self.room_now(pos, len)?;
-                if len == Bytes::ZERO {
-                    break;
-                }
-            }
+            let len = Bytes(piece.len() as u64);
             let begin = |path: &mut IoPath, now: Instant| {
                 path.write(now, file.id, pos, len, mode, Submitter::default())
             };
-            let written = self.see_through("write", pos.0, begin, &Doing::Copy(piece, pos))?;
-            assert!(written > Bytes::ZERO, "a file that is open has room for its own bytes");
-            done += usize::try_from(written.0).expect("no more than the piece");
+            let doing = if is_try { Doing::TryCopy(piece, pos) } else { Doing::Copy(piece, pos) };
+            let written = self.see_through("write", pos.0, begin, &doing)?;
+            assert!(is_try || written > Bytes::ZERO, "a file has room for its own bytes");
+            if written == Bytes::ZERO {
+                break;
+            }
+            done += usize_of(written);
         }
         Ok(done)
-    }
-
-    /// How much of a write would be copied at once, without waiting for anything.
-    fn room_now(&self, pos: Bytes, len: Bytes) -> Result<Bytes, WriteError> {
-        let _ = pos;
-        Ok(len)
     }
 
     /// Has whole pages to itself while it does something to them.
@@ -272,175 +247,6 @@ impl Handle {
         let act = || act(start, len);
         self.see_through(what, start, begin, &Doing::Act(&act)).map(drop)
     }
-
-    /// Begins something and does its steps until it is over. Returns how many bytes were written.
-    fn see_through(
-        &self,
-        what: &'static str,
-        offset: u64,
-        begin: impl FnOnce(&mut IoPath, Instant) -> WriteId,
-        doing: &Doing<'_>,
-    ) -> Result<Bytes, WriteError> {
-        let engine = &*self.file.engine;
-        let failed = |why| match why {
-            NotReady::TimedOut => {
-                let after = engine.timeout.unwrap_or_default();
-                WriteError::TimedOut { path: self.path.clone(), what, offset, after }
-            }
-            NotReady::Fault(fault) => {
-                let source = match fault {
-                    Fault::Io(errno) => std::io::Error::from_raw_os_error(errno),
-                    Fault::Short => {
-                        std::io::Error::other("the device ended before the end that it states")
-                    }
-                };
-                WriteError::Io { path: self.path.clone(), what, offset, source }
-            }
-        };
-        let mut driving = engine.drive();
-        if let Some(errno) = driving.broken() {
-            return Err(failed(NotReady::Fault(Fault::Io(errno))));
-        }
-        driving.take_posts(&engine.inbox);
-        driving.reap_if_nobody_does();
-        let id = driving.begin_write(begin);
-        let (driving, result) = engine.do_steps(driving, id, &self.file, doing);
-        drop(driving);
-        result.map_err(failed)
-    }
-}
-
-impl FileShared {
-    pub(crate) fn has_dirty_pages(&self) -> bool {
-        self.engine.drive().path.dirty_pages(self.id) > Pages::ZERO
-    }
-
-    /// A handle that may write ends: what is left in memory goes to the device, as far as it takes
-    /// it.
-    pub(crate) fn write_back_at_the_end(self: &Arc<Self>) {
-        let engine = &*self.engine;
-        if engine.is_forked() || engine.driver.is_poisoned() {
-            return;
-        }
-        let mut driving = engine.drive();
-        if driving.broken().is_some() || driving.path.dirty_pages(self.id) == Pages::ZERO {
-            return;
-        }
-        let id = driving.begin_write(|path, now| path.write_back(now, self.id));
-        let (driving, result) = engine.do_steps(driving, id, self, &Doing::Act(&|| Ok(())));
-        drop(driving);
-        // Who wants to know has flushed before.
-        let _ = result;
-    }
-}
-
-impl Shared {
-    fn do_steps<'s>(
-        &'s self,
-        mut driving: Driving<'s>,
-        id: WriteId,
-        file: &Arc<FileShared>,
-        doing: &Doing<'_>,
-    ) -> (Driving<'s>, Result<Bytes, NotReady>) {
-        loop {
-            let news;
-            (driving, news) = self.wait_for_news(driving, Ticket::Write(id));
-            let step = match news {
-                Ok(News::Write(step)) => step,
-                Ok(News::Read(_)) => unreachable!("a write has a write's news"),
-                Err(why) => {
-                    if let NotReady::TimedOut = why {
-                        driving.abandon_write(id, Arc::clone(file), doing);
-                    }
-                    return (driving, Err(why));
-                }
-            };
-            match (step, doing) {
-                (WriteStep::Done { len, fault: None }, _) => return (driving, Ok(len)),
-                (WriteStep::Done { fault: Some(fault), .. }, _) => {
-                    return (driving, Err(fault.into()));
-                }
-                (WriteStep::Fill { len }, Doing::Copy(from, pos)) => {
-                    let fills = driving.path.fills(id).to_vec();
-                    drop(driving);
-                    fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
-                    driving = self.drive();
-                    driving.stepped(id, |path, now| path.filled(now, id));
-                }
-                (WriteStep::Act, Doing::Act(act)) => {
-                    drop(driving);
-                    let result = act();
-                    driving = self.drive();
-                    driving.stepped(id, |path, now| path.acted(now, id, result));
-                }
-                (step, _) => unreachable!("{step:?} is no step of this"),
-            }
-        }
-    }
-}
-
-impl Driver {
-    /// A waiter gives a write up. What it would have copied is kept: pages were promised to it, and
-    /// others may wait for them.
-    fn abandon_write(&mut self, id: WriteId, file: Arc<FileShared>, doing: &Doing<'_>) {
-        if let Doing::Copy(from, pos) = *doing {
-            self.orphans.insert(id, Orphan { from: from.into(), pos });
-        }
-        if let Some(News::Write(step)) = self.waiting.abandon(Ticket::Write(id), file) {
-            self.step_alone(id, step);
-        }
-    }
-
-    /// A write that nobody awaits has come to a step.
-    ///
-    /// ```text
-    ///   Fill   its bytes are copied here; it may happen although its writer was told otherwise
-    ///   Act    is not done: nobody may wait under the engine's mutex, and nobody wants it
-    /// ```
-    pub(crate) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
-        let now = self.now();
-        match step {
-            WriteStep::Fill { len } => {
-                let orphan = self.orphans.get(&id).expect("its bytes were kept");
-                let fills = self.path.fills(id);
-                fill(self.ring().pool(), fills, &orphan.from[..usize_of(len)], orphan.pos);
-                self.path.filled(now, id);
-            }
-            WriteStep::Act => self.path.acted(now, id, Err(libc::ETIMEDOUT)),
-            WriteStep::Done { .. } => {
-                self.orphans.remove(&id);
-            }
-        }
-    }
-}
-
-/// Copies what is written, and around it what stays, into fresh frames.
-///
-/// ```text
-///   old      |ooooooooooooo|                     |ooooooooooooo|
-///   from            |wwwwww|wwwwwwwwwwwww|wwwwwww|
-///   new      |oooooowwwwwww|wwwwwwwwwwwww|wwwwwwwoooooo|
-/// ```
-///
-/// Where nothing old is, zeros are: past the end of a file.
-fn fill(pool: &Pool, fills: &[Fill], from: &[u8], pos: Bytes) {
-    let (mut start, mut rest) = (in_page(pos), from);
-    for &Fill { new, old, .. } in fills {
-        let (now, later) = rest.split_at(rest.len().min(PAGE - start));
-        let end = start + now.len();
-        for around in [0..start, end..PAGE] {
-            match old {
-                Some(old) if !around.is_empty() => pool.copy_over(old, new, around),
-                None if !around.is_empty() => {
-                    pool.copy_in(new, around.start, &[0; PAGE][..around.len()]);
-                }
-                Some(_) | None => {}
-            }
-        }
-        pool.copy_in(new, start, now);
-        (start, rest) = (0, later);
-    }
-    assert!(rest.is_empty(), "the frames of a write hold it");
 }
 
 /// The part of a range before its first whole page, its whole pages, and the part behind them.
@@ -460,6 +266,5 @@ fn usize_of(len: Bytes) -> usize {
     usize::try_from(len.0).expect("a write fits memory")
 }
 
-/// So much is handed to the core at once: enough that its price does not show, and not more than
-/// is kept of a write that timed out.
+/// So much is handed to the core at once: enough that its price does not show.
 const PIECE: usize = 1 << 20;
