@@ -1,0 +1,183 @@
+//! What the server's tests share: a file whose every byte is known, a server of it, bare sockets.
+//!
+//! In:    limits; what a hostile client sends.
+//! Out:   replies; what is left behind.
+//! Never: a sleep. A test that hangs is ended by its socket's time-out, and says where.
+
+#![allow(dead_code, reason = "each test file uses the part it needs")]
+#![allow(unreachable_pub, reason = "a module shared by several test crates")]
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use foreread::{Engine, OpenOptions};
+use foreread_serve::client::{Client, Session};
+use foreread_serve::nbd::request::Request;
+use foreread_serve::nbd::{peer, wire};
+use foreread_serve::{Export, Limits, Meter, ServeError, Server, Stopper};
+use tempfile::TempDir;
+
+/// A server that runs, of a file of [`byte`]s.
+pub struct Running {
+    pub engine: Engine,
+    pub meter: Meter,
+    pub stopper: Stopper,
+    pub lines: Arc<Mutex<Vec<String>>>,
+    pub dir: TempDir,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+/// What the file has there.
+pub fn byte(offset: u64) -> u8 {
+    let word = (offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    word.wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()[(offset % 8) as usize]
+}
+
+pub fn bytes(offset: u64, len: usize) -> Vec<u8> {
+    (offset..).take(len).map(byte).collect()
+}
+
+/// Panics unless these are the file's bytes.
+pub fn check(offset: u64, got: &[u8]) {
+    if let Some(at) = (0..got.len()).find(|&at| got[at] != byte(offset + at as u64)) {
+        panic!("wrong from byte {at} on, of {} at {offset}", got.len());
+    }
+}
+
+/// Numbers that look random, the same for the same seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 16) % end
+    }
+}
+
+pub fn serve(len: u64, memory: u64, limits: Limits) -> Running {
+    serve_with(len, memory, limits, |_| ())
+}
+
+pub fn serve_with(
+    len: u64,
+    memory: u64,
+    limits: Limits,
+    prepare: impl FnOnce(&mut Server),
+) -> Running {
+    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = dir.path().join("disk");
+    let len = usize::try_from(len).expect("small");
+    std::fs::write(&path, bytes(0, len)).expect("a file");
+    let engine = Engine::builder().memory(memory).build().expect("an engine");
+    // Whether the file system of the build has O_DIRECT is no matter of these tests.
+    let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+    let file = engine.open_with(&path, &options).expect("it is there");
+    let (name, description) = ("disk".into(), "a disk".into());
+    let export = Export { name, file, read_only: true, description };
+    let mut server = Server::new(engine.clone(), export, limits);
+    server.unix(dir.path().join("socket")).expect("a socket");
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    server.on_log(Box::new(move |line| sink.lock().expect("whole").push(line.to_owned())));
+    prepare(&mut server);
+    let (meter, stopper) = (server.meter(), server.stopper());
+    let thread = Some(std::thread::spawn(move || server.run()));
+    Running { engine, meter, stopper, lines, dir, thread }
+}
+
+impl Running {
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.path().to_str().expect("text")).expect("it listens")
+    }
+
+    pub fn session(&self, structured: bool) -> Session {
+        self.client().go(structured).expect("the export is there")
+    }
+
+    /// A socket on which nothing was said yet.
+    pub fn socket(&self) -> UnixStream {
+        let socket = UnixStream::connect(self.path()).expect("it listens");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
+        socket
+    }
+
+    /// A socket on which requests may follow; simple replies.
+    pub fn raw(&self) -> UnixStream {
+        let mut socket = self.socket();
+        let mut greeting = [0; peer::GREETING];
+        socket.read_exact(&mut greeting).expect("a greeting");
+        let mut out = 3_u32.to_be_bytes().to_vec();
+        peer::option(&mut out, wire::OPT_EXPORT_NAME, &[b"disk"]);
+        socket.write_all(&out).expect("it listens");
+        let mut export = [0; 10];
+        socket.read_exact(&mut export).expect("size and flags");
+        socket
+    }
+
+    /// Stops it, and gives what [`Server::run`] gave; nothing may be left behind.
+    pub fn stop(mut self) -> Vec<String> {
+        self.stopper.stop();
+        let ended = self.thread.take().expect("once").join().expect("no panic");
+        ended.expect("nothing is lost");
+        assert!(!self.path().exists(), "the socket's file is gone");
+        assert_eq!(self.meter.counters().connections, 0);
+        self.assert_idle();
+        std::mem::take(&mut *self.lines.lock().expect("whole"))
+    }
+
+    /// All frames have come back, those of reads that nobody awaits with their device.
+    pub fn assert_idle(&self) {
+        for _ in 0..1_000_000 {
+            let (idle, all) = self.engine.frames();
+            if idle == all {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("frames are left behind: {:?}", self.engine.frames());
+    }
+
+    /// Waits until it is so, which takes as long as threads take.
+    pub fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        for _ in 0..5_000_000 {
+            if is_so(self) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{what}: it never was so; counters: {:?}", self.meter.counters());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A read request.
+pub fn read(cookie: u64, offset: u64, len: u32) -> Request {
+    Request { command: wire::CMD_READ, cookie, offset, len, flags: 0 }
+}
+
+/// Reads to the end, which has to come.
+pub fn until_closed(socket: &mut UnixStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    match socket.read_to_end(&mut all) {
+        Ok(_) => all,
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => all,
+        Err(error) => panic!("the server did not close: {error}"),
+    }
+}
