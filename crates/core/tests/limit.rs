@@ -36,10 +36,10 @@ fn a_load_of_writes_alone_finds_out_how_many_the_device_serves() {
         assert_eq!(state.in_flight_writes, state.at_least + 2, "{model:?}");
         let cost = state.writes.expect("writes came alone").per_request_ns;
         assert!((cost / model.service_ns as f64 - 1.0).abs() < 0.01, "{model:?}: {cost}");
-        // From the first second on; alone they were for a hundredth of the time.
+        // The second in which it is learnt is among them.
         let most = 1.0 * SECOND as f64 / model.service_ns as f64 * model.parallel as f64;
         let share = bench.written as f64 / most;
-        assert!(share >= 0.94, "{model:?}: {share}");
+        assert!(share >= 0.9, "{model:?}: {share}");
     }
 }
 

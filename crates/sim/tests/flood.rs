@@ -1,5 +1,4 @@
-//! A chain of reads beside a flood of writes, with the limit of writes learnt: what docs/deadline.md
-//! says of it.
+//! A chain of reads beside a flood of writes, with the limit of writes learnt: docs/deadline.md.
 
 use foreread_core::sched::Op;
 use foreread_core::units::Instant;
