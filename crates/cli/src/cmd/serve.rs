@@ -278,6 +278,8 @@ fn listen(args: &Args, private: Option<&TempDir>, server: &mut Server) -> Result
     if let Some(path) = &unix {
         server.unix(path).map_err(refused)?;
     }
+    // Clients may be elsewhere.
+    let unix = unix.map(|path| std::path::absolute(&path).unwrap_or(path));
     let addr = args.port.map(|port| SocketAddr::new(args.bind, port));
     let tcp = addr.map(|addr| server.tcp(addr)).transpose().map_err(refused)?;
     Ok(Place { unix, tcp })

@@ -11,9 +11,11 @@
 //! then, so it hits whatever the server does.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foreread_serve::client::Session;
+use rustix::fs::{Advice, FallocateFlags};
+use rustix::io::Errno;
 
 use crate::disk::{Ask, Disk, Kind, SECTOR};
 use crate::server::Place;
@@ -74,7 +76,7 @@ impl Run {
         server.kill();
         self.kills += 1;
         let context = format!("kill {} with {flags:?}", self.kills);
-        self.disk.look_after_a_kill(&fs::read(&self.path).unwrap(), &context);
+        self.disk.look_after_a_kill(&settled(&self.path), &context);
     }
 
     fn ask(&mut self, session: &mut Session) {
@@ -114,6 +116,20 @@ impl Run {
         }
         flags.into_iter().map(str::to_owned).collect()
     }
+}
+
+/// What is in the file once the kernel is done: it may still write for a process that is gone, and
+/// what came after we have looked would be a surprise later.
+fn settled(path: &Path) -> Vec<u8> {
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    // It changes nothing, and file systems wait for what goes around their page cache first.
+    let len = file.metadata().unwrap().len();
+    match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, len) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => {}
+        Err(errno) => panic!("{errno}"),
+    }
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    fs::read(path).unwrap()
 }
 
 /// `SplitMix` (Steele, Lea, Flood, 2014).

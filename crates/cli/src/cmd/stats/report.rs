@@ -51,7 +51,7 @@ fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
             "memory",
             vec![
                 format!("bound {}", Exact(Bytes(memory.bound_bytes))),
-                format!("idle {}", rough(memory.idle_bytes)),
+                format!("clean or free {}", rough(memory.idle_bytes)),
                 format!("dirty {}", rough(memory.dirty_bytes)),
             ],
         ),
