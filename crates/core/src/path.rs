@@ -229,6 +229,8 @@ pub struct IoPath {
     last_fault: Fault,
     /// What the drivers of writes are to do.
     steps: VecDeque<WriteReady>,
+    /// Writes that have their pages and nothing else yet.
+    unlocked: VecDeque<WriteId>,
     /// Reads and writes that wait for frames, first come, first served.
     queued: VecDeque<Waiter>,
     /// Devices that have something queued and room for it.
@@ -268,6 +270,7 @@ impl IoPath {
             next_due: NEVER,
             last_fault: Fault::Short,
             steps: VecDeque::new(),
+            unlocked: VecDeque::new(),
             cache,
             devices: Slab::new(),
             files: Slab::new(),
@@ -349,7 +352,7 @@ impl IoPath {
             self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
             self.end_writes(now, id, &mut request.load, Bytes::ZERO, Fault::Short);
             for page in request.load.pages {
-                self.fail(now, page, Fault::Short);
+                self.fail(page, Fault::Short);
             }
         }
         self.admit(now);

@@ -307,14 +307,12 @@ fn failed(path: &Path, doing: &'static str, source: io::Error) -> OpenError {
 
 /// Where reading might be allowed.
 fn failed_to_write(path: &Path, source: io::Error) -> OpenError {
-    let path_buf = || PathBuf::from(path);
-    match source.kind() {
-        io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnlyFileSystem { path: path_buf() },
-        io::ErrorKind::PermissionDenied => OpenError::NotWritable { path: path_buf() },
-        io::ErrorKind::ExecutableFileBusy | io::ErrorKind::ResourceBusy => {
-            OpenError::InUse { path: path_buf() }
-        }
-        _ => failed(path, "open", source),
+    let owned = || PathBuf::from(path);
+    match source.raw_os_error() {
+        Some(libc::EROFS) => OpenError::ReadOnlyFileSystem { path: owned() },
+        Some(libc::EACCES | libc::EPERM) => OpenError::NotWritable { path: owned() },
+        Some(libc::EBUSY | libc::ETXTBSY) => OpenError::InUse { path: owned() },
+        Some(_) | None => failed(path, "open", source),
     }
 }
 

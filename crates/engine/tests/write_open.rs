@@ -8,7 +8,7 @@ mod recorded;
 mod support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, Io, OpenError, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, File, Io, OpenError, OpenOptions, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::Watchdog;
 use tempfile::TempDir;
@@ -19,6 +19,17 @@ fn engine() -> Recorded {
 
 fn for_writing() -> OpenOptions {
     OpenOptions { write: true, ..OpenOptions::default() }
+}
+
+/// Opens what was let go just now. Programs that other tests start have copies of all descriptors
+/// for a moment, until they run: so the device may be in use a little longer.
+fn open_again(engine: &Engine, path: &str) -> File {
+    loop {
+        match engine.open_with(path, &for_writing()) {
+            Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+            opened => return opened.expect("nobody else has it"),
+        }
+    }
 }
 
 /// A loop device over a file of so many bytes, detached at the end.
@@ -124,10 +135,12 @@ fn a_file_that_is_written_keeps_its_length() {
 #[test]
 fn what_may_not_be_written_is_refused_with_what_to_do() {
     const TEST: &str = "what_may_not_be_written_is_refused_with_what_to_do";
+    let _watchdog = Watchdog::new(TEST);
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let engine = engine();
     let refused = |path: &str| {
-        let error = engine.open_with(path, &for_writing()).err().expect("it may not be written");
+        let error =
+            engine.open_with(path, &for_writing()).map(drop).expect_err("it may not be written");
         let line = error.to_string();
         assert!(line.starts_with(path) && !line.contains('\n'), "{line}");
         line
@@ -158,15 +171,16 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     let line = refused(file.to_str().expect("a name"));
     assert!(line.contains("mounted for reading only"), "{line}");
     output(Command::new("umount").arg(&mount)).expect("unmounted");
-    let file = engine.open_with(&disk.0, &for_writing()).expect("nobody has it");
+    let file = open_again(&engine, &disk.0);
     let error = output(Command::new("mount").arg(&disk.0).arg(&mount)).expect_err("it is ours");
     assert!(error.contains("busy") || error.contains("mounted"), "{error}");
     let again = engine.open_with(&disk.0, &for_writing()).expect("we have it");
     let another = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
-    let error = another.open_with(&disk.0, &for_writing()).err().expect("another engine has it");
+    let error =
+        another.open_with(&disk.0, &for_writing()).map(drop).expect_err("another engine has it");
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
     drop((file, again));
-    another.open_with(&disk.0, &for_writing()).expect("it is free");
+    open_again(&another, &disk.0);
 }
 
 #[test]
@@ -193,16 +207,16 @@ fn a_partition_beside_its_disk_is_refused() {
     let is_refused = |path: &str| {
         matches!(engine.open_with(path, &for_writing()), Err(OpenError::Overlap { .. }))
     };
-    let whole = engine.open_with(&disk.0, &for_writing()).expect("nobody has it");
+    let whole = open_again(&engine, &disk.0);
     assert!(is_refused(&first), "beside its disk");
     drop(whole);
-    let part = engine.open_with(&first, &for_writing()).expect("nobody has it");
+    let part = open_again(&engine, &first);
     assert!(is_refused(&disk.0), "beside one of its partitions");
-    let other = engine.open_with(&second, &for_writing()).expect("its bytes are others");
+    let other = open_again(&engine, &second);
     part.write_at(b"first", 0, WriteMode::Back).expect("room");
     other.write_at(b"second", 0, WriteMode::Back).expect("room");
     drop((part, other));
-    let whole = engine.open_with(&disk.0, &for_writing()).expect("nobody has it");
+    let whole = open_again(&engine, &disk.0);
     let mut got = [0; 6];
     let start = fs::read_to_string(format!("/sys/class/block/{}/start", &second[5..]));
     let start: u64 = start.expect("it says so").trim().parse().expect("a number");

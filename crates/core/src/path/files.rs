@@ -39,8 +39,8 @@ impl IoPath {
         state.writes += 1;
         self.close_streams(streams);
         self.end_waiting_flushes(file);
-        self.end_waiting_writes(now, file);
-        self.drop_debts(now, file, PageIndex(0));
+        self.end_waiting_writes(file);
+        self.drop_debts(file, PageIndex(0));
         self.cache.forget_file(Self::slot(file), pages);
         self.cover_queued(file, Bytes::ZERO);
         self.files.get_mut(file).expect("it is kept").writes -= 1;
@@ -79,7 +79,7 @@ impl IoPath {
         let first = before.min(len).page();
         let end = PageIndex(before.pages_up().0);
         if len < before {
-            self.drop_debts(now, file, PageIndex(len.pages_up().0));
+            self.drop_debts(file, PageIndex(len.pages_up().0));
         }
         if first < end {
             self.forget_clean(file, first..end);
@@ -108,10 +108,10 @@ impl IoPath {
     }
 
     /// Drops what is owed of the pages from `first` on.
-    fn drop_debts(&mut self, now: Instant, file: FileId, first: PageIndex) {
+    fn drop_debts(&mut self, file: FileId, first: PageIndex) {
         for id in self.all_debts(file) {
             if self.page_owed(id) >= first {
-                self.drop_debt(now, id, Some(super::Fault::Short));
+                self.drop_debt(id, Some(super::Fault::Short));
             }
         }
     }

@@ -103,7 +103,7 @@ impl IoPath {
                 let frame = page.filling.frame();
                 good += Pages(1);
                 self.cache.filled(page.filling);
-                self.wake(now, frame, None);
+                self.wake(frame, None);
             } else if pages > 1
                 && self.waiters.is_waited_for(page.filling.frame())
                 && self.devices.get(device).is_some()
@@ -111,7 +111,7 @@ impl IoPath {
                 let start = start + Sectors(index as u64 * SECTORS_PER_PAGE);
                 self.try_again(now, device, origin, Run { start, job: Job::again(page) });
             } else {
-                self.fail(now, page, fault);
+                self.fail(page, fault);
             }
         }
         let pages = Pages((pages + written) as u64);
@@ -141,20 +141,20 @@ impl IoPath {
     }
 
     /// A page came to nothing: it leaves the cache, and those who wait for it are told.
-    pub(super) fn fail(&mut self, now: Instant, page: PageFill, fault: Fault) {
+    pub(super) fn fail(&mut self, page: PageFill, fault: Fault) {
         let frame = page.filling.frame();
         self.stats.pages_failed += u64::from(self.waiters.is_waited_for(frame));
         self.cache.fill_failed(page.filling);
-        self.wake(now, frame, Some(fault));
+        self.wake(frame, Some(fault));
     }
 
     /// The frame is filled, written, or failed: those who waited for nothing else go on.
-    pub(super) fn wake(&mut self, now: Instant, frame: Frame, fault: Option<Fault>) {
+    pub(super) fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
         while let Some(who) = self.waiters.take(frame) {
             let id = match who {
                 Waiter::Read(id) => id,
                 Waiter::Write(id) => {
-                    self.wake_write(now, id, fault);
+                    self.wake_write(id, fault);
                     continue;
                 }
             };

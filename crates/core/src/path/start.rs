@@ -17,9 +17,23 @@ use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
 impl IoPath {
-    /// Starts what waits for frames, as far as there are frames; then the writes that wait for room;
-    /// and lets the flusher look what is due.
+    /// Lets everything go on that can: writes that have their pages, those that wait for room, and
+    /// what waits for frames; then the flusher looks what is due.
     pub(super) fn admit(&mut self, now: Instant) {
+        loop {
+            self.give_frames(now);
+            self.give_pages(now);
+            self.give_room(now);
+            // A write that comes to nothing may give its pages to another one.
+            if self.unlocked.is_empty() {
+                break;
+            }
+        }
+        self.write_out(now);
+    }
+
+    /// Starts what waits for frames, as far as there are frames.
+    fn give_frames(&mut self, now: Instant) {
         while let Some(who) = self.queued.pop_front() {
             let has_started = match who {
                 Waiter::Read(id) => self.try_start(now, id, true),
@@ -27,11 +41,9 @@ impl IoPath {
             };
             if !has_started {
                 self.queued.push_front(who);
-                break;
+                return;
             }
         }
-        self.give_room(now);
-        self.write_out(now);
     }
 
     /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.

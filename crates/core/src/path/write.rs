@@ -190,7 +190,7 @@ impl IoPath {
         if is_over {
             self.end_write(id, Bytes::ZERO, None);
         } else {
-            self.lock(now, id);
+            self.lock(id);
             self.admit(now);
         }
         self.log().gave(|| Output::Write(id));
@@ -320,7 +320,10 @@ impl IoPath {
     }
 
     /// What the write waited for came, or came to nothing.
-    pub(super) fn wake_write(&mut self, now: Instant, id: WriteId, fault: Option<Fault>) {
+    ///
+    /// Nothing is started here. Whoever wakes one after the other those that wait for a frame would
+    /// come to one that has got the same frame for something else.
+    pub(super) fn wake_write(&mut self, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write that waits is not over");
         write.fault = write.fault.or(fault);
         write.outstanding -= 1;
@@ -329,7 +332,7 @@ impl IoPath {
         }
         let (len, fault) = (write.len, write.fault);
         match (write.kind, write.state) {
-            (Kind::Write, State::Reading) => self.has_old_bytes(now, id),
+            (Kind::Write, State::Reading) => self.has_old_bytes(id),
             (Kind::Write, State::Device) => self.end_write(id, len, fault),
             (Kind::Zero, State::Device) => self.post(id, State::Acting, WriteStep::Act),
             (kind, state) => panic!("{id:?}, a {kind:?}, waits in {state:?}"),

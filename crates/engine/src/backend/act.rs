@@ -7,11 +7,11 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foreread_core::units::PAGE_SIZE;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
 use rustix::io::Errno;
 
 use super::{Backend, Identity, Medium};
+use crate::pool::PAGE;
 
 /// One kind of bytes from there to there: data, or a hole.
 pub(crate) type Extent = (std::ops::Range<u64>, bool);
@@ -173,9 +173,9 @@ const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE;
 
 /// Zeros as O_DIRECT wants them.
 #[repr(align(4096))]
-struct Zeros([u8; 64 * PAGE_SIZE as usize]);
+struct Zeros([u8; 64 * PAGE]);
 
-static ZEROS: Zeros = Zeros([0; 64 * PAGE_SIZE as usize]);
+static ZEROS: Zeros = Zeros([0; 64 * PAGE]);
 
 /// More signals than this during one call are no accident.
 const SIGNALS_MAX: u32 = 100;

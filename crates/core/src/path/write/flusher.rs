@@ -246,7 +246,7 @@ impl IoPath {
     fn written(&mut self, now: Instant, id: DebtId) {
         let frame = self.debts.get(id).frame;
         self.pay(now, id);
-        self.wake(now, frame, None);
+        self.wake(frame, None);
     }
 
     /// The device has not got it: not with others, or, for the reason given, not at all.
@@ -270,22 +270,33 @@ impl IoPath {
         if let Some(newer) = newer {
             // Who waits for these bytes gets the newer ones.
             self.debts.inherit(books, id, newer);
+            let heir = self.debts.get_mut(newer);
+            if heir.is_fua && heir.is_locked {
+                // The zero that waits for this one waits for that one instead.
+                (heir.is_locked, heir.is_awaited) = (false, true);
+                self.debts.get_mut(id).is_awaited = false;
+            }
             self.waiters.move_to(frame, self.debts.get(newer).frame);
             self.pay(now, id);
             return;
         }
         let debt = self.debts.get_mut(id);
         debt.since = now;
-        if core::mem::take(&mut debt.is_awaited) {
-            (debt.is_locked, debt.is_urgent) = (true, true);
-            self.debts.put(books, id, On::Held);
-            self.end_awaited(now, file, page);
-        } else if let Some(fault) = fault {
-            self.debts.put(books, id, On::Failed);
-            self.debts.note_fault(books, id, fault);
-            self.wake(now, frame, Some(fault));
-        } else {
-            self.debts.put(books, id, On::Urgent);
+        match fault {
+            None => self.debts.put(books, id, On::Urgent),
+            Some(_) if core::mem::take(&mut debt.is_awaited) => {
+                // The zero may make good what the write could not.
+                (debt.is_locked, debt.is_urgent) = (true, true);
+                self.debts.put(books, id, On::Held);
+                self.end_awaited(file, page);
+            }
+            Some(fault) => {
+                self.debts.put(books, id, On::Failed);
+                self.debts.note_fault(books, id, fault);
+            }
+        }
+        if fault.is_some() {
+            self.wake(frame, fault);
         }
         self.list_file(file);
     }
@@ -310,7 +321,7 @@ impl IoPath {
             self.let_go(now, newer);
         }
         if is_awaited {
-            self.end_awaited(now, file, page);
+            self.end_awaited(file, page);
         }
     }
 
@@ -329,7 +340,7 @@ impl IoPath {
 
     /// The page's bytes are not wanted any more: no flush waits for them. If they are in a request,
     /// that ends as it will.
-    pub(in crate::path) fn drop_debt(&mut self, now: Instant, id: DebtId, fault: Option<Fault>) {
+    pub(in crate::path) fn drop_debt(&mut self, id: DebtId, fault: Option<Fault>) {
         let debt = self.debts.get(id);
         let (file, frame, other, on) = (debt.file, debt.frame, debt.other, debt.on);
         let books = self.files.get_mut(file).expect("a file outlives its debts");
@@ -346,7 +357,7 @@ impl IoPath {
             self.cache.release(frame);
             self.room.give_back(1);
         }
-        self.wake(now, frame, fault);
+        self.wake(frame, fault);
     }
 
     /// Puts a file in the flusher's line if it has something there, now or later.

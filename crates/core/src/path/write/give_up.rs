@@ -26,10 +26,11 @@ impl IoPath {
         let Some(write) = self.writes.get_mut(id) else { return };
         match write.state {
             State::Locked | State::Room | State::Frames => {
+                self.unlocked.retain(|&other| other != id);
                 self.room.forget(id);
                 self.queued.retain(|&other| other != Waiter::Write(id));
                 self.give_back_room(id);
-                self.unlock(now, id);
+                self.unlock(id);
                 self.end_write(id, Bytes::ZERO, Some(Fault::Short));
             }
             State::Reading => write.fault = write.fault.or(Some(Fault::Short)),

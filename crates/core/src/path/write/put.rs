@@ -21,7 +21,7 @@ impl IoPath {
         let (file, mode, submitter, len) = (write.file, write.mode, write.submitter, write.len);
         let state = self.files.get(file).expect("a file outlives its writes");
         if state.is_closing {
-            self.abandon(now, id, Some(Fault::Short));
+            self.abandon(id, Some(Fault::Short));
             return;
         }
         // The file may have been cut meanwhile.
@@ -44,7 +44,7 @@ impl IoPath {
             self.cache.release(old);
         }
         self.give_back_room(id);
-        self.unlock(now, id);
+        self.unlock(id);
         self.writes.get_mut(id).expect("a write").outstanding = outstanding;
         if outstanding == 0 {
             self.end_write(id, len, None);

@@ -104,7 +104,7 @@ impl IoPath {
     }
 
     /// Gives the write its pages, or a place in the line of its file.
-    pub(super) fn lock(&mut self, now: Instant, id: WriteId) {
+    pub(super) fn lock(&mut self, id: WriteId) {
         let Self { files, writes, .. } = self;
         let Write { file, pages, .. } = writes.get(id).expect("a write");
         let (file, pages) = (*file, pages.clone());
@@ -115,33 +115,36 @@ impl IoPath {
         let blockers = u32::try_from(blockers).expect("fewer than 2^32 at a time");
         writes.get_mut(id).expect("a write").blockers = blockers;
         if blockers == 0 {
-            self.has_pages(now, id);
+            self.unlocked.push_back(id);
         } else {
             self.stats.writes_waited_for_pages += 1;
             self.wait(id, State::Locked);
         }
     }
 
-    /// The write is done with its pages: those go on that waited for nothing else.
-    pub(super) fn unlock(&mut self, now: Instant, id: WriteId) {
-        let Self { files, writes, .. } = self;
+    /// The write is done with its pages: those can go on that waited for nothing else.
+    pub(super) fn unlock(&mut self, id: WriteId) {
+        let Self { files, writes, unlocked, .. } = self;
         let Write { file, pages, .. } = writes.get(id).expect("a write");
         let pages = pages.clone();
         let file = files.get_mut(*file).expect("a file outlives its writes");
         let books = file.debts.as_mut().expect("who has a lock is in the books");
         let at = books.locks.iter().position(|&each| each == id).expect("it has a lock");
         books.locks.remove(at);
-        let mut free = Vec::new();
         for &later in books.locks.range(at..) {
             let write = writes.get_mut(later).expect("it has a lock");
             if overlap(&write.pages, &pages) {
                 write.blockers -= 1;
                 if write.blockers == 0 {
-                    free.push(later);
+                    unlocked.push_back(later);
                 }
             }
         }
-        for id in free {
+    }
+
+    /// Lets those go on that have their pages.
+    pub(in crate::path) fn give_pages(&mut self, now: Instant) {
+        while let Some(id) = self.unlocked.pop_front() {
             self.has_pages(now, id);
         }
     }
@@ -171,7 +174,7 @@ impl IoPath {
                 // All room is held by pages that their device refuses: there is nothing to wait for.
                 let fault = self.last_fault;
                 self.room.line.pop_front();
-                self.unlock(now, id);
+                self.unlock(id);
                 self.end_write(id, Bytes::ZERO, Some(fault));
             } else {
                 return;
@@ -282,7 +285,7 @@ impl IoPath {
     }
 
     /// The old bytes are there, or one of the pages could not be read.
-    pub(super) fn has_old_bytes(&mut self, now: Instant, id: WriteId) {
+    pub(super) fn has_old_bytes(&mut self, id: WriteId) {
         let write = self.writes.get(id).expect("a write");
         let is_closing = self.files.get(write.file).is_none_or(|file| file.is_closing);
         let fault = write.fault.or(is_closing.then_some(Fault::Short));
@@ -291,12 +294,12 @@ impl IoPath {
                 let len = write.len;
                 self.post(id, State::Filling, WriteStep::Fill { len });
             }
-            Some(_) => self.abandon(now, id, fault),
+            Some(_) => self.abandon(id, fault),
         }
     }
 
     /// A write that has its frames comes to nothing.
-    pub(super) fn abandon(&mut self, now: Instant, id: WriteId, fault: Option<Fault>) {
+    pub(super) fn abandon(&mut self, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write");
         for fresh in write.fresh.drain(..) {
             self.cache.drop_fresh(fresh);
@@ -305,7 +308,7 @@ impl IoPath {
             self.cache.release(old);
         }
         self.give_back_room(id);
-        self.unlock(now, id);
+        self.unlock(id);
         self.end_write(id, Bytes::ZERO, fault);
     }
 
@@ -315,7 +318,7 @@ impl IoPath {
     }
 
     /// The file is closed: what has no frames yet, or has not begun to act, comes to nothing.
-    pub(in crate::path) fn end_waiting_writes(&mut self, now: Instant, file: FileId) {
+    pub(in crate::path) fn end_waiting_writes(&mut self, file: FileId) {
         let books = self.files.get(file).and_then(|file| file.debts.as_ref());
         let locks = books.map_or_else(Vec::new, |books| books.locks.iter().copied().collect());
         // The last first: nobody is left who could go on with what another one gives back.
@@ -327,10 +330,11 @@ impl IoPath {
                 State::Reading | State::Filling | State::Acting => true,
             };
             if !has_begun {
+                self.unlocked.retain(|&other| other != id);
                 self.room.line.retain(|&other| other != id);
                 self.queued.retain(|&other| other != Waiter::Write(id));
                 self.give_back_room(id);
-                self.unlock(now, id);
+                self.unlock(id);
                 self.end_write(id, Bytes::ZERO, Some(Fault::Short));
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   writes there that came before    are filled first
-//!   device writes there              end first; no new one begins
+//!   device writes there              end first, and those of FUA writes; no other one begins
 //!   dirty pages there                stay as they are until the act:  done    dropped
 //!                                                                     failed  owed as before
 //!   writes there that come after     wait
@@ -36,7 +36,7 @@ impl IoPath {
         if is_over {
             self.end_write(id, Bytes::ZERO, None);
         } else {
-            self.lock(now, id);
+            self.lock(id);
         }
         self.admit(now);
         self.log().gave(|| Output::Write(id));
@@ -51,7 +51,14 @@ impl IoPath {
         for debt in self.debts_in(file, &pages) {
             let books = self.files.get_mut(file).expect("a file outlives its writes");
             let books = books.debts.as_mut().expect("it owes something");
-            if self.debts.get(debt).on == On::Writing {
+            // What is to be on the device for good is not left to a zero that may be in its cache.
+            if self.debts.get(debt).is_fua && self.debts.get(debt).on != On::Writing {
+                self.debts.get_mut(debt).is_urgent = true;
+                if self.debts.get(debt).on != On::Held {
+                    self.debts.put(books, debt, On::Urgent);
+                }
+            }
+            if self.debts.get(debt).is_fua || self.debts.get(debt).on == On::Writing {
                 self.debts.get_mut(debt).is_awaited = true;
                 awaited += 1;
             } else {
@@ -68,7 +75,7 @@ impl IoPath {
     }
 
     /// A device write ended for which a zero waited.
-    pub(super) fn end_awaited(&mut self, now: Instant, file: FileId, page: PageIndex) {
+    pub(super) fn end_awaited(&mut self, file: FileId, page: PageIndex) {
         let books = self.files.get(file).and_then(|file| file.debts.as_ref());
         let mut locks = books.iter().flat_map(|books| books.locks.iter().copied());
         let zero = locks.find(|&id| {
@@ -77,7 +84,7 @@ impl IoPath {
             waits && write.pages.contains(&page)
         });
         if let Some(zero) = zero {
-            self.wake_write(now, zero, None);
+            self.wake_write(zero, None);
         }
     }
 
@@ -87,7 +94,7 @@ impl IoPath {
         let locked = self.debts_in(file, &pages);
         for &debt in &locked {
             if fault.is_none() {
-                self.drop_debt(now, debt, None);
+                self.drop_debt(debt, None);
             } else {
                 self.debts.get_mut(debt).is_locked = false;
                 self.debts.get_mut(debt).is_urgent = true;
@@ -97,7 +104,7 @@ impl IoPath {
         if fault.is_none() {
             self.cache.forget_range(Self::slot(file), pages.start, pages.end - pages.start);
         }
-        self.unlock(now, id);
+        self.unlock(id);
         let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
         self.end_write(id, len, fault);
         self.check_flushes(file);

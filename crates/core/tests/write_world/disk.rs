@@ -1,0 +1,98 @@
+//! A disk with a cache of its own, that a power cut empties.
+//!
+//! In:    writes, flushes, cuts.
+//! Out:   what a read sees; after a cut, what is left.
+//! Never: half a sector.
+//!
+//! ```text
+//!   write ---> volatile ---- flush, or at some time of its own ---> durable
+//!   fua   -------------------------------------------------------->
+//!   cut        each sector is lost, or was just in time
+//! ```
+
+use std::collections::BTreeMap;
+
+pub(crate) const SECTOR: usize = 512;
+
+pub(crate) struct Disk {
+    durable: Vec<u8>,
+    volatile: BTreeMap<usize, Vec<u8>>,
+}
+
+impl Disk {
+    /// A disk of so many bytes, each sector unlike all others.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let durable = (0..bytes.next_multiple_of(4096) + 4096)
+            .map(|at| (at / SECTOR * 7 + at % SECTOR * 31 + at / 65_536) as u8)
+            .collect();
+        Self { durable, volatile: BTreeMap::new() }
+    }
+
+    pub(crate) fn sector(&self, sector: usize) -> &[u8] {
+        let durable = &self.durable[sector * SECTOR..][..SECTOR];
+        self.volatile.get(&sector).map_or(durable, |bytes| bytes)
+    }
+
+    pub(crate) fn read(&self, offset: usize, len: usize) -> Vec<u8> {
+        let first = offset / SECTOR;
+        let mut bytes: Vec<u8> = (first..(offset + len).div_ceil(SECTOR))
+            .flat_map(|s| self.sector(s).to_vec())
+            .collect();
+        bytes.drain(..offset % SECTOR);
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// Writes up to a sector; what it leaves of the sector stays as it was.
+    pub(crate) fn write(&mut self, sector: usize, bytes: &[u8], fua: bool) {
+        let mut whole = self.sector(sector).to_vec();
+        whole[..bytes.len()].copy_from_slice(bytes);
+        if fua {
+            self.volatile.remove(&sector);
+            self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(&whole);
+        } else {
+            self.volatile.insert(sector, whole);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        while let Some((sector, bytes)) = self.volatile.pop_first() {
+            self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(&bytes);
+        }
+    }
+
+    /// Some sectors of the cache become durable on their own.
+    pub(crate) fn destage(&mut self, mut which: impl FnMut() -> bool) {
+        let sectors: Vec<_> = self.volatile.keys().copied().filter(|_| which()).collect();
+        for sector in sectors {
+            let bytes = self.volatile.remove(&sector).unwrap();
+            self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(&bytes);
+        }
+    }
+
+    /// The power fails.
+    pub(crate) fn cut(&mut self, survives: impl FnMut() -> bool) {
+        self.destage(survives);
+        self.volatile.clear();
+    }
+}
+
+/// Numbers that look random and are the same each time.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub(crate) fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}

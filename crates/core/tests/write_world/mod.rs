@@ -1,0 +1,327 @@
+//! The world around a path that writes: disks, drivers that copy and act, readers, a power switch.
+//!
+//! In:    what is done, one after the other.
+//! Out:   a panic at the first thing that is wrong.
+//! Never: a second opinion on what the path should do next: only on what it must not do.
+//!
+//! What is checked all the time: each hit and each read has bytes that were the page's while it
+//! ran; old bytes that are to be kept are the newest; a page is in one device write at a time, and
+//! in none while a zero acts on it; a pinned page does not change; what is dirty stays within its
+//! limit.
+
+mod check;
+mod disk;
+mod drive;
+mod history;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use disk::{Disk, Random, SECTOR};
+use foreread_core::geometry::Geometry;
+use foreread_core::path::{
+    Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
+};
+use foreread_core::readahead::{Policy, Rules};
+use foreread_core::replay::Step;
+use foreread_core::sched::{self, Choice};
+use foreread_core::table::{Frame, Generation};
+use foreread_core::units::{Bytes, Instant, Pages, Sector};
+use history::History;
+
+/// What is done. Numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Write {
+        file: usize,
+        pos: u64,
+        len: u64,
+        mode: WriteMode,
+    },
+    /// A driver does what it was told: copies, or acts.
+    Drive {
+        which: usize,
+        fails: bool,
+    },
+    Read {
+        file: usize,
+        pos: u64,
+        len: u64,
+    },
+    Release {
+        which: usize,
+    },
+    Complete {
+        which: usize,
+        answer: Answer,
+    },
+    Flush {
+        file: usize,
+        back: bool,
+    },
+    Zero {
+        file: usize,
+        start: u64,
+        pages: u64,
+    },
+    Invalidate {
+        file: usize,
+        start: u64,
+        pages: u64,
+    },
+    Reopen {
+        file: usize,
+    },
+    Set {
+        name: &'static str,
+        value: u64,
+    },
+    Pin {
+        file: usize,
+        page: u64,
+    },
+    Unpin {
+        which: usize,
+    },
+    /// A page of the disk goes bad, or all are good again.
+    Break {
+        file: usize,
+        page: u64,
+    },
+    Repair,
+    Wait {
+        ms: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Good,
+    /// This part, in 64ths.
+    Short(u64),
+    Failed,
+}
+
+/// What a driver or a disk does wrong, to see that it is found out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Sabotage {
+    Nothing,
+    /// A flush is acknowledged without flushing the disk.
+    NoFlush,
+    /// The disk takes a FUA write as any other.
+    NoFua,
+    /// A driver writes into a page where its old bytes are.
+    InPlace,
+}
+
+pub(crate) struct OpenFile {
+    id: FileId,
+    stream: StreamId,
+    device: usize,
+    /// Where it begins on its disk, in bytes.
+    start: usize,
+    history: History,
+}
+
+pub(crate) struct Device {
+    id: DeviceId,
+    pub(crate) disk: Disk,
+}
+
+struct Io {
+    device: usize,
+    op: sched::Op,
+    fua: bool,
+    offset: usize,
+    len: usize,
+    frames: Vec<Frame>,
+    /// The bytes as they were when it began.
+    early: Vec<u8>,
+}
+
+struct Reading {
+    file: usize,
+    id: FileId,
+    pos: usize,
+    since: u64,
+}
+
+struct Writing {
+    file: usize,
+    id: FileId,
+    what: What,
+    /// What it has been told and not done.
+    told: Option<Told>,
+}
+
+enum What {
+    Write { pos: usize, data: Vec<u8>, mode: WriteMode, promise: Option<Vec<usize>> },
+    Zero { pages: std::ops::Range<u64> },
+    Flush { back: bool, snapshot: Vec<usize> },
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Told {
+    Fill(u64),
+    Act,
+}
+
+struct Pin {
+    frame: Frame,
+    generation: Generation,
+    bytes: Vec<u8>,
+}
+
+pub(crate) struct World {
+    pub(crate) path: IoPath,
+    now: u64,
+    pub(crate) random: Random,
+    sabotage: Sabotage,
+    geometry: Geometry,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) files: Vec<OpenFile>,
+    memory: Vec<Vec<u8>>,
+    in_flight: BTreeMap<Tag, Io>,
+    reads: BTreeMap<ReadId, Reading>,
+    ready: Vec<ReadId>,
+    writes: BTreeMap<WriteId, Writing>,
+    pins: Vec<Pin>,
+    unpinned: Vec<Frame>,
+    bad: BTreeSet<(usize, usize)>,
+    faults: usize,
+    /// Whether the limit was set below what may be dirty already.
+    has_lowered_limit: bool,
+    pub(crate) log: Vec<Step>,
+}
+
+/// The files of each device, by their length.
+pub(crate) type Lens<'a> = &'a [&'a [usize]];
+
+impl World {
+    pub(crate) fn new(seed: u64, scheduler: &Choice, lens: Lens<'_>) -> Self {
+        let (policy, max_window, rules) = (Policy::Linux6, Pages(16), Rules::default());
+        let memory = Bytes(1 << 20);
+        let mut path = IoPath::new(Config { memory, policy, max_window, rules });
+        path.record(usize::MAX);
+        let frames = path.frame_count() as usize;
+        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
+        let mut world = Self {
+            path,
+            now: 1,
+            random: Random(seed),
+            sabotage: Sabotage::Nothing,
+            geometry,
+            devices: Vec::new(),
+            files: Vec::new(),
+            memory: vec![vec![0xee; 4096]; frames],
+            in_flight: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            ready: Vec::new(),
+            writes: BTreeMap::new(),
+            pins: Vec::new(),
+            unpinned: Vec::new(),
+            bad: BTreeSet::new(),
+            faults: 0,
+            has_lowered_limit: false,
+            log: Vec::new(),
+        };
+        for (device, lens) in lens.iter().enumerate() {
+            let id = world.path.add_device(geometry, scheduler);
+            let disk = Disk::new(lens.iter().map(|len| len.next_multiple_of(SECTOR)).sum());
+            world.devices.push(Device { id, disk });
+            let mut start = 0;
+            for &len in *lens {
+                let file = world.open(device, start, len);
+                world.files.push(file);
+                start += len.next_multiple_of(SECTOR);
+            }
+        }
+        world
+    }
+
+    pub(crate) fn sabotaged(mut self, sabotage: Sabotage) -> Self {
+        self.sabotage = sabotage;
+        self
+    }
+
+    fn open(&mut self, device: usize, start: usize, len: usize) -> OpenFile {
+        let sector = Sector((start / SECTOR) as u64);
+        let id = self.path.open_at(self.devices[device].id, sector, Bytes(len as u64)).unwrap();
+        let stream = self.path.stream(id);
+        let content = self.devices[device].disk.read(start, len);
+        OpenFile { id, stream, device, start, history: History::new(self.now, &content) }
+    }
+
+    fn tick(&mut self) -> Instant {
+        self.now += 1;
+        Instant(self.now)
+    }
+
+    pub(crate) fn apply(&mut self, op: &Op) {
+        self.act(op);
+        self.pump();
+        self.check();
+    }
+
+    fn act(&mut self, op: &Op) {
+        let files = self.files.len();
+        match *op {
+            Op::Write { file, pos, len, mode } => self.write(file % files, pos, len, mode),
+            Op::Drive { which, fails } => {
+                let told: Vec<_> = self
+                    .writes
+                    .iter()
+                    .filter(|(_, it)| it.told.is_some())
+                    .map(|it| *it.0)
+                    .collect();
+                if !told.is_empty() {
+                    self.drive(told[which % told.len()], fails);
+                }
+            }
+            Op::Read { file, pos, len } => self.read(file % files, pos, len),
+            Op::Release { which } => {
+                if !self.ready.is_empty() {
+                    self.release(which % self.ready.len());
+                }
+            }
+            Op::Complete { which, answer } => {
+                if let Some(tag) = self.in_flight.keys().nth(which % self.in_flight.len().max(1)) {
+                    self.complete(*tag, answer);
+                }
+            }
+            Op::Flush { file, back } => self.flush(file % files, back),
+            Op::Zero { file, start, pages } => self.zero(file % files, start, pages),
+            Op::Invalidate { file, start, pages } => self.invalidate(file % files, start, pages),
+            Op::Reopen { file } => self.reopen(file % files),
+            Op::Set { name, value } => {
+                self.path.set(name, &value.to_string()).unwrap();
+                self.has_lowered_limit |= name == "dirty_limit";
+                let now = self.tick();
+                self.path.timeout(now);
+            }
+            Op::Pin { file, page } => self.pin(file % files, page),
+            Op::Unpin { which } => {
+                if !self.pins.is_empty() {
+                    self.unpin(which % self.pins.len());
+                }
+            }
+            Op::Break { file, page } => {
+                let OpenFile { device, start, history, .. } = &self.files[file % files];
+                let page = page as usize % history.len.div_ceil(4096).max(1);
+                self.bad.insert((*device, start + page * 4096));
+            }
+            Op::Repair => self.bad.clear(),
+            Op::Wait { ms } => self.pass(ms * 1_000_000),
+        }
+    }
+
+    /// Time passes; whoever drives does so when it is told to.
+    fn pass(&mut self, ns: u64) {
+        self.now += ns;
+        let now = self.tick();
+        if self.path.poll_timeout().is_some_and(|at| at <= now) {
+            self.path.timeout(now);
+            let next = self.path.poll_timeout();
+            assert!(next.is_none_or(|at| at > now), "a time-out that is not heeded: {next:?}");
+        }
+    }
+}
