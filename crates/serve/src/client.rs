@@ -233,6 +233,10 @@ impl Wire {
             0 => Err(ClientError::new("the server has closed the connection".into())),
             bytes => {
                 self.end += bytes;
+                if self.end == self.buffer.len() && self.end < MOST {
+                    // More lies there: next time it is taken in one call.
+                    self.buffer.resize(2 * self.end, 0);
+                }
                 Ok(())
             }
         }
@@ -285,5 +289,7 @@ impl fmt::Display for ClientError {
 
 impl Error for ClientError {}
 
-/// Some large replies. It grows for larger ones.
-const BUFFER: usize = 1 << 20;
+/// Some small replies.
+const BUFFER: usize = 16 << 10;
+/// Some large ones. It grows beyond this for one that is larger.
+const MOST: usize = 1 << 20;

@@ -135,13 +135,17 @@ impl Connection<'_> {
         loop {
             self.take_mail();
             let need = self.handle_input()?;
+            let owed = self.output.bytes();
             self.output.send(self.socket)?;
             self.settle();
+            if need == Need::Room && self.output.bytes() < owed {
+                continue;
+            }
             if need == Need::Bytes && (self.is_over || self.shared.is_stopping()) {
-                self.is_over = true;
                 if self.is_done()? {
                     return Ok(());
                 }
+                self.is_over = true;
             }
             self.wait(need)?;
         }
@@ -301,10 +305,15 @@ impl Connection<'_> {
 
     /// Whether a client that sends no more has got all.
     fn is_done(&self) -> Result<bool, End> {
-        if self.incoming.is_some() || !self.input.bytes().is_empty() {
+        if self.is_over && !self.shared.is_stopping() && self.has_part() {
             return Err(End::Cut);
         }
         Ok(self.in_hand() == 0 && self.output.is_empty())
+    }
+
+    /// Whether a request has come in part.
+    fn has_part(&self) -> bool {
+        self.incoming.is_some() || !self.input.bytes().is_empty()
     }
 
     /// Requests that are neither answered nor failed.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::connection::mailbox::{Mail, Mailbox};
 use crate::nbd::{Errno, reply};
-use crate::store::Store;
+use crate::store::{Store, errno_of};
 
 /// Something that may wait.
 #[derive(Debug)]
@@ -179,11 +179,12 @@ impl Work {
 
     /// Does it. Some: a reply that is more than yes.
     fn run(self, store: &dyn Store) -> Result<Option<Vec<u8>>, Errno> {
-        let durable = |fua| if fua { store.flush() } else { Ok(()) };
+        let flush = || store.flush().map_err(|error| errno_of(&error));
+        let durable = |fua| if fua { flush() } else { Ok(()) };
         match self {
             Self::Part { bytes, offset, fua } => store.write(&bytes, offset, fua)?,
             Self::Write { bytes, offset, .. } => store.write(&bytes, offset, true)?,
-            Self::Flush { .. } => store.flush()?,
+            Self::Flush { .. } => flush()?,
             Self::Trim { range, fua, .. } => store.discard(range).and_then(|()| durable(fua))?,
             Self::Zero { range, may_unmap, fua, .. } => {
                 store.zero(range, may_unmap).and_then(|()| durable(fua))?;

@@ -33,7 +33,7 @@ pub struct Export {
     pub name: String,
     /// The bytes.
     pub file: foreread::File,
-    /// Writes are refused.
+    /// Writes are refused; they always are if the file was opened for reading only.
     pub read_only: bool,
     /// One line for people.
     pub description: String,

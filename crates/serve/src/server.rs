@@ -94,6 +94,7 @@ impl Server {
     #[must_use]
     pub fn new(engine: Engine, export: Export, limits: Limits) -> Self {
         let store = Arc::new(export.file.clone());
+        let export = Export { read_only: export.read_only || !export.file.is_writable(), ..export };
         let shared = Shared {
             engine,
             export,
@@ -189,9 +190,7 @@ impl Server {
         if shared.export.read_only {
             return Ok(());
         }
-        shared.store.flush().map_err(|errno| ServeError::Flush {
-            source: io::Error::from_raw_os_error(errno as i32).into(),
-        })
+        shared.store.flush().map_err(|source| ServeError::Flush { source: source.into() })
     }
 
     #[cfg(test)]
@@ -340,3 +339,6 @@ impl fmt::Debug for Server {
 const STACK: usize = 256 << 10;
 /// How long a server that has no descriptors waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,11 @@ impl Input {
         Self { buffer: vec![0; INPUT], start: 0, end: 0 }
     }
 
+    /// A long payload is coming.
+    pub(crate) fn grow(&mut self) {
+        self.buffer.resize(LARGE_INPUT, 0);
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -43,7 +48,9 @@ impl Input {
     }
 }
 
-/// Nine thousand requests, or the payload of a large write.
-pub(crate) const INPUT: usize = 256 << 10;
+/// The longest option, or some thousand requests: most clients need no more.
+const INPUT: usize = 80 << 10;
+/// A large part of a large write.
+const LARGE_INPUT: usize = 256 << 10;
 /// So many bytes are moved sooner than the buffer's untouched end is touched.
 const FEW: usize = 64;

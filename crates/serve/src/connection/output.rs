@@ -45,10 +45,8 @@ enum Part<'s> {
 
 impl<'s> Output<'s> {
     pub(crate) fn new() -> Self {
-        // Zeroed memory comes when it is first touched.
-        let small = vec![0; SMALL];
         let (parts, spare) = (VecDeque::new(), Vec::new());
-        Self { small, used: 0, parts, bytes: 0, pins: 0, spare }
+        Self { small: Vec::new(), used: 0, parts, bytes: 0, pins: 0, spare }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -73,7 +71,12 @@ impl<'s> Output<'s> {
     /// Room for some bytes in the small buffer, if it has so much. Nothing is in there until
     /// [`Self::take_room`].
     pub(crate) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
-        self.small.get_mut(self.used..self.used + len)
+        let end = self.used + len;
+        if end > self.small.len() && end <= SMALL {
+            // Once for most clients, whose replies are few at a time.
+            self.small.resize(end.next_power_of_two().clamp(SMALL / 32, SMALL), 0);
+        }
+        self.small.get_mut(self.used..end)
     }
 
     /// The room was filled.

@@ -76,6 +76,7 @@ impl Connection<'_> {
         if may_wait {
             // This thread then leads the ring: nobody is faster.
             self.output.send(self.socket)?;
+            self.settle();
             let read = self.stream.read_at(&mut buffer, request.offset);
             self.end_read(request, buffer, &read);
         } else {
@@ -222,6 +223,7 @@ impl Connection<'_> {
             if self.output.bytes() <= bytes {
                 return Ok(());
             }
+            self.settle();
             wait([(self.socket.as_fd(), PollFlags::OUT)], None)?;
         }
     }

@@ -48,6 +48,7 @@ impl Connection<'_> {
         let mut here = write.left.min(self.input.bytes().len());
         if write.result.is_ok() && here < write.left {
             if here < ENOUGH {
+                self.input.grow();
                 return false;
             }
             // Whole pages: the rest of the last one is still coming.
