@@ -38,7 +38,6 @@ use alloc::vec::Vec;
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
 pub use limit::DeviceState;
-use write::{Debts, FileDebts, Limits, NEVER, Room};
 pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
@@ -46,6 +45,7 @@ use hints::Hints;
 use job::Job;
 use limit::Limiter;
 use waiters::{Waiter, Waiters};
+use write::{Debts, FileDebts, Limits, NEVER, Room};
 
 use crate::cache::{CacheStats, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
@@ -60,6 +60,7 @@ use crate::trace::{Event, Trace};
 use crate::units::{
     Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors,
 };
+use crate::windows::Windows;
 
 /// Names a device.
 pub type DeviceId = Id<Device>;
@@ -241,6 +242,7 @@ pub struct IoPath {
     watch: Watch,
     trace: Trace,
     stats: Stats,
+    windows: Windows,
 }
 
 impl IoPath {
@@ -284,6 +286,7 @@ impl IoPath {
             watch: Watch::default(),
             trace: Trace::default(),
             stats: Stats::default(),
+            windows: Windows::default(),
         }
     }
 
@@ -536,6 +539,12 @@ impl IoPath {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// How large the windows were since the path was made.
+    #[must_use]
+    pub fn windows(&self) -> Windows {
+        self.windows
     }
 
     /// The cache's counters.

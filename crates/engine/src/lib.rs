@@ -95,6 +95,7 @@ use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::Bytes;
+use foreread_core::windows::Windows;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 #[derive(Clone, Debug)]
@@ -115,6 +116,8 @@ pub struct Counters {
     pub path: Stats,
     /// Of the cache.
     pub cache: CacheStats,
+    /// How large the windows were.
+    pub windows: Windows,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
     /// How much is held for writes at this moment: what the device does not have yet.
@@ -162,6 +165,7 @@ impl Engine {
             read_alone: driver.read_alone,
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
+            windows: driver.path.windows(),
             markers_dropped: self.shared.inbox.dropped(),
             dirty: driver.path.dirty().bytes(),
         }

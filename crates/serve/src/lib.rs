@@ -13,9 +13,11 @@ mod counters;
 mod error;
 mod lane;
 mod log;
+pub mod metrics;
 pub mod nbd;
 mod server;
 mod socket;
+pub mod stats;
 mod store;
 
 use std::time::Duration;
