@@ -7,11 +7,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex};
 
-use foreread::Delay;
-use rustix::fs::OFlags;
+use foreread::{Delay, Engine, OpenOptions, Policy, WriteMode};
+use foreread_core::sched::Choice;
 
 use super::super::arm::{Issued, Reader, SlowDevice};
 use super::{Victim, Way};
@@ -20,11 +20,16 @@ use super::{Victim, Way};
 #[derive(Clone, Debug)]
 pub(crate) struct Ours {
     pub(crate) memory: u64,
+    pub(crate) policy: Policy,
+    pub(crate) scheduler: Choice,
+    /// Tunables of the scheduler, and values of theirs.
+    pub(crate) set: Vec<(String, String)>,
 }
 
 /// What all threads write through.
 pub(crate) enum Writer {
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>> },
+    Foreread(foreread::File),
 }
 
 /// One way, cold.
@@ -32,31 +37,43 @@ pub(super) fn open(
     way: &Way,
     victim: &Victim,
     delay: Option<Delay>,
-    _ours: &Ours,
+    ours: &Ours,
 ) -> io::Result<(Reader, Writer)> {
     match way {
         Way::Direct { .. } => {
-            let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags are an int");
-            let open = || {
-                let mut options = File::options();
-                options.read(true).write(true).custom_flags(flags).open(&victim.path)
-            };
             let device = delay.map(SlowDevice::shared);
             let issued = Arc::new(Issued::default());
-            let reader = Reader::Direct { file: open()?, device: device.clone(), issued };
-            Ok((reader, Writer::Direct { file: open()?, device }))
+            let file = victim.open_direct()?;
+            let reader = Reader::Direct { file: file.try_clone()?, device: device.clone(), issued };
+            Ok((reader, Writer::Direct { file, device }))
         }
-        Way::Foreread => Err(io::ErrorKind::Unsupported.into()),
+        Way::Foreread => {
+            let builder = Engine::builder().policy(ours.policy).memory(ours.memory);
+            let engine = builder.build().map_err(io::Error::other)?;
+            let scheduler = ours.scheduler;
+            let options = OpenOptions { write: true, delay, scheduler, ..OpenOptions::default() };
+            let file = engine.open_with(&victim.path, &options).map_err(io::Error::other)?;
+            for (name, value) in &ours.set {
+                file.set_scheduler(name, value).map_err(io::Error::other)?;
+            }
+            Ok((Reader::Foreread(file.stream()), Writer::Foreread(file)))
+        }
     }
 }
 
 impl Writer {
     /// Writes; the device has it on return.
+    ///
+    /// Through foreread that is [`WriteMode::Through`]: what is done when it is in the cache would
+    /// measure the cache.
     pub(super) fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
         match self {
             Self::Direct { file, device } => {
                 let len = from.len();
                 SlowDevice::during(device.as_ref(), len, || file.write_all_at(from, offset))
+            }
+            Self::Foreread(file) => {
+                file.write_at(from, offset, WriteMode::Through).map_err(io::Error::other)
             }
         }
     }

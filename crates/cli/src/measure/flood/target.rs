@@ -1,7 +1,7 @@
 //! What a flood overwrites.
 //!
 //! In:    a path that the user has given up.
-//! Out:   [`Victim`], claimed: while it is, nobody can mount it.
+//! Out:   [`Victim`].
 //! Never: a device that is mounted, or that another program has for itself.
 
 use std::fs::File;
@@ -23,12 +23,11 @@ pub(crate) struct Victim {
     pub(crate) len: u64,
     /// The whole device that it is, or lies on, by its name below `/sys/block`.
     pub(crate) disk: Option<String>,
-    /// Keeps the claim.
-    _claim: File,
+    is_block_device: bool,
 }
 
 impl Victim {
-    /// Claims it; nothing is written yet.
+    /// Asks whether it can be had; nothing is written yet.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let named = |line: String| Failure::WrongUse(format!("{}: {line}", path.display()));
         let failed = |error: io::Error| match Errno::from_io_error(&error) {
@@ -44,13 +43,9 @@ impl Victim {
         if !kind.is_file() && !kind.is_block_device() {
             return Err(named("is neither a file nor a block device".to_owned()));
         }
-        // The kernel knows best what is in use: it gives this flag to one program only, and to
-        // none while the device, or a part of it, is mounted.
-        let exclusive = if kind.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
-        let flags = i32::try_from(exclusive.bits()).expect("open flags are an int");
-        let claim = File::options().read(true).write(true).custom_flags(flags).open(path);
-        let claim = claim.map_err(failed)?;
-        let len = length(&claim).map_err(failed)?;
+        let is_block_device = kind.is_block_device();
+        let file = open(path, is_block_device, OFlags::empty()).map_err(failed)?;
+        let len = length(&file).map_err(failed)?;
         if len < LEAST {
             return Err(named(format!(
                 "{} MiB are too few for a flood; give at least {}",
@@ -58,13 +53,26 @@ impl Victim {
                 LEAST >> 20
             )));
         }
-        let number = if kind.is_block_device() { about.rdev() } else { about.dev() };
+        let number = if is_block_device { about.rdev() } else { about.dev() };
         let sys = Sys::here();
         let device = sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number));
         let disk = device.and_then(|device| sys.whole(&device)).map(|device| device.name);
         let name = format!("{} ({} MiB)", path.display(), len >> 20);
-        Ok(Self { path: path.to_path_buf(), name, len, disk, _claim: claim })
+        Ok(Self { path: path.to_path_buf(), name, len, disk, is_block_device })
     }
+
+    /// Opens it around the page cache.
+    pub(super) fn open_direct(&self) -> io::Result<File> {
+        open(&self.path, self.is_block_device, OFlags::DIRECT)
+    }
+}
+
+/// The kernel knows best what is in use: it lets one program have a device for itself, and none
+/// while it, or a part of it, is mounted.
+fn open(path: &Path, is_block_device: bool, flags: OFlags) -> io::Result<File> {
+    let exclusive = if is_block_device { OFlags::EXCL } else { OFlags::empty() };
+    let flags = i32::try_from((flags | exclusive).bits()).expect("open flags are an int");
+    File::options().read(true).write(true).custom_flags(flags).open(path)
 }
 
 /// Whole pages of a file or a device.
