@@ -5,5 +5,8 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod seeds;
+pub(crate) mod serve;
+pub(crate) mod set;
 pub(crate) mod sim;
+pub(crate) mod stats;
 pub(crate) mod tune;

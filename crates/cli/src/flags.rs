@@ -10,7 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
 
-use crate::cmd::{bench, demo, doctor, explain, seeds, sim, tune};
+use crate::cmd::{bench, demo, doctor, explain, seeds, serve, set, sim, stats, tune};
 use crate::measure::{self, nbd_load, slow_server};
 
 /// See what a read-ahead policy decides, and what it is worth
@@ -37,6 +37,12 @@ pub(crate) enum Verb {
     Demo(demo::Args),
 
     Bench(bench::Args),
+
+    Serve(serve::Args),
+
+    Stats(stats::Args),
+
+    Set(set::Args),
 
     Doctor(doctor::Args),
 

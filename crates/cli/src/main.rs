@@ -38,6 +38,9 @@ fn main() -> ExitCode {
             measure::hold().map_err(by_hand)
         }
         Verb::Bench(args) => cmd::bench::run(&args, &mut out),
+        Verb::Serve(args) => cmd::serve::run(&args),
+        Verb::Stats(args) => cmd::stats::run(&args, &mut out),
+        Verb::Set(args) => cmd::set::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
         Verb::Tune(args) => cmd::tune::run(&args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),
@@ -58,6 +61,8 @@ fn end(result: Result<(), Failure>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(Failure::Output(error)) => format!("cannot write the answer: {error}"),
+        // It has said itself what was wrong.
+        Err(Failure::Command(code)) => return ExitCode::from(code),
         Err(Failure::WrongUse(line)) => line,
         Err(Failure::Check(line)) => {
             code = ExitCode::from(1);

@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     WrongUse(String),
     /// What was to be checked is not so. The line says what is.
     Check(String),
+    /// A command that we ran has ended so; our exit code is its own.
+    Command(u8),
     /// Nobody takes the answer.
     Output(io::Error),
 }

@@ -8,11 +8,13 @@
 //! Design, table of cases and sources: docs/cache.md.
 
 mod frames;
+mod writes;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use self::frames::Frames;
+pub use self::writes::Fresh;
 use crate::readahead::Residency;
 use crate::replay::{Log, Output, Seen};
 use crate::shadow::Shadows;
@@ -99,9 +101,10 @@ pub struct CacheDump {
     pub inactive: Vec<Frame>,
     /// The next to become inactive is the last.
     pub active: Vec<Frame>,
-    /// They are being filled or held, and their page is in the table.
+    /// They are being filled or held, and their page is in the table. So is what is dirty.
     pub held: Vec<Frame>,
-    /// They are being filled, held or pinned, and their page is not in the table any more.
+    /// They are being filled, held or pinned, and their page is not in the table any more; or they
+    /// are fresh, and not in it yet.
     pub orphans: Vec<Frame>,
 }
 
@@ -343,11 +346,7 @@ impl PageCache {
 
     /// Forgets some pages of a file, at the same cost. Their shadows stay.
     pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
-        let Self { table, frames, log, .. } = self;
-        let shared = Arc::clone(table.table());
-        table.remove_range(file, start, start + pages, |last| {
-            disown(frames, &shared, log, last.frame());
-        });
+        self.forget_range_but(file, start, pages, |_| false);
     }
 
     /// Whether a page that is filled now has been away for so short a time that it would still be

@@ -25,6 +25,7 @@ pub mod stats;
 pub mod table;
 pub mod trace;
 pub mod units;
+pub mod windows;
 
 mod lru;
 mod shadow;

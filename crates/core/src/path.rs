@@ -22,10 +22,12 @@ mod files;
 mod hints;
 mod io;
 mod job;
+mod limit;
 mod log;
 mod start;
 mod streams;
 mod waiters;
+mod write;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -35,10 +37,13 @@ use alloc::vec::Vec;
 
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
+pub use limit::DeviceState;
+pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
 use hints::Hints;
 use job::Job;
+use limit::Limiter;
 use waiters::Waiters;
 
 use crate::cache::{CacheStats, PageCache};
@@ -54,6 +59,7 @@ use crate::trace::{Event, Trace};
 use crate::units::{
     Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors,
 };
+use crate::windows::Windows;
 
 /// Names a device.
 pub type DeviceId = Id<Device>;
@@ -79,19 +85,22 @@ pub struct Config {
     pub rules: Rules,
 }
 
-/// Device I/O to start: `len` bytes at `offset`, into [`IoPath::pages`] of `tag`, in their order.
-/// If that has no pages, it serves [direct requests](IoPath::direct).
+/// Device I/O to start: `len` bytes at `offset`, into or from [`IoPath::io_frames`] of `tag`, in
+/// their order. If that has no frames, it serves [direct requests](IoPath::direct).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
     /// To be given back to [`IoPath::complete`].
     pub tag: Tag,
     /// Which device.
     pub device: DeviceId,
-    /// Which way. Pages are only read so far.
+    /// Which way.
     pub op: Op,
+    /// Of a write, whether it is done only when the device has it for good.
+    pub fua: bool,
     /// Where on the device, from its start.
     pub offset: Bytes,
-    /// How much: whole pages. At the end of a file or device fewer bytes may come.
+    /// How much. Of a read whole pages: at the end of a file or device fewer bytes may come. A
+    /// write ends with its file, in the middle of a page, and of a sector, if need be.
     pub len: Bytes,
 }
 
@@ -125,8 +134,9 @@ pub struct Device {
     is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
     is_full: bool,
-    /// None until something was read: many files are opened and few of them read.
-    reads: Option<Box<DeviceFit>>,
+    limiter: Limiter,
+    /// None until something was read or written: many files are opened and few of them used.
+    fit: Option<Box<DeviceFit>>,
 }
 
 /// An open file.
@@ -211,6 +221,7 @@ pub struct IoPath {
     watch: Watch,
     trace: Trace,
     stats: Stats,
+    windows: Windows,
 }
 
 impl IoPath {
@@ -245,6 +256,7 @@ impl IoPath {
             watch: Watch::default(),
             trace: Trace::default(),
             stats: Stats::default(),
+            windows: Windows::default(),
         }
     }
 
@@ -252,15 +264,23 @@ impl IoPath {
     pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
         self.log().did(|| Input::AddDevice { geometry, scheduler: scheduler.clone() });
         let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
-        let device =
-            Device { geometry, queue, in_flight: 0, is_busy: false, is_full: false, reads: None };
+        let device = Device {
+            geometry,
+            queue,
+            in_flight: 0,
+            is_busy: false,
+            is_full: false,
+            limiter: Limiter::default(),
+            fit: None,
+        };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
     }
 
-    /// Changes a setting of a device's scheduler, from its next decision on. Of a device that is
-    /// gone: nothing.
+    /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is
+    /// one: `noop`, or `deadline` with its limit of writes learnt. Of a device that is gone:
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -275,6 +295,9 @@ impl IoPath {
             let (name, value) = (name.to_string(), value.to_string());
             Input::SetScheduler { device, name, value }
         });
+        if name == "scheduler" {
+            return self.exchange_scheduler(device, value);
+        }
         let Some(state) = self.devices.get_mut(device) else { return Ok(()) };
         state.queue.set(name, value)?;
         self.note_busy(device);
@@ -467,13 +490,19 @@ impl IoPath {
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
     pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
-        self.devices.get(device)?.reads.as_ref()?.fit()
+        self.devices.get(device)?.fit.as_ref()?.fit()
     }
 
     /// Counters since the path was made.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// How large the windows were since the path was made.
+    #[must_use]
+    pub fn windows(&self) -> Windows {
+        self.windows
     }
 
     /// The cache's counters.

@@ -1,5 +1,5 @@
-//! The read path that programs lose when they leave the page cache: read-ahead, a cache that knows
-//! its readers, and I/O that is queued and merged, over `O_DIRECT` and io_uring.
+//! The I/O path that programs lose when they leave the page cache: read-ahead, a cache that knows
+//! its readers, write-back, and I/O that is queued and merged, over `O_DIRECT` and io_uring.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,12 +16,18 @@
 //! file.will_need([0..65536])?; // asked for at once
 //! let header = scan.pin(0)?; // the page itself, without a copy
 //! assert_eq!(header.len(), 4096);
+//!
+//! let options = foreread::OpenOptions { write: true, ..Default::default() };
+//! let disk = engine.open_with("/var/lib/images/disk.img", &options)?;
+//! disk.write_at(&page, 12345, foreread::WriteMode::Back)?; // in memory, where reads find it
+//! disk.flush()?; // on the device, for good
 //! # Ok(()) }
 //! ```
 //!
-//! In:    paths, and reads of any offset and length.
+//! In:    paths, and reads and writes of any offset and length.
 //! Out:   the file's bytes; hits at the cost of a look-up and a copy, misses ahead of their reader.
-//! Never: writes. More memory for pages than its bound. A file that others write at the same time.
+//!        What a flush has acknowledged survives a kill and a power cut.
+//! Never: more memory for pages than its bound. A file that others write at the same time.
 //!
 //! Every decision is made by [`foreread_core`], which knows no clock and no file; this crate owns
 //! the ring, the memory and all of the `unsafe`.
@@ -38,6 +44,7 @@ mod delay;
 mod driver;
 mod error;
 mod faults;
+mod fetch;
 mod file;
 mod hits;
 mod inbox;
@@ -51,12 +58,15 @@ mod reader;
 mod ring;
 mod shared;
 mod stream;
+mod volatile;
 mod waiting;
+mod write;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backend::Claims;
 use background::Bell;
 use driver::Driver;
 use hits::Hits;
@@ -69,25 +79,32 @@ use waiting::Waiting;
 
 pub use advice::Advice;
 pub use delay::{Delay, DelayModel, ParseDelayError};
-pub use error::{EngineError, OpenError, ReadError};
+pub use error::{EngineError, OpenError, ReadError, WriteError};
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
+pub use fetch::Fetch;
 pub use file::File;
 pub use foreread_core as core;
+pub use foreread_core::path::WriteMode;
 pub use foreread_core::readahead::{Policy, Rules};
+pub use foreread_core::sched::{BadSetting, Choice};
 pub use page_cache::cached_pages;
 pub use pin::Pin;
 pub use read_async::ReadAt;
 pub use ring::Io;
 pub use stream::Stream;
+#[doc(hidden)]
+pub use volatile::Volatile;
 
 use foreread_core::cache::{CacheStats, PageCache};
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::replay::Mismatch;
+use foreread_core::sched::deadline;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::units::{Bytes, Instant, Pages};
+use foreread_core::windows::Windows;
 
 /// The default memory bound, in bytes.
 ///
@@ -113,19 +130,29 @@ pub struct Builder {
     io: Io,
     rules: Rules,
     record: usize,
+    dirty_limit: Option<u64>,
+    dirty_age: Option<Duration>,
 }
 
 /// How a file is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Slows the device down, for demonstrations and tests: the reads are real, their completions
     /// come late.
     pub delay: Option<Delay>,
     /// Reads through the kernel's page cache instead of around it.
     pub buffered: bool,
-    /// Makes reads fail on purpose: for tests.
+    /// Opens it for writing, too. A block device is then this engine's alone: nobody can mount it.
+    pub write: bool,
+    /// Which request the device gets next, and how many writes it is given at once.
+    pub scheduler: Choice,
+    /// Makes requests fail on purpose: for tests.
     #[doc(hidden)]
     pub faults: Option<Arc<Faults>>,
+    /// Reads and writes this device instead of the path, which is a name only: for tests of power
+    /// cuts, in engines with [`Io::Threads`].
+    #[doc(hidden)]
+    pub volatile: Option<Arc<Volatile>>,
 }
 
 /// What an engine has done so far.
@@ -139,8 +166,25 @@ pub struct Counters {
     pub path: Stats,
     /// Of the cache.
     pub cache: CacheStats,
+    /// How large the windows were.
+    pub windows: Windows,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
+    /// How much is held for writes at this moment: what the device does not have yet.
+    pub dirty: Bytes,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            delay: None,
+            buffered: false,
+            write: false,
+            scheduler: Choice::Deadline(deadline::Settings::default()),
+            faults: None,
+            volatile: None,
+        }
+    }
 }
 
 impl Engine {
@@ -156,6 +200,8 @@ impl Engine {
             io: Io::default(),
             rules: Rules::default(),
             record: 0,
+            dirty_limit: None,
+            dirty_age: None,
         }
     }
 
@@ -193,7 +239,9 @@ impl Engine {
             read_alone: driver.read_alone,
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
+            windows: driver.path.windows(),
             markers_dropped: self.shared.inbox.dropped(),
+            dirty: driver.path.dirty().bytes(),
         }
     }
 
@@ -202,6 +250,33 @@ impl Engine {
     #[must_use]
     pub fn max_window(&self) -> u64 {
         self.max_window
+    }
+
+    /// Changes one setting of the engine while it runs, from the next decision on:
+    /// [`Self::settings`] has their names.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the value makes no sense.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), BadSetting> {
+        if self.shared.is_forked() {
+            return Ok(());
+        }
+        let mut driver = self.shared.drive();
+        let now = driver.now();
+        driver.path.set(now, name, value)?;
+        driver.note_ready();
+        driver.start_all();
+        Ok(())
+    }
+
+    /// All settings that [`Self::set`] changes, as they are now; in a forked child, none.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        if self.shared.is_forked() {
+            return Vec::new();
+        }
+        self.shared.drive().path.settings()
     }
 
     /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it,
@@ -325,6 +400,22 @@ impl Builder {
         self
     }
 
+    /// How many bytes may be written and not on the device yet, in all files together: who writes
+    /// more waits. A quarter of the memory is the most, and unless this is said it is that.
+    #[must_use]
+    pub fn dirty_limit(mut self, bytes: u64) -> Self {
+        self.dirty_limit = Some(bytes);
+        self
+    }
+
+    /// How long what was written may wait for more of its kind before it goes to the device, in
+    /// whole milliseconds; 5 seconds unless this is said.
+    #[must_use]
+    pub fn dirty_age(mut self, age: Duration) -> Self {
+        self.dirty_age = Some(age);
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
@@ -346,6 +437,13 @@ impl Builder {
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);
         path.record(self.record);
+        let limit = self.dirty_limit.map(|bytes| ("dirty_limit", bytes.to_string()));
+        let age = self.dirty_age.map(|age| ("dirty_age", age.as_millis().to_string()));
+        for (name, value) in [limit, age].into_iter().flatten() {
+            let max = u64::MAX.to_string();
+            let value = if value.len() > max.len() { max } else { value };
+            path.set(Instant(0), name, &value).expect("any number will do");
+        }
         let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
@@ -361,6 +459,7 @@ impl Builder {
                 sleeper,
                 inbox: Inbox::new(),
                 files: OpenFiles::default(),
+                claims: Claims::default(),
                 hits: Hits::default(),
                 bell,
                 timeout: self.timeout,
@@ -479,10 +578,11 @@ mod tests {
         let key = open_files::Key::new(&file.shared().backend, &options);
         let files = OpenFiles::default();
         let mut twice = None;
-        let opened = files.find_or::<OpenError>(key, || {
+        let opened = files.find_or(key, || {
             // As if a task did, which wants the same file.
             twice = Some(files.find_or(key, || Ok(Arc::clone(file.shared())))?);
-            Ok(Arc::clone(engine.open_with(&path, &options)?.shared()))
+            let again = engine.open_with(&path, &options).expect("it is there");
+            Ok(Arc::clone(again.shared()))
         });
         let opened = opened.expect("it may be opened");
         assert!(Arc::ptr_eq(&opened, &twice.expect("it was opened")), "the first one stays");

@@ -8,12 +8,13 @@
 use std::cell::Cell;
 use std::ops::Deref;
 
-use foreread_core::table::{Frame, Generation, Table};
+use foreread_core::table::{Found, Frame, Generation, Table};
 use foreread_core::units::{Bytes, Pages};
 
 use crate::error::ReadError;
 use crate::inbox::Post;
-use crate::reader::in_page;
+use crate::pool::PAGE;
+use crate::reader::{Markers, Reader, in_page};
 use crate::shared::Shared;
 use crate::stream::Stream;
 
@@ -118,28 +119,90 @@ impl Stream {
         Err(ReadError::PinLimit { path: handle.path.clone() })
     }
 
+    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is there; None if it has to
+    /// be read, or if as many pages are pinned as may be. Never waits.
+    #[inline]
+    pub fn try_pin(&self, offset: u64) -> Option<Pin<'_>> {
+        let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
+        if Bytes(offset) >= file.len() || !self.pins.take_one(table) {
+            return None;
+        }
+        let pin = self.pin_if_resident(Bytes(offset), false);
+        if pin.is_none() {
+            self.pins.put_back(table);
+        }
+        pin
+    }
+
+    /// Pins all pages of one read of `len` bytes, in order, and says whether it did: if one is not
+    /// there, or there are too many pins, none is added. Never waits. The file has to have the
+    /// bytes.
+    ///
+    /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
+    pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<Pin<'s>>) -> bool {
+        let file = &*self.handle.file;
+        let (table, pos, before) = (&file.engine.table, Bytes(offset), pins.len());
+        let end = offset.saturating_add(len as u64);
+        if len == 0 || end > file.len().0 || !Reader::is_all_there(file, pos, len) {
+            return false;
+        }
+        let mut markers = Markers::default();
+        let mut at = offset;
+        while at < end {
+            if !self.pins.take_one(table) {
+                break;
+            }
+            let Some((page, from, found, file_len)) = self.pin_page(Bytes(at)) else {
+                self.pins.put_back(table);
+                break;
+            };
+            let to = PAGE.min(from + usize::try_from(end - at).expect("no more than was asked"));
+            pins.push(Pin { stream: self, page, from, to });
+            if file_len < Bytes(end) {
+                break;
+            }
+            let used = (Bytes(at).page(), pos);
+            self.reader.used(file, self.advised.get(), &found, used, &mut markers);
+            at += (to - from) as u64;
+        }
+        let is_whole = at >= end;
+        if !is_whole {
+            pins.truncate(before);
+        }
+        let read = (self.advised.get(), pos, len);
+        self.reader.pinned_all(&self.handle, read, &markers, is_whole);
+        is_whole
+    }
+
     #[inline]
     fn pin_if_resident(&self, pos: Bytes, is_read: bool) -> Option<Pin<'_>> {
-        let file = &*self.handle.file;
-        let found = file.engine.table.look_up(file.slot, pos.page())?;
-        if !file.engine.table.pin(&found) {
-            return None;
-        }
-        let page = Pinned { frame: found.entry().frame(), generation: found.entry().generation() };
-        let end = (pos.page() + Pages(1)).offset().min(file.len());
-        // The length is that of this page only if the page is still there: where its file has grown
-        // meanwhile, the frame has nothing behind the old end.
-        if !found.still_holds() {
-            page.unpin(&file.engine);
-            return None;
-        }
-        let from = in_page(pos);
+        let (page, from, found, len) = self.pin_page(pos)?;
+        let end = (pos.page() + Pages(1)).offset().min(len);
         let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
         let reader = &self.reader;
         // The read that brought it was its use, and was counted.
         let used = (!is_read).then_some(&found);
         reader.pinned(&self.handle, self.advised.get(), used, pos, end);
         Some(Pin { stream: self, page, from, to })
+    }
+
+    /// Pins a page that is there; with it, how long the file is with which it is right.
+    #[inline]
+    fn pin_page(&self, pos: Bytes) -> Option<(Pinned, usize, Found<'_>, Bytes)> {
+        let file = &*self.handle.file;
+        let found = file.engine.table.look_up(file.slot, pos.page())?;
+        if !file.engine.table.pin(&found) {
+            return None;
+        }
+        let page = Pinned { frame: found.entry().frame(), generation: found.entry().generation() };
+        let len = file.len();
+        // The length is that of this page only if the page is still there: where its file has grown
+        // meanwhile, the frame has nothing behind the old end.
+        if !found.still_holds() {
+            page.unpin(&file.engine);
+            return None;
+        }
+        Some((page, in_page(pos), found, len))
     }
 
     /// Of no page, at the end of the file.

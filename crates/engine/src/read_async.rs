@@ -13,10 +13,11 @@ use std::task::{Context, Poll};
 use foreread_core::path::{Fault, ReadId};
 
 use crate::error::ReadError;
+use crate::file::FileShared;
 use crate::lead::NotReady;
 use crate::reader::{Asked, Markers, error};
 use crate::stream::Stream;
-use crate::waiting::Waiter;
+use crate::waiting::{Ticket, Waiter};
 
 /// A read on its way. Made by [`crate::File::read_at_async`] and [`Stream::read_at_async`].
 #[derive(Debug)]
@@ -24,14 +25,22 @@ use crate::waiting::Waiter;
 pub struct ReadAt<'a> {
     stream: Source<'a>,
     to: &'a mut [u8],
-    offset: u64,
-    state: State,
+    progress: Progress,
 }
 
 #[derive(Debug)]
 enum Source<'a> {
     Borrowed(&'a mut Stream),
     Own(Box<Stream>),
+}
+
+/// How far a read that does not block has come.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    offset: u64,
+    /// Others of its stream may be on their way, too.
+    is_one_of_several: bool,
+    state: State,
 }
 
 #[derive(Debug)]
@@ -43,33 +52,78 @@ enum State {
 
 impl<'a> ReadAt<'a> {
     pub(crate) fn of_stream(stream: &'a mut Stream, to: &'a mut [u8], offset: u64) -> Self {
-        Self { stream: Source::Borrowed(stream), to, offset, state: State::NotPolled }
+        Self { stream: Source::Borrowed(stream), to, progress: Progress::lone(offset) }
     }
 
     pub(crate) fn alone(stream: Stream, to: &'a mut [u8], offset: u64) -> Self {
-        Self { stream: Source::Own(Box::new(stream)), to, offset, state: State::NotPolled }
+        Self { stream: Source::Own(Box::new(stream)), to, progress: Progress::lone(offset) }
+    }
+}
+
+impl Progress {
+    fn lone(offset: u64) -> Self {
+        Self { offset, is_one_of_several: false, state: State::NotPolled }
     }
 
-    fn step(&mut self, context: &Context<'_>) -> Result<Poll<usize>, ReadError> {
-        let stream = self.stream.get();
+    pub(crate) fn one_of_several(offset: u64) -> Self {
+        Self { is_one_of_several: true, ..Self::lone(offset) }
+    }
+
+    pub(crate) fn poll(
+        &mut self,
+        stream: &Stream,
+        to: &mut [u8],
+        context: &Context<'_>,
+    ) -> Poll<Result<usize, ReadError>> {
+        match self.step(stream, to, context) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(bytes)) => {
+                self.state = State::Done;
+                Poll::Ready(Ok(bytes))
+            }
+            Err(error) => {
+                self.state = State::Done;
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
+    /// What is on its way stays on its way, for whoever wants it next.
+    pub(crate) fn abandon(&mut self, file: &Arc<FileShared>) {
+        let State::Waiting(_, id) = std::mem::replace(&mut self.state, State::Done) else { return };
+        if !file.engine.is_forked() && !file.engine.driver.is_poisoned() {
+            file.engine.drive().abandon(id, Arc::clone(file));
+        }
+    }
+
+    fn step(
+        &mut self,
+        stream: &Stream,
+        to: &mut [u8],
+        context: &Context<'_>,
+    ) -> Result<Poll<usize>, ReadError> {
         let (handle, reader) = (&stream.handle, &stream.reader);
         let mut read = match self.state {
             State::NotPolled => {
                 let advised = stream.advised.get();
-                let mut read = reader.ask(handle, advised, self.to.len(), self.offset)?;
+                let mut read = reader.ask(handle, advised, to.len(), self.offset)?;
                 let mut markers = Markers::default();
-                reader.hit(handle, &mut read, self.to, &mut markers);
+                reader.hit(handle, &mut read, to, &mut markers);
                 if read.done >= read.wanted {
                     reader.full_hit(handle, &mut read, &markers);
                     return Ok(Poll::Ready(reader.end(&read)));
                 }
-                if !begin(stream, &mut read, self.to, Some(&markers), context, &mut self.state)? {
+                if !begin(stream, &mut read, to, Some(&markers), context, &mut self.state)? {
                     return Ok(Poll::Ready(reader.end(&read)));
+                }
+                if self.is_one_of_several {
+                    // The next one goes on where this one will have ended.
+                    reader.end(&read);
                 }
                 read
             }
             State::Waiting(read, _) => read,
-            State::Done => panic!("a future is not polled after it has ended"),
+            State::Done => panic!("a read is not polled after it has ended"),
         };
         while let State::Waiting(_, id) = self.state {
             if handle.file.engine.is_forked() {
@@ -78,7 +132,7 @@ impl<'a> ReadAt<'a> {
             let mut driving = handle.file.engine.drive();
             let Some(ready) = driving.waiting.take_ready(id) else {
                 if let Some(errno) = driving.broken() {
-                    driving.waiting.forget(id);
+                    driving.waiting.forget(Ticket::Read(id));
                     return Err(error(handle, read.offset, Fault::Io(errno)));
                 }
                 driving.waiting.set_waker(id, context.waker());
@@ -92,14 +146,14 @@ impl<'a> ReadAt<'a> {
             } else {
                 let frames = driving.path.frames(id).to_vec();
                 drop(driving);
-                reader.copy(&handle.file, &mut read, self.to, &frames, ready.len);
+                reader.copy(&handle.file, &mut read, to, &frames, ready.len);
                 handle.file.engine.drive().release(id);
             }
             if read.done < read.wanted {
-                begin(stream, &mut read, self.to, None, context, &mut self.state)?;
+                begin(stream, &mut read, to, None, context, &mut self.state)?;
             }
         }
-        Ok(Poll::Ready(reader.end(&read)))
+        Ok(Poll::Ready(if self.is_one_of_several { read.wanted } else { reader.end(&read) }))
     }
 }
 
@@ -108,28 +162,13 @@ impl Future for ReadAt<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        match this.step(context) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(bytes)) => {
-                this.state = State::Done;
-                Poll::Ready(Ok(bytes))
-            }
-            Err(error) => {
-                this.state = State::Done;
-                Poll::Ready(Err(error))
-            }
-        }
+        this.progress.poll(this.stream.get(), this.to, context)
     }
 }
 
 impl Drop for ReadAt<'_> {
-    /// What is on its way stays on its way, for whoever wants it next.
     fn drop(&mut self) {
-        let State::Waiting(_, id) = self.state else { return };
-        let file = &self.stream.get().handle.file;
-        if !file.engine.is_forked() && !file.engine.driver.is_poisoned() {
-            file.engine.drive().abandon(id, Arc::clone(file));
-        }
+        self.progress.abandon(&self.stream.get().handle.file);
     }
 }
 

@@ -4,11 +4,14 @@
 //! Out:   bytes. A full hit takes no lock and tells nobody but the pages it touched.
 //! Never: more than one thread at a time. Each has a reader of its own.
 
+mod tries;
+
 use std::cell::Cell;
 use std::io;
 
 use foreread_core::path::{Fault, ReadId, StreamId};
 use foreread_core::readahead::Advice as Pattern;
+use foreread_core::sched::Submitter;
 use foreread_core::table::{Found, Frame};
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
@@ -31,6 +34,8 @@ pub(crate) struct Reader {
     prev_pos: Cell<Option<Bytes>>,
     /// What the core was told of the advice.
     told: Cell<Advised>,
+    /// For whom it reads.
+    submitter: Cell<Submitter>,
     pub(crate) hits: HitCount,
 }
 
@@ -61,6 +66,7 @@ impl Reader {
             id: Cell::new(None),
             prev_pos: Cell::new(None),
             told: Cell::default(),
+            submitter: Cell::default(),
             hits: file.engine.hits.of_a_stream(),
         }
     }
@@ -358,14 +364,23 @@ impl Reader {
     /// left for others, or for later.
     fn has_stream(&self, file: &FileShared) -> bool {
         if self.id.get().is_none() && !file.engine.is_forked() {
-            self.id.set(file.engine.try_drive().map(|mut driver| driver.path.stream(file.id)));
+            self.id
+                .set(file.engine.try_drive().map(|mut driver| self.new_stream(file, &mut driver)));
         }
         self.id.get().is_some()
     }
 
+    fn new_stream(&self, file: &FileShared, driving: &mut Driving<'_>) -> StreamId {
+        let id = driving.path.stream(file.id);
+        if self.submitter.get() != Submitter::default() {
+            driving.path.set_submitter(id, self.submitter.get());
+        }
+        id
+    }
+
     /// The stream, which knows of the advice.
     fn stream(&self, handle: &Handle, driving: &mut Driving<'_>, advised: Advised) -> StreamId {
-        let id = self.id.get().unwrap_or_else(|| driving.path.stream(handle.file.id));
+        let id = self.id.get().unwrap_or_else(|| self.new_stream(&handle.file, driving));
         self.id.set(Some(id));
         if self.told.get() != advised {
             driving.advise(id, advised);

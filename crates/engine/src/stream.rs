@@ -7,6 +7,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use foreread_core::sched::Submitter;
+
 use crate::advice::{Advice, Advised};
 use crate::error::ReadError;
 use crate::file::Handle;
@@ -46,6 +48,21 @@ impl Stream {
     /// reads that block.
     pub fn read_at_async<'a>(&'a mut self, to: &'a mut [u8], offset: u64) -> ReadAt<'a> {
         ReadAt::of_stream(self, to, offset)
+    }
+
+    /// Reads as [`Self::read_at`] does if all of it is there, and the file has it all; else does
+    /// nothing and says false. Never waits.
+    #[inline]
+    pub fn try_read_at(&self, to: &mut [u8], offset: u64) -> bool {
+        let file = &*self.handle.file;
+        let is_in_file = offset.saturating_add(to.len() as u64) <= file.len().0;
+        is_in_file && self.reader.try_read_at(&self.handle, self.advised.get(), to, offset)
+    }
+
+    /// Says for whom this stream reads: some schedulers are fair to submitters. At first all
+    /// streams are of the same.
+    pub fn set_submitter(&self, submitter: Submitter) {
+        self.reader.set_submitter(&self.handle.file, submitter);
     }
 
     /// Says how this stream is going to read. [`Advice::DontNeed`] is of the file's bytes, whoever

@@ -5,3 +5,67 @@
 //! Out:   replies, in any order; counters.
 //! Never: a client that harms another, or the server. Memory beyond the engine's bound and a fixed
 //!        amount a connection.
+
+pub mod client;
+mod clock;
+mod connection;
+mod counters;
+mod error;
+mod lane;
+mod log;
+pub mod metrics;
+pub mod nbd;
+mod server;
+mod socket;
+pub mod stats;
+mod store;
+
+use std::time::Duration;
+
+pub use counters::{Counters, Meter};
+pub use error::ServeError;
+pub use server::{Server, Stopper};
+
+/// What a server gives to its clients.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// The name that clients ask for. Clients that ask for no name get it, too.
+    pub name: String,
+    /// The bytes.
+    pub file: foreread::File,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// One line for people.
+    pub description: String,
+}
+
+/// How much a client may have.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at a time. One more is closed at once.
+    pub connections: usize,
+    /// Requests of one connection that are in hand at a time; then it is not received from.
+    pub requests: usize,
+    /// Bytes of replies of one connection that are being read or wait to be sent; then it is not
+    /// received from.
+    pub reply_bytes: usize,
+    /// How long a client may take to say what it wants.
+    pub handshake_timeout: Duration,
+    /// How long a connection may be silent with nothing in hand; None: for ever.
+    pub idle_timeout: Option<Duration>,
+    /// How long a client that is owed replies may take none, once the server is to stop.
+    pub stop_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            requests: 128,
+            reply_bytes: 8 << 20,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: None,
+            stop_timeout: Duration::from_secs(5),
+        }
+    }
+}

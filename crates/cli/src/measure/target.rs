@@ -172,7 +172,7 @@ pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
 }
 
 /// The device that a file is, or lies on; and which of the two.
-fn device_of(file: &File) -> io::Result<(u64, bool)> {
+pub(crate) fn device_of(file: &File) -> io::Result<(u64, bool)> {
     let stat = file.metadata()?;
     let is_block_device = stat.file_type().is_block_device();
     Ok((if is_block_device { stat.rdev() } else { stat.dev() }, is_block_device))

@@ -17,7 +17,7 @@ use crate::units::Pages;
 /// ```text
 ///              in the table     not in the table
 ///            +----------------+------------------+
-///   held     |  on no list    |  orphan          |
+///   held     |  on no list    |  orphan, fresh   |
 ///            +----------------+------------------+
 ///   not held |  inactive or   |  free            |
 ///            |  active        |                  |
@@ -108,6 +108,25 @@ impl Frames {
         assert!(!self.is_held(frame), "{frame:?} is held for another page");
         self.homes[frame.0 as usize] = Home::new(place, active).0;
         self.holds[frame.0 as usize] = 1;
+    }
+
+    /// Takes a free frame for bytes that are about to be written; the write is its first hold.
+    pub(super) fn start_fresh(&mut self, frame: Frame) {
+        assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
+        assert!(!self.is_held(frame), "{frame:?} is held for another page");
+        self.holds[frame.0 as usize] = 1;
+    }
+
+    /// Those bytes are a page's now.
+    pub(super) fn settle(&mut self, frame: Frame, place: Place, active: bool) {
+        assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
+        assert!(self.is_held(frame), "{frame:?} is fresh no more");
+        self.homes[frame.0 as usize] = Home::new(place, active).0;
+    }
+
+    /// Whether the frame, whose page is in the table, belongs to the active list.
+    pub(super) fn is_active(&self, frame: Frame) -> bool {
+        self.home(frame).is_active()
     }
 
     pub(super) fn hold(&mut self, frame: Frame) {

@@ -115,8 +115,9 @@ impl IoPath {
             wanted,
         };
         let memory = Memory { stream: state, file: remembered };
-        let trace = &mut self.trace;
+        let (trace, windows) = (&mut self.trace, &mut self.windows);
         run(&reader, memory, &mut fetching, &mut |decided| {
+            windows.add(decided.submitted);
             trace.push(now, || What::Decided { stream, decided });
         });
         self.queue(now, device, runs, origin);

@@ -23,7 +23,7 @@ pub struct Generation(pub(crate) u32);
 ///  |     flags     |             frame              |          generation           |
 ///  +---------------+--------------------------------+-------------------------------+
 ///   56 present   57 up to date   58 marker   59 unused   60 referenced
-///   61 dirty and 62 writeback are for writes, which do not exist yet; 63 is free
+///   61, 62, 63 are free: which pages are dirty only the driver asks, and keeps beside
 /// ```
 ///
 /// Once an entry is visible, both sides change it only by compare-exchange of the whole word: a
@@ -82,6 +82,17 @@ impl Entry {
         assert!(frame.0 < FRAMES_MAX, "{frame:?} does not fit an entry");
         let flags = PRESENT | if unused { UNUSED } else { 0 } | if marker { MARKER } else { 0 };
         Self(flags | u64::from(frame.0) << GENERATION_BITS | u64::from(generation.0))
+    }
+
+    /// The entry of a page whose bytes have just been written.
+    pub(crate) fn written(frame: Frame, generation: Generation) -> Self {
+        Self::new(frame, generation, false, false).with(UP_TO_DATE)
+    }
+
+    /// This entry, with what readers want to know of the page whatever its bytes are: its marker,
+    /// and whether it was used again.
+    pub(super) const fn after(self, last: Self) -> Self {
+        Self(self.0 | last.0 & (MARKER | REFERENCED))
     }
 
     pub(super) const fn is_present(self) -> bool {
@@ -176,6 +187,19 @@ mod tests {
         assert!(!Entry::EMPTY.names_same(Entry::EMPTY), "nothing is not a page");
         assert!(!one.names_same(Entry::new(Frame(0), one.generation(), true, false)));
         assert!(!one.names_same(Entry::new(one.frame(), Generation(0), true, false)));
+    }
+
+    #[test]
+    fn a_written_page_keeps_its_marker_and_its_uses_and_is_up_to_date() {
+        let written = Entry::written(Frame(7), Generation(3));
+        assert!(written.is_up_to_date());
+        let old = entry(true, true).with(REFERENCED);
+        let next = written.after(old);
+        assert!(next.has_marker());
+        assert!(next.is_referenced());
+        assert!(!next.is_unused());
+        assert!(next.names_same(written));
+        assert_eq!(written.after(entry(true, false)), written);
     }
 
     #[test]

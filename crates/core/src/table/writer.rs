@@ -96,6 +96,33 @@ impl TableWriter {
             && self.update(place, Ordering::Relaxed, |entry| entry.without(REFERENCED)).is_present()
     }
 
+    /// Where the page is, if it is resident.
+    pub(crate) fn place_of(&self, file: FileSlot, page: PageIndex) -> Option<Place> {
+        let (_, leaf) = self.leaf_of(file, page)?;
+        let index = index_in_leaf(page);
+        (self.resident[leaf as usize] & 1 << index != 0).then_some(Place { leaf, index })
+    }
+
+    /// The page's bytes are in another frame from now on; returns the entry that said where they
+    /// were.
+    ///
+    /// ```text
+    ///   reader   load entry        copy                 load entry again: another frame
+    ///   -------------|=======================|---------------|--------->
+    ///   driver              fill fresh, swap entry, fence, refill the old frame
+    ///   ------------------=====-------|--------|----------=====--------->
+    /// ```
+    ///
+    /// Release: whoever sees the new frame sees its bytes. The fence is that of [`Self::remove`]:
+    /// the old frame may be filled again from here on.
+    pub(crate) fn swap(&mut self, place: Place, entry: Entry) -> Entry {
+        assert!(entry.is_up_to_date(), "what is swapped in has its bytes");
+        let last = self.update(place, Ordering::Release, |was| entry.after(was));
+        fence(Ordering::Release);
+        assert!(last.frame() != entry.frame(), "{entry:?} is swapped for itself");
+        last
+    }
+
     /// Removes a page and returns its last entry, with all that readers did to it.
     ///
     /// From here on its frame may be filled again: the fence sets that apart for every reader that
@@ -113,7 +140,8 @@ impl TableWriter {
         last
     }
 
-    /// Removes all pages of the file in `[start, end)` and shows each one's last entry.
+    /// Removes all pages of the file in `[start, end)` that are to go, and shows each one's last
+    /// entry.
     ///
     /// It looks at the leaves that the range may have, or at all that there are: at the fewer.
     pub(crate) fn remove_range(
@@ -121,21 +149,27 @@ impl TableWriter {
         file: FileSlot,
         start: PageIndex,
         end: PageIndex,
+        goes: impl Fn(Entry) -> bool,
         mut removed: impl FnMut(Entry),
     ) {
+        let mut remove = |table: &mut Self, place: Place| {
+            if goes(Entry(table.table.cell(place).load(Ordering::Relaxed))) {
+                removed(table.remove(place));
+            }
+        };
         let end = end.min(PageIndex(MAX_FILE_PAGES.0));
         let bases = start.0 / LEAF_PAGES..end.0.div_ceil(LEAF_PAGES);
         if bases.end.saturating_sub(bases.start) <= u64::from(self.fresh) {
             for base in bases {
                 let key = Key::of(file, PageIndex(base * LEAF_PAGES));
                 if let Some(leaf) = self.table.find(key) {
-                    self.remove_in_leaf(leaf, key.base(), start, end, &mut removed);
+                    self.remove_in_leaf(leaf, key.base(), start, end, &mut remove);
                 }
             }
         } else {
             for leaf in 0..self.fresh {
                 if let Some(key) = self.table.key(leaf).filter(|key| key.file() == file) {
-                    self.remove_in_leaf(leaf, key.base(), start, end, &mut removed);
+                    self.remove_in_leaf(leaf, key.base(), start, end, &mut remove);
                 }
             }
         }
@@ -221,7 +255,7 @@ impl TableWriter {
         base: PageIndex,
         start: PageIndex,
         end: PageIndex,
-        removed: &mut impl FnMut(Entry),
+        remove: &mut impl FnMut(&mut Self, Place),
     ) {
         // The leaf is free, and its bits mean something else, once the last page is removed.
         let mut bits = self.resident[leaf as usize];
@@ -230,7 +264,7 @@ impl TableWriter {
             bits &= bits - 1;
             let page = base + Pages(u64::from(index));
             if start <= page && page < end {
-                removed(self.remove(Place { leaf, index }));
+                remove(self, Place { leaf, index });
             }
         }
     }
@@ -406,8 +440,9 @@ mod tests {
                 add(&mut table, page);
             }
             let mut removed = 0;
-            table.remove_range(FILE, PageIndex(start), PageIndex(end), |_| removed += 1);
-            table.remove_range(FileSlot(4), PageIndex(0), PageIndex(1 << 40), |_| removed += 100);
+            table.remove_range(FILE, PageIndex(start), PageIndex(end), |_| true, |_| removed += 1);
+            let all = PageIndex(0)..PageIndex(1 << 40);
+            table.remove_range(FileSlot(4), all.start, all.end, |_| true, |_| removed += 100);
             let gone = |page: PageIndex| (start..end).contains(&page.0);
             assert_eq!(removed, pages.iter().filter(|&&page| gone(page)).count());
             for page in pages {

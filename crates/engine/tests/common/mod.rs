@@ -97,7 +97,9 @@ pub fn scratch() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-fn is_required(name: &str) -> bool {
+/// Whether REQUIRE names it.
+#[must_use]
+pub fn is_required(name: &str) -> bool {
     let list = std::env::var("REQUIRE").unwrap_or_default();
     list.split(',').map(str::trim).any(|word| word == name || word == "all")
 }

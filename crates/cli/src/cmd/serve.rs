@@ -1,0 +1,347 @@
+//! `foreread serve`: a file or device as an NBD export, behind foreread's cache.
+//!
+//! In:    a target, where to listen, what is allowed.
+//! Out:   a server until it is told to stop; then what was written is on the device.
+//! Never: a socket or a pid file that stays behind; an address beyond this machine by default.
+//!
+//! What it promises, its counters and its tunables: docs/serve.md.
+
+mod command;
+mod control;
+mod duration;
+mod leave;
+mod place;
+
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args as Flags;
+use clap::builder::PossibleValuesParser;
+use foreread::{Delay, Engine, OpenError, OpenOptions, Policy};
+use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::sched::Choice;
+use foreread_core::sizes::{self, Exact};
+use foreread_core::units::Bytes;
+use foreread_serve::metrics::{self, Metrics};
+use foreread_serve::{Export, Limits, Meter, ServeError, Server};
+use tempfile::TempDir;
+
+use self::command::Running;
+use self::control::Served;
+use self::leave::{PidFile, on_signal};
+use self::place::Place;
+use crate::flags::{CODES_AND_UNITS, policies};
+use crate::measure::{clock, kernel_window};
+use crate::output::Failure;
+
+/// Serve a file or block device to NBD clients, through foreread's cache
+///
+/// Any NBD client (the kernel's nbd-client, nbdcopy, qemu, libnbd) reads and writes TARGET through
+/// foreread's cache, its read-ahead and its scheduler, around the kernel's page cache. Writes are
+/// answered when they are in the cache, as a disk with a volatile write cache answers them; after a
+/// flush, or with FUA, they are on the device and survive a kill and a power cut.
+///
+/// It serves until SIGTERM or Ctrl-C; then no new requests are taken, those in hand are answered,
+/// and all that was written is flushed. A second Ctrl-C ends it at once, and what was not flushed
+/// is lost. It stays in the foreground; when it is ready, one line on stderr says so.
+///
+/// While it runs, `foreread stats SOCKET` shows what it does and `foreread set SOCKET NAME=VALUE`
+/// changes how, by the same Unix socket that clients use.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    /// A file or block device; it keeps its length
+    target: PathBuf,
+
+    /// Listen on a Unix socket at PATH, for its owner only (mode 0600)
+    ///
+    /// A socket that a server has left which is gone is replaced; one that somebody listens on is
+    /// not.
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+
+    /// Listen on a TCP port; 0 takes a free one, which the line on stderr says
+    ///
+    /// There is no TLS and no password: who reaches the port may read and write. 10809 is NBD's.
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+
+    /// The address of --port
+    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(requires = "port")]
+    bind: IpAddr,
+
+    /// Open TARGET for reading only, and refuse writes
+    #[arg(long)]
+    read_only: bool,
+
+    /// The name that clients ask for; those that ask for none get it, too
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(value_parser = export_name)]
+    export: String,
+
+    /// The bound for all pages, clean and dirty, and for all that is kept to find them
+    ///
+    /// Beside it a connection has up to a few hundred KiB while it is busy.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
+    memory: Bytes,
+
+    /// The largest read-ahead window [default: the kernel's for this device, at least 128K]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    max_window: Option<Bytes>,
+
+    /// Who decides what is read ahead
+    #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
+    #[arg(value_parser = policies())]
+    policy: Policy,
+
+    /// How much may be written and not yet on the device; writers wait beyond it [default: a
+    /// quarter of the memory, which is also the most]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    dirty_limit: Option<Bytes>,
+
+    /// How long a written page may wait before it goes to the device without being asked for
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
+    dirty_age: Duration,
+
+    /// In which order requests go to the device
+    ///
+    /// deadline protects readers from writers and limits the writes in flight by what it learns of
+    /// the device; noop sends what comes.
+    #[arg(long, value_name = "NAME", default_value = "deadline")]
+    #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
+    scheduler: String,
+
+    /// Set a tunable from the start, as `foreread set` does later; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+
+    /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
+    #[arg(long, value_name = "DELAY")]
+    delay: Option<Delay>,
+
+    /// How many connections there may be; one more is closed at once
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
+    connections: u32,
+
+    /// How many requests of one connection are worked on at a time; the others wait in the socket
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
+    requests: u32,
+
+    /// Run a command with sh, with the server's address in $uri, $unixsocket and $port; stop the
+    /// server when it ends, and exit with its code (1 if all is well with it but what was written
+    /// cannot be flushed)
+    ///
+    /// Without --unix and --port the server listens on a socket of its own, in a fresh folder.
+    #[arg(long, value_name = "CMD")]
+    run: Option<String>,
+
+    /// Write the process id to FILE when clients may come; it is removed at the end
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Answer GET /metrics at ADDR:PORT, or at a PORT of loopback, in Prometheus' text format
+    #[arg(long, value_name = "ADDR", value_parser = metrics_addr)]
+    metrics: Option<SocketAddr>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread serve disk.img --unix /tmp/disk.sock
+  nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
+  foreread serve disk.img --read-only --run 'nbdcopy \"$uri\" - | sha256sum'
+  foreread serve /dev/sdb --port 10809 --memory 2G --metrics 9100 --pid-file /run/sdb.pid
+  foreread stats /tmp/disk.sock; foreread set /tmp/disk.sock dirty_age=1000
+
+";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let private = private_folder(args)?;
+    let (engine, file) = opened(args)?;
+    let served = Served {
+        engine: engine.clone(),
+        file: file.clone(),
+        target: args.target.display().to_string(),
+        export: args.export.clone(),
+        read_only: args.read_only,
+        memory: args.memory,
+        started: clock(),
+    };
+    for (name, value) in &args.set {
+        served.set(name, value).map_err(|why| Failure::WrongUse(format!("--set {why}")))?;
+    }
+    let export = Export {
+        name: args.export.clone(),
+        file,
+        read_only: args.read_only,
+        description: served.target.clone(),
+    };
+    let limits = Limits {
+        connections: args.connections as usize,
+        requests: args.requests as usize,
+        ..Limits::default()
+    };
+    let mut server = Server::new(engine, export, limits);
+    let place = listen(args, private.as_ref(), &mut server)?;
+    let stopper = server.stopper();
+    let meter = server.meter();
+    let control = (served.clone(), meter.clone());
+    server.on_control(Box::new(move |text| control.0.answer(text, &control.1)));
+    let metrics = match args.metrics {
+        Some(addr) => Some(serve_metrics(addr, served.clone(), meter)?),
+        None => None,
+    };
+    let stop = stopper.clone();
+    on_signal(move || stop.stop()).map_err(cannot("catch signals"))?;
+    let pid_file = args.pid_file.as_deref().map(|path| {
+        let failed = |error| Failure::WrongUse(format!("--pid-file {}: {error}", path.display()));
+        PidFile::write(path).map_err(failed)
+    });
+    let pid_file = pid_file.transpose()?;
+    ready(&served, &place, args, metrics.as_ref());
+    let command = args.run.as_deref().map(|line| {
+        Running::start(line, &place, &args.export, move || stopper.stop())
+            .map_err(cannot("run a shell"))
+    });
+    let command = command.transpose()?;
+
+    let over = server.run();
+    let code = command.map(|command| command.finish()).transpose();
+    drop((metrics, pid_file, private));
+    over.map_err(|error| Failure::Check(error.to_string()))?;
+    match code.map_err(cannot("wait for the command"))? {
+        None | Some(0) => Ok(()),
+        Some(code) => Err(Failure::Command(code)),
+    }
+}
+
+/// Where a command's own socket lies, if there is no other.
+fn private_folder(args: &Args) -> Result<Option<TempDir>, Failure> {
+    if args.unix.is_some() || args.port.is_some() {
+        return Ok(None);
+    }
+    if args.run.is_none() {
+        let line = "nowhere to listen; give --unix PATH, --port N, or a command with --run";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
+    // Mode 0700, and short: a socket's path has room for 107 bytes.
+    let folder = tempfile::Builder::new().prefix("foreread-").tempdir();
+    folder.map(Some).map_err(cannot("make a folder for a socket"))
+}
+
+fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
+    let mut builder = Engine::builder()
+        .memory(args.memory.0)
+        .policy(args.policy)
+        .max_window(window(args).0)
+        .dirty_age(args.dirty_age);
+    if let Some(limit) = args.dirty_limit {
+        builder = builder.dirty_limit(limit.0);
+    }
+    let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    // Clap has let through only what there is.
+    let scheduler = Choice::for_device(&args.scheduler).expect("the name of a scheduler");
+    let options = OpenOptions {
+        write: !args.read_only,
+        delay: args.delay,
+        scheduler,
+        ..OpenOptions::default()
+    };
+    match engine.open_with(&args.target, &options) {
+        Ok(file) => Ok((engine, file)),
+        Err(error) => Err(not_opened(&engine, args, &error)),
+    }
+}
+
+/// The engine's own words; and if only writing is refused, what else can be done.
+fn not_opened(engine: &Engine, args: &Args, error: &OpenError) -> Failure {
+    if !args.read_only && engine.open(&args.target).is_ok() {
+        return Failure::WrongUse(format!("{error}; or serve it with --read-only"));
+    }
+    Failure::WrongUse(error.to_string())
+}
+
+/// As the kernel would: it, or who tuned it, knows the device.
+fn window(args: &Args) -> Bytes {
+    let known =
+        || kernel_window(&args.target).map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW));
+    args.max_window.unwrap_or_else(known)
+}
+
+fn listen(args: &Args, private: Option<&TempDir>, server: &mut Server) -> Result<Place, Failure> {
+    let refused = |error: ServeError| Failure::WrongUse(error.to_string());
+    let unix = args.unix.clone().or_else(|| private.map(|folder| folder.path().join("nbd")));
+    if let Some(path) = &unix {
+        server.unix(path).map_err(refused)?;
+    }
+    let addr = args.port.map(|port| SocketAddr::new(args.bind, port));
+    let tcp = addr.map(|addr| server.tcp(addr)).transpose().map_err(refused)?;
+    Ok(Place { unix, tcp })
+}
+
+fn serve_metrics(addr: SocketAddr, served: Served, meter: Meter) -> Result<Metrics, Failure> {
+    let page = move || metrics::page(&served.stats(&meter));
+    Metrics::serve(addr, page)
+        .map_err(|error| Failure::WrongUse(format!("--metrics {addr}: {error}; give another port")))
+}
+
+/// One line: clients may come, and what they find.
+fn ready(served: &Served, place: &Place, args: &Args, metrics: Option<&Metrics>) {
+    let Served { engine, file, target, .. } = served;
+    let mut line = format!("serving {target} ({})", Exact(Bytes(file.len())));
+    line += if args.read_only { ", read-only" } else { "" };
+    for uri in place.uris(&args.export) {
+        line += &format!(" at {uri}");
+    }
+    let how = match file.buffered() {
+        Some(why) => format!("buffered ({why})"),
+        None => "direct".to_owned(),
+    };
+    let window = Exact(Bytes(engine.max_window()));
+    line += &format!(
+        "; memory {}, window {window}, {}, {how}, {}",
+        Exact(args.memory),
+        args.scheduler,
+        engine.io()
+    );
+    if let Some(delay) = args.delay {
+        line += &format!(", slowed down: {delay}");
+    }
+    if let Some(metrics) = metrics {
+        line += &format!("; metrics at http://{}/metrics", metrics.addr());
+    }
+    if place.tcp.is_some_and(|addr| !addr.ip().is_loopback()) {
+        line += "; open to other machines, without password or encryption";
+    }
+    // With stderr closed there is nobody who could read it.
+    let _ = writeln!(io::stderr(), "foreread: {line}");
+}
+
+fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::Check(format!("cannot {what}: {error}"))
+}
+
+fn export_name(text: &str) -> Result<String, String> {
+    if text.len() > EXPORT_NAME_MAX || text.contains('\0') {
+        return Err(format!("at most {EXPORT_NAME_MAX} bytes, none of them zero"));
+    }
+    Ok(text.to_owned())
+}
+
+pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let addr = port.or_else(|_| text.parse().map_err(drop));
+    addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
+}
+
+/// The protocol's longest string.
+const EXPORT_NAME_MAX: usize = 4096;

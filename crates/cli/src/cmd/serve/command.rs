@@ -1,0 +1,78 @@
+//! `--run`: a command that lives as long as the server, or the server as long as it.
+//!
+//! In:    a line for the shell, where the server is.
+//! Out:   the command's exit code.
+//! Never: a command that is left behind.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::place::Place;
+
+/// A command on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    child: Arc<Mutex<Child>>,
+    id: Pid,
+}
+
+impl Running {
+    /// Starts it in a shell, with the server's addresses in `$uri`, `$unixsocket` and `$port`, and
+    /// calls `ended` when it is over.
+    pub(super) fn start(
+        line: &str,
+        place: &Place,
+        export: &str,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env("exportname", export);
+        shell.env("uri", place.uris(export).first().map_or("", String::as_str));
+        shell.env("unixsocket", place.unix.clone().unwrap_or_default());
+        shell.env("port", place.tcp.map_or_else(String::new, |addr| addr.port().to_string()));
+        let child = shell.spawn()?;
+        let id = Pid::from_child(&child);
+        let running = Self { child: Arc::new(Mutex::new(child)), id };
+        let waiter = running.clone();
+        std::thread::Builder::new().name("command".to_owned()).spawn(move || {
+            waiter.until_it_ends();
+            ended();
+        })?;
+        Ok(running)
+    }
+
+    /// Ends it, if it has not ended, and gives its exit code as a shell does: 128 and the signal's
+    /// number for one that was killed.
+    pub(super) fn finish(&self) -> io::Result<u8> {
+        let mut child = self.lock();
+        let ended = match child.try_wait()? {
+            Some(ended) => ended,
+            None => {
+                // It is our child and not reaped: the number is still its own.
+                let _ = kill_process(self.id, Signal::TERM);
+                child.wait()?
+            }
+        };
+        Ok(code(ended))
+    }
+
+    /// Waits without taking its exit code, so that its number stays its own.
+    fn until_it_ends(&self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(self.id), options), Err(rustix::io::Errno::INTR)) {}
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn code(ended: ExitStatus) -> u8 {
+    let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,86 @@
+//! What `foreread stats` and `foreread set` are told by a server.
+//!
+//! In:    a line of text: `stats`, `settings`, `set NAME=VALUE`.
+//! Out:   JSON, `ok`, or what is wrong.
+//! Never: an answer that changes something but `set`.
+
+use std::time::Instant;
+
+use foreread::Engine;
+use foreread_core::sched::BadSetting;
+use foreread_core::units::Bytes;
+use foreread_serve::Meter;
+use foreread_serve::stats::{About, Setting, Stats};
+
+use crate::measure::clock;
+
+/// What is served, for those who ask how it is.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) engine: Engine,
+    pub(super) file: foreread::File,
+    pub(super) target: String,
+    pub(super) export: String,
+    pub(super) read_only: bool,
+    pub(super) memory: Bytes,
+    pub(super) started: Instant,
+}
+
+impl Served {
+    /// Answers one request.
+    pub(super) fn answer(&self, text: &str, meter: &Meter) -> Result<String, String> {
+        let in_words = |error: serde_json::Error| error.to_string();
+        match text.split_once(' ') {
+            None if text == "stats" => serde_json::to_string(&self.stats(meter)).map_err(in_words),
+            None if text == "settings" => serde_json::to_string(&self.settings()).map_err(in_words),
+            Some(("set", assignment)) => {
+                let (name, value) = assignment.split_once('=').ok_or("write NAME=VALUE")?;
+                self.set(name, value).map(|()| "ok".to_owned())
+            }
+            _ => Err("there are stats, settings, and set NAME=VALUE".to_owned()),
+        }
+    }
+
+    pub(super) fn stats(&self, meter: &Meter) -> Stats {
+        let about = About {
+            version: env!("CARGO_PKG_VERSION"),
+            target: &self.target,
+            name: &self.export,
+            read_only: self.read_only,
+            memory: self.memory.0,
+            up_s: clock().duration_since(self.started).as_secs_f64(),
+            engine: &self.engine,
+        };
+        Stats::gather(about, &self.file, meter.counters())
+    }
+
+    /// All that can be set: of the engine, then of the file's scheduler.
+    fn settings(&self) -> Vec<Setting> {
+        let of = |of: &str, (name, value): (&str, String)| Setting {
+            name: name.to_owned(),
+            value,
+            of: of.to_owned(),
+        };
+        let engine = self.engine.settings().into_iter().map(|one| of("engine", one));
+        let scheduler = self.file.scheduler_settings().into_iter();
+        engine.chain(scheduler.map(|one| of("scheduler", one))).collect()
+    }
+
+    /// Sets one of them, whosever it is.
+    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let settings = self.settings();
+        let set = match settings.iter().find(|one| one.name == name) {
+            Some(one) if one.of == "engine" => self.engine.set(name, value),
+            Some(_) => self.file.set_scheduler(name, value),
+            None => {
+                let names: Vec<_> = settings.iter().map(|one| one.name.as_str()).collect();
+                return Err(format!("no tunable '{name}'; there are {}", names.join(", ")));
+            }
+        };
+        set.map_err(|error| bad(&error))
+    }
+}
+
+fn bad(error: &BadSetting) -> String {
+    error.to_string()
+}

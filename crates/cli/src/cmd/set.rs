@@ -1,0 +1,68 @@
+//! `foreread set`: changes what a server does, while it does it.
+//!
+//! In:    the Unix socket of a server, names with values.
+//! Out:   what is in force afterwards.
+//! Never: a value that is corrected in silence.
+
+mod about;
+
+use std::io::Write as _;
+
+use clap::Args as Flags;
+use foreread_serve::stats::Setting;
+
+use self::about::about;
+use super::serve::assignment;
+use super::stats::{ask, understood};
+use crate::flags::CODES_AND_UNITS;
+use crate::output::{Failure, Output};
+
+/// Change how a server works while it runs, or list what can be changed
+///
+/// Asks the `foreread serve` that listens on SOCKET. Changes count from the next decision on, and
+/// until the server ends: `foreread serve --set` makes the same from the start. The first one that
+/// is refused ends the command; those before it are in force.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    /// The Unix socket of the server, or its NBD URI
+    socket: String,
+
+    /// What to change; without any, all tunables are listed with what is in force
+    #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
+    settings: Vec<(String, String)>,
+
+    /// Print a list of JSON objects, one a tunable
+    ///
+    /// Keys: name, value, of (engine or scheduler).
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread set /tmp/disk.sock
+  foreread set /tmp/disk.sock max_window=1048576 read_expire=100
+  foreread set /tmp/disk.sock scheduler=noop
+
+";
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    for (name, value) in &args.settings {
+        ask(&args.socket, &format!("set {name}={value}"))?;
+    }
+    let all: Vec<Setting> = understood(&args.socket, &ask(&args.socket, "settings")?)?;
+    let is_asked = |one: &Setting| args.settings.iter().any(|(name, _)| *name == one.name);
+    let all = all.into_iter().filter(|one| args.settings.is_empty() || is_asked(one));
+    if args.json {
+        return out.json(all);
+    }
+    let all: Vec<_> = all.collect();
+    let width = |of: fn(&Setting) -> &str| all.iter().map(|one| of(one).len()).max().unwrap_or(0);
+    let (names, values) = (width(|one| &one.name), width(|one| &one.value));
+    for one in &all {
+        let line = format!("{:<names$}  {:>values$}  {}", one.name, one.value, about(&one.name));
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}

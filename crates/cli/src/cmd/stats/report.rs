@@ -1,0 +1,243 @@
+//! What a server has counted, for people.
+//!
+//! In:    its stats.
+//! Out:   one head line, a line a subject, a table of the device.
+//! Never: a share of nothing.
+
+use std::io::Write as _;
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::Bytes;
+use foreread_serve::stats::{Direction, Stats};
+
+use crate::output::{Failure, Output};
+use crate::table::{self, or_dash};
+
+pub(super) fn print(out: &mut Output, stats: &Stats) -> Result<(), Failure> {
+    head(out, stats)?;
+    for (subject, parts) in subjects(stats) {
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        writeln!(out, "{subject:<SUBJECT$}{}", parts.join("   "))?;
+    }
+    writeln!(out)?;
+    let rows = [("reads", &stats.device.read), ("writes", &stats.device.write)];
+    table::print(out, HEADING, rows.map(|(name, direction)| row(name, direction)))
+}
+
+fn head(out: &mut Output, stats: &Stats) -> Result<(), Failure> {
+    let export = &stats.export;
+    let mut line = format!("{} ({})", export.target, Exact(Bytes(export.bytes)));
+    if !export.name.is_empty() {
+        line += &format!(" as {:?}", export.name);
+    }
+    line += if export.read_only { ", read-only" } else { "" };
+    line += &format!(", up {}, {}", age(stats.up_s), export.io);
+    if let Some(why) = &export.buffered {
+        line += &format!(", buffered: {why}");
+    }
+    writeln!(out, "{line}\n")?;
+    Ok(())
+}
+
+fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
+    let Stats { memory, reads, pages, ahead, cache, writes, clients, .. } = stats;
+    let kinds = clients.requests.iter().filter(|(_, count)| **count > 0);
+    let windows = ahead.windows.iter().map(|window| match window.up_to_bytes {
+        Some(bytes) => format!("{} {}", Exact(Bytes(bytes)), number(window.count)),
+        None => format!("larger {}", number(window.count)),
+    });
+    vec![
+        (
+            "memory",
+            vec![
+                format!("bound {}", Exact(Bytes(memory.bound_bytes))),
+                format!("idle {}", rough(memory.idle_bytes)),
+                format!("dirty {}", rough(memory.dirty_bytes)),
+            ],
+        ),
+        (
+            "reads",
+            vec![
+                format!("hit {}{}", number(reads.hit), share(reads.hit, reads.hit + reads.waited)),
+                count("waited", reads.waited),
+                some("waited for memory", reads.waited_for_memory),
+            ],
+        ),
+        (
+            "their pages",
+            vec![
+                count("wanted", pages.wanted),
+                count("hit in flight", pages.hit_in_flight),
+                count("miss", pages.miss),
+                some("failed", pages.failed),
+                some("retried", pages.retried),
+            ],
+        ),
+        (
+            "read ahead",
+            vec![
+                count("pages issued", ahead.issued),
+                some("announced", ahead.hinted),
+                count("evicted before use", ahead.evicted_before_use),
+                some("windows cut short", ahead.shortened),
+            ],
+        ),
+        ("windows", windows.collect()),
+        (
+            "cache",
+            vec![
+                count("evicted", cache.evicted),
+                count("activated", cache.activated),
+                count("came back", cache.refaulted),
+            ],
+        ),
+        (
+            "writes",
+            vec![
+                count("asked", writes.asked),
+                count("pages", writes.pages),
+                count("partly", writes.partial),
+                some("waited for room", writes.waited_for_room),
+                some("waited for pages", writes.waited_for_pages),
+                some("retried", writes.retried),
+                some("FAILED", writes.failed),
+                count("flushes", writes.flushes),
+            ],
+        ),
+        (
+            "clients",
+            vec![
+                count("connections now", clients.connections),
+                count("ever", clients.accepted),
+                some("refused", clients.refused),
+                some("misbehaved", clients.misbehaved),
+                format!("read {}", rough(clients.read_bytes)),
+                format!("written {}", rough(clients.written_bytes)),
+            ],
+        ),
+        (
+            "requests",
+            kinds
+                .map(|(kind, so_many)| count(&kind.replace('_', " "), *so_many))
+                .chain([count("errors", clients.errors)])
+                .collect(),
+        ),
+    ]
+}
+
+const HEADING: [&str; 10] = [
+    "device",
+    "requests",
+    "bytes",
+    "queued",
+    "in flight",
+    "limit",
+    "expired",
+    "a request",
+    "a KiB",
+    "at once",
+];
+
+fn row(name: &str, direction: &Direction) -> [String; 10] {
+    let fit = direction.fit;
+    [
+        name.to_owned(),
+        number(direction.requests),
+        rough(direction.bytes),
+        number(direction.queued),
+        number(direction.in_flight),
+        or_dash(direction.limit),
+        number(direction.expired),
+        or_dash(fit.map(|fit| time(fit.per_request_ns))),
+        or_dash(fit.and_then(|fit| fit.per_kib_ns).map(time)),
+        or_dash(fit.and_then(|fit| fit.parallel)),
+    ]
+}
+
+fn count(name: &str, count: u64) -> String {
+    format!("{name} {}", number(count))
+}
+
+/// Only if there is something to say.
+fn some(name: &str, so_many: u64) -> String {
+    if so_many == 0 { String::new() } else { count(name, so_many) }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return String::new();
+    }
+    let percent = u128::from(part) * 1000 / u128::from(whole);
+    format!(" ({}.{} %)", percent / 10, percent % 10)
+}
+
+/// `1234567` as `1,234,567`.
+fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// To three digits, more or less: what a person compares.
+fn rough(bytes: u64) -> String {
+    const LETTERS: [(u64, char); 4] =
+        [(1 << 40, 'T'), (1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
+    let letter = LETTERS.iter().find(|(scale, _)| bytes >= *scale);
+    match letter {
+        None => bytes.to_string(),
+        Some((scale, letter)) if bytes / scale < 10 => {
+            format!("{}.{}{letter}", bytes / scale, bytes % scale * 10 / scale)
+        }
+        Some((scale, letter)) => format!("{}{letter}", bytes / scale),
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.1} us", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+fn age(s: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole seconds")]
+    let s = s.max(0.0) as u64;
+    match s {
+        0..120 => format!("{s} s"),
+        120..7200 => format!("{} min", s / 60),
+        7200..172_800 => format!("{} h", s / 3600),
+        _ => format!("{} days", s / 86400),
+    }
+}
+
+const SUBJECT: usize = 13;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!(
+            [0, 12, 123, 1234, 1_234_567].map(number),
+            ["0", "12", "123", "1,234", "1,234,567"]
+        );
+        assert_eq!(
+            [0, 1023, 1024, 1536, 10 << 10, 5 << 30].map(rough),
+            ["0", "1023", "1.0K", "1.5K", "10K", "5.0G"]
+        );
+        assert_eq!([900.0, 9_500.0, 4_010_000.0].map(time), ["900 ns", "9.5 us", "4.01 ms"]);
+        assert_eq!(
+            [0.5, 119.0, 120.0, 7200.0, 200_000.0].map(age),
+            ["0 s", "119 s", "2 min", "2 h", "2 days"]
+        );
+        assert_eq!((share(0, 0), share(999, 1000)), (String::new(), " (99.9 %)".to_owned()));
+    }
+}

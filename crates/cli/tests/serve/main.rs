@@ -1,0 +1,20 @@
+//! `foreread serve`, `stats` and `set`, as their users and other people's clients use them.
+//!
+//! In:    the real binary; nbdinfo, nbdcopy, libnbd, qemu, where the machine has them.
+//! Out:   what they see, and what is in the file afterwards.
+//! Never: a claim about speed; a port that may be somebody else's.
+
+#[path = "../../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "../../../serve/tests/scrape/mod.rs"]
+mod scrape;
+
+mod disk;
+mod ends;
+mod kills;
+mod libnbd;
+mod nbdkit_clients;
+mod qemu;
+mod server;
+mod tunables;
+mod wrong_use;

@@ -1,0 +1,106 @@
+//! Pages that are written: a write fills a fresh frame, and the page's entry is swapped to it.
+//!
+//! In:    a page whose new bytes are there.
+//! Out:   a frame for them beforehand; afterwards, to readers, the new frame.
+//! Never: a byte changed where a reader may be looking. The old frame stays as it was until all who
+//!        fill, hold, pin or write from it are done.
+//!
+//! ```text
+//!            start_write              put_written                 release: it is on the device
+//!   free  ----------------> fresh  -----------------> held (dirty) ----------------> listed
+//!    ^                        |            |
+//!    |<----- drop_fresh ------+            '--> the page's old frame: orphan, then free
+//! ```
+
+use alloc::sync::Arc;
+
+use super::{PageCache, disown};
+use crate::table::{Entry, FileSlot, Frame};
+use crate::units::{PageIndex, Pages};
+
+/// A frame that a page's new bytes go to: held, and nowhere in the table, so that nobody sees it.
+///
+/// It is given back exactly once, to [`PageCache::put_written`] or [`PageCache::drop_fresh`].
+#[derive(Debug, Eq, PartialEq)]
+#[must_use = "a fresh frame that is neither put nor dropped is lost"]
+pub struct Fresh {
+    frame: Frame,
+}
+
+impl PageCache {
+    /// Takes a frame for bytes that are about to be written: a free one, or that of the page that
+    /// matters least.
+    ///
+    /// The caller makes sure that one is available, as for [`start_fill`](Self::start_fill).
+    pub fn start_write(&mut self) -> Fresh {
+        assert!(self.available() > Pages::ZERO, "no frame for a write");
+        let frame = match self.frames.take_free() {
+            Some(frame) => frame,
+            None => self.evict(),
+        };
+        self.frames.start_fresh(frame);
+        Fresh { frame }
+    }
+
+    /// The page's bytes are in the fresh frame: readers find them there from now on. The frame
+    /// stays held until [`release`](Self::release).
+    ///
+    /// ```text
+    ///   entry     old frame, marker, referenced   --one swap-->   fresh frame, marker, referenced
+    ///   old frame     orphan while it is filled, held or pinned; else free at once
+    /// ```
+    ///
+    /// The writer's use counts as the page's first, so that it is not `unused`. A page that was not
+    /// resident is added as if it had been read.
+    #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is put once: it is used up")]
+    pub fn put_written(&mut self, file: FileSlot, page: PageIndex, fresh: Fresh) {
+        let Fresh { frame } = fresh;
+        let entry = Entry::written(frame, self.table.table().generation(frame));
+        match self.table.place_of(file, page) {
+            Some(place) => {
+                let old = self.table.swap(place, entry).frame();
+                let active = self.frames.is_active(old);
+                let shared = Arc::clone(self.table.table());
+                disown(&mut self.frames, &shared, &mut self.log, old);
+                self.frames.settle(frame, place, active);
+            }
+            None => {
+                let active = self.comes_back_early(file, page);
+                let place = self.table.insert(file, page, entry);
+                self.frames.settle(frame, place, active);
+            }
+        }
+    }
+
+    /// The write came to nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is dropped once")]
+    pub fn drop_fresh(&mut self, fresh: Fresh) {
+        // Nothing ever named this life of the frame, so its word is clean, as of a free one.
+        let is_free = self.frames.release(fresh.frame);
+        assert!(is_free, "{:?} is held by others", fresh.frame);
+    }
+
+    /// Forgets some pages of a file, but for those whose frame is one to `keep`.
+    pub(crate) fn forget_range_but(
+        &mut self,
+        file: FileSlot,
+        start: PageIndex,
+        pages: Pages,
+        keep: impl Fn(Frame) -> bool,
+    ) {
+        let Self { table, frames, log, .. } = self;
+        let shared = Arc::clone(table.table());
+        let goes = |entry: Entry| !keep(entry.frame());
+        table.remove_range(file, start, start + pages, goes, |last| {
+            disown(frames, &shared, log, last.frame());
+        });
+    }
+}
+
+impl Fresh {
+    /// The frame to write into.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        self.frame
+    }
+}

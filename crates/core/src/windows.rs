@@ -1,0 +1,76 @@
+//! How large windows were: a histogram that is always there, beside the trace that is not.
+//!
+//! In:    the pages that each decision asked of the device.
+//! Out:   how many windows there were of each size, and their pages.
+//! Never: a list. Its size is fixed, whatever happens.
+
+use crate::units::Pages;
+
+/// Windows by size. A decision that asked the device for nothing, as all was resident, is none.
+///
+/// ```text
+///   class     0     1     2      3      ..    18      19
+///   pages     1     2     3-4    5-8    ..    -2^18   more
+/// ```
+///
+/// Classes end at powers of two, as windows do: a window of 128 KiB is the largest of its class,
+/// not the smallest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Windows {
+    /// How many of each class.
+    pub counts: [u64; Self::CLASSES],
+    /// The pages of all of them.
+    pub pages: u64,
+}
+
+impl Windows {
+    /// How many classes there are; the last one has no end.
+    pub const CLASSES: usize = 20;
+
+    /// The largest window of a class. None for the last class.
+    #[must_use]
+    pub const fn largest(class: usize) -> Option<Pages> {
+        if class + 1 < Self::CLASSES { Some(Pages(1 << class)) } else { None }
+    }
+
+    pub(crate) fn add(&mut self, window: Pages) {
+        if window == Pages::ZERO {
+            return;
+        }
+        // 1, 2, 3-4, 5-8: the exponent of the next power of two.
+        let exponent = u64::BITS - (window.0 - 1).leading_zeros();
+        let class = (exponent as usize).min(Self::CLASSES - 1);
+        self.counts[class] += 1;
+        self.pages += window.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_in_the_first_class_that_is_large_enough() {
+        for (pages, class) in
+            [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (32, 5), (33, 6), (1 << 18, 18)]
+        {
+            let mut windows = Windows::default();
+            windows.add(Pages(pages));
+            assert_eq!(windows.counts[class], 1, "{pages}");
+            assert!(Windows::largest(class).is_some_and(|largest| Pages(pages) <= largest));
+            assert!(class == 0 || Windows::largest(class - 1).unwrap() < Pages(pages));
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_all_classes_is_in_the_last_and_nothing_is_in_none() {
+        let mut windows = Windows::default();
+        windows.add(Pages::ZERO);
+        assert_eq!(windows, Windows::default());
+        windows.add(Pages((1 << 18) + 1));
+        windows.add(Pages(1 << 40));
+        assert_eq!(windows.counts[Windows::CLASSES - 1], 2);
+        assert_eq!(Windows::largest(Windows::CLASSES - 1), None);
+        assert_eq!(windows.pages, (1 << 18) + 1 + (1 << 40));
+    }
+}

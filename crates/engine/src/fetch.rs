@@ -1,0 +1,75 @@
+//! Reads on their way, of which one stream may have several.
+//!
+//! In:    a buffer, an offset; polls.
+//! Out:   the same buffer, filled.
+//! Never: a thread that waits. A buffer that the kernel writes to: a fetch may be dropped at any
+//!        time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::ReadError;
+use crate::file::Handle;
+use crate::read_async::Progress;
+use crate::stream::Stream;
+
+/// A read that does not block, with a buffer of its own. Made by [`Stream::fetch`].
+///
+/// For whoever has many reads of one stream on their way, such as a server of a client that
+/// pipelines: a [`crate::ReadAt`] borrows its stream for as long as it takes.
+#[must_use = "a fetch does nothing until it is polled"]
+pub struct Fetch {
+    handle: Arc<Handle>,
+    buffer: Vec<u8>,
+    progress: Progress,
+}
+
+impl Stream {
+    /// A read of as many bytes as `buffer` has, from `offset` on, which begins when it is first
+    /// polled. Read-ahead sees the reads of a stream in the order in which they began.
+    pub fn fetch(&self, buffer: Vec<u8>, offset: u64) -> Fetch {
+        let progress = Progress::one_of_several(offset);
+        Fetch { handle: Arc::clone(&self.handle), buffer, progress }
+    }
+}
+
+impl Fetch {
+    /// Goes on. Ready with the number of bytes: fewer than asked only at the end of the file. The
+    /// waker of the last call is woken when it is worth another call. Not to be called again after
+    /// it was ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::read_at`].
+    ///
+    /// # Panics
+    ///
+    /// If `stream` is not the one that made it, or another of the same open file.
+    pub fn poll(
+        &mut self,
+        stream: &Stream,
+        context: &Context<'_>,
+    ) -> Poll<Result<usize, ReadError>> {
+        assert!(Arc::ptr_eq(&self.handle, &stream.handle), "a fetch is polled with its own stream");
+        self.progress.poll(stream, &mut self.buffer, context)
+    }
+
+    /// Gives the buffer back. What is on its way stays on its way, for whoever wants it next.
+    #[must_use]
+    pub fn into_buffer(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        self.progress.abandon(&self.handle.file);
+    }
+}
+
+impl fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetch").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}

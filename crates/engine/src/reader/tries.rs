@@ -1,0 +1,103 @@
+//! Reads that are hits or nothing: for whoever does something else about a miss.
+//!
+//! In:    offsets and buffers, or pages to be pinned.
+//! Out:   all of a read, or none of it.
+//! Never: a wait, or a page that is used twice because a try came before the read.
+
+use foreread_core::readahead::Advice as Pattern;
+use foreread_core::sched::Submitter;
+use foreread_core::table::Found;
+use foreread_core::units::{Bytes, PageIndex};
+
+use super::{Asked, Markers, Reader, in_page};
+use crate::advice::Advised;
+use crate::file::{FileShared, Handle};
+
+impl Reader {
+    /// Reads what is there, if it is all of it and the file has it all.
+    #[inline]
+    pub(crate) fn try_read_at(
+        &self,
+        handle: &Handle,
+        advised: Advised,
+        to: &mut [u8],
+        offset: u64,
+    ) -> bool {
+        let (room, known_len) = (to.len(), handle.file.len());
+        // Pages before one that is missing would be used now, and used again by the read proper.
+        if !Self::is_all_there(&handle.file, Bytes(offset), room) {
+            return false;
+        }
+        let mut read = Asked { offset, room, wanted: room, done: 0, known_len, advised };
+        let mut markers = Markers::default();
+        self.hit(handle, &mut read, to, &mut markers);
+        if read.done < read.wanted {
+            // One has left since. Who reads on comes to no marker that was taken: it is told here.
+            self.post(handle, &read, &markers);
+            return false;
+        }
+        self.full_hit(handle, &mut read, &markers);
+        self.end(&read);
+        read.wanted == room
+    }
+
+    /// Pages were pinned that one read of `room` bytes asked for: a hit as [`Self::full_hit`] is.
+    /// If they could not all be, only markers that were met are told.
+    pub(crate) fn pinned_all(
+        &self,
+        handle: &Handle,
+        (advised, pos, room): (Advised, Bytes, usize),
+        markers: &Markers,
+        is_hit: bool,
+    ) {
+        let known_len = handle.file.len();
+        let read = Asked { offset: pos.0, room, wanted: room, done: room, known_len, advised };
+        self.post(handle, &read, markers);
+        if is_hit {
+            self.hits.add_one();
+            self.end(&read);
+        }
+    }
+
+    /// A page was used in place by a read from `pos` on; takes its marker.
+    #[inline]
+    pub(crate) fn used(
+        &self,
+        file: &FileShared,
+        advised: Advised,
+        found: &Found<'_>,
+        (page, pos): (PageIndex, Bytes),
+        markers: &mut Markers,
+    ) {
+        let is_first = page == pos.page();
+        let continues = is_first && in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
+        found.touch(continues || advised.is_used_once);
+        if found.entry().has_marker()
+            && advised.pattern != Pattern::Random
+            && markers.has_room()
+            && self.has_stream(file)
+        {
+            markers.take(found, page);
+        }
+    }
+
+    /// Whether all pages of a read are there, at a glance.
+    #[inline]
+    pub(crate) fn is_all_there(file: &FileShared, pos: Bytes, len: usize) -> bool {
+        let end = (pos + Bytes(len as u64)).pages_up().0;
+        (pos.page().0..end).all(|page| {
+            let found = file.engine.table.look_up(file.slot, PageIndex(page));
+            found.is_some_and(|found| found.entry().is_up_to_date())
+        })
+    }
+
+    /// Says for whom it reads, from now on.
+    pub(crate) fn set_submitter(&self, file: &FileShared, submitter: Submitter) {
+        self.submitter.set(submitter);
+        if let Some(id) = self.id.get()
+            && !file.engine.is_forked()
+        {
+            file.engine.drive().path.set_submitter(id, submitter);
+        }
+    }
+}

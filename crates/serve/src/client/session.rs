@@ -1,0 +1,240 @@
+//! Requests and replies of a client that has taken an export.
+//!
+//! In:    requests, one or many at a time.
+//! Out:   answers, in the order in which they come.
+//! Never: a reply to what nobody asked.
+
+use std::collections::HashMap;
+
+use super::{ClientError, Wire};
+use crate::nbd::handshake::Agreed;
+use crate::nbd::peer::Reply;
+use crate::nbd::request::Request;
+use crate::nbd::wire;
+
+/// A client that has taken an export.
+#[derive(Debug)]
+pub struct Session {
+    wire: Wire,
+    agreed: Agreed,
+    /// Offset and length of reads whose replies do not say it.
+    reads: HashMap<u64, (u64, u32)>,
+    out: Vec<u8>,
+    next_cookie: u64,
+}
+
+/// A piece of an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer<'b> {
+    /// Data at an offset.
+    Data(u64, &'b [u8]),
+    /// Zeroes from an offset on, so many.
+    Zeroes(u64, u32),
+    /// Extents: a length and a state, in the protocol's bytes, eight each.
+    Extents(&'b [u8]),
+    /// It failed, with this number.
+    Error(u32),
+    /// That was all of it.
+    Done,
+}
+
+impl Session {
+    pub(super) fn new(wire: Wire, agreed: Agreed) -> Self {
+        Self { wire, agreed, reads: HashMap::new(), out: Vec::new(), next_cookie: 1 }
+    }
+
+    /// What was agreed on.
+    #[must_use]
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    /// Sends requests in one piece, each with its payload.
+    ///
+    /// # Errors
+    ///
+    /// If the server is gone.
+    pub fn send(&mut self, requests: &[(Request, &[u8])]) -> Result<(), ClientError> {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        for (request, payload) in requests {
+            out.extend_from_slice(&request.bytes());
+            out.extend_from_slice(payload);
+            if request.command == wire::CMD_READ && !self.agreed.structured {
+                self.reads.insert(request.cookie, (request.offset, request.len));
+            }
+        }
+        let sent = self.wire.send(&out);
+        self.out = out;
+        sent
+    }
+
+    /// Takes what has come, and waits only if that is nothing whole. Says how many requests are
+    /// answered now.
+    ///
+    /// # Errors
+    ///
+    /// If the server is gone, or says what nobody understands.
+    pub fn receive(&mut self, mut take: impl FnMut(u64, Answer<'_>)) -> Result<usize, ClientError> {
+        let (mut done, mut is_any) = (0, false);
+        loop {
+            while let Some(used) = self.one(&mut take, &mut done)? {
+                self.wire.start += used;
+                is_any = true;
+            }
+            if is_any {
+                return Ok(done);
+            }
+            self.wire.receive()?;
+        }
+    }
+
+    fn one(
+        &mut self,
+        take: &mut impl FnMut(u64, Answer<'_>),
+        done: &mut usize,
+    ) -> Result<Option<usize>, ClientError> {
+        let bytes = self.wire.bytes();
+        let Some((reply, head)) = Reply::parse(bytes)? else { return Ok(None) };
+        match reply {
+            Reply::Simple { errno, cookie } => {
+                let (offset, len) = match self.reads.get(&cookie) {
+                    Some(read) if errno == 0 => *read,
+                    _ => (0, 0),
+                };
+                let end = head + len as usize;
+                let Some(data) = bytes.get(head..end) else { return Ok(None) };
+                self.reads.remove(&cookie);
+                if errno != 0 {
+                    take(cookie, Answer::Error(errno));
+                } else if len > 0 {
+                    take(cookie, Answer::Data(offset, data));
+                }
+                take(cookie, Answer::Done);
+                *done += 1;
+                Ok(Some(end))
+            }
+            Reply::Chunk { flags, kind, cookie, len } => {
+                let end = head + len as usize;
+                let Some(data) = bytes.get(head..end) else { return Ok(None) };
+                take(cookie, chunk(kind, data)?);
+                if flags & wire::REPLY_FLAG_DONE != 0 {
+                    if kind != wire::REPLY_NONE {
+                        take(cookie, Answer::Done);
+                    }
+                    *done += 1;
+                }
+                Ok(Some(end))
+            }
+        }
+    }
+
+    /// Asks one thing and waits for its answer: the data of a read, the bytes of extents. An error
+    /// is the number of the reply.
+    ///
+    /// # Errors
+    ///
+    /// If the server is gone, or says what nobody understands.
+    pub fn ask(
+        &mut self,
+        request: Request,
+        payload: &[u8],
+    ) -> Result<Result<Vec<u8>, u32>, ClientError> {
+        let cookie = self.next_cookie;
+        self.next_cookie += 1;
+        let request = Request { cookie, ..request };
+        let room = if request.command == wire::CMD_READ { request.len as usize } else { 0 };
+        self.send(&[(request, payload)])?;
+        let mut got = Ok(vec![0; room.min(wire::MAX_PAYLOAD as usize)]);
+        let mut is_other = false;
+        loop {
+            let done = self.receive(|its, answer| {
+                is_other |= its != cookie;
+                match (answer, &mut got) {
+                    (Answer::Data(offset, data), Ok(got)) => {
+                        let at = usize::try_from(offset.wrapping_sub(request.offset)).ok();
+                        let end = at.and_then(|at| at.checked_add(data.len()));
+                        match at.zip(end).and_then(|(at, end)| got.get_mut(at..end)) {
+                            Some(part) => part.copy_from_slice(data),
+                            None => is_other = true,
+                        }
+                    }
+                    (Answer::Extents(bytes), Ok(got)) => got.extend_from_slice(bytes),
+                    (Answer::Error(errno), got) => *got = Err(errno),
+                    (Answer::Zeroes(..) | Answer::Done, _) | (_, Err(_)) => {}
+                }
+            })?;
+            if is_other {
+                return Err(ClientError::new("the server answers what nobody asked".into()));
+            }
+            if done > 0 {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`]; and the number of an error in words.
+    pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, ClientError> {
+        let request = Request { command: wire::CMD_READ, offset, len, ..Request::default() };
+        self.ask(request, &[])?.map_err(failed)
+    }
+
+    /// Writes; with `fua`, it is durable afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), ClientError> {
+        let len = u32::try_from(bytes.len()).expect("a write is short");
+        let flags = if fua { wire::CMD_FLAG_FUA } else { 0 };
+        let request = Request { command: wire::CMD_WRITE, flags, offset, len, cookie: 0 };
+        self.ask(request, bytes)?.map_err(failed).map(drop)
+    }
+
+    /// All that was written is durable afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        let request = Request { command: wire::CMD_FLUSH, ..Request::default() };
+        self.ask(request, &[])?.map_err(failed).map(drop)
+    }
+
+    /// Leaves, as one should.
+    ///
+    /// # Errors
+    ///
+    /// If the server is gone already.
+    pub fn leave(mut self) -> Result<(), ClientError> {
+        self.wire.send(&Request { command: wire::CMD_DISC, ..Request::default() }.bytes())
+    }
+}
+
+fn chunk(kind: u16, data: &[u8]) -> Result<Answer<'_>, ClientError> {
+    let short = || ClientError::new(format!("a chunk of kind {kind:#x} is too short"));
+    let offset = data.first_chunk().map(|offset| u64::from_be_bytes(*offset));
+    Ok(match kind {
+        wire::REPLY_NONE => Answer::Done,
+        wire::REPLY_OFFSET_DATA => Answer::Data(offset.ok_or_else(short)?, &data[8..]),
+        wire::REPLY_OFFSET_HOLE => {
+            let len = data.get(8..).and_then(|len| len.first_chunk()).ok_or_else(short)?;
+            Answer::Zeroes(offset.ok_or_else(short)?, u32::from_be_bytes(*len))
+        }
+        wire::REPLY_BLOCK_STATUS => Answer::Extents(data.get(4..).ok_or_else(short)?),
+        kind if kind & 0x8000 != 0 => {
+            let errno = data.first_chunk().ok_or_else(short)?;
+            Answer::Error(u32::from_be_bytes(*errno))
+        }
+        kind => return Err(ClientError::new(format!("a chunk of an unknown kind {kind:#x}"))),
+    })
+}
+
+fn failed(errno: u32) -> ClientError {
+    let errno = i32::try_from(errno).unwrap_or(i32::MAX);
+    ClientError::new(format!("the server says: {}", std::io::Error::from_raw_os_error(errno)))
+}

@@ -1,0 +1,378 @@
+//! A connection: one client, one thread.
+//!
+//! In:    a socket, mail from those who did something for it.
+//! Out:   replies, in any order.
+//! Never: more in hand than its limits; a wait for the device while others of its requests could
+//!        be served; a page held for a client that does not read.
+//!
+//! ```text
+//!   receive -> all requests that are there --+-- hit    --> output: copied, or pinned
+//!      ^                                     +-- miss   --> alone: read here; else a fetch --+
+//!      |                                     +-- others --> the slow lane -------------------+
+//!      '-- send all in one call <--- output <--- mailbox <-----------------------------------'
+//! ```
+//!
+//! Why a thread each, and not a few for all: a hit costs less than handing it to another thread,
+//! and a client that waits alone for a miss leads the ring itself. A thread that sleeps costs some
+//! pages of stack.
+
+mod greet;
+mod input;
+pub(crate) mod mailbox;
+mod output;
+mod reads;
+mod writes;
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use foreread::Stream;
+use rustix::event::PollFlags;
+
+use crate::Counters;
+use crate::lane::{Job, Work};
+use crate::nbd::handshake::Agreed;
+use crate::nbd::request::{Command, Request};
+use crate::nbd::{Bad, Errno, reply};
+use crate::server::Shared;
+use crate::socket::{Socket, wait};
+
+use input::Input;
+use mailbox::{Mail, Mailbox};
+use output::Output;
+use reads::Fetches;
+use writes::Incoming;
+
+/// Why a connection ended before its client said so.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client did what nobody can answer.
+    Bad(Bad),
+    /// It left in the middle of something.
+    Cut,
+    /// It did not say in time what it wants.
+    TooSlow,
+    /// It was silent for too long.
+    Idle,
+    /// A long reply had begun when its device failed: there is no other way to say so.
+    Broken,
+    /// It is gone, or the system failed.
+    Io(io::Error),
+}
+
+pub(crate) struct Connection<'s> {
+    shared: &'s Shared,
+    socket: &'s Socket,
+    stream: &'s Stream,
+    agreed: Agreed,
+    input: Input,
+    output: Output<'s>,
+    mailbox: Arc<Mailbox>,
+    /// Mail that was taken, between two turns nothing.
+    mail: Vec<Mail>,
+    fetches: Fetches,
+    /// Requests in the slow lane.
+    jobs: usize,
+    /// Bytes of requests in hand.
+    kept: usize,
+    /// A write whose bytes are still coming.
+    incoming: Option<Incoming>,
+    /// For how many requests more the client counts as one that pipelines.
+    pipelines: u32,
+    /// Nothing more is received.
+    is_over: bool,
+    tally: Counters,
+}
+
+/// What a connection needs to go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Need {
+    /// Bytes of its client.
+    Bytes,
+    /// That something in hand ends, or is sent.
+    Room,
+}
+
+/// Serves a client until it leaves.
+pub(crate) fn serve(
+    shared: &Shared,
+    socket: &Socket,
+    number: u32,
+    has_control: bool,
+) -> Result<(), End> {
+    let mut input = Input::new();
+    let Some(agreed) = greet::greet(shared, socket, &mut input, has_control)? else {
+        return Ok(());
+    };
+    let stream = shared.export.file.stream();
+    stream.set_submitter(foreread::core::sched::Submitter(number));
+    socket.set_idle(shared.limits.idle_timeout)?;
+    let mut connection = Connection {
+        shared,
+        socket,
+        stream: &stream,
+        agreed,
+        input,
+        output: Output::new(),
+        mailbox: Arc::new(Mailbox::new()?),
+        mail: Vec::new(),
+        fetches: Fetches::default(),
+        jobs: 0,
+        kept: 0,
+        incoming: None,
+        pipelines: 0,
+        is_over: false,
+        tally: Counters::default(),
+    };
+    let end = connection.run();
+    connection.settle();
+    end
+}
+
+impl Connection<'_> {
+    fn run(&mut self) -> Result<(), End> {
+        loop {
+            self.take_mail();
+            let need = self.handle_input()?;
+            self.output.send(self.socket)?;
+            self.settle();
+            if need == Need::Bytes && (self.is_over || self.shared.is_stopping()) {
+                self.is_over = true;
+                if self.is_done()? {
+                    return Ok(());
+                }
+            }
+            self.wait(need)?;
+        }
+    }
+
+    /// Handles what has come, as far as the limits go.
+    fn handle_input(&mut self) -> Result<Need, End> {
+        loop {
+            if let Some(incoming) = &self.incoming {
+                if incoming.is_waiting() {
+                    return Ok(Need::Room);
+                }
+                if !self.take_payload() {
+                    return Ok(Need::Bytes);
+                }
+                continue;
+            }
+            let Some(request) = Request::parse(self.input.bytes())? else {
+                return Ok(Need::Bytes);
+            };
+            let limits = &self.shared.limits;
+            let has_room = self.in_hand() < limits.requests.max(1)
+                && self.kept + self.output.bytes() < limits.reply_bytes.max(1);
+            if !has_room || self.must_wait_for_fetches(&request) {
+                return Ok(Need::Room);
+            }
+            self.input.consume(Request::LEN);
+            self.handle(request)?;
+            if self.output.bytes() >= SEND_AT {
+                self.output.send(self.socket)?;
+            }
+        }
+    }
+
+    fn handle(&mut self, request: Request) -> Result<(), End> {
+        let has_next = self.input.bytes().len() >= Request::LEN;
+        let is_alone = self.in_hand() == 0 && !has_next;
+        self.pipelines = if is_alone { self.pipelines.saturating_sub(1) } else { PIPELINES };
+        let Request { cookie, offset, .. } = request;
+        let range = offset..request.end();
+        let work = match request.check(&self.agreed) {
+            Err(errno) if request.payload() > 0 => {
+                self.incoming = Some(Incoming::refused(&request, errno));
+                return Ok(());
+            }
+            Err(errno) => {
+                self.reply_error(&request, errno);
+                return Ok(());
+            }
+            Ok(Command::Read { whole }) => {
+                self.tally.reads += 1;
+                return self.read(&request, whole, is_alone && self.pipelines == 0);
+            }
+            Ok(Command::Write { fua }) => {
+                self.tally.writes += 1;
+                self.incoming = Some(Incoming::new(&request, fua));
+                return Ok(());
+            }
+            Ok(Command::Disconnect) => {
+                // What comes after it is nobody's.
+                self.input.consume(self.input.bytes().len());
+                self.is_over = true;
+                return Ok(());
+            }
+            Ok(Command::Cache) => {
+                self.tally.caches += 1;
+                let asked = self.shared.export.file.will_need([range]);
+                self.reply(&request, asked.map(drop).map_err(|_| Errno::Io));
+                return Ok(());
+            }
+            Ok(Command::Flush) => {
+                self.tally.flushes += 1;
+                Work::Flush { cookie }
+            }
+            Ok(Command::Trim { fua }) => {
+                self.tally.trims += 1;
+                Work::Trim { cookie, range, fua }
+            }
+            Ok(Command::WriteZeroes { fua, may_unmap }) => {
+                self.tally.zeroes += 1;
+                Work::Zero { cookie, range, may_unmap, fua }
+            }
+            Ok(Command::BlockStatus { one }) => {
+                self.tally.block_status += 1;
+                Work::Extents { cookie, range, one }
+            }
+        };
+        self.give_away(work);
+        Ok(())
+    }
+
+    /// To the slow lane.
+    fn give_away(&mut self, work: Work) {
+        self.jobs += 1;
+        self.kept += work.kept();
+        let job = Job { work, mailbox: Arc::clone(&self.mailbox) };
+        self.shared.lane.add(&self.shared.store, job);
+    }
+
+    fn take_mail(&mut self) {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.mailbox.take(&mut mail);
+        for piece in mail.drain(..) {
+            match piece {
+                Mail::Fetch(slot) => self.poll_fetch(slot),
+                Mail::Written(result) => {
+                    self.jobs -= 1;
+                    self.written(result);
+                }
+                Mail::Reply { bytes, kept, is_error } => {
+                    self.jobs -= 1;
+                    self.kept -= kept;
+                    self.tally.errors += u64::from(is_error);
+                    self.output.push(&bytes);
+                }
+            }
+        }
+        self.mail = mail;
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&mut self, need: Need) -> Result<(), End> {
+        let wants_bytes = need == Need::Bytes && !self.is_over;
+        if wants_bytes && self.in_hand() == 0 && self.output.is_empty() {
+            let bytes = match self.socket.recv(self.input.room()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(End::Idle),
+                bytes => bytes?,
+            };
+            self.received(bytes);
+            return Ok(());
+        }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, wants_bytes);
+        wanted.set(PollFlags::OUT, !self.output.is_empty());
+        if wanted.is_empty() && self.is_over {
+            // The client has ended its side: the socket has nothing more to say.
+            wait([(self.mailbox.as_fd(), PollFlags::IN)], None)?;
+            return Ok(());
+        }
+        let fds = [(self.socket.as_fd(), wanted), (self.mailbox.as_fd(), PollFlags::IN)];
+        let [socket, _] = wait(fds, None)?;
+        if wants_bytes && socket.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            if let Some(bytes) = self.socket.try_recv(self.input.room())? {
+                self.received(bytes);
+            }
+        } else if socket.intersects(PollFlags::HUP | PollFlags::ERR) {
+            // Nobody is there for whom there would be replies.
+            return Err(End::Io(io::ErrorKind::ConnectionReset.into()));
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, bytes: usize) {
+        self.input.received(bytes);
+        self.is_over |= bytes == 0;
+    }
+
+    /// Whether a client that sends no more has got all.
+    fn is_done(&self) -> Result<bool, End> {
+        if self.incoming.is_some() || !self.input.bytes().is_empty() {
+            return Err(End::Cut);
+        }
+        Ok(self.in_hand() == 0 && self.output.is_empty())
+    }
+
+    /// Requests that are neither answered nor failed.
+    fn in_hand(&self) -> usize {
+        self.jobs + self.fetches.count()
+    }
+
+    fn reply(&mut self, request: &Request, result: Result<(), Errno>) {
+        match result {
+            Ok(()) => self.output.push(&reply::simple(request.cookie, Ok(()))),
+            Err(errno) => self.reply_error(request, errno),
+        }
+    }
+
+    fn reply_error(&mut self, request: &Request, errno: Errno) {
+        self.tally.errors += 1;
+        if self.agreed.structured && request.is_answered_in_chunks() {
+            self.output.push(&reply::error(request.cookie, errno));
+        } else {
+            self.output.push(&reply::simple(request.cookie, Err(errno)));
+        }
+    }
+
+    /// What was done since the last time is added to the server's.
+    fn settle(&mut self) {
+        self.shared.meter.counts().add(&std::mem::take(&mut self.tally));
+    }
+}
+
+impl End {
+    /// Whether the client is to blame, which is worth a line.
+    pub(crate) fn is_worth_a_line(&self) -> bool {
+        match self {
+            Self::Bad(_) | Self::Cut | Self::TooSlow | Self::Idle | Self::Broken => true,
+            Self::Io(error) => {
+                !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bad(bad) => bad.fmt(f),
+            Self::Cut => write!(f, "it left in the middle of a request"),
+            Self::TooSlow => write!(f, "its handshake took too long"),
+            Self::Idle => write!(f, "it was silent for too long"),
+            Self::Broken => write!(f, "the device failed in the middle of a long reply"),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Bad> for End {
+    fn from(bad: Bad) -> Self {
+        Self::Bad(bad)
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// So much output is sent before more requests are looked at: the client has something to do
+/// meanwhile.
+const SEND_AT: usize = 256 << 10;
+/// A client that had several requests in hand is expected to do so again, this many requests long.
+const PIPELINES: u32 = 16;

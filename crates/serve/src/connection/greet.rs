@@ -1,0 +1,96 @@
+//! The handshake over a socket.
+//!
+//! In:    a client's bytes, one by one if it likes.
+//! Out:   answers; what was agreed on, or None if the client left.
+//! Never: longer than its time-out, in all.
+
+use rustix::event::PollFlags;
+use std::io::IoSlice;
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use super::End;
+use super::input::Input;
+use crate::clock;
+use crate::nbd::handshake::{Agreed, Handshake, Offer, Step};
+use crate::server::Shared;
+use crate::socket::{Socket, wait};
+
+pub(super) fn greet(
+    shared: &Shared,
+    socket: &Socket,
+    input: &mut Input,
+    has_control: bool,
+) -> Result<Option<Agreed>, End> {
+    let deadline = clock::now() + shared.limits.handshake_timeout;
+    let export = &shared.export;
+    let offer = Offer {
+        name: &export.name,
+        description: &export.description,
+        size: export.file.len(),
+        read_only: export.read_only,
+        has_control: has_control && shared.answer.is_some(),
+    };
+    let mut out = Vec::new();
+    let mut handshake = Handshake::begin(&mut out);
+    loop {
+        let (used, step) = handshake.step(input.bytes(), &offer, &mut out)?;
+        let end = match step {
+            Step::More => None,
+            Step::Answered => {
+                // Who asks and does not read the answers is not answered without end.
+                if out.len() >= MOST_ANSWERS {
+                    send(socket, &mut out, deadline)?;
+                }
+                input.consume(used);
+                continue;
+            }
+            Step::Control(text) => {
+                let answer = shared.answer.as_ref().expect("offered only if there is one");
+                handshake.answer(&answer(text), &mut out);
+                input.consume(used);
+                continue;
+            }
+            Step::Agreed(agreed) => Some(Some(agreed)),
+            Step::End => Some(None),
+        };
+        input.consume(used);
+        send(socket, &mut out, deadline)?;
+        if let Some(end) = end {
+            return Ok(end);
+        }
+        wait_until(socket, PollFlags::IN, deadline)?;
+        match socket.try_recv(input.room())? {
+            Some(0) if input.bytes().is_empty() => return Ok(None),
+            Some(0) => return Err(End::Cut),
+            Some(bytes) => input.received(bytes),
+            None => {}
+        }
+    }
+}
+
+/// Sends all of it.
+fn send(socket: &Socket, out: &mut Vec<u8>, deadline: Instant) -> Result<(), End> {
+    let mut sent = 0;
+    while sent < out.len() {
+        let bytes = socket.try_send(&[IoSlice::new(&out[sent..])])?;
+        if bytes == 0 {
+            wait_until(socket, PollFlags::OUT, deadline)?;
+        }
+        sent += bytes;
+    }
+    out.clear();
+    Ok(())
+}
+
+fn wait_until(socket: &Socket, flags: PollFlags, deadline: Instant) -> Result<(), End> {
+    let left = deadline.saturating_duration_since(clock::now());
+    if left.is_zero() {
+        return Err(End::TooSlow);
+    }
+    wait([(socket.as_fd(), flags)], Some(left))?;
+    Ok(())
+}
+
+/// Answers are sent when there are so many bytes of them.
+const MOST_ANSWERS: usize = 64 << 10;

@@ -1,0 +1,86 @@
+//! How a connection hears of what others did for it.
+//!
+//! In:    mail, from any thread.
+//! Out:   the same to the connection, which it wakes.
+//! Never: a system call for each piece of mail: one wakes, the others lie beside it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::nbd::Errno;
+
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    bell: OwnedFd,
+    is_rung: AtomicBool,
+    mail: Mutex<Vec<Mail>>,
+}
+
+/// What there is to tell.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// The fetch in this slot is worth a poll.
+    Fetch(usize),
+    /// The part of a write that had to wait is written, or not.
+    Written(Result<(), Errno>),
+    /// A reply, whole; and how many bytes its request kept.
+    Reply { bytes: Vec<u8>, kept: usize, is_error: bool },
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { bell, is_rung: AtomicBool::new(false), mail: Mutex::default() })
+    }
+
+    pub(crate) fn post(&self, mail: Mail) {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
+        if !self.is_rung.swap(true, Ordering::SeqCst) {
+            // It counts to 2^64: it always takes one more.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes all mail into `to`, which is empty.
+    pub(crate) fn take(&self, to: &mut Vec<Mail>) {
+        if !self.is_rung.load(Ordering::SeqCst) {
+            return;
+        }
+        // The bell first: mail that comes after it was silenced rings again.
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        self.is_rung.store(false, Ordering::SeqCst);
+        std::mem::swap(to, &mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl AsFd for Mailbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// Wakes the connection for one of its fetches.
+struct Slot {
+    mailbox: Arc<Mailbox>,
+    number: usize,
+}
+
+impl Wake for Slot {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.mailbox.post(Mail::Fetch(self.number));
+    }
+}
+
+/// A waker for the fetch in this slot.
+pub(crate) fn waker(mailbox: &Arc<Mailbox>, number: usize) -> Waker {
+    Waker::from(Arc::new(Slot { mailbox: Arc::clone(mailbox), number }))
+}

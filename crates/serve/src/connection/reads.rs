@@ -1,0 +1,262 @@
+//! Reads: hits, misses, and those that are too long for one piece.
+//!
+//! In:    a request that makes sense.
+//! Out:   its reply, or a fetch that is on its way.
+//! Never: a frame that is held while a reply waits for its client.
+//!
+//! ```text
+//!   <= 16 KiB   a copy beside the reply's head: one part, one buffer
+//!   <= 1 MiB    the pages themselves, pinned
+//!   > 1 MiB     pieces of 1 MiB, one after the other, while nothing else is read
+//! ```
+
+use std::os::fd::AsFd as _;
+use std::task::{Context, Poll, Waker};
+
+use foreread::{Fetch, ReadError};
+use rustix::event::PollFlags;
+
+use super::{Connection, End, mailbox};
+use crate::nbd::request::Request;
+use crate::nbd::{Errno, reply, wire};
+use crate::socket::wait;
+
+/// Reads that are on their way.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    slots: Vec<Option<(Request, Fetch)>>,
+    free: Vec<usize>,
+    /// One for each slot, made when it is first needed.
+    wakers: Vec<Waker>,
+}
+
+impl Fetches {
+    pub(super) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl Request {
+    /// Whether errors are chunks, too, once structured replies are agreed on.
+    pub(super) fn is_answered_in_chunks(&self) -> bool {
+        matches!(self.command, wire::CMD_READ | wire::CMD_BLOCK_STATUS)
+    }
+
+    fn bytes_wanted(&self) -> usize {
+        usize::try_from(self.len).expect("checked")
+    }
+}
+
+impl Connection<'_> {
+    /// A long read goes alone: what it waits for with, its thread, others would need.
+    pub(super) fn must_wait_for_fetches(&self, request: &Request) -> bool {
+        request.command == wire::CMD_READ
+            && request.bytes_wanted() > PIECE
+            && self.fetches.count() > 0
+    }
+
+    pub(super) fn read(
+        &mut self,
+        request: &Request,
+        whole: bool,
+        may_wait: bool,
+    ) -> Result<(), End> {
+        let len = request.bytes_wanted();
+        if len > PIECE {
+            if whole && self.agreed.structured {
+                self.reply_error(request, Errno::Overflow);
+                return Ok(());
+            }
+            return self.read_in_pieces(request);
+        }
+        if self.hit(request, len) {
+            return Ok(());
+        }
+        let mut buffer = self.output.buffer(len);
+        if may_wait {
+            // This thread then leads the ring: nobody is faster.
+            self.output.send(self.socket)?;
+            let read = self.stream.read_at(&mut buffer, request.offset);
+            self.end_read(request, buffer, &read);
+        } else {
+            self.fetch(request, buffer);
+        }
+        Ok(())
+    }
+
+    /// Answers a read whose pages are all there.
+    fn hit(&mut self, request: &Request, len: usize) -> bool {
+        let (offset, size) = (request.offset, self.head_len());
+        if len <= COPIED {
+            if let Some(room) = self.output.room(size + len) {
+                if !self.stream.try_read_at(&mut room[size..], offset) {
+                    return false;
+                }
+                put_head(room, request, self.agreed.structured);
+                self.output.take_room(size + len);
+                self.tally.bytes_read += len as u64;
+                return true;
+            }
+        } else if self.output.bytes() < super::SEND_AT {
+            let mut pins = Vec::with_capacity(len / 4096 + 2);
+            if self.stream.try_pin_all(offset, len, &mut pins) {
+                self.push_head(request);
+                self.output.push_pins(&mut pins);
+                self.tally.bytes_read += len as u64;
+                return true;
+            }
+        }
+        // Too much waits to be sent, or too much is pinned; or it is a miss.
+        let mut buffer = self.output.buffer(len);
+        let is_hit = self.stream.try_read_at(&mut buffer, offset);
+        if is_hit {
+            self.end_read(request, buffer, &Ok(len));
+        } else {
+            self.output.give_back(buffer);
+        }
+        is_hit
+    }
+
+    fn fetch(&mut self, request: &Request, buffer: Vec<u8>) {
+        let mut fetch = self.stream.fetch(buffer, request.offset);
+        let fetches = &mut self.fetches;
+        let slot = fetches.free.pop().unwrap_or_else(|| {
+            let slot = fetches.slots.len();
+            fetches.slots.push(None);
+            fetches.wakers.push(mailbox::waker(&self.mailbox, slot));
+            slot
+        });
+        match fetch.poll(self.stream, &Context::from_waker(&fetches.wakers[slot])) {
+            Poll::Pending => {
+                fetches.slots[slot] = Some((*request, fetch));
+                self.kept += request.bytes_wanted();
+            }
+            Poll::Ready(read) => {
+                fetches.free.push(slot);
+                self.end_read(request, fetch.into_buffer(), &read);
+            }
+        }
+    }
+
+    /// Something may have come of the fetch in this slot; or it is another one by now.
+    pub(super) fn poll_fetch(&mut self, slot: usize) {
+        let fetches = &mut self.fetches;
+        let Some((_, fetch)) = &mut fetches.slots[slot] else { return };
+        let polled = fetch.poll(self.stream, &Context::from_waker(&fetches.wakers[slot]));
+        if let Poll::Ready(read) = polled {
+            let (request, fetch) = fetches.slots[slot].take().expect("it was polled");
+            fetches.free.push(slot);
+            self.kept -= request.bytes_wanted();
+            self.end_read(&request, fetch.into_buffer(), &read);
+        }
+    }
+
+    /// The reply of a read whose bytes lie in `buffer`.
+    fn end_read(&mut self, request: &Request, buffer: Vec<u8>, read: &Result<usize, ReadError>) {
+        if !is_all(read, buffer.len()) {
+            self.reply_error(request, Errno::Io);
+            self.output.give_back(buffer);
+            return;
+        }
+        self.tally.bytes_read += buffer.len() as u64;
+        self.push_head(request);
+        if buffer.len() <= COPIED {
+            self.output.push(&buffer);
+            self.output.give_back(buffer);
+        } else {
+            self.output.push_owned(buffer);
+        }
+    }
+
+    /// A read that is too long to be in hand as a whole.
+    ///
+    /// ```text
+    ///   chunks    [head|1 MiB] [head|1 MiB] [head|rest]      an error has a chunk of its own
+    ///   simple    [head|1 MiB   1 MiB   rest]                after the head there are no errors
+    /// ```
+    fn read_in_pieces(&mut self, request: &Request) -> Result<(), End> {
+        let (end, structured) = (request.end(), self.agreed.structured);
+        let mut at = request.offset;
+        while at < end {
+            let len = PIECE.min(usize::try_from(end - at).expect("checked"));
+            let mut pins = Vec::new();
+            let mut buffer = Vec::new();
+            if !self.stream.try_pin_all(at, len, &mut pins) {
+                self.output.send(self.socket)?;
+                buffer = self.output.buffer(len);
+                let read = self.stream.read_at(&mut buffer, at);
+                if !is_all(&read, len) {
+                    self.tally.errors += 1;
+                    if structured {
+                        self.output.push(&reply::error_at(request.cookie, Errno::Io, at));
+                    } else if at == request.offset {
+                        self.output.push(&reply::simple(request.cookie, Err(Errno::Io)));
+                    } else {
+                        return Err(End::Broken);
+                    }
+                    return Ok(());
+                }
+            }
+            let piece = Request { offset: at, len: as_u32(len), ..*request };
+            if structured {
+                let is_last = at + len as u64 == end;
+                self.output.push(&reply::data(request.cookie, at, piece.len, is_last));
+            } else if at == request.offset {
+                self.output.push(&reply::simple(request.cookie, Ok(())));
+            }
+            self.output.push_pins(&mut pins);
+            if !buffer.is_empty() {
+                self.output.push_owned(buffer);
+            }
+            self.tally.bytes_read += len as u64;
+            at += len as u64;
+            self.send_down_to(PIECE)?;
+        }
+        Ok(())
+    }
+
+    /// Sends until no more than so many bytes are left.
+    fn send_down_to(&mut self, bytes: usize) -> Result<(), End> {
+        loop {
+            self.output.send(self.socket)?;
+            if self.output.bytes() <= bytes {
+                return Ok(());
+            }
+            wait([(self.socket.as_fd(), PollFlags::OUT)], None)?;
+        }
+    }
+
+    fn head_len(&self) -> usize {
+        if self.agreed.structured { reply::DATA_CHUNK } else { reply::SIMPLE }
+    }
+
+    fn push_head(&mut self, request: &Request) {
+        let mut head = [0; reply::DATA_CHUNK];
+        let len = self.head_len();
+        put_head(&mut head, request, self.agreed.structured);
+        self.output.push(&head[..len]);
+    }
+}
+
+fn put_head(room: &mut [u8], request: &Request, structured: bool) {
+    let Request { cookie, offset, len, .. } = *request;
+    if structured {
+        room[..reply::DATA_CHUNK].copy_from_slice(&reply::data(cookie, offset, len, true));
+    } else {
+        room[..reply::SIMPLE].copy_from_slice(&reply::simple(cookie, Ok(())));
+    }
+}
+
+/// Whether a read gave all that was asked. A file that has become shorter does not.
+fn is_all(read: &Result<usize, ReadError>, len: usize) -> bool {
+    read.as_ref().is_ok_and(|bytes| *bytes == len)
+}
+
+fn as_u32(len: usize) -> u32 {
+    u32::try_from(len).expect("a piece is short")
+}
+
+/// Up to here a copy costs less than a pin and a part of its own.
+const COPIED: usize = 16 << 10;
+/// The most that is read for one reply at a time.
+const PIECE: usize = 1 << 20;

@@ -1,0 +1,118 @@
+//! Writes: their bytes go to the cache as they come.
+//!
+//! In:    a request, then its payload in whatever parts the client sends it.
+//! Out:   its reply.
+//! Never: more than one buffer of payload; a wait for room in the cache, which the slow lane does
+//!        while this client is not received from.
+
+use super::Connection;
+use crate::lane::Work;
+use crate::nbd::request::Request;
+use crate::nbd::{Errno, reply};
+
+/// A write whose bytes are still coming.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming {
+    cookie: u64,
+    /// Where the next bytes go.
+    at: u64,
+    /// How many bytes are still to come.
+    left: usize,
+    fua: bool,
+    /// If it failed, what is left of it is thrown away.
+    result: Result<(), Errno>,
+    /// A part of it is in the slow lane.
+    is_waiting: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(request: &Request, fua: bool) -> Self {
+        let left = usize::try_from(request.payload()).expect("a length of 32 bits");
+        let Request { cookie, offset: at, .. } = *request;
+        Self { cookie, at, left, fua, result: Ok(()), is_waiting: false }
+    }
+
+    pub(super) fn refused(request: &Request, errno: Errno) -> Self {
+        Self { result: Err(errno), ..Self::new(request, false) }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+}
+
+impl Connection<'_> {
+    /// Takes bytes of a write; false if too few are there.
+    pub(super) fn take_payload(&mut self) -> bool {
+        let Some(mut write) = self.incoming else { return true };
+        let mut here = write.left.min(self.input.bytes().len());
+        if write.result.is_ok() && here < write.left {
+            if here < ENOUGH {
+                return false;
+            }
+            // Whole pages: the rest of the last one is still coming.
+            let end = (write.at + here as u64) & !(PAGE - 1);
+            here = usize::try_from(end - write.at).expect("no more than before");
+        }
+        if here == 0 && write.left > 0 {
+            return false;
+        }
+        let is_last = here == write.left;
+        let bytes = &self.input.bytes()[..here];
+        let mut work = None;
+        if write.result.is_ok() {
+            if write.fua && is_last {
+                let (cookie, offset) = (write.cookie, write.at);
+                work = Some(Work::Write { cookie, bytes: bytes.to_vec(), offset });
+            } else {
+                let taken =
+                    if write.fua { Ok(0) } else { self.shared.store.try_write(bytes, write.at) };
+                match taken {
+                    Ok(taken) if taken < here => {
+                        let (offset, fua) = (write.at + taken as u64, write.fua);
+                        work = Some(Work::Part { bytes: bytes[taken..].to_vec(), offset, fua });
+                        write.is_waiting = true;
+                    }
+                    Ok(_) => {}
+                    Err(errno) => write.result = Err(errno),
+                }
+            }
+            self.tally.bytes_written += here as u64;
+        }
+        self.input.consume(here);
+        write.at += here as u64;
+        write.left -= here;
+        self.incoming = Some(write);
+        match work {
+            Some(work @ Work::Write { .. }) => {
+                // Its reply comes from there.
+                self.incoming = None;
+                self.give_away(work);
+            }
+            Some(work) => self.give_away(work),
+            None => self.end_write(),
+        }
+        true
+    }
+
+    /// The part of the write that had to wait is written, or not.
+    pub(super) fn written(&mut self, result: Result<(), Errno>) {
+        if let Some(write) = &mut self.incoming {
+            write.is_waiting = false;
+            write.result = result;
+            self.end_write();
+        }
+    }
+
+    /// Replies to the write, if it is over.
+    fn end_write(&mut self) {
+        let Some(Incoming { cookie, left: 0, result, .. }) = self.incoming else { return };
+        self.incoming = None;
+        self.tally.errors += u64::from(result.is_err());
+        self.output.push(&reply::simple(cookie, result));
+    }
+}
+
+const PAGE: u64 = 4096;
+/// With less than this of a long payload it pays to wait for more.
+const ENOUGH: usize = 128 << 10;

@@ -1,0 +1,234 @@
+//! The slow lane: threads that wait for the device, so that connections need not.
+//!
+//! In:    jobs.
+//! Out:   mail to those who asked.
+//! Never: a thread before it is needed, or more than a few. A job that panics takes no other along.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::connection::mailbox::{Mail, Mailbox};
+use crate::nbd::{Errno, reply};
+use crate::store::Store;
+
+/// Something that may wait.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) mailbox: Arc<Mailbox>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A part of a write, which its connection waits for.
+    Part {
+        bytes: Vec<u8>,
+        offset: u64,
+        fua: bool,
+    },
+    /// A write that is to be durable.
+    Write {
+        cookie: u64,
+        bytes: Vec<u8>,
+        offset: u64,
+    },
+    Flush {
+        cookie: u64,
+    },
+    Trim {
+        cookie: u64,
+        range: Range<u64>,
+        fua: bool,
+    },
+    Zero {
+        cookie: u64,
+        range: Range<u64>,
+        may_unmap: bool,
+        fua: bool,
+    },
+    Extents {
+        cookie: u64,
+        range: Range<u64>,
+        one: bool,
+    },
+}
+
+/// Threads that do jobs, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+impl Lane {
+    /// Gives a job away. It is done even if the lane is closed afterwards.
+    pub(crate) fn add(self: &Arc<Self>, store: &Arc<dyn Store>, job: Job) {
+        let mut state = self.lock();
+        state.jobs.push_back(job);
+        let needs_thread = state.idle < state.jobs.len() && state.threads < MOST_THREADS;
+        if needs_thread {
+            state.threads += 1;
+            drop(state);
+            let (lane, its_store) = (Arc::clone(self), Arc::clone(store));
+            let thread = std::thread::Builder::new().name("foreread-lane".into());
+            let spawned = thread.stack_size(STACK).spawn(move || lane.run(&*its_store));
+            if spawned.is_err() {
+                // Those that are there do it; if there is none, it is done here.
+                let mut state = self.lock();
+                state.threads -= 1;
+                if state.threads == 0
+                    && let Some(job) = state.jobs.pop_back()
+                {
+                    drop(state);
+                    job.run(&**store);
+                }
+            }
+        } else {
+            drop(state);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Its threads end when there is nothing left to do.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn run(&self, store: &dyn Store) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                job.run(store);
+                state = self.lock();
+                continue;
+            }
+            if state.is_closed {
+                break;
+            }
+            state.idle += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+        state.threads -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Job {
+    fn run(self, store: &dyn Store) {
+        let Self { work, mailbox } = self;
+        // Whoever asked must hear of it, whatever happens.
+        let (cookie, kept) = (work.cookie(), work.kept());
+        let is_in_chunks = matches!(work, Work::Extents { .. });
+        let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
+        let done = done.unwrap_or(Err(Errno::Io));
+        mailbox.post(match cookie {
+            None => Mail::Written(done.map(drop)),
+            Some(cookie) => {
+                let is_error = done.is_err();
+                let bytes = match done {
+                    Ok(Some(bytes)) => bytes,
+                    Err(errno) if is_in_chunks => reply::error(cookie, errno).to_vec(),
+                    done => reply::simple(cookie, done.map(drop)).to_vec(),
+                };
+                Mail::Reply { bytes, kept, is_error }
+            }
+        });
+    }
+}
+
+impl Work {
+    fn cookie(&self) -> Option<u64> {
+        match self {
+            Self::Part { .. } => None,
+            Self::Write { cookie, .. }
+            | Self::Flush { cookie }
+            | Self::Trim { cookie, .. }
+            | Self::Zero { cookie, .. }
+            | Self::Extents { cookie, .. } => Some(*cookie),
+        }
+    }
+
+    /// How many bytes it keeps.
+    pub(crate) fn kept(&self) -> usize {
+        match self {
+            Self::Write { bytes, .. } => bytes.len(),
+            Self::Part { .. }
+            | Self::Flush { .. }
+            | Self::Trim { .. }
+            | Self::Zero { .. }
+            | Self::Extents { .. } => 0,
+        }
+    }
+
+    /// Does it. Some: a reply that is more than yes.
+    fn run(self, store: &dyn Store) -> Result<Option<Vec<u8>>, Errno> {
+        let durable = |fua| if fua { store.flush() } else { Ok(()) };
+        match self {
+            Self::Part { bytes, offset, fua } => store.write(&bytes, offset, fua)?,
+            Self::Write { bytes, offset, .. } => store.write(&bytes, offset, true)?,
+            Self::Flush { .. } => store.flush()?,
+            Self::Trim { range, fua, .. } => store.discard(range).and_then(|()| durable(fua))?,
+            Self::Zero { range, may_unmap, fua, .. } => {
+                store.zero(range, may_unmap).and_then(|()| durable(fua))?;
+            }
+            Self::Extents { cookie, range, one } => {
+                let extents = store.extents(range.clone())?;
+                return Ok(Some(block_status(cookie, range, one, &extents)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The extents from the start of the range on, as far as a reply has room for them.
+fn block_status(
+    cookie: u64,
+    range: Range<u64>,
+    one: bool,
+    extents: &[(Range<u64>, bool)],
+) -> Vec<u8> {
+    let mut known: Vec<(u32, bool)> = Vec::new();
+    let mut at = range.start;
+    for (extent, is_data) in extents {
+        let end = extent.end.min(range.end);
+        let len = u32::try_from(end.saturating_sub(at)).expect("a request's length is a u32");
+        if len == 0 {
+            continue;
+        }
+        let is_full = known.len() == if one { 1 } else { MOST_EXTENTS };
+        match known.last_mut() {
+            Some((last, was_data)) if was_data == is_data => *last += len,
+            _ if is_full => break,
+            _ => known.push((len, *is_data)),
+        }
+        at = end;
+    }
+    if known.is_empty() {
+        // What nobody knows may be data.
+        known.push((u32::try_from(range.end - range.start).expect("as above"), true));
+    }
+    reply::block_status(cookie, &known)
+}
+
+/// Enough for the queue of a fast disk; each waits most of the time.
+const MOST_THREADS: usize = 16;
+const STACK: usize = 256 << 10;
+/// A reply of 32 KiB. Clients ask again for the rest.
+const MOST_EXTENTS: usize = 4096;

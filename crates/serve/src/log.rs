@@ -1,0 +1,94 @@
+//! One line for each client that misbehaves, as far as a disk can take that.
+//!
+//! In:    lines.
+//! Out:   the same to stderr, or to whoever was asked for; of a flood, a few, and a count.
+//! Never: more than a hundred lines in ten seconds, whatever clients do.
+
+use std::fmt;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Takes lines.
+pub(crate) type Sink = Box<dyn Fn(&str) + Send + Sync>;
+
+pub(crate) struct Log {
+    sink: Sink,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the current period began.
+    since: Option<Instant>,
+    /// Lines in it.
+    lines: u32,
+    /// Lines that were not written.
+    hidden: u64,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self::to(Box::new(|line| {
+            let mut stderr = std::io::stderr().lock();
+            // Nobody is left to be told.
+            let _ = stderr.write_all(format!("foreread: {line}\n").as_bytes());
+        }))
+    }
+}
+
+impl Log {
+    pub(crate) fn to(sink: Sink) -> Self {
+        Self { sink, state: Mutex::default() }
+    }
+
+    pub(crate) fn line(&self, now: Instant, line: &dyn fmt::Display) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.since.is_none_or(|since| now.saturating_duration_since(since) >= PERIOD) {
+            let hidden = std::mem::take(&mut state.hidden);
+            (state.since, state.lines) = (Some(now), 0);
+            if hidden > 0 {
+                (self.sink)(&format!("{hidden} more lines like these are not shown"));
+            }
+        }
+        state.lines += 1;
+        if state.lines <= MOST_LINES {
+            (self.sink)(&line.to_string());
+        } else {
+            state.hidden += 1;
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// A line is a hundred bytes: less than 100 MB a day.
+const MOST_LINES: u32 = 100;
+const PERIOD: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_of_lines_is_a_few_and_a_count() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&lines);
+        let log = Log::to(Box::new(move |line| taken.lock().unwrap().push(line.to_owned())));
+        let start = crate::clock::now();
+        for number in 0..1000 {
+            log.line(start, &number);
+        }
+        assert_eq!(lines.lock().unwrap().len(), 100);
+        log.line(start + PERIOD, &"later");
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines[100], "900 more lines like these are not shown");
+        assert_eq!(lines[101..], ["later"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! The NBD protocol: bytes in, values and bytes out.
+//!
+//! In:    bytes of a peer, split anywhere.
+//! Out:   what they ask for, and the bytes of the answers.
+//! Never: a socket, an engine, memory whose size the peer chooses.
+//!
+//! ```text
+//!   server                                                  client
+//!   handshake::Handshake  ---- greeting ------------------>
+//!                         <--- flags, options ------------- peer::option
+//!                         ---- option replies ------------> peer::OptionReply
+//!   request::Request      <--- requests, payloads --------- Request::bytes
+//!   reply                 ---- replies, chunks -----------> peer::Reply
+//! ```
+//!
+//! Fixed newstyle, with structured replies and the metadata context `base:allocation`.
+
+pub mod handshake;
+mod options;
+pub mod peer;
+pub mod reply;
+pub mod request;
+pub mod wire;
+
+use std::error::Error;
+use std::fmt;
+
+/// What a peer did that ends its connection: nobody knows any more where in the stream we are, or
+/// it asks for more than is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Bad {
+    /// A number that every message of this kind begins with is another one.
+    Magic {
+        /// Which message.
+        of: &'static str,
+        /// What was there.
+        found: u64,
+    },
+    /// Flags at the begin that nobody has defined.
+    Flags(u32),
+    /// An option, or an answer, that is longer than anybody needs.
+    TooBig {
+        /// How long it says that it is.
+        len: u32,
+    },
+    /// An export that is not here, asked for in the way that has no error.
+    NoSuchExport,
+    /// An option of a client that cannot read the answer.
+    NotFixed,
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic { of, found } => write!(f, "no {of}: it begins with {found:#x}"),
+            Self::Flags(flags) => write!(f, "unknown flags {flags:#x}"),
+            Self::TooBig { len } => write!(f, "{len} bytes in one message"),
+            Self::NoSuchExport => write!(f, "an export that is not here"),
+            Self::NotFixed => write!(f, "an option before fixed newstyle is agreed on"),
+        }
+    }
+}
+
+impl Error for Bad {}
+
+/// Why a request failed, in the numbers of the protocol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Errno {
+    /// The export is read-only.
+    Perm = 1,
+    /// The device failed.
+    Io = 5,
+    /// No memory for it.
+    NoMem = 12,
+    /// The request makes no sense.
+    Inval = 22,
+    /// Past the end of the export, or of the device.
+    NoSpc = 28,
+    /// Too long to be answered in one piece.
+    Overflow = 75,
+    /// Not with these flags.
+    NotSup = 95,
+    /// The server stops.
+    Shutdown = 108,
+}
+
+/// The number that `bytes` begin with; they have to be long enough.
+fn be_u16(bytes: &[u8]) -> u16 {
+    u16::from_be_bytes(*bytes.first_chunk().expect("two bytes"))
+}
+
+fn be_u32(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(*bytes.first_chunk().expect("four bytes"))
+}
+
+fn be_u64(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(*bytes.first_chunk().expect("eight bytes"))
+}
+
+/// A length that a message can have: all of ours are far below this.
+fn len_u32(len: usize) -> u32 {
+    u32::try_from(len).expect("messages are short")
+}

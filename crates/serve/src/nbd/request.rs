@@ -1,0 +1,174 @@
+//! A request: 28 bytes, and what is allowed in them.
+//!
+//! In:    bytes; what was agreed on.
+//! Out:   a request, or the number of its error; the same bytes again.
+//! Never: an offset past the end, a length of nothing, a flag that is not known, handed on.
+
+use super::handshake::Agreed;
+use super::wire::{
+    CMD_BLOCK_STATUS, CMD_CACHE, CMD_DISC, CMD_FLAG_DF, CMD_FLAG_FUA, CMD_FLAG_NO_HOLE,
+    CMD_FLAG_REQ_ONE, CMD_FLUSH, CMD_READ, CMD_TRIM, CMD_WRITE, CMD_WRITE_ZEROES, MAX_PAYLOAD,
+    REQUEST_MAGIC,
+};
+use super::{Bad, Errno, be_u16, be_u32, be_u64};
+
+/// A request as it comes, whatever it asks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Request {
+    /// How.
+    pub flags: u16,
+    /// What.
+    pub command: u16,
+    /// What the reply is to be called.
+    pub cookie: u64,
+    /// Where.
+    pub offset: u64,
+    /// How much.
+    pub len: u32,
+}
+
+/// What a request that makes sense asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Command {
+    /// These bytes; in one piece?
+    Read {
+        /// A reply of more than one chunk is of no use.
+        whole: bool,
+    },
+    /// To write the bytes that follow.
+    Write {
+        /// The reply comes when they are durable.
+        fua: bool,
+    },
+    /// That all that was written becomes durable.
+    Flush,
+    /// That these bytes are forgotten.
+    Trim {
+        /// The reply comes when that is durable.
+        fua: bool,
+    },
+    /// That these bytes are read ahead.
+    Cache,
+    /// To write zeroes.
+    WriteZeroes {
+        /// The reply comes when that is durable.
+        fua: bool,
+        /// A hole does as well.
+        may_unmap: bool,
+    },
+    /// What is data, and what is not.
+    BlockStatus {
+        /// One extent is enough.
+        one: bool,
+    },
+    /// To leave.
+    Disconnect,
+}
+
+impl Request {
+    /// The length of a request in bytes.
+    pub const LEN: usize = 28;
+
+    /// The request that `bytes` begin with; None if they are too few.
+    ///
+    /// # Errors
+    ///
+    /// If they begin otherwise: nobody knows where the next request would begin.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, Bad> {
+        if bytes.len() >= 4 && be_u32(bytes) != REQUEST_MAGIC {
+            return Err(Bad::Magic { of: "request", found: be_u32(bytes).into() });
+        }
+        let Some(bytes) = bytes.first_chunk::<{ Self::LEN }>() else { return Ok(None) };
+        Ok(Some(Self {
+            flags: be_u16(&bytes[4..]),
+            command: be_u16(&bytes[6..]),
+            cookie: be_u64(&bytes[8..]),
+            offset: be_u64(&bytes[16..]),
+            len: be_u32(&bytes[24..]),
+        }))
+    }
+
+    /// The request as it is sent.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.command.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.len.to_be_bytes());
+        bytes
+    }
+
+    /// How many bytes follow the request, whether it makes sense or not.
+    #[must_use]
+    pub fn payload(&self) -> u32 {
+        if self.command == CMD_WRITE { self.len } else { 0 }
+    }
+
+    /// One past the last byte that it is about.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len.into())
+    }
+
+    /// What it asks for.
+    ///
+    /// # Errors
+    ///
+    /// The number to answer with, if it makes no sense, or is not allowed.
+    pub fn check(&self, agreed: &Agreed) -> Result<Command, Errno> {
+        let fua = self.flags & CMD_FLAG_FUA != 0;
+        let (command, flags) = match self.command {
+            CMD_READ if agreed.structured => {
+                (Command::Read { whole: self.flags & CMD_FLAG_DF != 0 }, CMD_FLAG_DF)
+            }
+            CMD_READ => (Command::Read { whole: true }, 0),
+            CMD_WRITE => (Command::Write { fua }, 0),
+            CMD_DISC => return Ok(Command::Disconnect),
+            CMD_FLUSH => (Command::Flush, 0),
+            CMD_TRIM => (Command::Trim { fua }, 0),
+            CMD_CACHE => (Command::Cache, 0),
+            CMD_WRITE_ZEROES => {
+                let may_unmap = self.flags & CMD_FLAG_NO_HOLE == 0;
+                (Command::WriteZeroes { fua, may_unmap }, CMD_FLAG_NO_HOLE)
+            }
+            CMD_BLOCK_STATUS if agreed.base_allocation => {
+                let one = self.flags & CMD_FLAG_REQ_ONE != 0;
+                (Command::BlockStatus { one }, CMD_FLAG_REQ_ONE)
+            }
+            _ => return Err(Errno::Inval),
+        };
+        // FUA is allowed everywhere: clients are known to send it with anything.
+        if self.flags & !(flags | CMD_FLAG_FUA) != 0 {
+            return Err(Errno::Inval);
+        }
+        self.check_range(command, agreed).map(|()| command)
+    }
+
+    fn check_range(&self, command: Command, agreed: &Agreed) -> Result<(), Errno> {
+        let changes = match command {
+            Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. } => true,
+            Command::Flush => {
+                let is_nowhere = self.offset == 0 && self.len == 0;
+                return if is_nowhere { Ok(()) } else { Err(Errno::Inval) };
+            }
+            Command::Disconnect => return Ok(()),
+            Command::Read { .. } | Command::Cache | Command::BlockStatus { .. } => false,
+        };
+        if changes && agreed.read_only {
+            return Err(Errno::Perm);
+        }
+        let has_payload = matches!(command, Command::Read { .. } | Command::Write { .. });
+        if self.len == 0 || (has_payload && self.len > MAX_PAYLOAD) {
+            return Err(Errno::Inval);
+        }
+        let end = self.offset.checked_add(self.len.into());
+        if end.is_none_or(|end| end > agreed.size) {
+            let is_write = matches!(command, Command::Write { .. } | Command::WriteZeroes { .. });
+            return Err(if is_write { Errno::NoSpc } else { Errno::Inval });
+        }
+        Ok(())
+    }
+}

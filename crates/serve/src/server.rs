@@ -1,0 +1,342 @@
+//! The server: sockets, connections, and their end.
+//!
+//! In:    an engine, an export, addresses.
+//! Out:   a thread for each connection.
+//! Never: a connection's fault that ends another.
+//!
+//! ```text
+//!   run: poll --+-- listener: accept --> thread --> connection --+--> done, or a line in the log
+//!               |      too many: closed, a line                  '--> panic: a line; if the
+//!               +-- stop                                               engine is lost, stop
+//!                    '--> no listener, no receiving; replies go out; flush; back to the caller
+//! ```
+
+mod listen;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use foreread::Engine;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+use crate::lane::Lane;
+use crate::log::Log;
+use crate::socket::{Socket, wait};
+use crate::store::Store;
+use crate::{Counters, Export, Limits, Meter, ServeError, clock, connection};
+use listen::{Listener, Named};
+
+/// Answers a control request: the text of the answer, or of the error.
+pub(crate) type Answer = Box<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+
+/// An NBD server of one export.
+pub struct Server {
+    shared: Shared,
+    listeners: Vec<Listener>,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    engine: Engine,
+    pub(crate) export: Export,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: Limits,
+    pub(crate) meter: Meter,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) answer: Option<Answer>,
+    log: Log,
+    stopper: Stopper,
+    open: Mutex<HashMap<u32, Arc<Socket>>>,
+    /// A connection has ended.
+    ended: Condvar,
+    is_lost: AtomicBool,
+}
+
+/// Stops a server, from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stopper {
+    stop: Arc<Stop>,
+}
+
+#[derive(Debug, Default)]
+struct Stop {
+    is_stopping: AtomicBool,
+    /// There while the server runs.
+    bell: OnceLock<OwnedFd>,
+}
+
+impl Stopper {
+    /// No new connections; requests in hand are answered, all is flushed, then
+    /// [`Server::run`] returns. Calling it again changes nothing.
+    pub fn stop(&self) {
+        self.stop.is_stopping.store(true, Ordering::SeqCst);
+        if let Some(bell) = self.stop.bell.get() {
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.is_stopping.load(Ordering::SeqCst)
+    }
+}
+
+impl Server {
+    /// A server that listens nowhere yet.
+    #[must_use]
+    pub fn new(engine: Engine, export: Export, limits: Limits) -> Self {
+        let store = Arc::new(export.file.clone());
+        let shared = Shared {
+            engine,
+            export,
+            store,
+            limits,
+            meter: Meter::default(),
+            lane: Arc::default(),
+            answer: None,
+            log: Log::default(),
+            stopper: Stopper::default(),
+            open: Mutex::default(),
+            ended: Condvar::new(),
+            is_lost: AtomicBool::new(false),
+        };
+        Self { shared, listeners: Vec::new() }
+    }
+
+    /// Listens on a Unix socket, which its owner alone may use from its first moment. The file of
+    /// a server that is gone is replaced; this one's is removed when [`Self::run`] ends.
+    ///
+    /// # Errors
+    ///
+    /// If another server listens there, or the system refuses; the error says what to do.
+    pub fn unix(&mut self, path: impl AsRef<Path>) -> Result<(), ServeError> {
+        self.listeners.push(Listener::Unix(Named::bind(path.as_ref())?));
+        Ok(())
+    }
+
+    /// Listens on a TCP address; port 0 takes a free one. Says which it is.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub fn tcp(&mut self, addr: SocketAddr) -> Result<SocketAddr, ServeError> {
+        let failed = |source| ServeError::Tcp { addr, source };
+        let listener = TcpListener::bind(addr).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        self.listeners.push(Listener::Tcp(listener));
+        Ok(addr)
+    }
+
+    /// Stops the server, from anywhere.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.shared.stopper.clone()
+    }
+
+    /// Shows the server's counters while it runs.
+    #[must_use]
+    pub fn meter(&self) -> Meter {
+        self.shared.meter.clone()
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.meter.counters()
+    }
+
+    /// Who answers control requests, which come over Unix sockets only. Without it they are
+    /// refused.
+    pub fn on_control(&mut self, answer: Answer) {
+        self.shared.answer = Some(answer);
+    }
+
+    /// Who takes the lines about clients that misbehave; unless this is said, stderr does. Of a
+    /// flood it gets a few.
+    pub fn on_log(&mut self, sink: Box<dyn Fn(&str) + Send + Sync>) {
+        self.shared.log = Log::to(sink);
+    }
+
+    /// Serves until it is stopped: then requests in hand are answered, and all is flushed.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot go on, or what clients wrote does not reach the device.
+    pub fn run(self) -> Result<(), ServeError> {
+        let Self { shared, listeners } = self;
+        let shared = Arc::new(shared);
+        let system = |doing| move |source| ServeError::System { doing, source };
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = bell.map_err(io::Error::from).map_err(system("make an eventfd"))?;
+        let bell = shared.stopper.stop.bell.get_or_init(|| bell);
+        let accepted = accept_all(&shared, &listeners, bell);
+        drop(listeners);
+        shared.let_go();
+        shared.lane.close();
+        accepted.map_err(system("wait for connections"))?;
+        if shared.is_lost.load(Ordering::Acquire) {
+            return Err(ServeError::Lost);
+        }
+        if shared.export.read_only {
+            return Ok(());
+        }
+        shared.store.flush().map_err(|errno| ServeError::Flush {
+            source: io::Error::from_raw_os_error(errno as i32).into(),
+        })
+    }
+
+    #[cfg(test)]
+    fn with_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.shared.store = store;
+        self
+    }
+}
+
+/// Accepts until it is stopped.
+fn accept_all(shared: &Arc<Shared>, listeners: &[Listener], bell: &OwnedFd) -> io::Result<()> {
+    let mut next = 1;
+    while !shared.is_stopping() {
+        let fds = listeners.iter().map(Listener::as_fd).chain([bell.as_fd()]);
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => continue,
+            polled => polled?,
+        };
+        let is_ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for (listener, _) in listeners.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready) {
+            match listener.accept() {
+                Ok(Some(socket)) => {
+                    Shared::welcome(shared, socket, next, listener.is_local());
+                    next = next.wrapping_add(1).max(1);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    // Out of descriptors, mostly: they come back when a connection ends.
+                    shared.log.line(clock::now(), &format_args!("cannot accept: {error}"));
+                    wait([(bell.as_fd(), PollFlags::IN)], Some(PAUSE))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopper.is_stopping()
+    }
+
+    /// Serves a client in a thread of its own, if there is room for one more.
+    fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, has_control: bool) {
+        let socket = Arc::new(socket);
+        let counts = shared.meter.counts();
+        let mut open = shared.lock();
+        if open.len() >= shared.limits.connections {
+            drop(open);
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            let most = shared.limits.connections;
+            let line = format_args!("{}: refused: {most} connections are open", socket.peer);
+            shared.log.line(clock::now(), &line);
+            return;
+        }
+        open.insert(number, Arc::clone(&socket));
+        drop(open);
+        counts.accepted.fetch_add(1, Ordering::Relaxed);
+        counts.connections.fetch_add(1, Ordering::Relaxed);
+        let guest = Guest { shared: Arc::clone(shared), socket, number, has_control };
+        let thread = std::thread::Builder::new().name("foreread-nbd".into()).stack_size(STACK);
+        let peer = guest.socket.peer;
+        // A guest that has no thread is dropped, and so closed.
+        if let Err(error) = thread.spawn(move || guest.run()) {
+            shared.log.line(clock::now(), &format_args!("{peer}: refused: no thread: {error}"));
+        }
+    }
+
+    /// Waits for the connections: each sends what it has in hand, and ends. Who takes no replies
+    /// is not waited for longer than the limit says.
+    fn let_go(&self) {
+        for end in [Socket::stop_receiving, Socket::shut] {
+            let open = self.lock();
+            open.values().for_each(|socket| end(socket));
+            let limit = self.limits.stop_timeout;
+            let ended = self.ended.wait_timeout_while(open, limit, |open| !open.is_empty());
+            let (open, _) = ended.unwrap_or_else(PoisonError::into_inner);
+            if open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// After a panic: if it was in the engine's own state, nobody can be served any more.
+    fn look_after(&self) {
+        if catch_unwind(AssertUnwindSafe(|| self.engine.counters())).is_err() {
+            self.is_lost.store(true, Ordering::Release);
+            self.stopper.stop();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Socket>>> {
+        // Nothing panics while it holds this lock.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client that is served; when it ends, it is gone from the list.
+struct Guest {
+    shared: Arc<Shared>,
+    socket: Arc<Socket>,
+    number: u32,
+    has_control: bool,
+}
+
+impl Guest {
+    fn run(self) {
+        let Self { shared, socket, number, has_control } = &self;
+        let serve = || connection::serve(shared, socket, *number, *has_control);
+        match catch_unwind(AssertUnwindSafe(serve)) {
+            Ok(Ok(())) => {}
+            Ok(Err(end)) if end.is_worth_a_line() => {
+                shared.meter.counts().misbehaved.fetch_add(1, Ordering::Relaxed);
+                shared.log.line(clock::now(), &format_args!("{}: closed: {end}", socket.peer));
+            }
+            Ok(Err(_)) => {}
+            Err(_) => {
+                let line = format_args!("{}: closed: a panic of the server", socket.peer);
+                shared.log.line(clock::now(), &line);
+                shared.look_after();
+            }
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.socket.shut();
+        self.shared.meter.counts().connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.lock().remove(&self.number);
+        self.shared.ended.notify_all();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shared: Shared { export, limits, .. }, listeners } = self;
+        let mut debug = f.debug_struct("Server");
+        debug.field("export", export).field("limits", limits).field("listeners", listeners);
+        debug.finish_non_exhaustive()
+    }
+}
+
+/// A connection's thread calls the core, the ring and the kernel, none of which is deep.
+const STACK: usize = 256 << 10;
+/// How long a server that has no descriptors waits before it tries again.
+const PAUSE: Duration = Duration::from_millis(100);

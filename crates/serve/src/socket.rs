@@ -1,0 +1,137 @@
+//! A connection's socket, of either kind.
+//!
+//! In:    bytes to send, room for bytes.
+//! Out:   how many went, and how many came.
+//! Never: a signal for a peer that is gone; an interrupted call as an error.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown, sockopt,
+};
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    pub(crate) peer: Peer,
+}
+
+/// Who is at the other end, for the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peer {
+    /// A process of this machine, and its user.
+    Unix {
+        pid: i32,
+        user: u32,
+    },
+    Tcp(SocketAddr),
+    /// The system did not say.
+    Unknown,
+}
+
+impl Socket {
+    pub(crate) fn unix(fd: OwnedFd) -> Self {
+        let peer = sockopt::socket_peercred(&fd).map_or(Peer::Unknown, |who| Peer::Unix {
+            pid: who.pid.as_raw_nonzero().get(),
+            user: who.uid.as_raw(),
+        });
+        // A reply of 64 KiB fits in twice what most systems begin with. If not, it goes in parts.
+        let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+        Self { fd, peer }
+    }
+
+    pub(crate) fn tcp(fd: OwnedFd, addr: SocketAddr) -> Self {
+        // Replies go out whole: there is nothing to wait for. A peer whose machine is gone is found
+        // out in the end.
+        let _ = sockopt::set_tcp_nodelay(&fd, true);
+        let _ = sockopt::set_socket_keepalive(&fd, true);
+        Self { fd, peer: Peer::Tcp(addr) }
+    }
+
+    /// Waits for bytes; 0 is the end. `WouldBlock` after the time of [`Self::set_idle`].
+    pub(crate) fn recv(&self, to: &mut [u8]) -> io::Result<usize> {
+        let (_, bytes) = retry_on_intr(|| recv(&self.fd, &mut *to, RecvFlags::empty()))?;
+        Ok(bytes)
+    }
+
+    /// The bytes that are there; None if there are none.
+    pub(crate) fn try_recv(&self, to: &mut [u8]) -> io::Result<Option<usize>> {
+        match retry_on_intr(|| recv(&self.fd, &mut *to, RecvFlags::DONTWAIT)) {
+            Ok((_, bytes)) => Ok(Some(bytes)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends as much as there is room for.
+    pub(crate) fn try_send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = retry_on_intr(|| match parts {
+            [part] => send(&self.fd, part, flags),
+            parts => sendmsg(&self.fd, parts, &mut SendAncillaryBuffer::default(), flags),
+        });
+        match sent {
+            Err(Errno::AGAIN) => Ok(0),
+            sent => Ok(sent?),
+        }
+    }
+
+    /// How long [`Self::recv`] waits at most.
+    pub(crate) fn set_idle(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
+        Ok(sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Recv, timeout)?)
+    }
+
+    /// Nothing more is received: who waits for it is told that this is the end.
+    pub(crate) fn stop_receiving(&self) {
+        let _ = shutdown(&self.fd, Shutdown::Read);
+    }
+
+    /// Nothing goes either way any more.
+    pub(crate) fn shut(&self) {
+        let _ = shutdown(&self.fd, Shutdown::Both);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix { pid, user } => write!(f, "client {pid} of user {user}"),
+            Self::Tcp(addr) => write!(f, "client {addr}"),
+            Self::Unknown => write!(f, "a client"),
+        }
+    }
+}
+
+/// Waits until one of these is as wanted, and says of each what it is; of all nothing, if the time
+/// is over first.
+pub(crate) fn wait<const N: usize>(
+    wanted: [(BorrowedFd<'_>, PollFlags); N],
+    at_most: Option<Duration>,
+) -> io::Result<[PollFlags; N]> {
+    let mut fds = wanted.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
+    let at_most = at_most.map(|time| Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    match poll(&mut fds, at_most.as_ref()) {
+        Ok(_) => Ok(fds.map(|fd| fd.revents())),
+        Err(Errno::INTR) => Ok([PollFlags::empty(); N]),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The most that every system gives.
+const SEND_BUFFER: usize = 208 << 10;

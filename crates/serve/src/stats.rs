@@ -1,0 +1,403 @@
+//! What a server tells of itself: the shape of `foreread stats --json`, and of the metrics.
+//!
+//! In:    the counters of an engine, its file, its device and the server.
+//! Out:   [`Stats`], one value with everything.
+//! Never: a name that changes: new ones are added, and who reads an older server's gets zeroes.
+//!
+//! Counts begin with the server and only grow; what is "now" says so. Each number is read by
+//! itself, so that two of them may differ by what happened in between.
+
+use std::collections::BTreeMap;
+
+use foreread::core::fit;
+use foreread::core::path::DeviceState;
+use foreread::core::stats as path_stats;
+use foreread::core::units::PAGE_SIZE;
+use foreread::core::windows::Windows;
+use serde::{Deserialize, Serialize};
+
+use crate::Counters;
+
+/// Everything.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Stats {
+    /// Of the program that serves.
+    pub version: String,
+    /// Seconds since it was ready.
+    pub up_s: f64,
+    /// What is served, and how.
+    pub export: Export,
+    /// The cache's memory, now.
+    pub memory: Memory,
+    /// Reads as the engine sees them: one of a client is one of the engine, or one for each eighth
+    /// of the memory.
+    pub reads: Reads,
+    /// Pages that reads found, or did not.
+    pub pages: Pages,
+    /// What was read before anybody asked.
+    pub ahead: Ahead,
+    /// What left the cache, and came back.
+    pub cache: Cache,
+    /// Writes as the engine sees them.
+    pub writes: Writes,
+    /// The device below, both ways.
+    pub device: Device,
+    /// Connections and what they asked for.
+    pub clients: Clients,
+}
+
+/// What is served, and how.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Export {
+    /// The file or device.
+    pub target: String,
+    /// The name that clients ask for.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Why the kernel's page cache is used, too; null if it is not.
+    pub buffered: Option<String>,
+    /// How requests get to the kernel, in words.
+    pub io: String,
+}
+
+/// The cache's memory, now.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Memory {
+    /// The bound for pages and all that is needed to find them, in bytes.
+    pub bound_bytes: u64,
+    /// Bytes of pages in frames that are not being filled or held.
+    pub idle_bytes: u64,
+    /// Bytes that were written and are not on the device.
+    pub dirty_bytes: u64,
+}
+
+/// Reads as the engine sees them.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Reads {
+    /// They found all pages, and waited for nothing.
+    pub hit: u64,
+    /// They waited: a page had to come from the device, or was on its way.
+    pub waited: u64,
+    /// Of those, the ones that one system call in their own thread has answered.
+    pub alone: u64,
+    /// They, or writes, had to wait for memory before they could begin.
+    pub waited_for_memory: u64,
+}
+
+/// Pages of the reads that waited; those of a hit are not counted, as nobody looks at them.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Pages {
+    /// All that they wanted.
+    pub wanted: u64,
+    /// Of those, the ones that were on their way already: read ahead, but not early enough.
+    pub hit_in_flight: u64,
+    /// Of those, the ones that nobody had asked for.
+    pub miss: u64,
+    /// Pages whose readers got an error.
+    pub failed: u64,
+    /// Pages that were asked a second time, alone, because their request had failed.
+    pub retried: u64,
+}
+
+/// What was read before anybody asked.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Ahead {
+    /// Pages that read-ahead asked from the device.
+    pub issued: u64,
+    /// Pages that clients announced (NBD's cache request), asked from the device.
+    pub hinted: u64,
+    /// Pages of both that left the cache before anybody used them.
+    pub evicted_before_use: u64,
+    /// Markers met: the next window was asked for while the reader was still in the last one.
+    pub markers: u64,
+    /// Markers lost because too many waited.
+    pub markers_dropped: u64,
+    /// Windows that were cut because memory was short.
+    pub shortened: u64,
+    /// Announcements that were cut, for the same reason.
+    pub hints_shortened: u64,
+    /// How large windows were, smallest first; sizes that never were are left out.
+    pub windows: Vec<Window>,
+    /// Pages of all windows.
+    pub window_pages: u64,
+}
+
+/// Windows of one size.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Window {
+    /// Bytes of the largest of them; the smallest is larger than half of it. Null: larger than all.
+    pub up_to_bytes: Option<u64>,
+    /// How many there were.
+    pub count: u64,
+}
+
+/// What left the cache, and came back.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Cache {
+    /// Pages that left because another needed their frame.
+    pub evicted: u64,
+    /// Pages that became active: used twice.
+    pub activated: u64,
+    /// Pages that are not active any more.
+    pub demoted: u64,
+    /// Pages that came back while the cache still remembered them.
+    pub refaulted: u64,
+}
+
+/// Writes as the engine sees them.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Writes {
+    /// Writes that were asked for.
+    pub asked: u64,
+    /// Pages that they wrote into the cache.
+    pub pages: u64,
+    /// Of those, the ones that had to be read first, as only a part of them was written.
+    pub partial: u64,
+    /// Writes, trims and zeroes that waited for earlier ones of the same pages.
+    pub waited_for_pages: u64,
+    /// Writes that waited because too much was dirty.
+    pub waited_for_room: u64,
+    /// Pages that were written a second time, alone, because their request had failed.
+    pub retried: u64,
+    /// Pages that the device refused, each time: they stay dirty, and each flush says so.
+    pub failed: u64,
+    /// Flushes: of clients, and the last one at the end.
+    pub flushes: u64,
+}
+
+/// The device below.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Device {
+    /// What reads it.
+    pub read: Direction,
+    /// What writes to it.
+    pub write: Direction,
+}
+
+/// One direction of a device.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Direction {
+    /// Requests that it got.
+    pub requests: u64,
+    /// Their bytes, in whole pages.
+    pub bytes: u64,
+    /// Requests that wait for their turn, now.
+    pub queued: u64,
+    /// Requests that it works on, now.
+    pub in_flight: u64,
+    /// How many it may work on, now; null: no limit.
+    pub limit: Option<u64>,
+    /// Requests that went out of turn because they had waited too long.
+    pub expired: u64,
+    /// What its completions tell; null as long as they tell too little.
+    pub fit: Option<Fit>,
+}
+
+/// What a device is like. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Fit {
+    /// Nanoseconds that each request costs, whatever its size.
+    pub per_request_ns: f64,
+    /// Nanoseconds that 1024 bytes cost; null as long as all requests were of about one size.
+    pub per_kib_ns: Option<f64>,
+    /// How many requests it serves at once; null as long as that was never seen.
+    pub parallel: Option<u32>,
+    /// How many requests told this.
+    pub samples: u64,
+}
+
+/// Connections, and what they asked for.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Clients {
+    /// Connections, now.
+    pub connections: u64,
+    /// Connections that were ever accepted.
+    pub accepted: u64,
+    /// Connections that were closed at once, because there were too many.
+    pub refused: u64,
+    /// Connections that were closed because of what their client sent, or did not send.
+    pub misbehaved: u64,
+    /// Requests by kind: read, write, flush, trim, zero, cache, block_status.
+    pub requests: BTreeMap<String, u64>,
+    /// Requests that were answered by an error.
+    pub errors: u64,
+    /// Bytes that clients read.
+    pub read_bytes: u64,
+    /// Bytes that clients wrote.
+    pub written_bytes: u64,
+}
+
+impl From<Counters> for Clients {
+    fn from(counters: Counters) -> Self {
+        let requests = [
+            ("read", counters.reads),
+            ("write", counters.writes),
+            ("flush", counters.flushes),
+            ("trim", counters.trims),
+            ("zero", counters.zeroes),
+            ("cache", counters.caches),
+            ("block_status", counters.block_status),
+        ];
+        Self {
+            connections: counters.connections,
+            accepted: counters.accepted,
+            refused: counters.refused,
+            misbehaved: counters.misbehaved,
+            requests: requests.map(|(kind, count)| (kind.to_owned(), count)).into(),
+            errors: counters.errors,
+            read_bytes: counters.bytes_read,
+            written_bytes: counters.bytes_written,
+        }
+    }
+}
+
+impl From<fit::Fit> for Fit {
+    fn from(fit: fit::Fit) -> Self {
+        let fit::Fit { per_request_ns, per_kib_ns, parallel, samples } = fit;
+        Self { per_request_ns, per_kib_ns, parallel, samples }
+    }
+}
+
+fn windows(windows: &Windows) -> Vec<Window> {
+    let classes = windows.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    let up_to = |class| Windows::largest(class).map(|pages| pages.bytes().0);
+    classes.map(|(class, count)| Window { up_to_bytes: up_to(class), count: *count }).collect()
+}
+
+impl Device {
+    /// What was counted of all devices, which are one, and what is known of it.
+    fn of(path: &path_stats::Stats, state: Option<DeviceState>) -> Self {
+        let bytes = |pages: u64| pages * PAGE_SIZE;
+        let mut device = Self::default();
+        (device.read.requests, device.read.bytes) = (path.device_reads, bytes(path.device_pages));
+        device.write.requests = path.device_writes;
+        device.write.bytes = bytes(path.device_write_pages);
+        let Some(state) = state else { return device };
+        device.read.queued = state.queued_reads;
+        device.write.queued = state.queued_writes;
+        device.read.in_flight = state.in_flight_reads.into();
+        device.write.in_flight = state.in_flight_writes.into();
+        device.write.limit = state.write_limit.map(u64::from);
+        (device.read.expired, device.write.expired) = (state.expired_reads, state.expired_writes);
+        device.read.fit = state.reads.map(Fit::from);
+        device.write.fit = state.writes.map(Fit::from);
+        device
+    }
+}
+
+impl Stats {
+    /// What an engine and its server have counted, and how the file's device is.
+    #[must_use]
+    pub fn gather(about: About<'_>, file: &foreread::File, counters: Counters) -> Self {
+        let About { version, target, name, read_only, memory, up_s, engine } = about;
+        let counted = engine.counters();
+        let (path, cache) = (counted.path, counted.cache);
+        let (idle, _) = engine.frames();
+        Self {
+            version: version.to_owned(),
+            up_s,
+            export: Export {
+                target: target.to_owned(),
+                name: name.to_owned(),
+                bytes: file.len(),
+                read_only,
+                buffered: file.buffered().map(str::to_owned),
+                io: engine.io(),
+            },
+            memory: Memory {
+                bound_bytes: memory,
+                idle_bytes: idle * PAGE_SIZE,
+                dirty_bytes: counted.dirty.0,
+            },
+            reads: Reads {
+                hit: counted.hits,
+                waited: path.reads,
+                alone: counted.read_alone,
+                waited_for_memory: path.waited_for_frames,
+            },
+            pages: Pages {
+                wanted: path.pages_wanted,
+                hit_in_flight: path.pages_joined,
+                miss: path.pages_missed,
+                failed: path.pages_failed,
+                retried: path.retries,
+            },
+            ahead: Ahead {
+                issued: path.pages_ahead,
+                hinted: path.pages_hinted,
+                evicted_before_use: cache.evicted_before_use,
+                markers: path.markers,
+                markers_dropped: counted.markers_dropped,
+                shortened: path.windows_shortened,
+                hints_shortened: path.hints_shortened,
+                windows: windows(&counted.windows),
+                window_pages: counted.windows.pages,
+            },
+            cache: Cache {
+                evicted: cache.evictions,
+                activated: cache.activations,
+                demoted: cache.demotions,
+                refaulted: cache.refaults,
+            },
+            writes: Writes {
+                asked: path.writes,
+                pages: path.pages_written,
+                partial: path.pages_rmw,
+                waited_for_pages: path.writes_waited_for_pages,
+                waited_for_room: path.writes_waited_for_room,
+                retried: path.write_retries,
+                failed: path.pages_write_failed,
+                flushes: path.flushes,
+            },
+            device: Device::of(&path, file.device_state()),
+            clients: counters.into(),
+        }
+    }
+}
+
+/// Something that can be set while a server runs: the shape of `foreread set SOCKET --json`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Setting {
+    /// What it is called.
+    pub name: String,
+    /// What is in force.
+    pub value: String,
+    /// Whose it is: `engine` or `scheduler`.
+    pub of: String,
+}
+
+/// What a server knows of itself and does not count.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Of the program.
+    pub version: &'a str,
+    /// The file or device.
+    pub target: &'a str,
+    /// The export's name.
+    pub name: &'a str,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// The engine's bound in bytes.
+    pub memory: u64,
+    /// Seconds since it was ready.
+    pub up_s: f64,
+    /// The engine.
+    pub engine: &'a foreread::Engine,
+}
