@@ -42,8 +42,8 @@ nbd_tables() {
         function due(s, r) {
             if (s == "cached") {
                 if (r ~ /batching/) return "2.00"
-                if (r ~ /4K, one/) return "1.10"
-                if (r ~ /4K, 32/) return "1.30"
+                if (r ~ /rand 4K, one/) return "1.10"
+                if (r ~ /rand 4K, 32/) return "1.30"
                 return r ~ /1M, 8/ ? "1.20" : "-"
             }
             if (s ~ /eight/) return "0.90"

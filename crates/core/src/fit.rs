@@ -147,8 +147,8 @@ impl DeviceFit {
         Some(Fit { per_request_ns, per_kib_ns, parallel, samples })
     }
 
-    /// How many requests it serves at once at least: [`Fit::parallel`] where that is known, else
-    /// the most that it was seen to serve while none waited; 1 if nothing was seen.
+    /// How many requests it serves at once at least: the most that it was seen to serve, or what
+    /// it served when some were last seen to wait; 1 if nothing was seen.
     ///
     /// ```text
     ///   at the device    3    5    7    9   10   11       a device that serves 8 at once

@@ -1,8 +1,8 @@
-//! The state machine of a read path: files, streams, one cache, a scheduler per device.
+//! The state machine of a storage path: files, streams, one cache, a scheduler per device.
 //!
-//! In:    reads that missed, markers that hits met, completions, and the time.
+//! In:    reads that missed, markers that hits met, writes and flushes, completions, and the time.
 //! Out:   device I/O to start ([`IoPath::poll_dispatch`]), reads that are ready
-//!        ([`IoPath::poll_ready`]), a trace.
+//!        ([`IoPath::poll_ready`]), steps of writes ([`IoPath::poll_write`]), a trace.
 //! Never: a page's bytes, a clock, a wait, an error of its own. A device's error is an input.
 //!
 //! ```text
@@ -44,7 +44,8 @@ use fetching::Wanted;
 use hints::Hints;
 use job::Job;
 use limit::Limiter;
-use waiters::Waiters;
+use waiters::{Waiter, Waiters};
+use write::{Debts, FileDebts, Limits, NEVER, Room};
 
 use crate::cache::{CacheStats, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
@@ -131,6 +132,8 @@ pub struct Device {
     geometry: Geometry,
     queue: Box<dyn Scheduler<Job>>,
     in_flight: u32,
+    /// How many requests of the flusher are queued or in flight.
+    writes: u32,
     is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
     is_full: bool,
@@ -153,6 +156,10 @@ pub struct File {
     remembered: Streams,
     /// Reads that are not released yet.
     reads: u32,
+    /// Writes, zeroes and flushes that are not over.
+    writes: u32,
+    /// None until something was written: few files are.
+    debts: Option<Box<FileDebts>>,
     is_closing: bool,
 }
 
@@ -210,8 +217,20 @@ pub struct IoPath {
     directs: Slab<Direct>,
     waiters: Waiters,
     hints: Hints,
-    /// Reads that wait for frames, first come, first served.
-    queued: VecDeque<ReadId>,
+    writes: Slab<Write>,
+    debts: Debts,
+    room: Room,
+    limits: Limits,
+    /// Files of which the flusher may write something, now or later.
+    owing: VecDeque<FileId>,
+    /// When it next looks at what ages.
+    next_due: Instant,
+    /// How a device last refused a page.
+    last_fault: Fault,
+    /// What the drivers of writes are to do.
+    steps: VecDeque<WriteReady>,
+    /// Reads and writes that wait for frames, first come, first served.
+    queued: VecDeque<Waiter>,
     /// Devices that have something queued and room for it.
     busy: VecDeque<DeviceId>,
     /// How many devices have something queued and no room for it.
@@ -241,6 +260,14 @@ impl IoPath {
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
             hints: Hints::default(),
+            writes: Slab::new(),
+            debts: Debts::new(cache.frames()),
+            room: Room::new(cache.frames()),
+            limits: Limits::default(),
+            owing: VecDeque::new(),
+            next_due: NEVER,
+            last_fault: Fault::Short,
+            steps: VecDeque::new(),
             cache,
             devices: Slab::new(),
             files: Slab::new(),
@@ -268,6 +295,7 @@ impl IoPath {
             geometry,
             queue,
             in_flight: 0,
+            writes: 0,
             is_busy: false,
             is_full: false,
             limiter: Limiter::default(),
@@ -313,14 +341,15 @@ impl IoPath {
 
     /// Removes a device that no open file lies on. What was queued for it is dropped, and those who
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
-    pub fn remove_device(&mut self, now: Instant, device: DeviceId) {
-        self.log().did(|| Input::RemoveDevice { now, device });
-        let Some(mut device) = self.devices.remove(device) else { return };
+    pub fn remove_device(&mut self, now: Instant, id: DeviceId) {
+        self.log().did(|| Input::RemoveDevice { now, device: id });
+        let Some(mut device) = self.devices.remove(id) else { return };
         self.full -= usize::from(device.is_full);
         for mut request in device.queue.drain() {
             self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
+            self.end_writes(now, id, &mut request.load, Bytes::ZERO, Fault::Short);
             for page in request.load.pages {
-                self.fail(page, Fault::Short);
+                self.fail(now, page, Fault::Short);
             }
         }
         self.admit(now);
@@ -339,8 +368,18 @@ impl IoPath {
         self.log().did(|| Input::Open { device, start, len });
         let remembered = Streams::default();
         let newest_stream = None;
-        let (reads, is_closing) = (0, false);
-        let file = File { len, device, start, newest_stream, remembered, reads, is_closing };
+        let (reads, writes, debts, is_closing) = (0, 0, None, false);
+        let file = File {
+            len,
+            device,
+            start,
+            newest_stream,
+            remembered,
+            reads,
+            writes,
+            debts,
+            is_closing,
+        };
         let has_room = self.files.len() < FILES_MAX as usize;
         let id = has_room.then(|| self.files.insert(file));
         self.log().gave(|| Output::File(id));
@@ -401,7 +440,7 @@ impl IoPath {
             self.ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
         } else if !self.try_start(now, id, self.queued.is_empty()) {
             self.stats.waited_for_frames += 1;
-            self.queued.push_back(id);
+            self.queued.push_back(Waiter::Read(id));
         }
         self.log().gave(|| Output::Read(id));
         id
@@ -534,7 +573,8 @@ fn largest_read(cache: &PageCache) -> Pages {
 }
 
 /// What the path keeps for each frame beside the cache.
-const BYTES_PER_FRAME: u64 = Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME;
+const BYTES_PER_FRAME: u64 =
+    Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME + Debts::BYTES_PER_FRAME;
 
 /// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
 /// never wait for each other's frames (a quarter is kept for pins), and no reader can take the

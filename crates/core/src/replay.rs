@@ -30,7 +30,8 @@ use core::ops::Range;
 use crate::cache::CacheStats;
 use crate::geometry::Geometry;
 use crate::path::{
-    Config, DeviceId, DeviceIo, DirectId, Done, FileId, IoPath, ReadId, Ready, StreamId, Tag,
+    Config, DeviceId, DeviceIo, DirectId, Done, FileId, Fill, IoPath, ReadId, Ready, StreamId, Tag,
+    WriteId, WriteMode, WriteReady,
 };
 use crate::readahead::Advice;
 use crate::sched::{Choice, Origin, Submitter};
@@ -155,8 +156,47 @@ pub enum Input {
     Timeout {
         now: Instant,
     },
+    Write {
+        now: Instant,
+        file: FileId,
+        pos: Bytes,
+        len: Bytes,
+        mode: WriteMode,
+        submitter: Submitter,
+    },
+    Filled {
+        now: Instant,
+        id: WriteId,
+    },
+    Zero {
+        now: Instant,
+        file: FileId,
+        pages: Range<PageIndex>,
+    },
+    Flush {
+        now: Instant,
+        file: FileId,
+    },
+    WriteBack {
+        now: Instant,
+        file: FileId,
+    },
+    Acted {
+        now: Instant,
+        id: WriteId,
+        result: Result<(), i32>,
+    },
+    GiveUp {
+        now: Instant,
+        id: WriteId,
+    },
+    Set {
+        name: String,
+        value: String,
+    },
     PollReady,
     PollDone,
+    PollWrite,
     TakeLog,
 }
 
@@ -196,6 +236,10 @@ pub enum Output {
     Direct(DirectId),
     /// Of `poll_done`.
     Done(Option<Done>),
+    /// Of `write`, `zero`, `flush` and `write_back`.
+    Write(WriteId),
+    /// Of `poll_write`, with what is to be filled.
+    Step(Option<(WriteReady, Vec<Fill>)>),
     /// A page left because another needed its frame.
     Evicted {
         /// Of which file.
@@ -283,6 +327,17 @@ fn apply(path: &mut IoPath, input: Input) {
             _ = path.direct(now, device, start, sectors, origin);
         }
         Input::Timeout { now } => path.timeout(now),
+        Input::Write { now, file, pos, len, mode, submitter } => {
+            _ = path.write(now, file, pos, len, mode, submitter);
+        }
+        Input::Filled { now, id } => path.filled(now, id),
+        Input::Zero { now, file, pages } => _ = path.zero(now, file, pages),
+        Input::Flush { now, file } => _ = path.flush(now, file),
+        Input::WriteBack { now, file } => _ = path.write_back(now, file),
+        Input::Acted { now, id, result } => path.acted(now, id, result),
+        Input::GiveUp { now, id } => path.give_up(now, id),
+        Input::Set { name, value } => _ = path.set(&name, &value),
+        Input::PollWrite => _ = path.poll_write(),
         Input::PollReady => _ = path.poll_ready(),
         Input::PollDone => _ = path.poll_done(),
         Input::TakeLog => _ = path.take_log(),
@@ -295,7 +350,15 @@ fn could(path: &IoPath, input: &Input) -> bool {
     match input {
         Input::RemoveDevice { device, .. } => !path.has_files_on(*device),
         Input::Open { device, .. } | Input::Direct { device, .. } => path.has_device(*device),
-        Input::SetLen { file, .. } | Input::Stream { file } => path.is_open(*file),
+        Input::SetLen { file, .. }
+        | Input::Stream { file }
+        | Input::Write { file, .. }
+        | Input::Zero { file, .. }
+        | Input::Flush { file, .. }
+        | Input::WriteBack { file, .. } => path.is_open(*file),
+        Input::Filled { id, .. } => path.awaits_driver(*id, false),
+        Input::Acted { id, .. } => path.awaits_driver(*id, true),
+        Input::GiveUp { id, .. } => !path.awaits_driver(*id, false),
         Input::Read { stream, .. } => path.has_stream(*stream),
         Input::Complete { tag, .. } => path.is_flying(*tag),
         Input::Release { id, .. } => path.is_ready(*id),
@@ -305,6 +368,8 @@ fn could(path: &IoPath, input: &Input) -> bool {
         | Input::SetSubmitter { .. }
         | Input::Timeout { .. }
         | Input::PollDone
+        | Input::PollWrite
+        | Input::Set { .. }
         | Input::Close { .. }
         | Input::Invalidate { .. }
         | Input::CloseStream { .. }

@@ -25,16 +25,34 @@ pub struct Stats {
     pub device_reads: u64,
     /// Requests that wrote to one.
     pub device_writes: u64,
+    /// Pages of the cache in the writes.
+    pub device_write_pages: u64,
     /// Pages of the cache in the reads.
     pub device_pages: u64,
     /// Pages that were asked a second time, alone, because their request failed.
     pub retries: u64,
     /// Pages whose readers got an error.
     pub pages_failed: u64,
-    /// Reads that had to wait for frames.
+    /// Reads and writes that had to wait for frames.
     pub waited_for_frames: u64,
     /// Windows that were cut because frames were short.
     pub windows_shortened: u64,
     /// Hints that were cut: too many hinted pages were unused, or frames were short.
     pub hints_shortened: u64,
+    /// Writes that were asked for.
+    pub writes: u64,
+    /// Pages that they wrote into the cache.
+    pub pages_written: u64,
+    /// Pages read because only a part of them was written.
+    pub pages_rmw: u64,
+    /// Writes and zeroes that waited for earlier ones of the same pages.
+    pub writes_waited_for_pages: u64,
+    /// Writes that waited because too much was dirty.
+    pub writes_waited_for_room: u64,
+    /// Pages that were written a second time, alone, because their request failed.
+    pub write_retries: u64,
+    /// Pages that the device refused, each time.
+    pub pages_write_failed: u64,
+    /// Flushes, with the device's own and without.
+    pub flushes: u64,
 }

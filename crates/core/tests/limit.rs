@@ -30,7 +30,8 @@ fn a_load_of_writes_alone_finds_out_how_many_the_device_serves() {
     for model in [ONE_HEAD, EIGHT_WAYS, SIXTY_FOUR_WAYS] {
         let bench = settled(model);
         let state = bench.state();
-        assert_eq!(state.at_least as usize, model.parallel, "{model:?}");
+        let off = model.parallel.abs_diff(state.at_least as usize);
+        assert!(off * 10 <= model.parallel, "{model:?}: {}", state.at_least);
         assert_eq!(state.write_limit, Some(state.at_least + 2), "{model:?}");
         assert_eq!(state.in_flight_writes, state.at_least + 2, "{model:?}");
         let cost = state.writes.expect("writes came alone").per_request_ns;

@@ -33,7 +33,6 @@ use crate::file::FileShared;
 use crate::inbox::{Inbox, Marker, Post};
 use crate::ring::{Completion, Ring};
 use crate::waiting::{News, Ticket, Told, Waiter, Waiting, Wake};
-use crate::write::Orphan;
 
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -47,8 +46,6 @@ pub(crate) struct Driver {
     done_at: HashMap<u64, Instant>,
     /// The tags of writes that are on their way.
     writing: HashSet<u64>,
-    /// What writes that nobody awaits any more have yet to copy.
-    pub(crate) orphans: HashMap<WriteId, Orphan>,
     /// When the leader wakes up by itself, if it sleeps and does.
     pub(crate) sleeps_until: Option<Instant>,
     /// When the background thread comes by itself, if it does.
@@ -94,7 +91,6 @@ impl Driver {
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
             writing: HashSet::new(),
-            orphans: HashMap::new(),
             sleeps_until: None,
             rests_until: None,
             told: Instant(0),

@@ -342,7 +342,11 @@ impl fmt::Display for WriteError {
                 path.display()
             ),
             Self::ReadOnly { path } => {
-                write!(f, "{}: is open for reading; open it with OpenOptions::write", path.display())
+                write!(
+                    f,
+                    "{}: is open for reading; open it with OpenOptions::write",
+                    path.display()
+                )
             }
             Self::TimedOut { path, what, offset, after } => write!(
                 f,

@@ -98,8 +98,7 @@ impl File {
             engine.bell.start().map_err(|source| failed("start a thread", source))?;
         }
         let key = Key::new(&backend, options);
-        let opened =
-            engine.files.find_or(key, || FileShared::open(engine, backend, options));
+        let opened = engine.files.find_or(key, || FileShared::open(engine, backend, options));
         let file = opened.map_err(|error| match error {
             NotOpened::Conflict => OpenError::Overlap { path: path.clone() },
             NotOpened::TooMany => OpenError::TooMany { path: path.clone() },

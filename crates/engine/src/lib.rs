@@ -263,8 +263,7 @@ impl Engine {
             return Ok(());
         }
         let mut driver = self.shared.drive();
-        let now = driver.now();
-        driver.path.set(now, name, value)?;
+        driver.path.set(name, value)?;
         driver.note_ready();
         driver.start_all();
         Ok(())
@@ -442,7 +441,7 @@ impl Builder {
         for (name, value) in [limit, age].into_iter().flatten() {
             let max = u64::MAX.to_string();
             let value = if value.len() > max.len() { max } else { value };
-            path.set(Instant(0), name, &value).expect("any number will do");
+            path.set(name, &value).expect("any number will do");
         }
         let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);

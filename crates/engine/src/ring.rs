@@ -133,11 +133,6 @@ impl Ring {
         }
     }
 
-    /// The memory that transfers work on.
-    pub(crate) fn pool(&self) -> &Pool {
-        &self.pool
-    }
-
     /// Whether another one may be started.
     pub(crate) fn has_room(&self) -> bool {
         self.in_flight() < TRANSFERS_MAX

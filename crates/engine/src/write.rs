@@ -26,17 +26,12 @@ use crate::reader::in_page;
 use crate::shared::{Driving, Shared};
 use crate::waiting::{News, Ticket};
 
-/// What is left to do for a write that nobody awaits any more.
-#[derive(Debug)]
-pub(crate) struct Orphan {
-    from: Box<[u8]>,
-    pos: Bytes,
-}
-
 /// What the thread that asked does itself.
 enum Doing<'d> {
     /// Copies these bytes, which begin there.
     Copy(&'d [u8], Bytes),
+    /// The same, if that can be at once; else it comes to nothing.
+    TryCopy(&'d [u8], Bytes),
     /// Calls the system.
     Act(&'d dyn Fn() -> Result<(), i32>),
 }
@@ -178,9 +173,9 @@ impl File {
         if file.backend.is_writable && file.has_dirty_pages() {
             let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
             let nothing = || Ok(());
-            handle.see_through("write-back", offset, begin, &Doing::Act(&nothing)).map_err(
-                |error| ReadError::Io { path: path(), offset, source: error.into() },
-            )?;
+            handle
+                .see_through("write-back", offset, begin, &Doing::Act(&nothing))
+                .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
         }
         let extents = file.backend.extents(offset, end);
         extents.map_err(|errno| {
@@ -233,27 +228,19 @@ impl Handle {
             let rest = &from[done..];
             let piece = &rest[..rest.len().min(PIECE)];
             let pos = Bytes(offset + done as u64);
-            let mut len = Bytes(piece.len() as u64);
-            if is_try {
-                len = self.room_now(pos, len)?;
-                if len == Bytes::ZERO {
-                    break;
-                }
-            }
+            let len = Bytes(piece.len() as u64);
             let begin = |path: &mut IoPath, now: Instant| {
                 path.write(now, file.id, pos, len, mode, Submitter::default())
             };
-            let written = self.see_through("write", pos.0, begin, &Doing::Copy(piece, pos))?;
-            assert!(written > Bytes::ZERO, "a file that is open has room for its own bytes");
-            done += usize::try_from(written.0).expect("no more than the piece");
+            let doing = if is_try { Doing::TryCopy(piece, pos) } else { Doing::Copy(piece, pos) };
+            let written = self.see_through("write", pos.0, begin, &doing)?;
+            assert!(is_try || written > Bytes::ZERO, "a file has room for its own bytes");
+            if written == Bytes::ZERO {
+                break;
+            }
+            done += usize_of(written);
         }
         Ok(done)
-    }
-
-    /// How much of a write would be copied at once, without waiting for anything.
-    fn room_now(&self, pos: Bytes, len: Bytes) -> Result<Bytes, WriteError> {
-        let _ = pos;
-        Ok(len)
     }
 
     /// Has whole pages to itself while it does something to them.
@@ -343,6 +330,11 @@ impl Shared {
         doing: &Doing<'_>,
     ) -> (Driving<'s>, Result<Bytes, NotReady>) {
         loop {
+            let is_try = matches!(doing, Doing::TryCopy(..));
+            if is_try && !driving.waiting.has_news(Ticket::Write(id)) {
+                driving.give_up(id, Arc::clone(file));
+                return (driving, Ok(Bytes::ZERO));
+            }
             let news;
             (driving, news) = self.wait_for_news(driving, Ticket::Write(id));
             let step = match news {
@@ -350,7 +342,7 @@ impl Shared {
                 Ok(News::Read(_)) => unreachable!("a write has a write's news"),
                 Err(why) => {
                     if let NotReady::TimedOut = why {
-                        driving.abandon_write(id, Arc::clone(file), doing);
+                        driving.give_up(id, Arc::clone(file));
                     }
                     return (driving, Err(why));
                 }
@@ -360,7 +352,7 @@ impl Shared {
                 (WriteStep::Done { fault: Some(fault), .. }, _) => {
                     return (driving, Err(fault.into()));
                 }
-                (WriteStep::Fill { len }, Doing::Copy(from, pos)) => {
+                (WriteStep::Fill { len }, Doing::Copy(from, pos) | Doing::TryCopy(from, pos)) => {
                     let fills = driving.path.fills(id).to_vec();
                     drop(driving);
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
@@ -380,36 +372,26 @@ impl Shared {
 }
 
 impl Driver {
-    /// A waiter gives a write up. What it would have copied is kept: pages were promised to it, and
-    /// others may wait for them.
-    fn abandon_write(&mut self, id: WriteId, file: Arc<FileShared>, doing: &Doing<'_>) {
-        if let Doing::Copy(from, pos) = *doing {
-            self.orphans.insert(id, Orphan { from: from.into(), pos });
-        }
-        if let Some(News::Write(step)) = self.waiting.abandon(Ticket::Write(id), file) {
-            self.step_alone(id, step);
-        }
+    /// A waiter gives up, before it had anything to copy.
+    fn give_up(&mut self, id: WriteId, file: Arc<FileShared>) {
+        let news = self.waiting.abandon(Ticket::Write(id), file);
+        assert!(news.is_none(), "who has news does not give up");
+        let now = self.now();
+        self.path.give_up(now, id);
+        self.note_ready();
+        self.start_all();
     }
 
-    /// A write that nobody awaits has come to a step.
-    ///
-    /// ```text
-    ///   Fill   its bytes are copied here; it may happen although its writer was told otherwise
-    ///   Act    is not done: nobody may wait under the engine's mutex, and nobody wants it
-    /// ```
+    /// What nobody awaits has come to a step. An act is not done then: nobody may wait under the
+    /// engine's mutex, and nobody wants it.
     pub(crate) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
-        let now = self.now();
         match step {
-            WriteStep::Fill { len } => {
-                let orphan = self.orphans.get(&id).expect("its bytes were kept");
-                let fills = self.path.fills(id);
-                fill(self.ring().pool(), fills, &orphan.from[..usize_of(len)], orphan.pos);
-                self.path.filled(now, id);
+            WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
+            WriteStep::Act => {
+                let now = self.now();
+                self.path.acted(now, id, Err(libc::ETIMEDOUT));
             }
-            WriteStep::Act => self.path.acted(now, id, Err(libc::ETIMEDOUT)),
-            WriteStep::Done { .. } => {
-                self.orphans.remove(&id);
-            }
+            WriteStep::Done { .. } => {}
         }
     }
 }
@@ -460,6 +442,5 @@ fn usize_of(len: Bytes) -> usize {
     usize::try_from(len.0).expect("a write fits memory")
 }
 
-/// So much is handed to the core at once: enough that its price does not show, and not more than
-/// is kept of a write that timed out.
+/// So much is handed to the core at once: enough that its price does not show.
 const PIECE: usize = 1 << 20;

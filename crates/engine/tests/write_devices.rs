@@ -136,11 +136,8 @@ impl Drop for Mounted {
 
 #[test]
 fn zeros_and_holes_on_each_file_system() {
-    let kinds: [(&str, &[&str]); 3] = [
-        ("tmpfs", &[]),
-        ("ext4", &["mkfs.ext4", "-q"]),
-        ("xfs", &["mkfs.xfs", "-q"]),
-    ];
+    let kinds: [(&str, &[&str]); 3] =
+        [("tmpfs", &[]), ("ext4", &["mkfs.ext4", "-q"]), ("xfs", &["mkfs.xfs", "-q"])];
     for (kind, mkfs) in kinds {
         let Some(mounted) = Mounted::new(kind, mkfs, "zeros_and_holes_on_each_file_system") else {
             continue;

@@ -17,7 +17,7 @@ pub(super) struct Load {
     unknown: f64,
     /// The last that was seen of it.
     parallel: Option<f64>,
-    /// The most that it was seen to serve while nobody waited, as long as nothing says otherwise.
+    /// The most that it was seen to serve; what it serves, when some were seen to wait.
     most: f64,
     /// Completions under load since any were forgotten.
     since_forgot: u32,
@@ -62,9 +62,9 @@ impl Load {
         self.parallel.map(whole)
     }
 
-    /// How many at once at least: the same where it is known, else the most that was seen.
+    /// How many at once at least: the most that was seen since it was last seen that some waited.
     pub(super) fn at_least(&self) -> u32 {
-        whole(self.parallel.unwrap_or(self.most))
+        whole(self.most)
     }
 
     /// Whether requests come whose service time nobody knows.
@@ -185,6 +185,9 @@ impl Load {
                 continue;
             }
             let rate = work_ns / ns;
+            if count < (rate * ROUNDS_MIN).min(LOAD_MAX) {
+                continue;
+            }
             most = most.max(rate);
             if f64::from(there) >= rate * WAITS {
                 found = Some(rate);
@@ -243,6 +246,13 @@ const WAITS: f64 = 1.25;
 
 /// Fewer completions say nothing of a level.
 const LOAD_MIN: f64 = 16.0;
+
+/// And fewer than so many for each that is served at once. Requests that began together end
+/// together: what is half done when it is looked at is up to one such round.
+const ROUNDS_MIN: f64 = 8.0;
+
+/// So many are enough for any device: of more, half would be forgotten meanwhile.
+const LOAD_MAX: f64 = 256.0;
 
 /// How often the levels are looked at, and forgotten in part, in completions.
 const FORGET_EVERY: u32 = 16;

@@ -11,7 +11,7 @@ use core::ops::Range;
 use super::ReadId;
 use super::hints::Hints;
 use super::job::{Job, PageFill, Run};
-use super::waiters::Waiters;
+use super::waiters::{Waiter, Waiters};
 use crate::cache::{PageCache, Use};
 use crate::readahead::Residency;
 use crate::readahead::walk::PageSet;
@@ -172,7 +172,8 @@ impl PageSet for Fetching<'_> {
         if !entry.is_up_to_date() {
             self.stats.pages_joined += u64::from(!is_new);
             wanted.outstanding += 1;
-            self.waiters.add(*frame, wanted.id.expect("a read has an id"));
+            let id = wanted.id.expect("a read has an id");
+            self.waiters.add(*frame, Waiter::Read(id));
         }
     }
 }
@@ -230,6 +231,6 @@ fn place_of(first: PageIndex, page: PageIndex) -> usize {
 }
 
 /// How many bytes of the page the file has.
-fn page_len(file_len: Bytes, page: PageIndex) -> u32 {
+pub(super) fn page_len(file_len: Bytes, page: PageIndex) -> u32 {
     (file_len - page.offset()).0.min(PAGE_SIZE) as u32
 }

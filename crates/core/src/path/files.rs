@@ -6,6 +6,7 @@
 
 use core::ops::Range;
 
+use super::waiters::Waiter;
 use super::{FileId, IoPath, Read, Ready};
 use crate::replay::Input;
 use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex};
@@ -19,6 +20,10 @@ impl IoPath {
     ///   on their way           end as they would have
     /// ```
     ///
+    /// What is dirty is dropped: whoever wants it on the device [flushes](Self::flush) first. Writes
+    /// and flushes that wait end now, with [`Fault::Short`](super::Fault::Short); those whose driver
+    /// copies or acts end when it is done.
+    ///
     /// The file itself goes with the last of them that is released: until then its
     /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
     /// it again does nothing.
@@ -30,9 +35,15 @@ impl IoPath {
         state.is_closing = true;
         let (pages, streams) = (state.len.pages_up(), state.newest_stream.take());
         state.len = Bytes::ZERO;
+        // It must not go before all is done.
+        state.writes += 1;
         self.close_streams(streams);
+        self.end_waiting_flushes(file);
+        self.end_waiting_writes(now, file);
+        self.drop_debts(now, file, PageIndex(0));
         self.cache.forget_file(Self::slot(file), pages);
         self.cover_queued(file, Bytes::ZERO);
+        self.files.get_mut(file).expect("it is kept").writes -= 1;
         self.end_if_over(file);
         self.admit(now);
     }
@@ -52,6 +63,10 @@ impl IoPath {
     /// start behind it. Reads on their way are not disturbed, and whoever waits for a page that was
     /// forgotten gets it as the device had it. If it had none of it any more, that is
     /// [`Fault::Short`](super::Fault::Short): who changes lengths asks again, for what there is.
+    ///
+    /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
+    /// they are. A device write on its way is not called back: whoever cuts a file that is written
+    /// flushes it first.
     pub fn set_len(&mut self, now: Instant, file: FileId, len: Bytes) {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
         self.log().did(|| Input::SetLen { now, file, len });
@@ -63,22 +78,42 @@ impl IoPath {
         }
         let first = before.min(len).page();
         let end = PageIndex(before.pages_up().0);
+        if len < before {
+            self.drop_debts(now, file, PageIndex(len.pages_up().0));
+        }
         if first < end {
-            self.cache.forget_range(Self::slot(file), first, end - first);
+            self.forget_clean(file, first..end);
         }
         self.cover_queued(file, len);
+        self.check_flushes(file);
         self.admit(now);
     }
 
     /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads
-    /// on their way are not disturbed, and later ones ask the device. Of a closed file: nothing.
+    /// on their way are not disturbed, and later ones ask the device. Pages that are dirty or being
+    /// written stay: the device has nothing newer. Of a closed file: nothing.
     pub fn invalidate(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) {
         self.log().did(|| Input::Invalidate { now, file, pages: pages.clone() });
         if self.files.get(file).is_none() || pages.start >= pages.end {
             return;
         }
-        self.cache.forget_range(Self::slot(file), pages.start, pages.end - pages.start);
+        self.forget_clean(file, pages);
         self.admit(now);
+    }
+
+    fn forget_clean(&mut self, file: FileId, pages: Range<PageIndex>) {
+        let Self { cache, debts, .. } = self;
+        let is_owed = |frame| debts.of(frame).is_some();
+        cache.forget_range_but(Self::slot(file), pages.start, pages.end - pages.start, is_owed);
+    }
+
+    /// Drops what is owed of the pages from `first` on.
+    fn drop_debts(&mut self, now: Instant, file: FileId, first: PageIndex) {
+        for id in self.all_debts(file) {
+            if self.page_owed(id) >= first {
+                self.drop_debt(now, id, Some(super::Fault::Short));
+            }
+        }
     }
 
     /// The pages that lie wholly in `len` bytes at `pos`: what goes when the application says that
@@ -104,7 +139,8 @@ impl IoPath {
     /// The reads of a file that wait for frames, as they are in a file of this length.
     pub(super) fn cover_queued(&mut self, file: FileId, len: Bytes) {
         let Self { queued, reads, ready, watch, .. } = self;
-        queued.retain(|&id| {
+        queued.retain(|&who| {
+            let Waiter::Read(id) = who else { return true };
             let read = reads.get_mut(id).expect("a queued read is not released");
             if read.file == file {
                 read.cover(len);
@@ -118,9 +154,10 @@ impl IoPath {
         });
     }
 
-    /// Lets a closed file go after its last read.
+    /// Lets a closed file go after its last read and its last write.
     pub(super) fn end_if_over(&mut self, file: FileId) {
-        if self.files.get(file).is_some_and(|state| state.is_closing && state.reads == 0) {
+        let is_over = |state: &super::File| state.is_closing && state.reads + state.writes == 0;
+        if self.files.get(file).is_some_and(is_over) {
             self.files.remove(file);
         }
     }

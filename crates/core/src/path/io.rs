@@ -1,12 +1,13 @@
 //! Between the path and its devices: requests go out, results come back.
 //!
 //! In:    a device with room; what became of a request.
-//! Out:   device I/O; frames that are up to date or failed; reads that are ready.
+//! Out:   device I/O; frames that are up to date, written or failed; reads that are ready.
 //! Never: an error that nobody waits for. A page read ahead that fails is read again when asked.
 
 use alloc::vec::Vec;
 
 use super::job::{Job, PageFill, Run};
+use super::waiters::Waiter;
 use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
 use crate::replay::{Input, Output};
 use crate::sched::{Op, Origin, Request};
@@ -21,8 +22,9 @@ impl IoPath {
         let io = self.next_io(now);
         let Self { cache, flying, .. } = self;
         cache.log().gave(|| {
-            let pages = |tag| flying.get(tag).map_or(&[][..], |flying| &flying.request.load.pages);
-            let frames = |tag| pages(tag).iter().map(|page| page.filling.frame()).collect();
+            let frames = |tag| {
+                flying.get(tag).map_or_else(Vec::new, |it| it.request.load.frames().collect())
+            };
             Output::Dispatched(io.map(|io| (io, frames(io.tag))))
         });
         io
@@ -49,21 +51,16 @@ impl IoPath {
                 Op::Write => self.stats.device_writes += 1,
             }
             self.stats.device_pages += request.load.page_count().0;
+            self.stats.device_write_pages += request.load.writes.len() as u64;
+            let (fua, len) = (request.load.is_fua, len_of(&request));
             self.trace.push(now, || What::Dispatched { device, op, start, sectors });
             let tag = self.flying.insert(Flying { device, request, sent });
-            return Some(DeviceIo {
-                tag,
-                device,
-                op,
-                fua: false,
-                offset: start.offset(),
-                len: sectors.bytes(),
-            });
+            return Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len });
         }
         None
     }
 
-    /// The pages of a request that was dispatched and has not completed.
+    /// The pages of a read request that was dispatched and has not completed; of a write none.
     #[must_use]
     pub fn pages(&self, tag: Tag) -> &[PageFill] {
         &self.flying.get(tag).expect("the request is in flight").request.load.pages
@@ -72,7 +69,7 @@ impl IoPath {
     /// How much a request that was dispatched and has not completed asks for.
     #[must_use]
     pub fn io_len(&self, tag: Tag) -> Bytes {
-        self.flying.get(tag).expect("the request is in flight").request.sectors.bytes()
+        len_of(&self.flying.get(tag).expect("the request is in flight").request)
     }
 
     /// Whether nobody waited for any page of a request when it was dispatched.
@@ -99,13 +96,14 @@ impl IoPath {
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         self.end_direct(&mut request.load, request.start, bytes, fault);
         let (start, pages) = (request.start, request.load.pages.len());
-        let mut good = Pages::ZERO;
+        let written = request.load.writes.len();
+        let mut good = self.end_writes(now, device, &mut request.load, bytes, fault);
         for (index, page) in request.load.pages.into_iter().enumerate() {
             if page.is_covered(index, bytes) {
                 let frame = page.filling.frame();
                 good += Pages(1);
                 self.cache.filled(page.filling);
-                self.wake(frame, None);
+                self.wake(now, frame, None);
             } else if pages > 1
                 && self.waiters.is_waited_for(page.filling.frame())
                 && self.devices.get(device).is_some()
@@ -113,10 +111,10 @@ impl IoPath {
                 let start = start + Sectors(index as u64 * SECTORS_PER_PAGE);
                 self.try_again(now, device, origin, Run { start, job: Job::again(page) });
             } else {
-                self.fail(page, fault);
+                self.fail(now, page, fault);
             }
         }
-        let pages = Pages(pages as u64);
+        let pages = Pages((pages + written) as u64);
         self.trace.push(now, || What::Completed { device, start, good, pages });
         if let Some(state) = self.devices.get_mut(device) {
             state.in_flight -= 1;
@@ -143,16 +141,23 @@ impl IoPath {
     }
 
     /// A page came to nothing: it leaves the cache, and those who wait for it are told.
-    pub(super) fn fail(&mut self, page: PageFill, fault: Fault) {
+    pub(super) fn fail(&mut self, now: Instant, page: PageFill, fault: Fault) {
         let frame = page.filling.frame();
         self.stats.pages_failed += u64::from(self.waiters.is_waited_for(frame));
         self.cache.fill_failed(page.filling);
-        self.wake(frame, Some(fault));
+        self.wake(now, frame, Some(fault));
     }
 
-    /// The frame is filled or failed: reads that waited for nothing else are ready.
-    fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
-        while let Some(id) = self.waiters.take(frame) {
+    /// The frame is filled, written, or failed: those who waited for nothing else go on.
+    pub(super) fn wake(&mut self, now: Instant, frame: Frame, fault: Option<Fault>) {
+        while let Some(who) = self.waiters.take(frame) {
+            let id = match who {
+                Waiter::Read(id) => id,
+                Waiter::Write(id) => {
+                    self.wake_write(now, id, fault);
+                    continue;
+                }
+            };
             let read = self.reads.get_mut(id).expect("a waiting read is not released");
             read.fault = read.fault.or(fault);
             read.wanted.outstanding -= 1;
@@ -200,13 +205,15 @@ impl IoPath {
     }
 
     /// When [`Self::poll_dispatch`] may give something although nothing was asked and nothing
-    /// completed meanwhile: a scheduler waits for that time. Then call [`Self::timeout`].
+    /// completed meanwhile: a scheduler waits for that time, or dirty pages are old enough then.
+    /// Then call [`Self::timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         // One without room is asked when a request ends, and not before.
         let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
-        waiting.filter_map(|(_, device)| device.wake_at()).min()
+        let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
+        wake_at.chain(self.next_write_out()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
@@ -217,6 +224,15 @@ impl IoPath {
         for device in due.collect::<Vec<_>>() {
             self.note_busy(device);
         }
+        self.admit(now);
+    }
+}
+
+/// How much a request moves: whole sectors, but for what is written at the end of a file.
+fn len_of(request: &Request<Job>) -> Bytes {
+    match request.load.write_len() {
+        Bytes::ZERO => request.sectors.bytes(),
+        written => written,
     }
 }
 

@@ -361,8 +361,8 @@ const LOOK_ENDED: u64 = 32;
 /// A look at how many are served needs sixteen, and the first of them were there before.
 const TRY_ENDED: u64 = 48;
 
-/// And so many times what the device serves at once: what it shows begins with the second round.
-const TRY_ROUNDS: u64 = 4;
+/// And so many times what the device serves at once: eight rounds, and some to get there.
+const TRY_ROUNDS: u64 = 12;
 
 /// A try takes a twentieth of the time at most, and costs reads a quarter and one request then.
 const TRY_SHARE: u64 = 20;

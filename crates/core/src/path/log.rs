@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use super::waiters::Waiter;
 use super::{Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag};
 use crate::replay::{Input, Log, Output, Step};
 use crate::table::Frame;
@@ -64,7 +65,7 @@ impl IoPath {
 
     pub(crate) fn is_ready(&self, id: ReadId) -> bool {
         self.reads.get(id).is_some_and(|read| read.wanted.outstanding == 0)
-            && !self.queued.contains(&id)
+            && !self.queued.contains(&Waiter::Read(id))
             && !self.ready.iter().any(|ready| ready.id == id)
     }
 

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
 use super::job::Run;
+use super::waiters::Waiter;
 use super::{DeviceId, File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
 use crate::readahead::walk::{Memory, Reader};
 use crate::readahead::{Advice, Decided, Limits};
@@ -16,14 +17,21 @@ use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
 
 impl IoPath {
-    /// Starts the reads that wait for frames, as far as there are frames.
+    /// Starts what waits for frames, as far as there are frames; then the writes that wait for room;
+    /// and lets the flusher look what is due.
     pub(super) fn admit(&mut self, now: Instant) {
-        while let Some(id) = self.queued.pop_front() {
-            if !self.try_start(now, id, true) {
-                self.queued.push_front(id);
-                return;
+        while let Some(who) = self.queued.pop_front() {
+            let has_started = match who {
+                Waiter::Read(id) => self.try_start(now, id, true),
+                Waiter::Write(id) => self.try_frames(now, id, true),
+            };
+            if !has_started {
+                self.queued.push_front(who);
+                break;
             }
         }
+        self.give_room(now);
+        self.write_out(now);
     }
 
     /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.

@@ -1,14 +1,21 @@
 //! Who waits for which frame.
 //!
-//! In:    a read that needs a frame which is being filled.
-//! Out:   all such reads, once the frame is filled or failed.
+//! In:    a read or a write that needs a frame which is being filled, or which is being written.
+//! Out:   all of them, once that has ended.
 //! Never: a search. Each frame has a list of its own.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ReadId;
+use super::{ReadId, WriteId};
 use crate::table::Frame;
+
+/// Who waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Waiter {
+    Read(ReadId),
+    Write(WriteId),
+}
 
 #[derive(Debug)]
 pub(super) struct Waiters {
@@ -20,21 +27,21 @@ pub(super) struct Waiters {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    read: ReadId,
+    who: Waiter,
     next: u32,
 }
 
 impl Waiters {
-    /// What each frame costs here. Reads that wait cost more, but only as many as wait.
+    /// What each frame costs here. Those who wait cost more, but only as many as wait.
     pub(super) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64;
 
     pub(super) fn new(frames: u32) -> Self {
         Self { first: vec![0; frames as usize], nodes: Vec::new(), free: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, frame: Frame, read: ReadId) {
+    pub(super) fn add(&mut self, frame: Frame, who: Waiter) {
         let first = &mut self.first[frame.0 as usize];
-        let node = Node { read, next: *first };
+        let node = Node { who, next: *first };
         let index = match self.free.pop() {
             Some(index) => {
                 self.nodes[index as usize] = node;
@@ -52,12 +59,25 @@ impl Waiters {
         self.first[frame.0 as usize] != 0
     }
 
-    /// Takes one of the reads that wait for the frame.
-    pub(super) fn take(&mut self, frame: Frame) -> Option<ReadId> {
+    /// Those who wait for the one wait for the other, for which nobody waits yet, or who waits for
+    /// both.
+    pub(super) fn move_to(&mut self, from: Frame, to: Frame) {
+        let moved = core::mem::take(&mut self.first[from.0 as usize]);
+        let Some(first) = moved.checked_sub(1) else { return };
+        let mut last = first;
+        while let Some(next) = self.nodes[last as usize].next.checked_sub(1) {
+            last = next;
+        }
+        self.nodes[last as usize].next = self.first[to.0 as usize];
+        self.first[to.0 as usize] = moved;
+    }
+
+    /// Takes one of those who wait for the frame.
+    pub(super) fn take(&mut self, frame: Frame) -> Option<Waiter> {
         let index = self.first[frame.0 as usize].checked_sub(1)?;
         let node = self.nodes[index as usize];
         self.first[frame.0 as usize] = node.next;
         self.free.push(index);
-        Some(node.read)
+        Some(node.who)
     }
 }

@@ -12,12 +12,27 @@
 //!
 //! Design, table of cases, promises: docs/writes.md.
 
-use alloc::string::String;
+mod debts;
+mod flush;
+mod flusher;
+mod give_up;
+mod put;
+mod settings;
+mod start;
+mod zero;
+
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use self::debts::{DebtId, On};
+pub(super) use self::debts::{Debts, FileDebts};
+pub(super) use self::flusher::{NEVER, WritePage};
+pub(super) use self::settings::Limits;
+pub(super) use self::start::Room;
 use super::{Fault, FileId, IoPath, Tag};
-use crate::sched::{BadSetting, Submitter};
+use crate::cache::Fresh;
+use crate::replay::{Input, Output};
+use crate::sched::Submitter;
 use crate::slab::Id;
 use crate::table::Frame;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
@@ -51,9 +66,9 @@ pub enum WriteStep {
     Act,
     /// It is over, and its id is gone.
     Done {
-        /// How much was written, of what was asked.
+        /// How much was written, of what was asked. 0 for a flush, and for what came to nothing.
         len: Bytes,
-        /// What went wrong, if anything.
+        /// What went wrong, if anything. [`Fault::Short`]: the file was closed meanwhile.
         fault: Option<Fault>,
     },
 }
@@ -88,11 +103,74 @@ pub struct Fill {
 
 /// A write, a zero or a flush on its way.
 #[derive(Debug)]
-pub struct Write {}
+pub struct Write {
+    file: FileId,
+    kind: Kind,
+    state: State,
+    /// The pages that it works on, and nobody else meanwhile; none of a flush.
+    pages: Range<PageIndex>,
+    /// How many of those before it in the file's line have some of these pages.
+    blockers: u32,
+    /// What it still waits for: old pages, pages that the device does not have, device writes.
+    outstanding: u32,
+    fault: Option<Fault>,
+    pos: Bytes,
+    /// How much was asked for.
+    asked: Bytes,
+    /// How much it covers.
+    len: Bytes,
+    mode: WriteMode,
+    submitter: Submitter,
+    /// How many frames of the writes' share it has, beside those of its dirty pages.
+    room: u64,
+    fresh: Vec<Fresh>,
+    fills: Vec<Fill>,
+    /// Of a flush, what it waits for.
+    epoch: u64,
+    /// Whether somebody waits for a device because of it.
+    is_watched: bool,
+}
 
-#[expect(clippy::unimplemented, unused_variables, reason = "types first")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Write,
+    Zero,
+    Flush,
+    WriteBack,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    /// Others have its pages.
+    Locked,
+    /// There is no room for more dirty pages.
+    Room,
+    /// It waits for frames.
+    Frames,
+    /// Old bytes of its pages are on their way.
+    Reading,
+    /// The driver copies.
+    Filling,
+    /// It waits for the device: to write its pages, to end writes in its way, to have all.
+    Device,
+    /// The driver acts.
+    Acting,
+}
+
 impl IoPath {
-    /// Writes `len` bytes at `pos`.
+    /// Writes `len` bytes at `pos` of an open file.
+    ///
+    /// At most an eighth of all frames serve one write, and no more than may be dirty:
+    /// [`WriteStep::Fill`] says what it came to. It is cut at the end of the file, which a write
+    /// never moves; one behind the end is done at once, with a length of 0.
+    ///
+    /// ```text
+    ///   mode      Done when                                 a failed device write is told to
+    ///   Back      it is in the cache                        the flushes that follow
+    ///   Through   the device has each of its pages          this write, and those flushes
+    ///   Fua       the device has each of them for good      this write, and those flushes
+    /// ```
     pub fn write(
         &mut self,
         now: Instant,
@@ -102,75 +180,184 @@ impl IoPath {
         mode: WriteMode,
         submitter: Submitter,
     ) -> WriteId {
-        unimplemented!()
+        self.log().did(|| Input::Write { now, file, pos, len, mode, submitter });
+        assert!(len > Bytes::ZERO, "a write of nothing");
+        let mut write = Write { pos, asked: len, mode, submitter, ..Write::new(file, Kind::Write) };
+        write.cover(self.open_file(file).len, self.largest_write());
+        self.stats.writes += 1;
+        let is_over = write.len == Bytes::ZERO;
+        let id = self.add_write(write);
+        if is_over {
+            self.end_write(id, Bytes::ZERO, None);
+        } else {
+            self.lock(now, id);
+            self.admit(now);
+        }
+        self.log().gave(|| Output::Write(id));
+        id
     }
 
-    /// Keeps writes out of whole pages while the caller zeroes or discards them.
-    pub fn zero(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
-        unimplemented!()
+    /// The driver has copied what [`WriteStep::Fill`] said: from here on readers find the new
+    /// bytes, and the pages are dirty.
+    pub fn filled(&mut self, now: Instant, id: WriteId) {
+        self.log().did(|| Input::Filled { now, id });
+        self.put_write(now, id);
+        self.admit(now);
     }
 
-    /// Waits until all that was written before is on the device, then wants its own flush.
-    pub fn flush(&mut self, now: Instant, file: FileId) -> WriteId {
-        unimplemented!()
-    }
-
-    /// The same without the device's own flush.
-    pub fn write_back(&mut self, now: Instant, file: FileId) -> WriteId {
-        unimplemented!()
+    /// The driver has acted, well or not: the error number.
+    pub fn acted(&mut self, now: Instant, id: WriteId, result: Result<(), i32>) {
+        self.log().did(|| Input::Acted { now, id, result });
+        let write = self.writes.get(id).expect("it acts once");
+        assert!(write.state == State::Acting, "{id:?} has not been told to act");
+        let fault = result.err().map(Fault::Io);
+        match write.kind {
+            Kind::Zero => self.end_zero(now, id, fault),
+            Kind::Flush => self.end_write(id, Bytes::ZERO, fault),
+            Kind::Write | Kind::WriteBack => panic!("{id:?} has nothing to act"),
+        }
+        self.admit(now);
     }
 
     /// The next step of a write.
     pub fn poll_write(&mut self) -> Option<WriteReady> {
-        unimplemented!()
+        self.log().did(|| Input::PollWrite);
+        let ready = self.steps.pop_front();
+        let Self { cache, writes, .. } = self;
+        cache.log().gave(|| {
+            let fills = |id| writes.get(id).map_or_else(Vec::new, |write| write.fills.clone());
+            Output::Step(ready.map(|ready| (ready, fills(ready.id))))
+        });
+        ready
     }
 
     /// Where a write goes that is to be [filled](WriteStep::Fill), page by page.
     #[must_use]
     pub fn fills(&self, id: WriteId) -> &[Fill] {
-        unimplemented!()
-    }
-
-    /// The driver has copied: from here on readers find the new bytes.
-    pub fn filled(&mut self, now: Instant, id: WriteId) {
-        unimplemented!()
-    }
-
-    /// The driver has acted, well or not: the error number.
-    pub fn acted(&mut self, now: Instant, id: WriteId, result: Result<(), i32>) {
-        unimplemented!()
+        let write = self.writes.get(id).expect("the write is not over");
+        assert!(write.state == State::Filling, "{id:?} is not to be filled");
+        &write.fills
     }
 
     /// How many pages of the file the device does not have yet: dirty, or being written.
     #[must_use]
     pub fn dirty_pages(&self, file: FileId) -> Pages {
-        unimplemented!()
+        let books = self.files.get(file).and_then(|file| file.debts.as_ref());
+        Pages(books.map_or(0, |books| books.owed))
     }
 
-    /// How many frames of all files writes hold: dirty, being filled, being written.
+    /// How many frames writes hold, in all files: dirty, being filled, being written.
     #[must_use]
     pub fn dirty(&self) -> Pages {
-        unimplemented!()
-    }
-
-    /// Changes one setting of the path, from its next decision on.
-    ///
-    /// # Errors
-    ///
-    /// If there is none of that name, or the value makes no sense.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
-        unimplemented!()
-    }
-
-    /// All settings of the path, as they are now: what [`Self::set`] takes.
-    #[must_use]
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
-        unimplemented!()
+        Pages(self.room.used())
     }
 
     /// The frames of a request that was dispatched and has not completed, in the order of its
     /// pages: to read into, or to write from.
     pub fn io_frames(&self, tag: Tag) -> impl Iterator<Item = Frame> {
-        self.pages(tag).iter().map(|page| page.filling.frame())
+        let flying = self.flying.get(tag).expect("the request is in flight");
+        flying.request.load.frames()
+    }
+
+    /// All that a file owes.
+    pub(super) fn all_debts(&self, file: FileId) -> Vec<DebtId> {
+        let Some(books) = self.files.get(file).and_then(|file| file.debts.as_ref()) else {
+            return Vec::new();
+        };
+        On::ALL.into_iter().flat_map(|on| self.debts.list(books, on)).collect()
+    }
+
+    /// Which page of its file is owed.
+    pub(super) fn page_owed(&self, id: DebtId) -> PageIndex {
+        self.debts.get(id).page
+    }
+
+    /// Whether the driver has been told to fill, and has not answered yet; or to act.
+    pub(crate) fn awaits_driver(&self, id: WriteId, is_act: bool) -> bool {
+        let wants = if is_act { State::Acting } else { State::Filling };
+        self.writes.get(id).is_some_and(|write| write.state == wants)
+            && !self.steps.iter().any(|ready| ready.id == id)
+    }
+
+    fn add_write(&mut self, write: Write) -> WriteId {
+        let file = self.files.get_mut(write.file).expect("the file is open");
+        file.writes += 1;
+        self.writes.insert(write)
+    }
+
+    /// The driver is to do something; nobody waits for a device meanwhile.
+    fn post(&mut self, id: WriteId, state: State, step: WriteStep) {
+        self.set_watched(id, false);
+        self.writes.get_mut(id).expect("a write").state = state;
+        self.steps.push_back(WriteReady { id, step });
+    }
+
+    /// The write goes on when a device has done something.
+    fn wait(&mut self, id: WriteId, state: State) {
+        self.set_watched(id, true);
+        self.writes.get_mut(id).expect("a write").state = state;
+    }
+
+    fn set_watched(&mut self, id: WriteId, is_watched: bool) {
+        let write = self.writes.get_mut(id).expect("a write");
+        match (write.is_watched, is_watched) {
+            (false, true) => self.watch.begin(),
+            (true, false) => self.watch.end(),
+            (false, false) | (true, true) => {}
+        }
+        write.is_watched = is_watched;
+    }
+
+    /// It is over. What it had (room, frames, pages) it has given back.
+    fn end_write(&mut self, id: WriteId, len: Bytes, fault: Option<Fault>) {
+        self.set_watched(id, false);
+        let write = self.writes.remove(id).expect("each write ends once");
+        assert!(write.room == 0, "{id:?} ends with room in hand");
+        assert!(write.fresh.is_empty(), "{id:?} ends with frames in hand");
+        self.steps.push_back(WriteReady { id, step: WriteStep::Done { len, fault } });
+        self.files.get_mut(write.file).expect("a file outlives its writes").writes -= 1;
+        self.end_if_over(write.file);
+    }
+
+    /// What the write waited for came, or came to nothing.
+    pub(super) fn wake_write(&mut self, now: Instant, id: WriteId, fault: Option<Fault>) {
+        let write = self.writes.get_mut(id).expect("a write that waits is not over");
+        write.fault = write.fault.or(fault);
+        write.outstanding -= 1;
+        if write.outstanding > 0 {
+            return;
+        }
+        let (len, fault) = (write.len, write.fault);
+        match (write.kind, write.state) {
+            (Kind::Write, State::Reading) => self.has_old_bytes(now, id),
+            (Kind::Write, State::Device) => self.end_write(id, len, fault),
+            (Kind::Zero, State::Device) => self.post(id, State::Acting, WriteStep::Act),
+            (kind, state) => panic!("{id:?}, a {kind:?}, waits in {state:?}"),
+        }
+    }
+}
+
+impl Write {
+    fn new(file: FileId, kind: Kind) -> Self {
+        let nothing = PageIndex(0)..PageIndex(0);
+        Self {
+            file,
+            kind,
+            state: State::Locked,
+            pages: nothing,
+            blockers: 0,
+            outstanding: 0,
+            fault: None,
+            pos: Bytes::ZERO,
+            asked: Bytes::ZERO,
+            len: Bytes::ZERO,
+            mode: WriteMode::Back,
+            submitter: Submitter::default(),
+            room: 0,
+            fresh: Vec::new(),
+            fills: Vec::new(),
+            epoch: 0,
+            is_watched: false,
+        }
     }
 }

@@ -40,6 +40,7 @@ pub(crate) struct Bench {
     pub(crate) done: u64,
     model: Model,
     free_at_ns: Vec<u64>,
+    bus_ns: u64,
     ends: BinaryHeap<Reverse<(u64, u64)>>,
     flying: HashMap<u64, (Tag, Bytes)>,
     number: u64,
@@ -71,6 +72,7 @@ impl Bench {
             done: 0,
             model,
             free_at_ns: vec![0; model.parallel],
+            bus_ns: 0,
             ends: BinaryHeap::new(),
             flying: HashMap::new(),
             number: 0,
@@ -84,6 +86,7 @@ impl Bench {
     /// What is at the device ends as it would have; what comes is served otherwise.
     pub(crate) fn becomes(&mut self, model: Model) {
         self.model = model;
+        self.bus_ns = 0;
         self.free_at_ns = vec![self.now_ns; model.parallel];
     }
 
@@ -169,7 +172,8 @@ impl Bench {
         self.sent[op as usize] += 1;
         self.sent_at_ns.insert(start, self.now_ns);
         let way = self.free_at_ns.iter_mut().min().unwrap();
-        *way = self.now_ns.max(*way) + self.model.service_ns;
+        *way = (self.now_ns.max(*way) + self.model.service_ns).max(self.bus_ns) + BUS_NS;
+        self.bus_ns = *way;
         self.ends.push(Reverse((*way, self.number)));
         self.flying.insert(self.number, (tag, len));
         self.number += 1;
@@ -200,5 +204,7 @@ impl Bench {
     }
 }
 
+/// What a request takes on the bus that all ways share: so that no two end at the same time.
+const BUS_NS: u64 = 4;
 const FLOOD: u64 = 1 << 20;
 const CHAIN: u64 = 1 << 30;

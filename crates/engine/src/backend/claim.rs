@@ -52,8 +52,10 @@ impl Claims {
         // Nothing panics while it holds this lock.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|claim| claim.strong_count() > 0);
-        let device =
-            fs::metadata(path).map_err(|source| failed(path, "open", source))?.rdev();
+        let device = fs::metadata(path).map_err(|source| failed(path, "open", source))?.rdev();
+        if is_read_only(device) {
+            return Err(OpenError::NotWritable { path: PathBuf::from(path) });
+        }
         let whole = disk_of(device);
         for claim in held.iter().filter_map(Weak::upgrade) {
             if claim.device == device {
@@ -82,10 +84,19 @@ impl Claims {
     }
 }
 
+/// The kernel opens such a device for writing, and refuses each write. Where sysfs does not tell,
+/// the first write does.
+fn is_read_only(device: u64) -> bool {
+    fs::read_to_string(sysfs(device).join("ro")).is_ok_and(|text| text.trim() == "1")
+}
+
+fn sysfs(device: u64) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
+}
+
 /// The disk that a partition lies on. Where sysfs does not tell, the kernel refuses on its own.
 fn disk_of(device: u64) -> u64 {
-    let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    let folder = PathBuf::from(folder);
+    let folder = sysfs(device);
     if !folder.join("partition").exists() {
         return device;
     }

@@ -105,7 +105,9 @@ mod tests {
     fn backend() -> (tempfile::TempDir, Arc<Backend>) {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("file"), [7; 8192]).expect("a file");
-        let backend = Backend::open(&dir.path().join("file"), &OpenOptions::default(), &Claims::default()).expect("it is there");
+        let backend =
+            Backend::open(&dir.path().join("file"), &OpenOptions::default(), &Claims::default())
+                .expect("it is there");
         (dir, Arc::new(backend))
     }
 

@@ -29,9 +29,8 @@ impl Bench {
 /// Direct and buffered, with and without a tail.
 fn benches() -> impl Iterator<Item = (Bench, usize)> {
     let ways = [(false, 0), (false, 1234), (false, 512), (true, 0), (true, 1234)];
-    ways.into_iter().map(|(buffered, tail)| {
-        (Bench::with(&OpenOptions { buffered, ..options() }, tail), tail)
-    })
+    ways.into_iter()
+        .map(|(buffered, tail)| (Bench::with(&OpenOptions { buffered, ..options() }, tail), tail))
 }
 
 #[test]

@@ -1,0 +1,402 @@
+//! What the devices are owed: pages whose newest bytes are in a frame and nowhere else.
+//!
+//! In:    pages that were written, and what becomes of them.
+//! Out:   which of a file's pages are to be written next, and which flush still waits.
+//! Never: a frame, a request, a decision. It keeps the books of `write.rs` and of what lies beside it.
+//!
+//! ```text
+//!                 dirty_age, a flush, room           flusher               it is on the device
+//!   --> aging ---------------------------> urgent ------------> writing -------------------> gone
+//!         ^                                  ^  ^                  |
+//!         |  the older bytes are written     |  '-- try alone -----+ one of several failed
+//!       held: not before those, or a zero ---'                     | alone
+//!                                            ^                     v
+//!                                            '-- a flush, age -- failed
+//! ```
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Fault, FileId, WriteId};
+use crate::sched::Submitter;
+use crate::table::Frame;
+use crate::units::{Instant, PageIndex};
+
+/// Names a debt; a number that is used again when the debt is gone.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::path) struct DebtId(u32);
+
+/// A page of which a frame has bytes that the device has not.
+#[derive(Debug)]
+pub(in crate::path) struct Debt {
+    pub(in crate::path) file: FileId,
+    pub(in crate::path) page: PageIndex,
+    /// Held for as long as this is owed.
+    pub(in crate::path) frame: Frame,
+    /// Who wrote it.
+    pub(in crate::path) submitter: Submitter,
+    /// Since when it may be written; of one that failed, since when it has.
+    pub(in crate::path) since: Instant,
+    /// Flushes of this epoch and later ones wait for it.
+    pub(in crate::path) epoch: u64,
+    /// Of one being written, that of the page's newer bytes; of that, the one being written.
+    pub(in crate::path) other: Option<DebtId>,
+    pub(in crate::path) on: On,
+    /// When it comes free, it is urgent and not merely aging.
+    pub(in crate::path) is_urgent: bool,
+    /// Its request is done only when the device has it for good.
+    pub(in crate::path) is_fua: bool,
+    /// A request with others in it failed: it goes alone.
+    pub(in crate::path) is_alone: bool,
+    /// A zero has its page.
+    pub(in crate::path) is_locked: bool,
+    /// A zero waits for the end of its request.
+    pub(in crate::path) is_awaited: bool,
+    /// Nobody wants to know any more what becomes of it.
+    pub(in crate::path) is_dropped: bool,
+    prev: u32,
+    next: u32,
+}
+
+/// On which list of its file a debt is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::path) enum On {
+    /// None; or none any more.
+    Nothing,
+    /// Written when it is old enough, or when there is too much of it.
+    Aging,
+    /// To be written at once.
+    Urgent,
+    /// Not to be written at present.
+    Held,
+    /// In a request, queued or at the device.
+    Writing,
+    /// The device refused it.
+    Failed,
+}
+
+/// A list of a file's debts, oldest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::path) struct List {
+    head: u32,
+    tail: u32,
+}
+
+/// The debts of all files.
+#[derive(Debug)]
+pub(in crate::path) struct Debts {
+    /// Per frame its debt plus one, so that untouched memory means none.
+    of_frame: Vec<u32>,
+    debts: Vec<Debt>,
+    free: Vec<u32>,
+    /// How many are aging, urgent or held.
+    pub(in crate::path) unsent: u64,
+    /// How many are urgent.
+    pub(in crate::path) urgent: u64,
+    /// How many are in requests.
+    pub(in crate::path) writing: u64,
+    /// How many have failed.
+    pub(in crate::path) failed: u64,
+}
+
+/// The books of one file.
+#[derive(Debug, Default)]
+pub(in crate::path) struct FileDebts {
+    lists: [List; 5],
+    /// How many are owed, of all lists.
+    pub(in crate::path) owed: u64,
+    /// The epoch in which pages are dirtied now.
+    epoch: u64,
+    /// Those in which something is owed, oldest first.
+    epochs: VecDeque<Epoch>,
+    /// Flushes that wait, oldest first.
+    pub(in crate::path) flushes: VecDeque<WriteId>,
+    /// Who works on which pages: active ones, and those that wait for them, in their order.
+    pub(in crate::path) locks: VecDeque<WriteId>,
+    /// Whether the flusher has it in its line.
+    pub(in crate::path) is_listed: bool,
+}
+
+/// What is owed of one epoch: the time between two flushes.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    number: u64,
+    owed: u64,
+    /// How many of those have failed.
+    failed: u64,
+    /// How the last of those failed.
+    fault: Option<Fault>,
+}
+
+/// How a flush stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::path) enum Standing {
+    /// Something is still on its way.
+    Waits,
+    /// All is written, or has failed: then how.
+    Over(Option<Fault>),
+}
+
+impl Debts {
+    /// What each frame costs here: a quarter of them may be owed.
+    pub(in crate::path) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64
+        + ((size_of::<Debt>() + size_of::<u32>()) as u64).div_ceil(SHARE_OF_DIRTY);
+
+    pub(in crate::path) fn new(frames: u32) -> Self {
+        let most = (u64::from(frames) / SHARE_OF_DIRTY) as usize;
+        Self {
+            of_frame: vec![0; frames as usize],
+            debts: Vec::with_capacity(most),
+            free: Vec::with_capacity(most),
+            unsent: 0,
+            urgent: 0,
+            writing: 0,
+            failed: 0,
+        }
+    }
+
+    pub(in crate::path) fn get(&self, id: DebtId) -> &Debt {
+        &self.debts[id.0 as usize]
+    }
+
+    pub(in crate::path) fn get_mut(&mut self, id: DebtId) -> &mut Debt {
+        &mut self.debts[id.0 as usize]
+    }
+
+    /// What is owed of the bytes in this frame.
+    pub(in crate::path) fn of(&self, frame: Frame) -> Option<DebtId> {
+        self.of_frame[frame.0 as usize].checked_sub(1).map(DebtId)
+    }
+
+    /// Something new is owed. It is on no list yet.
+    pub(in crate::path) fn add(&mut self, books: &mut FileDebts, mut debt: Debt) -> DebtId {
+        debt.epoch = books.epoch;
+        books.owed += 1;
+        books.count(debt.epoch, |epoch| epoch.owed += 1);
+        let (frame, index) = (debt.frame, self.free.pop());
+        let index = match index {
+            Some(index) => {
+                self.debts[index as usize] = debt;
+                index
+            }
+            None => {
+                self.debts.push(debt);
+                u32::try_from(self.debts.len() - 1).expect("fewer debts than frames")
+            }
+        };
+        self.of_frame[frame.0 as usize] = index + 1;
+        DebtId(index)
+    }
+
+    /// The page has newer bytes, in this frame, before the older ones were sent.
+    pub(in crate::path) fn move_to(&mut self, id: DebtId, frame: Frame) -> Frame {
+        let old = core::mem::replace(&mut self.get_mut(id).frame, frame);
+        self.of_frame[old.0 as usize] = 0;
+        self.of_frame[frame.0 as usize] = id.0 + 1;
+        old
+    }
+
+    /// Nothing is owed any more: no flush waits for it, and it is on no list.
+    pub(in crate::path) fn settle(&mut self, books: &mut FileDebts, id: DebtId) {
+        self.put(books, id, On::Nothing);
+        let epoch = self.get(id).epoch;
+        books.owed -= 1;
+        books.count(epoch, |epoch| epoch.owed -= 1);
+    }
+
+    /// Lets the number of a settled debt be used again; returns the frame.
+    pub(in crate::path) fn remove(&mut self, id: DebtId) -> Frame {
+        let debt = self.get(id);
+        assert!(debt.on == On::Nothing, "{id:?} is still owed");
+        let frame = debt.frame;
+        self.of_frame[frame.0 as usize] = 0;
+        self.free.push(id.0);
+        frame
+    }
+
+    /// Those who wait for the one wait for the other too: the later one gets the earlier's epoch.
+    pub(in crate::path) fn inherit(&mut self, books: &mut FileDebts, from: DebtId, to: DebtId) {
+        let epoch = self.get(from).epoch;
+        let was = self.get(to).epoch;
+        if epoch < was {
+            books.count(epoch, |epoch| epoch.owed += 1);
+            books.count(was, |epoch| epoch.owed -= 1);
+            self.get_mut(to).epoch = epoch;
+        }
+        let is_fua = self.get(from).is_fua;
+        let heir = self.get_mut(to);
+        heir.is_fua |= is_fua;
+        heir.is_urgent = true;
+    }
+
+    /// Puts a debt at the end of a list of its file.
+    pub(in crate::path) fn put(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
+        let was = self.get(id).on;
+        if was != On::Nothing {
+            self.unlink(books, id, was);
+        }
+        self.count(books, id, was, false);
+        self.get_mut(id).on = on;
+        self.count(books, id, on, true);
+        if on != On::Nothing {
+            let list = books.list_mut(on);
+            let tail = core::mem::replace(&mut list.tail, id.0 + 1);
+            match tail.checked_sub(1) {
+                Some(tail) => self.debts[tail as usize].next = id.0 + 1,
+                None => list.head = id.0 + 1,
+            }
+            let debt = self.get_mut(id);
+            (debt.prev, debt.next) = (tail, 0);
+        }
+    }
+
+    /// Notes how one failed that was just put among those.
+    pub(in crate::path) fn note_fault(&self, books: &mut FileDebts, id: DebtId, fault: Fault) {
+        books.count(self.get(id).epoch, |epoch| epoch.fault = Some(fault));
+    }
+
+    /// The debts of a list, oldest first.
+    pub(in crate::path) fn list(&self, books: &FileDebts, on: On) -> impl Iterator<Item = DebtId> {
+        let link = |link: u32| link.checked_sub(1).map(DebtId);
+        core::iter::successors(link(books.lists[on.index()].head), move |&id| {
+            link(self.get(id).next)
+        })
+    }
+
+    /// The oldest of a list.
+    pub(in crate::path) fn oldest(&self, books: &FileDebts, on: On) -> Option<DebtId> {
+        books.lists[on.index()].head.checked_sub(1).map(DebtId)
+    }
+
+    fn unlink(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
+        let (prev, next) = (self.get(id).prev, self.get(id).next);
+        let list = books.list_mut(on);
+        match prev.checked_sub(1) {
+            Some(prev) => self.debts[prev as usize].next = next,
+            None => list.head = next,
+        }
+        match next.checked_sub(1) {
+            Some(next) => self.debts[next as usize].prev = prev,
+            None => list.tail = prev,
+        }
+    }
+
+    fn count(&mut self, books: &mut FileDebts, id: DebtId, on: On, is_more: bool) {
+        let change = |count: &mut u64| *count = if is_more { *count + 1 } else { *count - 1 };
+        match on {
+            On::Nothing => {}
+            On::Aging | On::Held => change(&mut self.unsent),
+            On::Urgent => {
+                change(&mut self.unsent);
+                change(&mut self.urgent);
+            }
+            On::Writing => change(&mut self.writing),
+            On::Failed => {
+                change(&mut self.failed);
+                books.count(self.get(id).epoch, |epoch| change(&mut epoch.failed));
+            }
+        }
+    }
+}
+
+impl FileDebts {
+    /// What a flush that comes now waits for; what is written from now on is of another epoch.
+    pub(in crate::path) fn end_epoch(&mut self) -> u64 {
+        let ends = self.epoch;
+        if self.epochs.back().is_some_and(|epoch| epoch.number == ends) {
+            self.epoch += 1;
+        }
+        ends
+    }
+
+    /// How a flush of this epoch stands.
+    pub(in crate::path) fn standing(&self, epoch: u64) -> Standing {
+        let mut fault = None;
+        for epoch in self.epochs.iter().take_while(|each| each.number <= epoch) {
+            if epoch.owed > epoch.failed {
+                return Standing::Waits;
+            }
+            fault = fault.or(epoch.fault);
+        }
+        Standing::Over(fault)
+    }
+
+    /// Whether the flusher may find something here, now or later.
+    pub(in crate::path) fn has_work(&self) -> bool {
+        [On::Aging, On::Urgent, On::Failed].iter().any(|on| self.lists[on.index()].head != 0)
+    }
+
+    fn list_mut(&mut self, on: On) -> &mut List {
+        &mut self.lists[on.index()]
+    }
+
+    /// Changes what is owed of an epoch; one in which nothing is owed any more is forgotten.
+    fn count(&mut self, number: u64, change: impl FnOnce(&mut Epoch)) {
+        let at = match self.epochs.binary_search_by_key(&number, |epoch| epoch.number) {
+            Ok(at) => at,
+            Err(at) => {
+                self.epochs.insert(at, Epoch { number, owed: 0, failed: 0, fault: None });
+                at
+            }
+        };
+        let epoch = &mut self.epochs[at];
+        change(epoch);
+        if epoch.failed == 0 {
+            epoch.fault = None;
+        }
+        if epoch.owed == 0 {
+            self.epochs.remove(at);
+        }
+    }
+}
+
+impl Debt {
+    /// Written just now, and on no list yet.
+    pub(in crate::path) fn new(
+        file: FileId,
+        page: PageIndex,
+        frame: Frame,
+        submitter: Submitter,
+        since: Instant,
+    ) -> Self {
+        Self {
+            file,
+            page,
+            frame,
+            submitter,
+            since,
+            epoch: 0,
+            other: None,
+            on: On::Nothing,
+            is_urgent: false,
+            is_fua: false,
+            is_alone: false,
+            is_locked: false,
+            is_awaited: false,
+            is_dropped: false,
+            prev: 0,
+            next: 0,
+        }
+    }
+}
+
+impl On {
+    pub(in crate::path) const ALL: [Self; 5] =
+        [Self::Aging, Self::Urgent, Self::Held, Self::Writing, Self::Failed];
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Nothing => panic!("what is on no list is in none"),
+            Self::Aging => 0,
+            Self::Urgent => 1,
+            Self::Held => 2,
+            Self::Writing => 3,
+            Self::Failed => 4,
+        }
+    }
+}
+
+/// At most a quarter of the frames are dirty, or being filled or written by a write: with the
+/// quarter that may be pinned, half is left for whoever reads.
+pub(in crate::path) const SHARE_OF_DIRTY: u64 = 4;

@@ -1,0 +1,120 @@
+//! Flushes: they wait for what was written before them, and for nothing that comes after.
+//!
+//! In:    a file.
+//! Out:   [`WriteStep::Act`] when the device has all of it; or the fault, if it refused some.
+//! Never: a page forgotten because its write failed: it stays dirty, and each flush tries again.
+//!
+//! ```text
+//!   epoch      0        |     1       |      2
+//!   dirtied    a  b     |  c     a    |   b
+//!   flush               F0           F1
+//!                       waits for     waits for c and the second a too;
+//!                       a and b       for the second b neither
+//! ```
+//!
+//! A page that is dirtied again before it was sent keeps the older epoch: its newer bytes are what
+//! the older flush gets. One that is dirtied again while it is being written is of both.
+
+use alloc::vec::Vec;
+
+use super::debts::{On, Standing};
+use super::{Kind, State, Write, WriteId, WriteStep};
+use crate::path::{Fault, FileId, IoPath};
+use crate::replay::{Input, Output};
+use crate::units::{Bytes, Instant};
+
+impl IoPath {
+    /// Waits until the device has all that was written to the file before, and then wants
+    /// [its own flush](WriteStep::Act). Writes that are not done yet are not waited for.
+    ///
+    /// If the device refused a page, this is done with its fault, without an act. The page stays
+    /// dirty; each later flush tries it again, and says so again until it is written.
+    pub fn flush(&mut self, now: Instant, file: FileId) -> WriteId {
+        self.log().did(|| Input::Flush { now, file });
+        self.begin_flush(now, file, Kind::Flush)
+    }
+
+    /// The same without the device's own flush: it may have all in a cache that a power cut
+    /// empties.
+    pub fn write_back(&mut self, now: Instant, file: FileId) -> WriteId {
+        self.log().did(|| Input::WriteBack { now, file });
+        self.begin_flush(now, file, Kind::WriteBack)
+    }
+
+    fn begin_flush(&mut self, now: Instant, file: FileId, kind: Kind) -> WriteId {
+        self.stats.flushes += 1;
+        self.urge(file);
+        let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
+        let (epoch, standing) = match books {
+            Some(books) => {
+                let epoch = books.end_epoch();
+                (epoch, books.standing(epoch))
+            }
+            None => (0, Standing::Over(None)),
+        };
+        let id = self.add_write(Write { epoch, ..Write::new(file, kind) });
+        match standing {
+            Standing::Over(_) => self.end_flush(id, standing),
+            Standing::Waits => {
+                let file = self.files.get_mut(file).expect("the file is open");
+                file.debts.as_mut().expect("it owes something").flushes.push_back(id);
+                self.wait(id, State::Device);
+            }
+        }
+        self.admit(now);
+        self.log().gave(|| Output::Write(id));
+        id
+    }
+
+    /// All that the file owes is to be written now, and what failed is tried again.
+    fn urge(&mut self, file: FileId) {
+        let state = self.files.get_mut(file).expect("the file is open");
+        assert!(!state.is_closing, "{file:?} is closed");
+        let Some(books) = &mut state.debts else { return };
+        for on in [On::Aging, On::Failed] {
+            while let Some(id) = self.debts.oldest(books, on) {
+                self.debts.put(books, id, On::Urgent);
+            }
+        }
+        for id in self.debts.list(books, On::Held).collect::<Vec<_>>() {
+            self.debts.get_mut(id).is_urgent = true;
+        }
+        self.list_file(file);
+    }
+
+    /// Something is owed no more, or has failed: flushes that waited for nothing else are over.
+    pub(in crate::path) fn check_flushes(&mut self, file: FileId) {
+        loop {
+            let Some(books) = self.files.get_mut(file).and_then(|file| file.debts.as_mut()) else {
+                return;
+            };
+            let Some(&id) = books.flushes.front() else { return };
+            let standing = books.standing(self.writes.get(id).expect("it waits").epoch);
+            if standing == Standing::Waits {
+                return;
+            }
+            books.flushes.pop_front();
+            self.end_flush(id, standing);
+        }
+    }
+
+    /// The file is closed: nobody writes what they wait for.
+    pub(in crate::path) fn end_waiting_flushes(&mut self, file: FileId) {
+        let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
+        let Some(books) = books else { return };
+        for id in core::mem::take(&mut books.flushes) {
+            self.end_write(id, Bytes::ZERO, Some(Fault::Short));
+        }
+    }
+
+    fn end_flush(&mut self, id: WriteId, standing: Standing) {
+        let kind = self.writes.get(id).expect("a flush").kind;
+        match standing {
+            Standing::Over(None) if kind == Kind::Flush => {
+                self.post(id, State::Acting, WriteStep::Act);
+            }
+            Standing::Over(fault) => self.end_write(id, Bytes::ZERO, fault),
+            Standing::Waits => panic!("{id:?} still waits"),
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The flusher: which dirty pages a device gets next, and what became of them.
+//!
+//! In:    what is owed, how old it is, who waits for room; results.
+//! Out:   write requests, a run of neighbours each; debts that are paid, tried again, or failed.
+//! Never: a second write of a page while one is in flight; more requests than were allowed.
+//!
+//! ```text
+//!   urgent      at once: a flush, a write that waits for the device, a second try
+//!   aging       when it is dirty_age old; while more than dirty_background is dirty; while a
+//!               writer waits for room, and less than it wants is on its way
+//!   failed      after dirty_age, like new
+//! ```
+
+use alloc::vec::Vec;
+
+use super::debts::{DebtId, On};
+use crate::path::fetching::page_len;
+use crate::path::job::Job;
+use crate::path::{DeviceId, Fault, File, FileId, IoPath};
+use crate::sched::{Class, Op, Origin, Request};
+use crate::table::Frame;
+use crate::units::{
+    Bytes, Instant, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sectors,
+};
+
+/// One page of a write request.
+#[derive(Debug, Eq, PartialEq)]
+pub(in crate::path) struct WritePage {
+    pub(in crate::path) debt: DebtId,
+    pub(in crate::path) frame: Frame,
+    /// How many of its bytes the file has: all of them, but for a file's last page.
+    pub(in crate::path) len: u32,
+}
+
+/// What a file's turn came to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Turn {
+    /// A request was queued.
+    Sent,
+    /// There is something, but not at present.
+    Waits,
+    /// There is nothing.
+    Nothing,
+}
+
+impl IoPath {
+    /// Queues the write requests that are due. Each file has a turn, until none sends more.
+    pub(in crate::path) fn write_out(&mut self, now: Instant) {
+        if self.debts.urgent == 0 && !self.wants_aging() && now < self.next_due {
+            return;
+        }
+        let mut idle = 0;
+        while idle < self.owing.len() {
+            let Some(file) = self.owing.pop_front() else { return };
+            match self.take_turn(now, file) {
+                Turn::Sent => idle = 0,
+                Turn::Waits => idle += 1,
+                Turn::Nothing => {
+                    let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
+                    if let Some(books) = books {
+                        books.is_listed = false;
+                    }
+                    continue;
+                }
+            }
+            self.owing.push_back(file);
+        }
+        let next = self.owing.iter().filter_map(|&file| self.due(file)).min();
+        self.next_due = next.unwrap_or(NEVER);
+    }
+
+    /// When something of the flusher's is due although nothing happens before.
+    pub(in crate::path) fn next_write_out(&self) -> Option<Instant> {
+        let has_room = |file: &FileId| {
+            let device = self.files.get(*file).and_then(|file| self.devices.get(file.device));
+            device.is_some_and(|device| device.writes < self.limits.queued)
+        };
+        // Where the device has all that it is allowed, the end of a request comes first.
+        self.owing.iter().filter(|file| has_room(file)).filter_map(|&file| self.due(file)).min()
+    }
+
+    /// When the first page of the file that ages, or has failed, is due.
+    fn due(&self, file: FileId) -> Option<Instant> {
+        let books = self.files.get(file)?.debts.as_ref()?;
+        let since = |on| self.debts.oldest(books, on).map(|id| self.debts.get(id).since.0);
+        let aged = since(On::Aging).map(|at| at.saturating_add(self.limits.age_ns));
+        let failed = since(On::Failed).map(|at| at.saturating_add(self.limits.retry_ns()));
+        aged.into_iter().chain(failed).min().map(Instant)
+    }
+
+    /// Whether pages are written that could still wait.
+    fn wants_aging(&self) -> bool {
+        let is_over = self.debts.unsent > self.limits.background(self.room.limit());
+        is_over || self.room_is_wanted()
+    }
+
+    /// Whether somebody waits for more room than device writes will give back.
+    fn room_is_wanted(&self) -> bool {
+        let Some(first) = self.room.first() else { return false };
+        let write = self.writes.get(first).expect("it waits");
+        self.debts.writing < (write.pages.end - write.pages.start).0
+    }
+
+    fn take_turn(&mut self, now: Instant, file: FileId) -> Turn {
+        let limit = self.limits.queued;
+        let (age_ns, retry_ns) = (self.limits.age_ns, self.limits.retry_ns());
+        let wants_aging = self.wants_aging();
+        let Some(File { debts: Some(books), device, .. }) = self.files.get_mut(file) else {
+            return Turn::Nothing;
+        };
+        if !books.has_work() {
+            return Turn::Nothing;
+        }
+        let device = *device;
+        if self.devices.get(device).is_none_or(|device| device.writes >= limit) {
+            return Turn::Waits;
+        }
+        let is_due = |since: Instant, ns: u64| since.0.saturating_add(ns) <= now.0;
+        while let Some(id) = self.debts.oldest(books, On::Failed)
+            && is_due(self.debts.get(id).since, retry_ns)
+        {
+            self.debts.put(books, id, On::Urgent);
+        }
+        let aging = self.debts.oldest(books, On::Aging);
+        let aging = aging.filter(|&id| wants_aging || is_due(self.debts.get(id).since, age_ns));
+        let Some(first) = self.debts.oldest(books, On::Urgent).or(aging) else {
+            return Turn::Waits;
+        };
+        self.send(now, device, first);
+        Turn::Sent
+    }
+
+    /// Queues a request for this page and its neighbours.
+    fn send(&mut self, now: Instant, device: DeviceId, first: DebtId) {
+        let state = self.devices.get_mut(device).expect("a file's device outlives it");
+        let max = state.geometry.max_io;
+        state.writes += 1;
+        let run = self.run_around(first, max);
+        let debt = self.debts.get(first);
+        let (file, submitter, is_fua) = (debt.file, debt.submitter, debt.is_fua);
+        let is_retry = debt.is_alone;
+        let File { len: file_len, start, debts: books, .. } =
+            self.files.get_mut(file).expect("a file outlives its debts");
+        let books = books.as_mut().expect("it owes something");
+        let mut writes = Vec::with_capacity(run.len());
+        let mut bytes = Bytes::ZERO;
+        let start = *start + Sectors(self.debts.get(run[0]).page.0 * SECTORS_PER_PAGE);
+        for debt in run {
+            let (page, frame) = (self.debts.get(debt).page, self.debts.get(debt).frame);
+            let len = page_len(*file_len, page);
+            bytes += Bytes(u64::from(len));
+            writes.push(WritePage { debt, frame, len });
+            self.debts.put(books, debt, On::Writing);
+        }
+        let sectors = Sectors(bytes.0.div_ceil(SECTOR_SIZE));
+        let origin = Origin { op: Op::Write, class: Class::BestEffort, submitter };
+        let load = Job { writes, is_fua, is_retry, parts: 1, ..Job::default() };
+        let state = self.devices.get_mut(device).expect("a file's device outlives it");
+        state.queue.add(now, Request { start, sectors, origin, arrival: now, load });
+        self.note_busy(device);
+    }
+
+    /// The page and its neighbours that may be written with it, in the order of the file.
+    ///
+    /// ```text
+    ///   pages    D D D w D D D D . D       D dirty    w being written    . clean
+    ///                    |<-P->|
+    ///                    a request: to the right first, then to the left, up to the largest
+    /// ```
+    fn run_around(&self, first: DebtId, max: Pages) -> Vec<DebtId> {
+        let debt = self.debts.get(first);
+        let slot = Self::slot(debt.file);
+        let along = |page: PageIndex| {
+            let id = self.debts.of(self.cache.look_up(slot, page)?.frame())?;
+            let other = self.debts.get(id);
+            let may_go = matches!(other.on, On::Aging | On::Urgent) && !other.is_alone;
+            (may_go && other.is_fua == debt.is_fua).then_some(id)
+        };
+        if debt.is_alone {
+            return Vec::from([first]);
+        }
+        let mut run = Vec::from([first]);
+        let mut page = debt.page;
+        while (run.len() as u64) < max.0
+            && let Some(id) = along(page + Pages(1))
+        {
+            run.push(id);
+            page = page + Pages(1);
+        }
+        let mut before = Vec::new();
+        let mut page = debt.page;
+        while ((run.len() + before.len()) as u64) < max.0
+            && page.0 > 0
+            && let Some(id) = along(PageIndex(page.0 - 1))
+        {
+            before.push(id);
+            page = PageIndex(page.0 - 1);
+        }
+        before.reverse();
+        before.append(&mut run);
+        before
+    }
+
+    /// A write request ended, with so many bytes.
+    ///
+    /// ```text
+    ///   request of several pages   covered    written
+    ///                              not        tried again, alone: only the bad one is to fail
+    ///   request of one page        covered    written
+    ///                              not        failed: it stays dirty, and flushes are told
+    /// ```
+    pub(in crate::path) fn end_writes(
+        &mut self,
+        now: Instant,
+        device: DeviceId,
+        job: &mut Job,
+        bytes: Bytes,
+        fault: Fault,
+    ) -> Pages {
+        let writes = core::mem::take(&mut job.writes);
+        if let Some(state) = self.devices.get_mut(device) {
+            state.writes -= job.parts;
+        }
+        let is_alone = writes.len() == 1;
+        let (mut at, mut good) = (0, 0);
+        let mut last = None;
+        for WritePage { debt, len, .. } in writes {
+            let file = self.debts.get(debt).file;
+            if last.is_some_and(|last| last != file) {
+                last.into_iter().for_each(|last| self.check_flushes(last));
+            }
+            last = Some(file);
+            if bytes.0 >= at + u64::from(len) {
+                good += 1;
+                self.written(now, debt);
+            } else {
+                self.not_written(now, debt, is_alone.then_some(fault));
+            }
+            at += PAGE_SIZE;
+        }
+        last.into_iter().for_each(|last| self.check_flushes(last));
+        Pages(good)
+    }
+
+    /// The device has the page.
+    fn written(&mut self, now: Instant, id: DebtId) {
+        let frame = self.debts.get(id).frame;
+        self.pay(now, id);
+        self.wake(now, frame, None);
+    }
+
+    /// The device has not got it: not with others, or, for the reason given, not at all.
+    fn not_written(&mut self, now: Instant, id: DebtId, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => {
+                self.stats.pages_write_failed += 1;
+                self.last_fault = fault;
+            }
+            None => self.stats.write_retries += 1,
+        }
+        let debt = self.debts.get_mut(id);
+        debt.is_alone = true;
+        let (file, page, frame, newer) = (debt.file, debt.page, debt.frame, debt.other);
+        if debt.is_dropped {
+            self.pay(now, id);
+            return;
+        }
+        let books = self.files.get_mut(file).expect("a file outlives its debts");
+        let books = books.debts.as_mut().expect("it owes something");
+        if let Some(newer) = newer {
+            // Who waits for these bytes gets the newer ones.
+            self.debts.inherit(books, id, newer);
+            self.waiters.move_to(frame, self.debts.get(newer).frame);
+            self.pay(now, id);
+            return;
+        }
+        let debt = self.debts.get_mut(id);
+        debt.since = now;
+        if core::mem::take(&mut debt.is_awaited) {
+            (debt.is_locked, debt.is_urgent) = (true, true);
+            self.debts.put(books, id, On::Held);
+            self.end_awaited(now, file, page);
+        } else if let Some(fault) = fault {
+            self.debts.put(books, id, On::Failed);
+            self.debts.note_fault(books, id, fault);
+            self.wake(now, frame, Some(fault));
+        } else {
+            self.debts.put(books, id, On::Urgent);
+        }
+        self.list_file(file);
+    }
+
+    /// A debt in a request is owed no more: its frame is the cache's alone, and newer bytes of the
+    /// page may be written now.
+    fn pay(&mut self, now: Instant, id: DebtId) {
+        let debt = self.debts.get(id);
+        let (file, page, newer) = (debt.file, debt.page, debt.other);
+        let (is_awaited, is_dropped) = (debt.is_awaited, debt.is_dropped);
+        if !is_dropped {
+            let books = self.files.get_mut(file).expect("a file outlives its debts");
+            let books = books.debts.as_mut().expect("it owes something");
+            self.debts.settle(books, id);
+        }
+        let frame = self.debts.remove(id);
+        self.cache.release(frame);
+        self.room.give_back(1);
+        if let Some(newer) = newer {
+            self.debts.get_mut(newer).other = None;
+            self.debts.get_mut(newer).since = now;
+            self.let_go(now, newer);
+        }
+        if is_awaited {
+            self.end_awaited(now, file, page);
+        }
+    }
+
+    /// A debt that is held may be written now, unless something else still holds it.
+    pub(super) fn let_go(&mut self, now: Instant, id: DebtId) {
+        let debt = self.debts.get_mut(id);
+        if debt.is_locked || debt.other.is_some() || debt.on != On::Held {
+            return;
+        }
+        debt.since = now;
+        let (file, on) = (debt.file, if debt.is_urgent { On::Urgent } else { On::Aging });
+        let books = self.files.get_mut(file).expect("a file outlives its debts");
+        self.debts.put(books.debts.as_mut().expect("it owes something"), id, on);
+        self.list_file(file);
+    }
+
+    /// The page's bytes are not wanted any more: no flush waits for them. If they are in a request,
+    /// that ends as it will.
+    pub(in crate::path) fn drop_debt(&mut self, now: Instant, id: DebtId, fault: Option<Fault>) {
+        let debt = self.debts.get(id);
+        let (file, frame, other, on) = (debt.file, debt.frame, debt.other, debt.on);
+        let books = self.files.get_mut(file).expect("a file outlives its debts");
+        let books = books.debts.as_mut().expect("it owes something");
+        self.debts.settle(books, id);
+        if let Some(other) = other {
+            self.debts.get_mut(other).other = None;
+        }
+        if on == On::Writing {
+            let debt = self.debts.get_mut(id);
+            (debt.is_dropped, debt.is_awaited, debt.other) = (true, false, None);
+        } else {
+            self.debts.remove(id);
+            self.cache.release(frame);
+            self.room.give_back(1);
+        }
+        self.wake(now, frame, fault);
+    }
+
+    /// Puts a file in the flusher's line if it has something there, now or later.
+    pub(super) fn list_file(&mut self, file: FileId) {
+        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+        if !books.is_listed && books.has_work() {
+            books.is_listed = true;
+            self.owing.push_back(file);
+        }
+        if let Some(due) = self.due(file) {
+            self.next_due = self.next_due.min(due);
+        }
+    }
+}
+
+/// Nothing is due.
+pub(in crate::path) const NEVER: Instant = Instant(u64::MAX);

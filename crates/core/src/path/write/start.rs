@@ -1,0 +1,379 @@
+//! How a write starts: it gets its pages, then room, then frames, then the old bytes it needs.
+//!
+//! In:    a write that was asked for; writes that end, room and frames that come free.
+//! Out:   writes that can be filled.
+//! Never: half a write; a write that overtakes another one of the same pages.
+//!
+//! ```text
+//!   write --> [ pages: one line a file ] --> [ room: one line ] --> [ frames: the reads' line ]
+//!                   |                             |                        |
+//!         until no earlier one            until fewer frames       until all can be had
+//!         works on any of them            are dirty                at once
+//!                                                                          |
+//!                                 Fill <-- [ old bytes of partial pages ] <-'
+//! ```
+//!
+//! Nobody waits in a circle: pages are given back by writes further on, room by the device, which
+//! needs neither, and frames by reads and by the device.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::debts::SHARE_OF_DIRTY;
+use super::{Fill, Kind, State, Write, WriteId, WriteStep};
+use crate::cache::Use;
+use crate::path::fetching::page_len;
+use crate::path::job::{Job, PageFill, Run};
+use crate::path::waiters::Waiter;
+use crate::path::{Fault, File, FileId, IoPath, SHARE_OF_ONE_READ};
+use crate::sched::{Class, Op, Origin};
+use crate::table::FileSlot;
+use crate::units::{Bytes, Instant, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
+
+/// The frames that writes may hold.
+///
+/// ```text
+///   all frames   |-- pinned --|-- writes --|------------- reads ------------|
+///                   a quarter   a quarter, or the limit that was set
+/// ```
+#[derive(Debug)]
+pub(in crate::path) struct Room {
+    used: u64,
+    limit: u64,
+    most: u64,
+    /// Who waits for some of it, first come, first served.
+    line: VecDeque<WriteId>,
+}
+
+impl Room {
+    pub(in crate::path) fn new(frames: u32) -> Self {
+        let most = u64::from(frames) / SHARE_OF_DIRTY;
+        Self { used: 0, limit: most, most, line: VecDeque::new() }
+    }
+
+    pub(in crate::path) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(in crate::path) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit.clamp(LEAST_LIMIT, self.most.max(LEAST_LIMIT));
+    }
+
+    /// What is wanted by the first in the line.
+    pub(super) fn first(&self) -> Option<WriteId> {
+        self.line.front().copied()
+    }
+
+    /// Who has left the line.
+    pub(super) fn forget(&mut self, id: WriteId) {
+        self.line.retain(|&other| other != id);
+    }
+
+    fn take(&mut self, pages: u64) -> bool {
+        // A limit may have been lowered under a write that was cut to the old one.
+        let fits = self.used + pages <= self.limit || self.used == 0;
+        if fits {
+            self.used += pages;
+        }
+        fits
+    }
+
+    pub(super) fn give_back(&mut self, pages: u64) {
+        self.used = self.used.checked_sub(pages).expect("what is given back was taken");
+    }
+}
+
+impl IoPath {
+    /// An open file.
+    pub(super) fn open_file(&self, file: FileId) -> &File {
+        let state = self.files.get(file).expect("the file is open");
+        assert!(!state.is_closing, "{file:?} is closed");
+        state
+    }
+
+    /// The most pages that one write may have.
+    pub(super) fn largest_write(&self) -> Pages {
+        let share = u64::from(self.cache.frames()) / SHARE_OF_ONE_READ;
+        // The old pages at both ends count, too.
+        Pages(share.min(self.room.limit() - EDGES).max(1))
+    }
+
+    /// Gives the write its pages, or a place in the line of its file.
+    pub(super) fn lock(&mut self, now: Instant, id: WriteId) {
+        let Self { files, writes, .. } = self;
+        let Write { file, pages, .. } = writes.get(id).expect("a write");
+        let (file, pages) = (*file, pages.clone());
+        let books = files.get_mut(file).expect("the file is open").debts.get_or_insert_default();
+        let others = books.locks.iter().map(|&other| writes.get(other).expect("it has a lock"));
+        let blockers = others.filter(|other| overlap(&other.pages, &pages)).count();
+        books.locks.push_back(id);
+        let blockers = u32::try_from(blockers).expect("fewer than 2^32 at a time");
+        writes.get_mut(id).expect("a write").blockers = blockers;
+        if blockers == 0 {
+            self.has_pages(now, id);
+        } else {
+            self.stats.writes_waited_for_pages += 1;
+            self.wait(id, State::Locked);
+        }
+    }
+
+    /// The write is done with its pages: those go on that waited for nothing else.
+    pub(super) fn unlock(&mut self, now: Instant, id: WriteId) {
+        let Self { files, writes, .. } = self;
+        let Write { file, pages, .. } = writes.get(id).expect("a write");
+        let pages = pages.clone();
+        let file = files.get_mut(*file).expect("a file outlives its writes");
+        let books = file.debts.as_mut().expect("who has a lock is in the books");
+        let at = books.locks.iter().position(|&each| each == id).expect("it has a lock");
+        books.locks.remove(at);
+        let mut free = Vec::new();
+        for &later in books.locks.range(at..) {
+            let write = writes.get_mut(later).expect("it has a lock");
+            if overlap(&write.pages, &pages) {
+                write.blockers -= 1;
+                if write.blockers == 0 {
+                    free.push(later);
+                }
+            }
+        }
+        for id in free {
+            self.has_pages(now, id);
+        }
+    }
+
+    fn has_pages(&mut self, now: Instant, id: WriteId) {
+        let kind = self.writes.get(id).expect("a write").kind;
+        match kind {
+            Kind::Zero => self.start_zero(id),
+            Kind::Write => {
+                if self.room.line.is_empty() && self.try_room(now, id) {
+                    return;
+                }
+                self.stats.writes_waited_for_room += 1;
+                self.room.line.push_back(id);
+                self.wait(id, State::Room);
+            }
+            Kind::Flush | Kind::WriteBack => panic!("a flush has no pages"),
+        }
+    }
+
+    /// Lets those in the line for room go on, as far as there is room.
+    pub(in crate::path) fn give_room(&mut self, now: Instant) {
+        while let Some(id) = self.room.first() {
+            if self.try_room(now, id) {
+                self.room.line.pop_front();
+            } else if self.room.used == self.debts.failed {
+                // All room is held by pages that their device refuses: there is nothing to wait for.
+                let fault = self.last_fault;
+                self.room.line.pop_front();
+                self.unlock(now, id);
+                self.end_write(id, Bytes::ZERO, Some(fault));
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn try_room(&mut self, now: Instant, id: WriteId) -> bool {
+        let write = self.writes.get(id).expect("a write");
+        let file_len = self.files.get(write.file).expect("a file outlives its writes").len;
+        let partial = write.partial_pages(file_len).into_iter().flatten().count() as u64;
+        let wants = (write.pages.end - write.pages.start).0 + partial;
+        if !self.room.take(wants) {
+            return false;
+        }
+        self.writes.get_mut(id).expect("a write").room = wants;
+        self.wait(id, State::Frames);
+        if !self.try_frames(now, id, self.queued.is_empty()) {
+            self.stats.waited_for_frames += 1;
+            self.queued.push_back(Waiter::Write(id));
+        }
+        true
+    }
+
+    /// Gives the write all frames that it lacks, if they can be had now; else leaves everything as
+    /// it was. As for a read: all or none, in the order of arrival.
+    pub(in crate::path) fn try_frames(
+        &mut self,
+        now: Instant,
+        id: WriteId,
+        is_its_turn: bool,
+    ) -> bool {
+        let write = self.writes.get(id).expect("a write");
+        let (file, pages, submitter) = (write.file, write.pages.clone(), write.submitter);
+        let state = self.files.get(file).expect("a file outlives its writes");
+        let (slot, file_len, device) = (Self::slot(file), state.len, state.device);
+        let file_start = state.start;
+        let partial = write.partial_pages(file_len);
+        let is_there = |page: &PageIndex| self.cache.look_up(slot, *page).is_some();
+        let missing = partial.iter().flatten().filter(|page| !is_there(page)).count() as u64;
+        let lacks = pages.end - pages.start + Pages(missing);
+        if !is_its_turn || self.cache.available() < lacks {
+            return false;
+        }
+        // First what is there: nothing that is held is evicted for the rest.
+        let mut runs = Vec::new();
+        for &page in partial.iter().flatten() {
+            if let Some(entry) = self.cache.look_up(slot, page) {
+                self.cache.hold(entry.frame());
+            }
+        }
+        for &page in partial.iter().flatten() {
+            if self.cache.look_up(slot, page).is_none() {
+                let filling = self.cache.start_fill(slot, page, Use::Wanted, false);
+                self.cache.hold(filling.frame());
+                let fill = PageFill { filling, len: page_len(file_len, page) };
+                let start = file_start + Sectors(page.0 * SECTORS_PER_PAGE);
+                runs.push(Run { start, job: Job::of_page(fill, false) });
+            }
+        }
+        self.stats.pages_rmw += runs.len() as u64;
+        self.take_fresh(id, slot, &pages, &partial);
+        let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
+        self.queue(now, device, runs, origin);
+        self.wait_for_old_bytes(id);
+        true
+    }
+
+    /// Takes a frame for each page. The old ones are held.
+    fn take_fresh(
+        &mut self,
+        id: WriteId,
+        slot: FileSlot,
+        pages: &Range<PageIndex>,
+        partial: &[Option<PageIndex>],
+    ) {
+        let mut page = pages.start;
+        while page < pages.end {
+            let fresh = self.cache.start_write();
+            let keeps_some = partial.contains(&Some(page));
+            let old = keeps_some.then(|| self.cache.look_up(slot, page).expect("held").frame());
+            let write = self.writes.get_mut(id).expect("a write");
+            write.fills.push(Fill { page, new: fresh.frame(), old });
+            write.fresh.push(fresh);
+            page = page + Pages(1);
+        }
+    }
+
+    /// Notes which old pages are still on their way; without any, the write can be filled.
+    fn wait_for_old_bytes(&mut self, id: WriteId) {
+        let Self { cache, waiters, writes, .. } = self;
+        let write = writes.get_mut(id).expect("a write");
+        let slot = Self::slot(write.file);
+        for fill in &write.fills {
+            let Some(old) = fill.old else { continue };
+            let entry = cache.look_up(slot, fill.page).expect("held");
+            if !entry.is_up_to_date() {
+                write.outstanding += 1;
+                waiters.add(old, Waiter::Write(id));
+            }
+        }
+        if write.outstanding == 0 {
+            let len = write.len;
+            self.post(id, State::Filling, WriteStep::Fill { len });
+        } else {
+            self.wait(id, State::Reading);
+        }
+    }
+
+    /// The old bytes are there, or one of the pages could not be read.
+    pub(super) fn has_old_bytes(&mut self, now: Instant, id: WriteId) {
+        let write = self.writes.get(id).expect("a write");
+        let is_closing = self.files.get(write.file).is_none_or(|file| file.is_closing);
+        let fault = write.fault.or(is_closing.then_some(Fault::Short));
+        match fault {
+            None => {
+                let len = write.len;
+                self.post(id, State::Filling, WriteStep::Fill { len });
+            }
+            Some(_) => self.abandon(now, id, fault),
+        }
+    }
+
+    /// A write that has its frames comes to nothing.
+    pub(super) fn abandon(&mut self, now: Instant, id: WriteId, fault: Option<Fault>) {
+        let write = self.writes.get_mut(id).expect("a write");
+        for fresh in write.fresh.drain(..) {
+            self.cache.drop_fresh(fresh);
+        }
+        for old in write.fills.drain(..).filter_map(|fill| fill.old) {
+            self.cache.release(old);
+        }
+        self.give_back_room(id);
+        self.unlock(now, id);
+        self.end_write(id, Bytes::ZERO, fault);
+    }
+
+    pub(super) fn give_back_room(&mut self, id: WriteId) {
+        let write = self.writes.get_mut(id).expect("a write");
+        self.room.give_back(core::mem::take(&mut write.room));
+    }
+
+    /// The file is closed: what has no frames yet, or has not begun to act, comes to nothing.
+    pub(in crate::path) fn end_waiting_writes(&mut self, now: Instant, file: FileId) {
+        let books = self.files.get(file).and_then(|file| file.debts.as_ref());
+        let locks = books.map_or_else(Vec::new, |books| books.locks.iter().copied().collect());
+        // The last first: nobody is left who could go on with what another one gives back.
+        for id in locks.into_iter().rev() {
+            let write = self.writes.get(id).expect("it has a lock");
+            let has_begun = match write.state {
+                State::Locked | State::Room | State::Frames => false,
+                State::Device => write.kind != Kind::Zero,
+                State::Reading | State::Filling | State::Acting => true,
+            };
+            if !has_begun {
+                self.room.line.retain(|&other| other != id);
+                self.queued.retain(|&other| other != Waiter::Write(id));
+                self.give_back_room(id);
+                self.unlock(now, id);
+                self.end_write(id, Bytes::ZERO, Some(Fault::Short));
+            }
+        }
+    }
+}
+
+impl Write {
+    /// What it covers of a file of this length: less than was asked if the file ends before, or if
+    /// it would need more than the `largest` number of pages.
+    pub(super) fn cover(&mut self, file_len: Bytes, largest: Pages) {
+        let first = self.pos.page();
+        let end = (self.pos + self.asked).min(file_len).min((first + largest).offset());
+        self.len = end.saturating_sub(self.pos);
+        let after = if self.len == Bytes::ZERO { first } else { PageIndex(end.pages_up().0) };
+        self.pages = first..after;
+    }
+
+    /// The pages of which something stays as it was.
+    ///
+    /// ```text
+    ///   file    |------------|------------|------------|-------.      the file ends here
+    ///   write          |=======================================|
+    ///             partial       whole        whole       whole: all that the file has
+    /// ```
+    fn partial_pages(&self, file_len: Bytes) -> [Option<PageIndex>; EDGES as usize] {
+        let is_partial = |page: &PageIndex| {
+            let start = page.offset();
+            let end = file_len.min((*page + Pages(1)).offset());
+            start < end && (self.pos > start || self.pos + self.len < end)
+        };
+        let first = self.pages.start;
+        let last = PageIndex(self.pages.end.0.saturating_sub(1));
+        let last = Some(last).filter(|last| *last > first);
+        [Some(first).filter(is_partial), last.filter(is_partial)]
+    }
+}
+
+fn overlap(one: &Range<PageIndex>, other: &Range<PageIndex>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// A write has a page at each end that may be partial.
+const EDGES: u64 = 2;
+
+/// The smallest limit: a write of one page, and its old page, and some that are on their way.
+pub(super) const LEAST_LIMIT: u64 = 8;

@@ -1,0 +1,123 @@
+//! Zeroes and discards: whole pages that their caller changes on the device itself.
+//!
+//! In:    a range of pages; that the caller has acted.
+//! Out:   [`WriteStep::Act`] when no write is in the way; pages forgotten afterwards.
+//! Never: dirty bytes dropped before the act has succeeded: if it fails, they are still owed.
+//!
+//! ```text
+//!   writes there that came before    are filled first
+//!   device writes there              end first; no new one begins
+//!   dirty pages there                stay as they are until the act:  done    dropped
+//!                                                                     failed  owed as before
+//!   writes there that come after     wait
+//!   reads                            see the pages as they were, until the act is done
+//! ```
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::debts::{DebtId, On};
+use super::{Kind, State, Write, WriteId, WriteStep};
+use crate::path::{Fault, FileId, IoPath};
+use crate::replay::{Input, Output};
+use crate::units::{Bytes, Instant, PageIndex, Pages};
+
+impl IoPath {
+    /// Keeps writes out of whole pages while the caller zeroes or discards them on the device: when
+    /// [`WriteStep::Act`] comes. What the cache has of them is forgotten once that is done.
+    ///
+    /// A range is cut at the end of the file; of nothing, it is done at once.
+    pub fn zero(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
+        self.log().did(|| Input::Zero { now, file, pages: pages.clone() });
+        let end = PageIndex(self.open_file(file).len.pages_up().0);
+        let pages = pages.start..pages.end.min(end);
+        let is_over = pages.start >= pages.end;
+        let id = self.add_write(Write { pages, ..Write::new(file, Kind::Zero) });
+        if is_over {
+            self.end_write(id, Bytes::ZERO, None);
+        } else {
+            self.lock(now, id);
+        }
+        self.admit(now);
+        self.log().gave(|| Output::Write(id));
+        id
+    }
+
+    /// No write has its pages: dirty ones are kept from the flusher, and device writes there end.
+    pub(super) fn start_zero(&mut self, id: WriteId) {
+        let write = self.writes.get(id).expect("a zero");
+        let (file, pages) = (write.file, write.pages.clone());
+        let mut awaited = 0;
+        for debt in self.debts_in(file, &pages) {
+            let books = self.files.get_mut(file).expect("a file outlives its writes");
+            let books = books.debts.as_mut().expect("it owes something");
+            if self.debts.get(debt).on == On::Writing {
+                self.debts.get_mut(debt).is_awaited = true;
+                awaited += 1;
+            } else {
+                self.debts.get_mut(debt).is_locked = true;
+                self.debts.put(books, debt, On::Held);
+            }
+        }
+        self.writes.get_mut(id).expect("a zero").outstanding = awaited;
+        if awaited == 0 {
+            self.post(id, State::Acting, WriteStep::Act);
+        } else {
+            self.wait(id, State::Device);
+        }
+    }
+
+    /// A device write ended for which a zero waited.
+    pub(super) fn end_awaited(&mut self, now: Instant, file: FileId, page: PageIndex) {
+        let books = self.files.get(file).and_then(|file| file.debts.as_ref());
+        let mut locks = books.iter().flat_map(|books| books.locks.iter().copied());
+        let zero = locks.find(|&id| {
+            let write = self.writes.get(id).expect("it has a lock");
+            let waits = write.kind == Kind::Zero && write.state == State::Device;
+            waits && write.pages.contains(&page)
+        });
+        if let Some(zero) = zero {
+            self.wake_write(now, zero, None);
+        }
+    }
+
+    pub(super) fn end_zero(&mut self, now: Instant, id: WriteId, fault: Option<Fault>) {
+        let write = self.writes.get(id).expect("a zero");
+        let (file, pages) = (write.file, write.pages.clone());
+        let locked = self.debts_in(file, &pages);
+        for &debt in &locked {
+            if fault.is_none() {
+                self.drop_debt(now, debt, None);
+            } else {
+                self.debts.get_mut(debt).is_locked = false;
+                self.debts.get_mut(debt).is_urgent = true;
+                self.let_go(now, debt);
+            }
+        }
+        if fault.is_none() {
+            self.cache.forget_range(Self::slot(file), pages.start, pages.end - pages.start);
+        }
+        self.unlock(now, id);
+        let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
+        self.end_write(id, len, fault);
+        self.check_flushes(file);
+    }
+
+    /// What is owed of these pages: looked up page by page, or found among all that the file owes.
+    fn debts_in(&self, file: FileId, pages: &Range<PageIndex>) -> Vec<DebtId> {
+        if (pages.end - pages.start) > self.dirty_pages(file) {
+            let all = self.all_debts(file).into_iter();
+            return all.filter(|&id| pages.contains(&self.page_owed(id))).collect();
+        }
+        let mut found = Vec::new();
+        let mut page = pages.start;
+        while page < pages.end {
+            let entry = self.cache.look_up(Self::slot(file), page);
+            let newest = entry.and_then(|entry| self.debts.of(entry.frame()));
+            let older = newest.and_then(|id| self.debts.get(id).other);
+            found.extend(newest.into_iter().chain(older));
+            page = page + Pages(1);
+        }
+        found
+    }
+}
