@@ -438,6 +438,13 @@ impl Driver {
         self.waiting.wake_all();
     }
 
+    /// A driver has panicked: whom to wake, so that nobody waits for it. The leader is woken here.
+    pub(crate) fn wake_everybody(&mut self) -> Vec<Wake> {
+        self.waiting.wake_all();
+        self.ring.wake();
+        self.waiting.take_wakes()
+    }
+
     pub(crate) fn now(&self) -> Instant {
         let ns = read_clock().duration_since(self.started).as_nanos();
         Instant(u64::try_from(ns).expect("an engine runs for less than 584 years"))

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foreread_core::fit::Fit;
-use foreread_core::path::{DeviceId, FileId, IoPath};
+use foreread_core::path::{DeviceId, DeviceState, FileId, IoPath};
 use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;
 use foreread_core::units::Bytes;
@@ -215,6 +215,29 @@ impl File {
             return None;
         }
         file.engine.drive().path.device_fit(file.device)
+    }
+
+    /// What the device below is doing, as far as this engine has it do anything, and what is known
+    /// of it: what is queued and in flight, the limit for writes, what has expired. None in a forked
+    /// child.
+    #[must_use]
+    pub fn device_state(&self) -> Option<DeviceState> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return None;
+        }
+        file.engine.drive().path.device_state(file.device)
+    }
+
+    /// The settings of this file's scheduler as they are now, its own name first; in a forked child,
+    /// none.
+    #[must_use]
+    pub fn scheduler_settings(&self) -> Vec<(&'static str, String)> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return Vec::new();
+        }
+        file.engine.drive().path.scheduler_settings(file.device)
     }
 
     /// Changes one setting of the scheduler of this file, by whatever handle it is open.

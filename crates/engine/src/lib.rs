@@ -40,6 +40,7 @@ struct Readme;
 mod advice;
 mod backend;
 mod background;
+mod builder;
 mod delay;
 mod driver;
 mod error;
@@ -50,6 +51,7 @@ mod hits;
 mod inbox;
 mod lead;
 mod open_files;
+mod open_options;
 mod page_cache;
 mod pin;
 mod pool;
@@ -63,21 +65,12 @@ mod waiting;
 mod write;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use backend::Claims;
-use background::Bell;
-use driver::Driver;
-use hits::Hits;
-use inbox::Inbox;
-use open_files::OpenFiles;
-use pool::Pool;
-use ring::Ring;
 use shared::Shared;
-use waiting::Waiting;
 
 pub use advice::Advice;
+pub use builder::{Builder, DEFAULT_MEMORY};
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError, WriteError};
 #[doc(hidden)]
@@ -85,9 +78,10 @@ pub use faults::{Faults, Mishap};
 pub use fetch::Fetch;
 pub use file::File;
 pub use foreread_core as core;
-pub use foreread_core::path::WriteMode;
+pub use foreread_core::path::{DeviceState, WriteMode};
 pub use foreread_core::readahead::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
+pub use open_options::OpenOptions;
 pub use page_cache::cached_pages;
 pub use pin::Pin;
 pub use read_async::ReadAt;
@@ -96,63 +90,19 @@ pub use stream::Stream;
 #[doc(hidden)]
 pub use volatile::Volatile;
 
-use foreread_core::cache::{CacheStats, PageCache};
-use foreread_core::geometry;
-use foreread_core::path::{Config, IoPath};
+use foreread_core::cache::CacheStats;
 use foreread_core::replay::Mismatch;
-use foreread_core::sched::deadline;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
-use foreread_core::units::{Bytes, Instant, Pages};
+use foreread_core::units::Bytes;
 use foreread_core::windows::Windows;
-
-/// The default memory bound, in bytes.
-///
-/// Large enough for the windows of hundreds of streams, small enough to be started beside a
-/// database without asking.
-pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 #[derive(Clone, Debug)]
 pub struct Engine {
     shared: Arc<Shared>,
+    /// As it was at first.
     max_window: u64,
-}
-
-/// Settings of an [`Engine`].
-#[derive(Clone, Debug)]
-pub struct Builder {
-    memory: u64,
-    max_window: u64,
-    policy: Policy,
-    trace: usize,
-    timeout: Option<Duration>,
-    io: Io,
-    rules: Rules,
-    record: usize,
-    dirty_limit: Option<u64>,
-    dirty_age: Option<Duration>,
-}
-
-/// How a file is opened.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// Slows the device down, for demonstrations and tests: the reads are real, their completions
-    /// come late.
-    pub delay: Option<Delay>,
-    /// Reads through the kernel's page cache instead of around it.
-    pub buffered: bool,
-    /// Opens it for writing, too. A block device is then this engine's alone: nobody can mount it.
-    pub write: bool,
-    /// Which request the device gets next, and how many writes it is given at once.
-    pub scheduler: Choice,
-    /// Makes requests fail on purpose: for tests.
-    #[doc(hidden)]
-    pub faults: Option<Arc<Faults>>,
-    /// Reads and writes this device instead of the path, which is a name only: for tests of power
-    /// cuts, in engines with [`Io::Threads`].
-    #[doc(hidden)]
-    pub volatile: Option<Arc<Volatile>>,
 }
 
 /// What an engine has done so far.
@@ -174,35 +124,11 @@ pub struct Counters {
     pub dirty: Bytes,
 }
 
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self {
-            delay: None,
-            buffered: false,
-            write: false,
-            scheduler: Choice::Deadline(deadline::Settings::default()),
-            faults: None,
-            volatile: None,
-        }
-    }
-}
-
 impl Engine {
     /// Settings to make an engine with.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder {
-            memory: DEFAULT_MEMORY,
-            max_window: geometry::DEFAULT_WINDOW.0,
-            policy: Policy::default(),
-            trace: 0,
-            timeout: None,
-            io: Io::default(),
-            rules: Rules::default(),
-            record: 0,
-            dirty_limit: None,
-            dirty_age: None,
-        }
+        Builder::new()
     }
 
     /// Opens a regular file or a block device for reading.
@@ -249,7 +175,10 @@ impl Engine {
     /// if that is less.
     #[must_use]
     pub fn max_window(&self) -> u64 {
-        self.max_window
+        if self.shared.is_forked() {
+            return self.max_window;
+        }
+        self.shared.drive().path.max_window().bytes().0
     }
 
     /// Changes one setting of the engine while it runs, from the next decision on:
@@ -331,146 +260,6 @@ impl Engine {
         std::iter::from_fn(|| driver.path.poll_trace()).collect()
     }
 }
-
-impl Builder {
-    /// The bound for all pages, cached and on their way, and for what is needed to find them, in
-    /// bytes: from 1 MiB to 1 TiB, and [`DEFAULT_MEMORY`] unless this is said.
-    #[must_use]
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-
-    /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
-    /// may want more (`read_ahead_kb` says what the kernel gives it).
-    #[must_use]
-    pub fn max_window(mut self, bytes: u64) -> Self {
-        self.max_window = bytes;
-        self
-    }
-
-    /// Who decides what is read ahead; [`Policy::Adaptive`] unless this is said.
-    #[must_use]
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Keeps the last so many events for [`Engine::take_trace`].
-    #[must_use]
-    pub fn trace(mut self, events: usize) -> Self {
-        self.trace = events;
-        self
-    }
-
-    /// How long a read may wait for its device before it is an error; unless this is said, for
-    /// ever.
-    ///
-    /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
-    /// miss of one page then costs a little more: it goes through the ring, because a thread that
-    /// reads by itself cannot be called back. A read that was given up keeps its memory until the
-    /// device answers, as the device may still write to it: up to an eighth of the bound each, so
-    /// with a device that never answers the bound should have room for the reads that try.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Rules beside the policy's own; at first, none.
-    #[must_use]
-    pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
-        self
-    }
-
-    /// Keeps up to so many steps of all that is done to the core, for [`Engine::replay`].
-    #[must_use]
-    pub fn record(mut self, steps: usize) -> Self {
-        self.record = steps;
-        self
-    }
-
-    /// Who carries reads to the kernel.
-    #[must_use]
-    pub fn io(mut self, io: Io) -> Self {
-        self.io = io;
-        self
-    }
-
-    /// How many bytes may be written and not on the device yet, in all files together: who writes
-    /// more waits. A quarter of the memory is the most, and unless this is said it is that.
-    #[must_use]
-    pub fn dirty_limit(mut self, bytes: u64) -> Self {
-        self.dirty_limit = Some(bytes);
-        self
-    }
-
-    /// How long what was written may wait for more of its kind before it goes to the device, in
-    /// whole milliseconds; 5 seconds unless this is said.
-    #[must_use]
-    pub fn dirty_age(mut self, age: Duration) -> Self {
-        self.dirty_age = Some(age);
-        self
-    }
-
-    /// Makes the engine.
-    ///
-    /// # Errors
-    ///
-    /// If the bound is too small, or the system refuses memory or an io_uring.
-    pub fn build(self) -> Result<Engine, EngineError> {
-        let memory = Bytes(self.memory);
-        if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
-            return Err(EngineError::Memory { bound: memory });
-        }
-        // The core cannot fail; what it is going to keep beside the pages is tried here.
-        let beside = usize::try_from(self.memory / BESIDE_THE_PAGES).unwrap_or(usize::MAX);
-        if Vec::<u8>::new().try_reserve_exact(beside).is_err() {
-            let source = std::io::ErrorKind::OutOfMemory.into();
-            return Err(EngineError::Arena { len: memory, source });
-        }
-        let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
-        let (policy, rules) = (self.policy, self.rules);
-        let mut path = IoPath::new(Config { memory, policy, max_window, rules });
-        path.set_trace(self.trace);
-        path.record(self.record);
-        let limit = self.dirty_limit.map(|bytes| ("dirty_limit", bytes.to_string()));
-        let age = self.dirty_age.map(|age| ("dirty_age", age.as_millis().to_string()));
-        for (name, value) in [limit, age].into_iter().flatten() {
-            let max = u64::MAX.to_string();
-            let value = if value.len() > max.len() { max } else { value };
-            path.set(name, &value).expect("any number will do");
-        }
-        let max_window = path.max_window().bytes().0;
-        let pool = Arc::new(Pool::new(path.frame_count())?);
-        let table = path.table();
-        let ring = Ring::with(Arc::clone(&pool), self.io)?;
-        let sleeper = ring.sleeper();
-        let shared = Arc::new_cyclic(|engine| {
-            let bell = Arc::new(Bell::new(engine.clone()));
-            let waiting = Waiting::new(Arc::clone(&bell));
-            Shared {
-                table,
-                pool,
-                driver: Mutex::new(Driver::new(path, ring, waiting)),
-                sleeper,
-                inbox: Inbox::new(),
-                files: OpenFiles::default(),
-                claims: Claims::default(),
-                hits: Hits::default(),
-                bell,
-                timeout: self.timeout,
-                process: std::process::id(),
-            }
-        });
-        Ok(Engine { shared, max_window })
-    }
-}
-
-/// What is kept beside the pages is less than this part of the bound.
-const BESIDE_THE_PAGES: u64 = 7;
 
 #[cfg(test)]
 mod tests {
@@ -575,7 +364,7 @@ mod tests {
         let file = engine.open(&path).expect("it is there");
         let options = OpenOptions { buffered: true, ..OpenOptions::default() };
         let key = open_files::Key::new(&file.shared().backend, &options);
-        let files = OpenFiles::default();
+        let files = open_files::OpenFiles::default();
         let mut twice = None;
         let opened = files.find_or(key, || {
             // As if a task did, which wants the same file.
@@ -612,5 +401,39 @@ mod tests {
             if source.raw_os_error() == Some(libc::EBADF)));
         assert!(matches!(engine.open(&path), Err(OpenError::Io { .. })));
         drop(file);
+    }
+
+    /// Who slept in the ring or was parked once slept on when a driver had panicked.
+    #[test]
+    fn a_driver_that_panics_leaves_nobody_waiting() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        for io in [Io::Threads, Io::Probe] {
+            let engine = Engine::builder().memory(1 << 20).io(io).build().expect("an engine");
+            let faults = Arc::new(Faults::default());
+            faults.inject_writes(0..256, 0..u32::MAX, Mishap::Hold);
+            let faults = Some(faults);
+            let options = OpenOptions { write: true, faults, ..OpenOptions::default() };
+            let file = engine.open_with(&path, &options).expect("it is there");
+            let writers: Vec<_> = (0..3)
+                .map(|page| {
+                    let file = file.clone();
+                    std::thread::spawn(move || {
+                        file.write_at(&[1; 4096], page * 4096, WriteMode::Through)
+                    })
+                })
+                .collect();
+            options.faults.expect("it is there").wait_held(3);
+            let shared = Arc::clone(&engine.shared);
+            let driver = std::thread::spawn(move || {
+                let _driving = shared.drive();
+                panic!("as a test wants it");
+            });
+            assert!(driver.join().is_err());
+            for writer in writers {
+                assert!(writer.join().is_err(), "it is told by a panic of its own");
+            }
+        }
     }
 }

@@ -136,8 +136,7 @@ impl Drop for Driving<'_> {
         if std::thread::panicking() && !self.is_unwinding {
             // It panicked while it drove: what state that left nobody knows. Who waits wakes up, to
             // find that out.
-            driver.waiting.wake_all();
-            let wakes = driver.waiting.take_wakes();
+            let wakes = driver.wake_everybody();
             drop(driver);
             for wake in wakes {
                 if let Wake::Thread(_) | Wake::Task(_) = wake {
