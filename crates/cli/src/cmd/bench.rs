@@ -16,10 +16,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args as Flags;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use foreread::{Delay, Policy};
 use foreread_core::units::Bytes;
 
+use crate::cmd::serve::assignment;
 use crate::flags::{CODES_AND_UNITS, policies};
 use crate::measure::arm::{Arm, Course};
 use crate::measure::figures::Row;
@@ -102,6 +103,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
     memory: Bytes,
 
+    /// How foreread orders requests in a flood: deadline, or noop
+    #[arg(long, value_name = "NAME", default_value = "deadline")]
+    #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
+    scheduler: String,
+
+    /// Set a tunable of that scheduler; may be repeated: writes_in_flight=4
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+
     /// How many threads read at once: each its own part of the target, with a handle of its own, or
     /// each its own random reads of one hot set
     ///
@@ -176,9 +186,15 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
 /// Patterns that read only, and the ways that they have.
 fn reading(args: &Args) -> Result<Args, Failure> {
     let mut args = args.clone();
-    if args.overwrite {
-        let line = "--overwrite: these patterns only read; leave it out, or give --pattern flood";
-        return Err(Failure::WrongUse(line.to_owned()));
+    let of_flood = [
+        ("--overwrite", args.overwrite),
+        ("--scheduler", args.scheduler != "deadline"),
+        ("--set", !args.set.is_empty()),
+    ];
+    if let Some((flag, _)) = of_flood.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::WrongUse(format!(
+            "{flag}: these patterns only read; leave it out, or give --pattern flood"
+        )));
     }
     for asked in &args.asked {
         match asked {

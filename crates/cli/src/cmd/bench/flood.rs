@@ -8,6 +8,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
+use foreread_core::sched::Choice;
+
 use super::{Args, Asked, Wanted, created};
 use crate::measure::arm::Arm;
 use crate::measure::flood::{Flood, HEADING, Ours, Row, Victim, Way};
@@ -33,7 +35,12 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         victim: &victim,
         ways: &ways,
         delay: args.delay,
-        ours: Ours { memory: args.memory.0 },
+        ours: Ours {
+            memory: args.memory.0,
+            policy: args.policy,
+            scheduler: Choice::for_device(&args.scheduler).expect("the name of a scheduler"),
+            set: args.set.clone(),
+        },
         runs: args.runs,
         time: args.seconds.map_or(TIME, |seconds| Duration::from_secs(seconds.into())),
     };

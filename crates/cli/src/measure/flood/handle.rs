@@ -50,7 +50,7 @@ pub(super) fn open(
         Way::Foreread => {
             let builder = Engine::builder().policy(ours.policy).memory(ours.memory);
             let engine = builder.build().map_err(io::Error::other)?;
-            let scheduler = ours.scheduler;
+            let scheduler = ours.scheduler.clone();
             let options = OpenOptions { write: true, delay, scheduler, ..OpenOptions::default() };
             let file = engine.open_with(&victim.path, &options).map_err(io::Error::other)?;
             for (name, value) in &ours.set {
