@@ -24,9 +24,10 @@ lab_up() {
     fi
     lab_is_ours=yes
     mkdir "$LAB/mount" && touch "$LAB/mount/device"
+    # No holes: a client that knows of them would not ask for them, and not wait.
     # Out of our process group, and a daemon: else Ctrl-C would end it before what is above it.
     setsid nbdkit -t 64 -U "$LAB/socket" -P "$LAB/nbdkit.pid" \
-        --filter=noparallel --filter=delay memory 2G \
+        --filter=noextents --filter=noparallel --filter=delay memory 2G \
         rdelay=$delay wdelay=$delay serialize=$serialize </dev/null >"$LAB/nbdkit.log" 2>&1 &&
         lab_wait "$LAB/nbdkit.pid" || return 1
     # Eight connections: each serves one request at a time.

@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
 
 use crate::cmd::{bench, demo, doctor, explain, seeds, serve, set, sim, stats, tune};
-use crate::measure::{self, slow_server};
+use crate::measure::{self, nbd_load, slow_server};
 
 /// See what a read-ahead policy decides, and what it is worth
 ///
@@ -55,6 +55,10 @@ pub(crate) enum Verb {
     /// A part of demo and bench that needs a process of its own
     #[command(name = slow_server::VERB, hide = true)]
     ServeSlowDevice(slow_server::Args),
+
+    /// One line of figures about an NBD server, for scripts that measure
+    #[command(name = nbd_load::VERB, hide = true)]
+    NbdLoad(nbd_load::Args),
 
     /// A part of bench that needs a process of its own
     #[command(name = measure::HOLD, hide = true)]

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
             measure::slow_server::run(&args);
             Ok(())
         }
+        Verb::NbdLoad(args) => measure::nbd_load::run(&args, &mut out),
         Verb::HoldSettings => {
             let by_hand = |_| Failure::WrongUse("a part of other verbs; nothing to run".to_owned());
             measure::hold().map_err(by_hand)

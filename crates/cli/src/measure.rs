@@ -6,6 +6,8 @@
 
 pub(crate) mod arm;
 pub(crate) mod figures;
+pub(crate) mod flood;
+pub(crate) mod nbd_load;
 pub(crate) mod pattern;
 pub(crate) mod run;
 mod slow_mount;

@@ -2,10 +2,12 @@
 //!
 //! In:    a target, patterns, ways to read.
 //! Out:   a table of medians and ratios, or every figure as JSON.
-//! Never: a setting or a page that stays behind; a ratio of runs that were not made side by side.
+//! Never: a setting or a page that stays behind; a ratio of runs that were not made side by side;
+//!        a write to what the user has not given up in so many words.
 //!
 //! What each pattern reads, and the traps: docs/bench.md.
 
+mod flood;
 mod plan;
 mod report;
 
@@ -14,10 +16,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args as Flags;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use foreread::{Delay, Policy};
 use foreread_core::units::Bytes;
 
+use crate::cmd::serve::assignment;
 use crate::flags::{CODES_AND_UNITS, policies};
 use crate::measure::arm::{Arm, Course};
 use crate::measure::figures::Row;
@@ -33,7 +36,7 @@ use foreread_core::sizes;
 /// meet the same moments of a busy machine, and read the same offsets; before each run the target
 /// is taken out of the kernel's page cache, and foreread begins with an empty cache of its own.
 /// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
-/// by side. Nothing is written.
+/// by side. Nothing is written, except by the pattern flood.
 ///
 /// The ways:
 ///   buffered   pread through the kernel's page cache and its read-ahead
@@ -50,10 +53,14 @@ use foreread_core::sizes;
 ///   hot4k hot64k hot1m         anywhere in 256 MiB that were read before
 ///   hot-small                  4 KiB anywhere in 1 MiB that was read before
 ///   hot-pin                    as hot4k, but each page is pinned and let go: foreread only
-#[derive(Debug, Flags)]
+///   flood                      a chain of 20 dependent 4 KiB reads while 64 threads write 64 KiB
+///                              anywhere; it OVERWRITES the target, needs --overwrite, has a table
+///                              of its own, and the ways direct, direct:SCHEDULER (a scheduler of
+///                              the kernel's, set as root and set back) and foreread
+#[derive(Clone, Debug, Flags)]
 #[command(verbatim_doc_comment, after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
-    /// A file or block device; it is not written to
+    /// A file or block device; only flood writes to it
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     target: String,
 
@@ -61,12 +68,22 @@ pub(crate) struct Args {
     /// for]
     #[arg(long = "pattern", value_name = "PATTERN,..", value_delimiter = ',')]
     #[arg(value_parser = pattern)]
+    asked: Vec<Asked>,
+
+    #[arg(skip)]
     patterns: Vec<Pattern>,
 
-    /// The ways to read, with commas between
-    #[arg(long = "arm", value_name = "ARM,..", value_delimiter = ',', value_parser = arm)]
-    #[arg(default_value = "buffered,direct,foreread")]
+    /// The ways to read, with commas between [default: buffered,direct,foreread; of flood
+    /// direct,foreread]
+    #[arg(long = "arm", value_name = "ARM,..", value_delimiter = ',', value_parser = way)]
+    ways: Vec<Wanted>,
+
+    #[arg(skip)]
     arms: Vec<Arm>,
+
+    /// Let flood overwrite TARGET: what is on it is lost
+    #[arg(long)]
+    overwrite: bool,
 
     /// Who decides what foreread reads ahead
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
@@ -85,6 +102,15 @@ pub(crate) struct Args {
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
     memory: Bytes,
+
+    /// How foreread orders requests in a flood: deadline, or noop
+    #[arg(long, value_name = "NAME", default_value = "deadline")]
+    #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
+    scheduler: String,
+
+    /// Set a tunable of that scheduler; may be repeated: writes_in_flight=4
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
 
     /// How many threads read at once: each its own part of the target, with a handle of its own, or
     /// each its own random reads of one hot set
@@ -108,6 +134,8 @@ pub(crate) struct Args {
 
     /// A run ends after so long, even if there is more to read; a run of direct after one second,
     /// since it has nothing that has to warm up [default: 5; no limit with --amount]
+    ///
+    /// A flood lasts so long, and as long as one chain takes [default: 3].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
 
@@ -124,7 +152,7 @@ pub(crate) struct Args {
     ///
     /// Keys: pattern, arm, policy, threads, window_kib, runs, mb_per_s and ns_per_read (median,
     /// min, max), device_reads, device_bytes, bytes_wanted, evicted_before_use; null where a way
-    /// has none. docs/bench.md says what each counts.
+    /// has none. Those of flood are others. docs/bench.md says what each counts.
     #[arg(long)]
     json: bool,
 
@@ -133,7 +161,65 @@ pub(crate) struct Args {
     save: Option<PathBuf>,
 }
 
+/// What is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Asked {
+    Read(Pattern),
+    Flood,
+}
+
+/// A way to read, as it was named.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Wanted {
+    Arm(Arm),
+    /// `direct:NAME`.
+    Scheduler(String),
+}
+
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    if args.asked.contains(&Asked::Flood) {
+        return flood::run(args, out);
+    }
+    reads(&reading(args)?, out)
+}
+
+/// Patterns that read only, and the ways that they have.
+fn reading(args: &Args) -> Result<Args, Failure> {
+    let mut args = args.clone();
+    let of_flood = [
+        ("--overwrite", args.overwrite),
+        ("--scheduler", args.scheduler != "deadline"),
+        ("--set", !args.set.is_empty()),
+    ];
+    if let Some((flag, _)) = of_flood.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::WrongUse(format!(
+            "{flag}: these patterns only read; leave it out, or give --pattern flood"
+        )));
+    }
+    for asked in &args.asked {
+        match asked {
+            Asked::Read(pattern) => args.patterns.push(*pattern),
+            Asked::Flood => unreachable!("it has a run of its own"),
+        }
+    }
+    for way in &args.ways {
+        match way {
+            Wanted::Arm(arm) => args.arms.push(*arm),
+            Wanted::Scheduler(name) => {
+                return Err(Failure::WrongUse(format!(
+                    "--arm direct:{name}: only flood sets schedulers; give --pattern flood, or \
+                     --arm direct"
+                )));
+            }
+        }
+    }
+    if args.arms.is_empty() {
+        args.arms.extend(Arm::ALL);
+    }
+    Ok(args)
+}
+
+fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let target = Target::existing(Path::new(&args.target))?;
     // Before an hour has passed.
     let saved = args.save.as_deref().map(created).transpose()?;
@@ -218,17 +304,25 @@ fn kernel_window_stays(course: &Course<'_>, error: &io::Error) -> String {
     }
 }
 
-fn pattern(name: &str) -> Result<Pattern, String> {
-    Pattern::from_name(name).ok_or_else(|| {
+fn pattern(name: &str) -> Result<Asked, String> {
+    if name == flood::NAME {
+        return Ok(Asked::Flood);
+    }
+    Pattern::from_name(name).map(Asked::Read).ok_or_else(|| {
         let names = Pattern::ALL.map(Pattern::name).join(", ");
-        format!("no such pattern; choose from {names}")
+        format!("no such pattern; choose from {names}, {}", flood::NAME)
     })
 }
 
-fn arm(name: &str) -> Result<Arm, String> {
-    Arm::from_name(name).ok_or_else(|| {
-        format!("no such way to read; choose from {}", Arm::ALL.map(Arm::name).join(", "))
-    })
+fn way(name: &str) -> Result<Wanted, String> {
+    let scheduler = name.strip_prefix("direct:").filter(|scheduler| !scheduler.is_empty());
+    let arm = || Arm::from_name(name).map(Wanted::Arm);
+    scheduler.map(|scheduler| Wanted::Scheduler(scheduler.to_owned())).or_else(arm).ok_or_else(
+        || {
+            let names = Arm::ALL.map(Arm::name).join(", ");
+            format!("no such way to read; choose from {names}, and for flood direct:SCHEDULER")
+        },
+    )
 }
 
 const EXAMPLES: &str = "\
@@ -243,5 +337,7 @@ Examples:
       what a cached read costs each of four threads
   foreread bench big.file --pattern seq4k,coop8 --delay latency=4ms,parallel=1
       the same file behind a device of one head; needs FUSE for the way 'buffered'
+  foreread bench /dev/sdx --pattern flood --overwrite --arm direct:bfq,direct:none,foreread
+      how long a chain of reads takes while 64 threads write over all that is on the disk
 
 ";

@@ -226,9 +226,7 @@ impl<'t> Course<'t> {
 
     fn open_direct(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags are an int");
-        let model = self.delay.map(DelayModel::new);
-        let device =
-            model.map(|model| Arc::new(Mutex::new(SlowDevice { model, started: clock() })));
+        let device = self.delay.map(SlowDevice::shared);
         let issued = Arc::new(Issued::default());
         let open = |_| {
             let file = File::options().read(true).custom_flags(flags).open(&self.target.path)?;
@@ -283,12 +281,7 @@ impl Reader {
             Self::Direct { file, device, issued } => {
                 issued.reads.fetch_add(1, Ordering::Relaxed);
                 issued.bytes.fetch_add(to.len() as u64, Ordering::Relaxed);
-                let due = device.as_ref().map(|device| lock(device).start(to.len() as u64));
-                file.read_exact_at(to, offset)?;
-                if let Some(due) = due {
-                    sleep_until(due);
-                }
-                Ok(())
+                SlowDevice::during(device.as_ref(), to.len(), || file.read_exact_at(to, offset))
             }
             Self::Foreread(stream) => {
                 let got = stream.read_at(to, offset)?;
@@ -333,6 +326,25 @@ impl Meter<'_> {
 }
 
 impl SlowDevice {
+    /// One for all threads: their requests wait for each other, as the model has it.
+    pub(crate) fn shared(delay: Delay) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { model: DelayModel::new(delay), started: clock() }))
+    }
+
+    /// One request of so many bytes, that ends when the device would have it.
+    pub(crate) fn during(
+        device: Option<&Arc<Mutex<Self>>>,
+        bytes: usize,
+        request: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let due = device.map(|device| lock(device).start(bytes as u64));
+        request()?;
+        if let Some(due) = due {
+            sleep_until(due);
+        }
+        Ok(())
+    }
+
     fn start(&mut self, bytes: u64) -> Instant {
         let now = clock().duration_since(self.started).as_nanos();
         let due = self.model.finish_ns(u64::try_from(now).unwrap_or(u64::MAX), bytes);
@@ -345,8 +357,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("nobody panics with it")
 }
 
-#[expect(clippy::disallowed_methods, reason = "a device that is slow on purpose")]
-fn sleep_until(due: Instant) {
+#[expect(clippy::disallowed_methods, reason = "a device that is slow on purpose, a pause")]
+pub(crate) fn sleep_until(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(clock()));
 }
 

@@ -34,9 +34,10 @@ pub(crate) struct Row {
     taken: Vec<Run>,
 }
 
+/// The figures of several runs.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Spread {
-    median: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
     min: f64,
     max: f64,
 }
@@ -110,7 +111,7 @@ fn median(figures: &mut [f64]) -> f64 {
 }
 
 impl Spread {
-    fn of(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Self {
+    pub(crate) fn of<R>(runs: &[R], figure: impl Fn(&R) -> f64) -> Self {
         let mut figures: Vec<f64> = runs.iter().map(figure).collect();
         Self { median: median(&mut figures), min: figures[0], max: figures[figures.len() - 1] }
     }
@@ -119,7 +120,7 @@ impl Spread {
         Self { median: self.median * by, min: self.min * by, max: self.max * by }
     }
 
-    fn shown(self) -> String {
+    pub(crate) fn shown(self) -> String {
         let digits = if self.median < 100.0 { 1 } else { 0 };
         let Self { median, min, max } = self;
         format!("{median:.digits$} [{min:.digits$}-{max:.digits$}]")

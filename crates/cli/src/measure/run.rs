@@ -187,21 +187,21 @@ impl Run {
 }
 
 /// Memory that `O_DIRECT` can read into.
-struct AlignedBuffer {
+pub(crate) struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,
     len: usize,
 }
 
 impl AlignedBuffer {
-    fn new(len: u64) -> Self {
+    pub(crate) fn new(len: u64) -> Self {
         let len = usize::try_from(len).expect("a megabyte at most");
         let memory = vec![0; len + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         Self { memory, start, len }
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.len]
     }
 }

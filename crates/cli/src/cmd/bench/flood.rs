@@ -1,0 +1,118 @@
+//! The pattern flood: what was asked, and what came of it.
+//!
+//! In:    the arguments of bench.
+//! Out:   a table, or every figure as JSON.
+//! Never: a write without the word that allows it.
+
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use foreread_core::sched::Choice;
+
+use super::{Args, Asked, Wanted, created};
+use crate::measure::arm::Arm;
+use crate::measure::flood::{Flood, HEADING, Ours, Row, Victim, Way};
+use crate::measure::progress;
+use crate::output::{Failure, Output, write_json};
+use crate::table;
+
+/// The pattern's name.
+pub(super) const NAME: &str = "flood";
+
+pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let ways = ways(args)?;
+    if !args.overwrite {
+        return Err(Failure::WrongUse(format!(
+            "{}: flood writes noise over all of it but its first quarter; add --overwrite if \
+             nothing on it is of worth",
+            args.target
+        )));
+    }
+    let victim = Victim::new(Path::new(&args.target))?;
+    let saved = args.save.as_deref().map(created).transpose()?;
+    let flood = Flood {
+        victim: &victim,
+        ways: &ways,
+        delay: args.delay,
+        ours: Ours {
+            memory: args.memory.0,
+            policy: args.policy,
+            scheduler: Choice::for_device(&args.scheduler).expect("the name of a scheduler"),
+            set: args.set.clone(),
+        },
+        runs: args.runs,
+        time: args.seconds.map_or(TIME, |seconds| Duration::from_secs(seconds.into())),
+    };
+    let bar = progress(u64::from(args.runs) * ways.len() as u64);
+    let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", victim.name));
+    let rows = flood.measure(&bar).map_err(failed)?;
+    bar.finish_and_clear();
+    if let Some((path, file)) = saved {
+        let mut writer = BufWriter::new(file);
+        let written = write_json(&mut writer, &rows).and_then(|()| writer.flush());
+        written.map_err(|error| Failure::WrongUse(format!("{}: {error}", path.display())))?;
+    }
+    if args.json { out.json(&rows) } else { print(out, args, &victim, &rows) }
+}
+
+/// The ways, as far as a flood has them; and no flag that would do nothing.
+fn ways(args: &Args) -> Result<Vec<Way>, Failure> {
+    let refused = |line: String| Err(Failure::WrongUse(line));
+    if args.asked.iter().any(|asked| *asked != Asked::Flood) {
+        return refused("flood writes, all others only read: give it a call of its own".to_owned());
+    }
+    let others = [
+        ("--max-window", args.max_window.is_some()),
+        ("--threads", args.threads != 1),
+        ("--amount", args.amount.is_some()),
+        ("--start-page", args.start_page != 0),
+    ];
+    if let Some((flag, _)) = others.iter().find(|(_, is_given)| *is_given) {
+        return refused(format!("{flag}: not for flood, whose reads and writes are fixed"));
+    }
+    let mut ways = Vec::new();
+    for wanted in &args.ways {
+        let way = match wanted {
+            Wanted::Arm(Arm::Direct) => Way::Direct { scheduler: None },
+            Wanted::Arm(Arm::Foreread) => Way::Foreread,
+            Wanted::Scheduler(_) if args.delay.is_some() => {
+                return refused(
+                    "--delay: no scheduler of the kernel's lies above that slow device; give \
+                     --arm direct"
+                        .to_owned(),
+                );
+            }
+            Wanted::Scheduler(name) => Way::Direct { scheduler: Some(name.clone()) },
+            Wanted::Arm(Arm::Buffered) => {
+                return refused(
+                    "--arm buffered: its writes end in memory, and what they would measure is its \
+                     size; give direct"
+                        .to_owned(),
+                );
+            }
+        };
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    if ways.is_empty() {
+        ways.extend([Way::Direct { scheduler: None }, Way::Foreread]);
+    }
+    Ok(ways)
+}
+
+fn print(out: &mut Output, args: &Args, victim: &Victim, rows: &[Row]) -> Result<(), Failure> {
+    let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
+    let runs = if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) };
+    writeln!(
+        out,
+        "{}{slow}\na chain of 20 reads of 4 KiB, and 64 writers of 64 KiB; median [least-most] of \
+         {runs}\n",
+        victim.name
+    )?;
+    table::print(out, HEADING, rows.iter().map(Row::cells))
+}
+
+/// Several chains on a fast disk; on a slow one it is the first chain that takes the time.
+const TIME: Duration = Duration::from_secs(3);

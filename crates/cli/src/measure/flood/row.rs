@@ -1,0 +1,78 @@
+//! What the runs of one way come to.
+//!
+//! In:    its runs.
+//! Out:   a row, as JSON has it; cells of the table.
+//! Never: a figure of one way that is measured in another way's terms.
+
+use serde::Serialize;
+
+use super::super::figures::Spread;
+use super::Way;
+use super::run::{CHAIN, Taken};
+
+/// All runs of one way.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pattern: &'static str,
+    pub(crate) arm: String,
+    /// The kernel's scheduler below; null where there is no disk of the kernel's.
+    scheduler: Option<String>,
+    runs: usize,
+    reads_per_chain: u32,
+    chain_alone_ms: Spread,
+    chain_ms: Spread,
+    /// With the flood to without.
+    chain_times: Spread,
+    writers_alone_mb_per_s: Spread,
+    /// Of alone, in the same run.
+    writers_during_percent: Spread,
+    writers_after_percent: Spread,
+    longest_write_ms: Spread,
+}
+
+impl Row {
+    pub(super) fn new(way: &Way, scheduler: Option<String>, taken: &[Taken]) -> Self {
+        let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+        let percent = |part: f64, taken: &Taken| part / taken.written_alone * 1e2;
+        Self {
+            pattern: "flood",
+            arm: way.name(),
+            scheduler,
+            runs: taken.len(),
+            reads_per_chain: CHAIN,
+            chain_alone_ms: Spread::of(taken, |run| ms(run.chain_alone)),
+            chain_ms: Spread::of(taken, |run| ms(run.chain)),
+            chain_times: Spread::of(taken, |run| ms(run.chain) / ms(run.chain_alone)),
+            writers_alone_mb_per_s: Spread::of(taken, |run| run.written_alone / 1e6),
+            writers_during_percent: Spread::of(taken, |run| percent(run.written_during, run)),
+            writers_after_percent: Spread::of(taken, |run| percent(run.written_after, run)),
+            longest_write_ms: Spread::of(taken, |run| ms(run.longest_write)),
+        }
+    }
+
+    /// A line of the table.
+    pub(crate) fn cells(&self) -> [String; 8] {
+        [
+            self.arm.clone(),
+            self.chain_alone_ms.shown(),
+            self.chain_ms.shown(),
+            self.chain_times.shown(),
+            self.writers_alone_mb_per_s.shown(),
+            self.writers_during_percent.shown(),
+            self.writers_after_percent.shown(),
+            self.longest_write_ms.shown(),
+        ]
+    }
+}
+
+/// What is in the cells.
+pub(crate) const HEADING: [&str; 8] = [
+    "arm",
+    "chain alone, ms",
+    "with flood, ms",
+    "times",
+    "writers alone, MB/s",
+    "with chain, %",
+    "after, %",
+    "longest write, ms",
+];

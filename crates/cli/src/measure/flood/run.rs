@@ -1,0 +1,258 @@
+//! One run: the chain alone, the writers alone, and both.
+//!
+//! In:    a cold reader and writer of one way.
+//! Out:   [`Taken`]: how long chains took, what was written meanwhile, and between.
+//! Never: a thread that goes on when the run is over, whoever failed.
+//!
+//! ```text
+//!   chain     C C C                      C       C       C       C
+//!   writers           |~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+//!             alone   warm up |  alone  | during | after | during | after ..
+//! ```
+//!
+//! Each chain begins beside a flood that has had the device for itself, as a person's click does:
+//! what the device has taken by then is in the chain's way, too.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::arm::{Reader, sleep_until};
+use super::super::clock;
+use super::super::pattern::PAGE;
+use super::super::run::AlignedBuffer;
+use super::super::target::mix;
+use super::handle::Writer;
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// The mean of its chains, without the flood and with it.
+    pub(super) chain_alone: Duration,
+    pub(super) chain: Duration,
+    /// Bytes a second.
+    pub(super) written_alone: f64,
+    pub(super) written_during: f64,
+    pub(super) written_after: f64,
+    /// Of all writes that ended while chains came and went.
+    pub(super) longest_write: Duration,
+}
+
+/// Runs it; the flood lasts `time` at least, and one chain.
+pub(super) fn run(
+    (reader, writer): (Reader, Writer),
+    len: u64,
+    time: Duration,
+    seed: u64,
+) -> io::Result<Taken> {
+    let mut chain = Chain::new(reader, len, seed);
+    let mut alone = Duration::ZERO;
+    for _ in 0..CHAINS_ALONE {
+        alone += chain.run()?;
+    }
+    let writers = Writers {
+        writer,
+        start: len / 4 / WRITE * WRITE,
+        places: (len - len / 4) / WRITE,
+        is_over: AtomicBool::new(false),
+        written: AtomicU64::new(0),
+        longest_ns: AtomicU64::new(0),
+        failed: Mutex::new(None),
+    };
+    let outcome = thread::scope(|scope| {
+        let _end = EndOf(&writers.is_over);
+        for number in 0..WRITERS {
+            let (writers, seed) = (&writers, mix(seed << 32 | number));
+            let work = move || writers.work(seed);
+            thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?;
+        }
+        writers.beside(&mut chain, time)
+    });
+    if let Some(error) = writers.failed.into_inner().expect("nobody panics with it") {
+        return Err(error);
+    }
+    Ok(Taken { chain_alone: alone / CHAINS_ALONE, ..outcome? })
+}
+
+/// Reads of which each tells where the next one is.
+struct Chain {
+    reader: Reader,
+    buffer: AlignedBuffer,
+    /// Of the target: the first quarter.
+    pages: u64,
+    seed: u64,
+    reads: u64,
+}
+
+impl Chain {
+    fn new(reader: Reader, len: u64, seed: u64) -> Self {
+        let buffer = AlignedBuffer::new(PAGE);
+        Self { reader, buffer, pages: len / 4 / PAGE, seed: mix(seed), reads: 0 }
+    }
+
+    /// One chain.
+    fn run(&mut self) -> io::Result<Duration> {
+        let began = clock();
+        let mut found = 0;
+        for _ in 0..CHAIN {
+            let offset = self.place(found) * PAGE;
+            self.reader.read(self.buffer.bytes(), offset)?;
+            let word = self.buffer.bytes()[..8].try_into().expect("eight bytes");
+            found = u64::from_le_bytes(word);
+        }
+        Ok(clock().duration_since(began))
+    }
+
+    /// A page that was not read before: each read has a part of the quarter of its own, and the
+    /// last one has told which page of that.
+    fn place(&mut self, found: u64) -> u64 {
+        let part = (self.reads.wrapping_mul(FAR) + self.seed) % PARTS;
+        self.reads += 1;
+        let pages = self.pages / PARTS;
+        part * pages + mix(self.seed ^ found ^ self.reads) % pages
+    }
+}
+
+/// The flood.
+struct Writers {
+    writer: Writer,
+    start: u64,
+    places: u64,
+    is_over: AtomicBool,
+    /// Bytes.
+    written: AtomicU64,
+    longest_ns: AtomicU64,
+    failed: Mutex<Option<io::Error>>,
+}
+
+impl Writers {
+    fn work(&self, seed: u64) {
+        let mut buffer = AlignedBuffer::new(WRITE);
+        for (number, word) in (0..).zip(buffer.bytes().chunks_exact_mut(8)) {
+            word.copy_from_slice(&mix(seed ^ number).to_le_bytes());
+        }
+        let mut turn = seed;
+        while !self.is_over.load(Ordering::Relaxed) {
+            turn = mix(turn);
+            buffer.bytes()[..8].copy_from_slice(&turn.to_le_bytes());
+            let began = clock();
+            let place = self.start + turn % self.places * WRITE;
+            if let Err(error) = self.writer.write(buffer.bytes(), place) {
+                *self.failed.lock().expect("nobody panics with it") = Some(error);
+                self.is_over.store(true, Ordering::Relaxed);
+                return;
+            }
+            let took = clock().duration_since(began).as_nanos();
+            self.longest_ns.fetch_max(u64::try_from(took).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.written.fetch_add(WRITE, Ordering::Relaxed);
+        }
+    }
+
+    /// The writers alone, then chains beside them.
+    fn beside(&self, chain: &mut Chain, time: Duration) -> io::Result<Taken> {
+        let warm = clock() + WARM_UP;
+        while self.written.load(Ordering::Relaxed) < WRITERS * WRITE || clock() < warm {
+            if self.is_over.load(Ordering::Relaxed) {
+                return Err(io::Error::other("the writers have ended"));
+            }
+            sleep_until(clock() + LOOK);
+        }
+        let written_alone = self.during(ALONE).rate();
+        let (mut during, mut after) = (Part::default(), Part::default());
+        let mut chains = 0;
+        self.longest_ns.store(0, Ordering::Relaxed);
+        let end = clock() + time;
+        while chains == 0 || clock() < end {
+            let began = self.now();
+            let took = chain.run()?;
+            during.add(self.since(began));
+            chains += 1;
+            debug_assert!(took <= during.time);
+            sleep_until(clock() + SETTLE);
+            after.add(self.during(AFTER));
+        }
+        Ok(Taken {
+            chain_alone: Duration::ZERO,
+            chain: during.time / chains,
+            written_alone,
+            written_during: during.rate(),
+            written_after: after.rate(),
+            longest_write: Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed)),
+        })
+    }
+
+    fn during(&self, time: Duration) -> Part {
+        let began = self.now();
+        sleep_until(began.0 + time);
+        self.since(began)
+    }
+
+    fn now(&self) -> (Instant, u64) {
+        (clock(), self.written.load(Ordering::Relaxed))
+    }
+
+    fn since(&self, (began, written): (Instant, u64)) -> Part {
+        let (now, written_now) = self.now();
+        Part { time: now.duration_since(began), bytes: written_now - written }
+    }
+}
+
+/// So much was written in so long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    time: Duration,
+    bytes: u64,
+}
+
+impl Part {
+    fn add(&mut self, other: Self) {
+        self.time += other.time;
+        self.bytes += other.bytes;
+    }
+
+    fn rate(self) -> f64 {
+        self.bytes as f64 / self.time.as_secs_f64()
+    }
+}
+
+/// Ends the flood when the chain's thread is done with it, however.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reads of one chain: a path of some folders, an index of some levels, each with its inode.
+pub(super) const CHAIN: u32 = 20;
+
+/// Chains without a flood; each takes as long as the others.
+const CHAINS_ALONE: u32 = 3;
+
+/// As many as in the published runs: more than a disk queues by itself, fewer than the kernel does.
+const WRITERS: u64 = 64;
+const WRITE: u64 = 64 << 10;
+
+/// A thread writes and little else.
+const STACK: usize = 128 << 10;
+
+/// So long at least the flood runs before anything counts.
+const WARM_UP: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The writers alone.
+const ALONE: Duration = Duration::from_millis(1000);
+
+/// After a chain: who holds the writers back for a while in case that another read comes (foreread
+/// does, for 50 ms) has let them go by then.
+const SETTLE: Duration = Duration::from_millis(100);
+const AFTER: Duration = Duration::from_millis(500);
+
+/// Parts of the chain's quarter: more than any run has reads.
+const PARTS: u64 = 4096;
+
+/// Odd, so that all parts come before one comes twice; and from one to the next it is far.
+const FAR: u64 = 1367;
