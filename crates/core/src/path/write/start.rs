@@ -100,7 +100,7 @@ impl IoPath {
     pub(super) fn largest_write(&self) -> Pages {
         let share = u64::from(self.cache.frames()) / SHARE_OF_ONE_READ;
         // The old pages at both ends count, too.
-        Pages(share.min(self.room.limit() - EDGES).max(1))
+        Pages(share.min(self.room.limit() - EDGES as u64).max(1))
     }
 
     /// Gives the write its pages, or a place in the line of its file.
@@ -171,7 +171,7 @@ impl IoPath {
             if self.try_room(now, id) {
                 self.room.line.pop_front();
             } else if self.room.used == self.debts.failed {
-                // All room is held by pages that their device refuses: there is nothing to wait for.
+                // All room is held by pages that their device refuses: nothing will come.
                 let fault = self.last_fault;
                 self.room.line.pop_front();
                 self.unlock(id);
@@ -359,7 +359,7 @@ impl Write {
     ///   write          |=======================================|
     ///             partial       whole        whole       whole: all that the file has
     /// ```
-    fn partial_pages(&self, file_len: Bytes) -> [Option<PageIndex>; EDGES as usize] {
+    fn partial_pages(&self, file_len: Bytes) -> [Option<PageIndex>; EDGES] {
         let is_partial = |page: &PageIndex| {
             let start = page.offset();
             let end = file_len.min((*page + Pages(1)).offset());
@@ -377,7 +377,7 @@ fn overlap(one: &Range<PageIndex>, other: &Range<PageIndex>) -> bool {
 }
 
 /// A write has a page at each end that may be partial.
-const EDGES: u64 = 2;
+const EDGES: usize = 2;
 
 /// The smallest limit: a write of one page, and its old page, and some that are on their way.
 pub(super) const LEAST_LIMIT: u64 = 8;
