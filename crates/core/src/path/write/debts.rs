@@ -2,7 +2,7 @@
 //!
 //! In:    pages that were written, and what becomes of them.
 //! Out:   which of a file's pages are to be written next, and which flush still waits.
-//! Never: a frame, a request, a decision. It keeps the books of `write.rs` and of what lies beside it.
+//! Never: a frame, a request, a decision. It keeps the books of `write.rs` and its neighbours.
 //!
 //! ```text
 //!                 dirty_age, a flush, room           flusher               it is on the device
@@ -396,6 +396,9 @@ impl On {
         }
     }
 }
+
+// ARCHITECTURE.md and docs/cache.md say 629 bytes a frame, 21 of them here.
+const _: () = assert!(Debts::BYTES_PER_FRAME == 21);
 
 /// At most a quarter of the frames are dirty, or being filled or written by a write: with the
 /// quarter that may be pinned, half is left for whoever reads.
