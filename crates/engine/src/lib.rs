@@ -424,7 +424,7 @@ mod tests {
                     })
                 })
                 .collect();
-            options.faults.expect("it is there").wait_held(3);
+            options.faults.expect("it is there").wait_held(1);
             let shared = Arc::clone(&engine.shared);
             let driver = std::thread::spawn(move || {
                 let _driving = shared.drive();
