@@ -33,7 +33,9 @@ fn batch(session: &mut Session, reads: &[(u64, u32)]) -> bool {
                 part.extend_from_slice(data);
             }
             Answer::Done => order.push(cookie),
-            other => panic!("{cookie}: {other:?}"),
+            other @ (Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_)) => {
+                panic!("{cookie}: {other:?}")
+            }
         };
         session.receive(done).expect("the server is there");
     }
