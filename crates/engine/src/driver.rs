@@ -415,10 +415,14 @@ impl Driver {
     }
 
     fn name_leader(&mut self) {
-        if self.is_anything_on_its_way() {
+        let timer = self.timer();
+        let is_thread_there = self.waiting.has_waiting_thread();
+        if self.is_anything_on_its_way() || (timer.is_some() && is_thread_there) {
             self.waiting.name_leader(self.is_something_left());
         }
-        if let Some(due) = self.timer()
+        // A thread that leads looks at the time, too.
+        if let Some(due) = timer
+            && !is_thread_there
             && self.rests_until.is_none_or(|until| due < until)
         {
             self.waiting.ring_bell();

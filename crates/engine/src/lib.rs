@@ -420,7 +420,7 @@ mod tests {
                 .map(|page| {
                     let file = file.clone();
                     std::thread::spawn(move || {
-                        file.write_at(&[1; 4096], page * 4096, WriteMode::Through)
+                        file.write_at(&[1; 4096], page * 65536, WriteMode::Through)
                     })
                 })
                 .collect();
