@@ -119,8 +119,8 @@ impl Stream {
         Err(ReadError::PinLimit { path: handle.path.clone() })
     }
 
-    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is there; None if it has to
-    /// be read, or if as many pages are pinned as may be. Never waits.
+    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is there; None if it has
+    /// to be read, or if as many pages are pinned as may be. Never waits.
     #[inline]
     pub fn try_pin(&self, offset: u64) -> Option<Pin<'_>> {
         let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
