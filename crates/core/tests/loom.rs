@@ -11,12 +11,14 @@
 //! Each model says what it guards in `table.rs`, `table/writer.rs` and `table/pins.rs`: with any of
 //! that removed or made relaxed, the model was seen to fail. Here a frame's bytes are two relaxed
 //! atomics; the engine copies them in a way that the compiler cannot see into. The models of pins,
-//! whose readers look at plain memory, are in loom/pins.rs.
+//! whose readers look at plain memory, are in loom/pins.rs, those of writes in loom/writes.rs.
 
 #![cfg(loom)]
 
 #[path = "loom/pins.rs"]
 mod pins;
+#[path = "loom/writes.rs"]
+mod writes;
 
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::table::{FileSlot, Table};

@@ -11,6 +11,7 @@
 //! The world is in write_world/; what it looks at on the way is said there.
 
 #![cfg(not(loom))]
+#![expect(clippy::cast_possible_truncation, reason = "the world is small")]
 
 #[expect(dead_code, reason = "each test does some of what the world can do")]
 mod write_world;

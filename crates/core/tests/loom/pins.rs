@@ -17,15 +17,15 @@ use loom::thread;
 use super::{FILE, KEPT_PAGE, OTHER_PAGE, PAGE};
 
 /// What the frames hold.
-struct Memory(Vec<(UnsafeCell<()>, [AtomicU64; 2])>);
+pub(super) struct Memory(Vec<(UnsafeCell<()>, [AtomicU64; 2])>);
 
 impl Memory {
-    fn new(frames: u32) -> Arc<Self> {
+    pub(super) fn new(frames: u32) -> Arc<Self> {
         let frame = |_| (UnsafeCell::new(()), [AtomicU64::new(0), AtomicU64::new(0)]);
         Arc::new(Self((0..frames).map(frame).collect()))
     }
 
-    fn write(&self, frame: Frame, byte: u64) {
+    pub(super) fn write(&self, frame: Frame, byte: u64) {
         let (cell, words) = &self.0[frame.0 as usize];
         cell.with_mut(|_| ());
         for word in words {
@@ -40,24 +40,25 @@ impl Memory {
     }
 
     /// As one copies what may be refilled meanwhile.
-    fn copy(&self, frame: Frame) -> [u64; 2] {
+    pub(super) fn copy(&self, frame: Frame) -> [u64; 2] {
         let words = &self.0[frame.0 as usize].1;
         [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
     }
 }
 
-fn fill(cache: &mut PageCache, page: PageIndex, memory: &Memory, byte: u64) {
+pub(super) fn fill(cache: &mut PageCache, page: PageIndex, memory: &Memory, byte: u64) {
     let filling = cache.start_fill(FILE, page, Use::Ahead, false);
     memory.write(filling.frame(), byte);
     cache.filled(filling);
 }
 
 /// What a reader came to that pinned the page.
-struct Pinned {
-    bytes: [u64; 2],
+pub(super) struct Pinned {
+    pub(super) frame: Frame,
+    pub(super) bytes: [u64; 2],
     is_first_generation: bool,
     /// Whether it was the last pin of an orphan.
-    was_last: bool,
+    pub(super) was_last: bool,
 }
 
 fn pin(table: &Table) -> Option<Entry> {
@@ -65,7 +66,7 @@ fn pin(table: &Table) -> Option<Entry> {
     table.pin(&found).then(|| found.entry())
 }
 
-fn pin_and_read(table: &Table, memory: &Memory) -> Option<Pinned> {
+pub(super) fn pin_and_read(table: &Table, memory: &Memory) -> Option<Pinned> {
     Some(read_and_unpin(table, memory, pin(table)?))
 }
 
@@ -73,7 +74,7 @@ fn read_and_unpin(table: &Table, memory: &Memory, entry: Entry) -> Pinned {
     let (frame, generation) = (entry.frame(), entry.generation());
     let bytes = memory.read(frame);
     let is_first_generation = generation == Generation::default();
-    Pinned { bytes, is_first_generation, was_last: table.unpin(frame, generation) }
+    Pinned { frame, bytes, is_first_generation, was_last: table.unpin(frame, generation) }
 }
 
 /// Runs two parties at a time, first with the one in front and then with the other.
@@ -81,7 +82,7 @@ fn read_and_unpin(table: &Table, memory: &Memory, entry: Entry) -> Pinned {
 /// loom begins with one order and turns dependent steps around from there. It looks back to the
 /// last access of a word only, whoever made it: what it does not find from one end, it finds from
 /// the other.
-fn in_parallel<D: 'static, R: 'static>(
+pub(super) fn in_parallel<D: 'static, R: 'static>(
     driver_leads: bool,
     driver: impl FnOnce() -> D + 'static,
     reader: impl FnOnce() -> R + 'static,
@@ -97,7 +98,7 @@ fn in_parallel<D: 'static, R: 'static>(
     }
 }
 
-fn bounded(preemptions: usize, run: impl Fn(bool) + Copy + Send + Sync + 'static) {
+pub(super) fn bounded(preemptions: usize, run: impl Fn(bool) + Copy + Send + Sync + 'static) {
     for driver_leads in [true, false] {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);

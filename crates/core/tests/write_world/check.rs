@@ -157,9 +157,10 @@ impl World {
     /// The disk has these versions of a file's sectors, or newer ones.
     pub(super) fn on_disk(&self, file: usize, pos: usize, len: usize, versions: &[usize]) {
         let file = &self.files[file];
-        for sector in pos / SECTOR..(pos + len).div_ceil(SECTOR) {
+        let touched = pos / SECTOR..(pos + len).div_ceil(SECTOR);
+        for (sector, version) in touched.clone().zip(&versions[touched]) {
             let found = self.devices[file.device].disk.sector(file.start / SECTOR + sector);
-            let fits = file.history.is_since(sector, versions[sector], found);
+            let fits = file.history.is_since(sector, *version, found);
             assert!(fits, "sector {sector} is not on the disk");
         }
     }

@@ -80,9 +80,8 @@ impl World {
                 let is_whole = pos <= start && pos + data.len() >= end;
                 assert!(is_whole || !is_open, "a partial page without its old bytes");
             }
-            for at in start.max(pos)..(start + 4096).min(pos + data.len()) {
-                bytes[at - start] = data[at - pos];
-            }
+            let (from, to) = (start.max(pos), (start + 4096).min(pos + data.len()));
+            bytes[from - start..to - start].copy_from_slice(&data[from - pos..to - pos]);
             bytes[file_len.saturating_sub(start).min(4096)..].fill(0);
             match fill.old.filter(|_| self.sabotage == Sabotage::InPlace) {
                 Some(old) => {

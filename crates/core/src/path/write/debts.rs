@@ -397,6 +397,9 @@ impl On {
     }
 }
 
+// ARCHITECTURE.md and docs/cache.md say 629 bytes a frame, 21 of them here.
+const _: () = assert!(Debts::BYTES_PER_FRAME == 21);
+
 /// At most a quarter of the frames are dirty, or being filled or written by a write: with the
 /// quarter that may be pinned, half is left for whoever reads.
 pub(in crate::path) const SHARE_OF_DIRTY: u64 = 4;

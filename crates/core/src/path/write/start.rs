@@ -100,7 +100,7 @@ impl IoPath {
     pub(super) fn largest_write(&self) -> Pages {
         let share = u64::from(self.cache.frames()) / SHARE_OF_ONE_READ;
         // The old pages at both ends count, too.
-        Pages(share.min(self.room.limit() - EDGES).max(1))
+        Pages(share.min(self.room.limit() - EDGES as u64).max(1))
     }
 
     /// Gives the write its pages, or a place in the line of its file.
@@ -213,19 +213,19 @@ impl IoPath {
         let (slot, file_len, device) = (Self::slot(file), state.len, state.device);
         let file_start = state.start;
         let partial = write.partial_pages(file_len);
-        let is_there = |page: &PageIndex| self.cache.look_up(slot, *page).is_some();
-        let missing = partial.iter().flatten().filter(|page| !is_there(page)).count() as u64;
-        let lacks = pages.end - pages.start + Pages(missing);
+        // First what is there: what is held is neither evicted for the rest nor available.
+        let there = partial.map(|page| {
+            let entry = self.cache.look_up(slot, page?)?;
+            self.cache.hold(entry.frame());
+            Some(entry.frame())
+        });
+        let missing = partial.iter().flatten().count() - there.iter().flatten().count();
+        let lacks = pages.end - pages.start + Pages(missing as u64);
         if !is_its_turn || self.cache.available() < lacks {
+            there.into_iter().flatten().for_each(|frame| self.cache.release(frame));
             return false;
         }
-        // First what is there: nothing that is held is evicted for the rest.
         let mut runs = Vec::new();
-        for &page in partial.iter().flatten() {
-            if let Some(entry) = self.cache.look_up(slot, page) {
-                self.cache.hold(entry.frame());
-            }
-        }
         for &page in partial.iter().flatten() {
             if self.cache.look_up(slot, page).is_none() {
                 let filling = self.cache.start_fill(slot, page, Use::Wanted, false);
@@ -359,7 +359,7 @@ impl Write {
     ///   write          |=======================================|
     ///             partial       whole        whole       whole: all that the file has
     /// ```
-    fn partial_pages(&self, file_len: Bytes) -> [Option<PageIndex>; EDGES as usize] {
+    fn partial_pages(&self, file_len: Bytes) -> [Option<PageIndex>; EDGES] {
         let is_partial = |page: &PageIndex| {
             let start = page.offset();
             let end = file_len.min((*page + Pages(1)).offset());
@@ -377,7 +377,7 @@ fn overlap(one: &Range<PageIndex>, other: &Range<PageIndex>) -> bool {
 }
 
 /// A write has a page at each end that may be partial.
-const EDGES: u64 = 2;
+const EDGES: usize = 2;
 
 /// The smallest limit: a write of one page, and its old page, and some that are on their way.
 pub(super) const LEAST_LIMIT: u64 = 8;
