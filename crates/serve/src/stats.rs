@@ -81,7 +81,7 @@ pub struct Memory {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Reads {
-    /// They found all pages, and waited for nothing.
+    /// They found all pages, waited for nothing, and met no marker.
     pub hit: u64,
     /// They waited: a page had to come from the device, or was on its way.
     pub waited: u64,

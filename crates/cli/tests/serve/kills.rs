@@ -34,7 +34,7 @@ fn what_was_flushed_survives_200_kills() {
 fn survives(seed: u64, kills: u64) {
     let place = Place::new();
     let path = place.path("disk");
-    fs::write(&path, vec![0; SECTORS as usize * SECTOR]).unwrap();
+    fs::write(&path, vec![0; DISK]).unwrap();
     let mut run = Run { place, path, disk: Disk::new(SECTORS), random: Random(seed), kills: 0 };
     while run.kills < kills {
         run.until_a_kill();
@@ -60,11 +60,11 @@ impl Run {
         let server = self.place.serve(&self.path, &flags);
         let mut sessions = [server.session(), server.session()];
         let mut waiting = [0_usize; 2];
-        let mut answers_left = self.random.below(400);
+        let mut answers_left = self.random.below(250);
         while answers_left > 0 {
-            let most = 1 + self.random.below(24) as usize;
+            let most = 1 + self.random.index(24);
             while waiting.iter().sum::<usize>() < most {
-                let at = self.random.below(2) as usize;
+                let at = self.random.index(2);
                 self.ask(&mut sessions[at]);
                 waiting[at] += 1;
             }
@@ -104,9 +104,9 @@ impl Run {
     }
 
     fn flags(&mut self) -> Vec<String> {
-        let memory = ["1M", "2M", "8M"][self.random.below(3) as usize];
-        let age = ["1ms", "20ms", "3600s"][self.random.below(3) as usize];
-        let scheduler = ["deadline", "noop"][self.random.below(2) as usize];
+        let memory = ["1M", "2M", "8M"][self.random.index(3)];
+        let age = ["1ms", "20ms", "3600s"][self.random.index(3)];
+        let scheduler = ["deadline", "noop"][self.random.index(2)];
         let mut flags = vec!["--memory", memory, "--dirty-age", age, "--scheduler", scheduler];
         if self.random.below(4) == 0 {
             flags.extend(["--delay", "latency=300us,parallel=2"]);
@@ -140,7 +140,12 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         crate::disk::mix(self.0) % limit
     }
+
+    fn index(&mut self, limit: u32) -> usize {
+        usize::try_from(self.below(limit.into())).unwrap()
+    }
 }
 
 /// Four times the smallest memory.
-const SECTORS: u64 = (4 << 20) / SECTOR as u64;
+const DISK: usize = 4 << 20;
+const SECTORS: u64 = (DISK / SECTOR) as u64;

@@ -143,7 +143,7 @@ fn nbdcopy_copies_in_and_a_flush_is_a_flush() {
         // Flushed: no clean end is needed.
         server.kill();
         assert!(fs::read(&file).unwrap() == expected, "{connections} connections");
-        fs::remove_file(&place.path("sock")).unwrap();
+        fs::remove_file(place.path("sock")).unwrap();
     }
 }
 

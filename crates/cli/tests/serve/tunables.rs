@@ -64,7 +64,9 @@ fn what_was_done_is_counted() {
     assert_eq!(count("/memory/bound_bytes"), 16 << 20);
     assert_eq!(count("/device/write/requests"), 0);
     let hits = count("/reads/hit");
-    assert!(hits >= 200 && hits + count("/reads/waited") >= 256, "{stats}");
+    // Who met a marker had work for the driver, hit or not.
+    let with_markers = hits + count("/reads/waited") + count("/ahead/markers");
+    assert!(hits >= 200 && with_markers >= 256, "{stats}");
     let asked = count("/device/read/bytes");
     assert!((1 << 20..4 << 20).contains(&asked), "{asked}");
     let windows = stats["ahead"]["windows"].as_array().unwrap();

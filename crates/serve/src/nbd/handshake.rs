@@ -285,13 +285,16 @@ impl Handshake {
         let always = TRANSMIT_HAS_FLAGS
             | TRANSMIT_SEND_FLUSH
             | TRANSMIT_SEND_FUA
-            | TRANSMIT_SEND_TRIM
-            | TRANSMIT_SEND_WRITE_ZEROES
             | TRANSMIT_CAN_MULTI_CONN
             | TRANSMIT_SEND_CACHE;
-        let read_only = if offer.read_only { TRANSMIT_READ_ONLY } else { 0 };
+        // Some clients look at these and not at the first.
+        let changes = if offer.read_only {
+            TRANSMIT_READ_ONLY
+        } else {
+            TRANSMIT_SEND_TRIM | TRANSMIT_SEND_WRITE_ZEROES
+        };
         let df = if self.structured { TRANSMIT_SEND_DF } else { 0 };
-        always | read_only | df
+        always | changes | df
     }
 
     fn agreed(&self, offer: &Offer<'_>) -> Agreed {
