@@ -20,13 +20,14 @@ nbd_tables() {
             m = median(list, n)
             return shown(m) " [" shown(list[1]) "-" shown(list[n]) "]"
         }
-        # Beside whom: everybody else, but random reads beside the bare export alone, since a cache
-        # has nothing to give them; eight clients beside fio.
+        # Beside whom: everybody else. But random reads beside who reads the same device and caches
+        # nothing, since a cache has nothing to give them; eight clients beside fio with requests
+        # of the same size.
         function is_peer(s, r, v) {
             if (v == "foreread") return 0
-            if (s ~ /eight/) return v == "fio"
+            if (s ~ /eight/) return v == "fio-64k"
             if (s == "cached") return 1
-            return r == "rand4k" ? v == "bare" : v != "bare"
+            return r == "rand4k" ? v == "direct" : v != "bare"
         }
         function ratio(s, r,   i, k, n, best) {
             n = 0
