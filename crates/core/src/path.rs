@@ -22,6 +22,7 @@ mod files;
 mod hints;
 mod io;
 mod job;
+mod limit;
 mod log;
 mod start;
 mod streams;
@@ -36,12 +37,14 @@ use alloc::vec::Vec;
 
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
+pub use limit::DeviceState;
 use write::{Debts, FileDebts, Limits, NEVER, Room};
 pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
 use hints::Hints;
 use job::Job;
+use limit::Limiter;
 use waiters::{Waiter, Waiters};
 
 use crate::cache::{CacheStats, PageCache};
@@ -133,8 +136,9 @@ pub struct Device {
     is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
     is_full: bool,
-    /// None until something was read: many files are opened and few of them read.
-    reads: Option<Box<DeviceFit>>,
+    limiter: Limiter,
+    /// None until something was read or written: many files are opened and few of them used.
+    fit: Option<Box<DeviceFit>>,
 }
 
 /// An open file.
@@ -287,16 +291,24 @@ impl IoPath {
     pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
         self.log().did(|| Input::AddDevice { geometry, scheduler: scheduler.clone() });
         let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
-        let (in_flight, writes) = (0, 0);
-        let (is_busy, is_full, reads) = (false, false, None);
-        let device = Device { geometry, queue, in_flight, writes, is_busy, is_full, reads };
+        let device = Device {
+            geometry,
+            queue,
+            in_flight: 0,
+            writes: 0,
+            is_busy: false,
+            is_full: false,
+            limiter: Limiter::default(),
+            fit: None,
+        };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
     }
 
-    /// Changes a setting of a device's scheduler, from its next decision on. Of a device that is
-    /// gone: nothing.
+    /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is
+    /// one: `noop`, or `deadline` with its limit of writes learnt. Of a device that is gone:
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -311,6 +323,9 @@ impl IoPath {
             let (name, value) = (name.to_string(), value.to_string());
             Input::SetScheduler { device, name, value }
         });
+        if name == "scheduler" {
+            return self.exchange_scheduler(device, value);
+        }
         let Some(state) = self.devices.get_mut(device) else { return Ok(()) };
         state.queue.set(name, value)?;
         self.note_busy(device);
@@ -514,7 +529,7 @@ impl IoPath {
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
     pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
-        self.devices.get(device)?.reads.as_ref()?.fit()
+        self.devices.get(device)?.fit.as_ref()?.fit()
     }
 
     /// Counters since the path was made.

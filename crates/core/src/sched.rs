@@ -106,6 +106,12 @@ pub trait Scheduler<L: Load>: fmt::Debug + Send {
     /// Whether nothing is queued.
     fn is_empty(&self) -> bool;
 
+    /// How many requests are queued that go this way; those that merged are one.
+    fn queued(&self, op: Op) -> usize;
+
+    /// A request that another queue of the device gave is on its way, and will end here.
+    fn adopt(&mut self, origin: Origin, arrival: Instant);
+
     /// When [`Self::take`] may give something although nothing was added and nothing ended
     /// meanwhile.
     fn wake_at(&self) -> Option<Instant> {
@@ -123,6 +129,23 @@ pub trait Scheduler<L: Load>: fmt::Debug + Send {
     ///
     /// If there is no such setting, or the value makes no sense for it.
     fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting>;
+
+    /// Its name, and its settings as they are now: each can be given to [`Self::set`].
+    fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>);
+
+    /// If it wants to be told how many writes the device may have: for how long after a read ended
+    /// another one is expected, in nanoseconds.
+    fn wants_limit(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many writes the device may have, as it was learnt; None: no limit.
+    fn limit_writes(&mut self, _limit: Option<u32>) {}
+
+    /// How many writes the device may have, learnt or set; None: no limit.
+    fn write_limit(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Why a request was taken: what decided last.
@@ -221,6 +244,28 @@ impl Choice {
             "deadline" => Some(Self::Deadline(deadline::Settings::default())),
             "cfq" => Some(Self::Cfq(cfq::Settings::default())),
             _ => None,
+        }
+    }
+
+    /// What serves a device that is written to while somebody reads: `deadline`, with the number of
+    /// writes in flight learnt.
+    #[must_use]
+    pub fn learning() -> Self {
+        let writes_in_flight = deadline::WriteLimit::Learnt;
+        Self::Deadline(deadline::Settings { writes_in_flight, ..deadline::Settings::default() })
+    }
+
+    /// The scheduler of this name for a device that is at work, from its users' point of view:
+    /// those that are meant for the simulator are refused.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn for_device(name: &str) -> Result<Self, BadSetting> {
+        match name {
+            "noop" => Ok(Self::Noop),
+            "deadline" => Ok(Self::learning()),
+            _ => Err(setting::bad("scheduler", name, "noop or deadline")),
         }
     }
 

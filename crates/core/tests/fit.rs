@@ -9,7 +9,7 @@ use foreread_core::fit::{DeviceFit, Fit, Sent, Watch};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::{Choice, Op};
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 
 const KIB: u64 = 1024;
@@ -67,6 +67,8 @@ impl Dice {
 /// A device at work, and the fit that watches it.
 struct Run {
     model: Model,
+    /// Which way requests go from now on.
+    op: Op,
     fit: DeviceFit,
     watch: Watch,
     dice: Dice,
@@ -84,6 +86,7 @@ impl Run {
         watch.begin();
         Self {
             model,
+            op: Op::Read,
             fit: DeviceFit::new(),
             watch,
             dice: Dice(1),
@@ -109,7 +112,7 @@ impl Run {
         *way = self.now_ns.max(*way) + service;
         let end = *way;
         let (now, in_flight) = (Instant(self.now_ns), self.in_flight());
-        let sent = self.fit.dispatched(now, in_flight, self.watch.now());
+        let sent = self.fit.dispatched(now, self.op, in_flight, self.watch.now());
         self.ends.push(Reverse((end, self.sent.len() as u64)));
         self.sent.push(Some((sent, bytes)));
     }
@@ -373,9 +376,9 @@ fn completions_that_nobody_waited_for_tell_no_time() {
 fn a_failed_request_is_no_sample_and_the_load_around_it_still_counts() {
     let mut fit = DeviceFit::new();
     for n in 0..100 {
-        let sent = fit.dispatched(Instant(n * 10 * MS), 0, Some(1));
+        let sent = fit.dispatched(Instant(n * 10 * MS), Op::Read, 0, Some(1));
         fit.completed(Instant(n * 10 * MS + US), sent, None, 1, Some(1));
-        let sent = fit.dispatched(Instant(n * 10 * MS + MS), 0, Some(1));
+        let sent = fit.dispatched(Instant(n * 10 * MS + MS), Op::Read, 0, Some(1));
         fit.completed(Instant(n * 10 * MS + 3 * MS), sent, Some(Bytes(4096)), 1, Some(1));
     }
     let fit = fit.fit().unwrap();

@@ -34,16 +34,18 @@ impl IoPath {
         while let Some(device) = self.busy.pop_front() {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
+            state.limit_writes(now);
             let Some(request) = state.queue.take(now) else {
                 self.note_held_back(device);
                 continue;
             };
-            let fit = state.reads.get_or_insert_default();
-            let sent = fit.dispatched(now, state.in_flight, self.watch.now());
-            state.in_flight += 1;
+            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
+            if is_awaited(&request) {
+                self.watch.begin();
+            }
+            let sent = state.sent(now, op, self.watch.now());
             self.note_busy(device);
 
-            let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
             match op {
                 Op::Read => self.stats.device_reads += 1,
                 Op::Write => self.stats.device_writes += 1,
@@ -84,12 +86,11 @@ impl IoPath {
         // Before anybody stops waiting for it.
         let origin = request.origin;
         if let Some(state) = self.devices.get_mut(device) {
-            state.queue.completed(now, origin, request.arrival);
-            if let Some(fit) = &mut state.reads {
-                // A write says nothing of how the device reads.
-                let of_read = result.ok().filter(|_| origin.op == Op::Read);
-                fit.completed(now, sent, of_read, state.in_flight, self.watch.now());
-            }
+            let whose = (origin, request.arrival);
+            state.came_back(now, whose, sent, result, self.watch.now());
+        }
+        if is_awaited(&request) {
+            self.watch.end();
         }
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
@@ -211,14 +212,14 @@ impl IoPath {
         // One without room is asked when a request ends, and not before.
         let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
-        let wake_at = waiting.filter_map(|(_, device)| device.queue.wake_at());
+        let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
         wake_at.chain(self.next_write_out()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
     pub fn timeout(&mut self, now: Instant) {
         self.log().did(|| Input::Timeout { now });
-        let is_due = |device: &super::Device| device.queue.wake_at().is_some_and(|at| at <= now);
+        let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
         for device in due.collect::<Vec<_>>() {
             self.note_busy(device);
@@ -233,4 +234,10 @@ fn len_of(request: &Request<Job>) -> Bytes {
         Bytes::ZERO => request.sectors.bytes(),
         written => written,
     }
+}
+
+/// Whether the end of a request is seen when it comes, although no read waits: so it is with
+/// writes, which a flush or a writer's room may wait for, and with direct requests.
+fn is_awaited(request: &Request<Job>) -> bool {
+    request.origin.op == Op::Write || !request.load.direct.is_empty()
 }

@@ -14,6 +14,7 @@ mod tests;
 mod think;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use settings::Settings;
@@ -209,13 +210,7 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
     fn add(&mut self, now: Instant, request: Request<L>) {
         let owner = owner(request.origin);
         self.forget_some();
-        let max = self.max;
-        let member = self.members.entry(owner).or_insert_with(|| Member {
-            queue: Queue::new(max, Grouping { by_class: false, is_circle: false }),
-            in_flight: 0,
-            has_turn: false,
-            think: ThinkTime::default(),
-        });
+        let member = member_of(&mut self.members, owner, self.max);
         let before = member.queue.count(request.origin.op);
         if let Some(alone) = member.queue.merge(request, true) {
             let longest_ns = setting::ns(self.settings.slice_idle_ms.saturating_mul(2));
@@ -292,9 +287,35 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
         self.why
     }
 
+    fn queued(&self, op: Op) -> usize {
+        self.members.values().map(|member| member.queue.count(op)).sum()
+    }
+
+    fn adopt(&mut self, origin: Origin, _arrival: Instant) {
+        member_of(&mut self.members, owner(origin), self.max).in_flight += 1;
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
         self.settings.set(name, value)
     }
+
+    fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>) {
+        ("cfq", self.settings.list())
+    }
+}
+
+/// The member for an owner, new if need be.
+fn member_of<L: Load>(
+    members: &mut BTreeMap<Owner, Member<L>>,
+    owner: Owner,
+    max: Sectors,
+) -> &mut Member<L> {
+    members.entry(owner).or_insert_with(|| Member {
+        queue: Queue::new(max, Grouping { by_class: false, is_circle: false }),
+        in_flight: 0,
+        has_turn: false,
+        think: ThinkTime::default(),
+    })
 }
 
 /// What becomes of the running slice.

@@ -14,9 +14,10 @@ mod rule_2002;
 mod settings;
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use settings::{Rule, Settings};
+pub use settings::{Rule, Settings, WriteLimit};
 
 use self::direction::Both;
 use super::queue::{Grouping, Queue};
@@ -37,6 +38,8 @@ pub struct Deadline<L> {
     queue: Queue<L>,
     moved: VecDeque<Request<L>>,
     in_flight: [Both<u32>; 3],
+    /// How many writes may be in flight as it was learnt; None until somebody says.
+    learnt: Option<u32>,
     /// When the reads in flight arrived, for `read_drain`; kept only while that is on.
     arrivals: Vec<Instant>,
     /// One past the last sector that was sent.
@@ -61,6 +64,7 @@ impl<L: Load> Deadline<L> {
             queue: Queue::new(max, grouping(settings.rule)),
             moved: VecDeque::new(),
             in_flight: [Both::default(); 3],
+            learnt: None,
             arrivals: Vec::new(),
             head: Sector(0),
             starved: 0,
@@ -113,10 +117,27 @@ impl<L: Load> Deadline<L> {
     /// The limits hold also while the other direction has nothing queued: a chain of dependent
     /// reads has nothing queued most of the time, and finds the device full of writes.
     fn open(&self) -> Both<bool> {
-        let is_open = |limit, op| limit == 0 || self.in_flight_of(op) < limit;
+        let is_open =
+            |limit: Option<u32>, op| limit.is_none_or(|most| self.in_flight_of(op) < most);
+        let most_reads = self.settings.reads_in_flight;
         Both {
-            reads: is_open(self.settings.reads_in_flight, Op::Read),
-            writes: is_open(self.settings.writes_in_flight, Op::Write),
+            reads: is_open((most_reads > 0).then_some(most_reads), Op::Read),
+            writes: is_open(self.write_limit(), Op::Write),
+        }
+    }
+
+    fn in_flight_mut(&mut self, origin: Origin) -> &mut u32 {
+        let in_flight = &mut self.in_flight[origin.class as usize];
+        match origin.op {
+            Op::Read => &mut in_flight.reads,
+            Op::Write => &mut in_flight.writes,
+        }
+    }
+
+    fn sent(&mut self, origin: Origin, arrival: Instant) {
+        *self.in_flight_mut(origin) += 1;
+        if origin.op == Op::Read && self.settings.read_drain_ms > 0 {
+            self.arrivals.push(arrival);
         }
     }
 
@@ -176,15 +197,7 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
             return None;
         }
         let (request, why) = self.next(now)?;
-        let Origin { op, class, .. } = request.origin;
-        let in_flight = &mut self.in_flight[class as usize];
-        match op {
-            Op::Read => in_flight.reads += 1,
-            Op::Write => in_flight.writes += 1,
-        }
-        if op == Op::Read && self.settings.read_drain_ms > 0 {
-            self.arrivals.push(request.arrival);
-        }
+        self.sent(request.origin, request.arrival);
         self.head = request.end();
         self.is_fresh = false;
         self.why = Some(why);
@@ -192,11 +205,7 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
     }
 
     fn completed(&mut self, _now: Instant, origin: Origin, arrival: Instant) {
-        let in_flight = &mut self.in_flight[origin.class as usize];
-        let count = match origin.op {
-            Op::Read => &mut in_flight.reads,
-            Op::Write => &mut in_flight.writes,
-        };
+        let count = self.in_flight_mut(origin);
         assert!(*count > 0, "what ends was taken");
         *count -= 1;
         // A read that was sent before `read_drain` was set is not among them.
@@ -217,8 +226,38 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
         self.queue.is_empty() && self.moved.is_empty() && self.line.is_empty()
     }
 
+    fn queued(&self, op: Op) -> usize {
+        let moved = self.moved.iter().chain(&self.line).filter(|each| each.origin.op == op).count();
+        self.queue.count(op) + moved
+    }
+
+    fn adopt(&mut self, origin: Origin, arrival: Instant) {
+        self.sent(origin, arrival);
+    }
+
     fn why(&self) -> Option<Why> {
         self.why
+    }
+
+    fn wants_limit(&self) -> Option<u64> {
+        let is_learnt = self.settings.writes_in_flight == WriteLimit::Learnt;
+        is_learnt.then(|| setting::ns(self.settings.read_hold_ms))
+    }
+
+    fn limit_writes(&mut self, limit: Option<u32>) {
+        self.learnt = limit;
+    }
+
+    fn write_limit(&self) -> Option<u32> {
+        match self.settings.writes_in_flight {
+            WriteLimit::Fixed(0) => None,
+            WriteLimit::Fixed(most) => Some(most),
+            WriteLimit::Learnt => self.learnt,
+        }
+    }
+
+    fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>) {
+        ("deadline", self.settings.list())
     }
 
     /// A new rule begins as if nothing had been sent; what is queued keeps its age, and what was

@@ -2,12 +2,14 @@
 //!
 //! In:    requests.
 //! Out:   requests in the order of their arrival, merged at the back or the front.
-//! Never: sorting. Devices that have no seek, or an order of their own, need none.
+//! Never: sorting, or a limit of what is in flight. Devices that have no seek, or an order of their
+//!        own, need none; who reads beside writers wants `deadline`.
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{BadSetting, Load, Origin, Request, Scheduler, setting};
+use super::{BadSetting, Load, Op, Origin, Request, Scheduler, setting};
 use crate::units::{Instant, Sectors};
 
 /// A queue of requests.
@@ -60,6 +62,16 @@ impl<L: Load> Scheduler<L> for Noop<L> {
 
     fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    fn queued(&self, op: Op) -> usize {
+        self.queue.iter().filter(|request| request.origin.op == op).count()
+    }
+
+    fn adopt(&mut self, _origin: Origin, _arrival: Instant) {}
+
+    fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>) {
+        ("noop", Vec::new())
     }
 
     fn set(&mut self, name: &str, _value: &str) -> Result<(), BadSetting> {
@@ -129,7 +141,7 @@ mod tests {
     #[test]
     fn a_read_and_a_write_do_not_merge() {
         let mut queue = queue(64, &[("a1", 0, 8)]);
-        let origin = Origin { op: super::super::Op::Write, ..Origin::default() };
+        let origin = Origin { op: Op::Write, ..Origin::default() };
         let (start, sectors, arrival) = (Sector(8), Sectors(8), Instant(0));
         let load = Vec::from(["a2"]);
         queue.add(Instant(0), Request { start, sectors, origin, arrival, load });

@@ -4,7 +4,7 @@
 //! Out:   the value, or what would make sense instead.
 //! Never: a value that is corrected in silence.
 
-use alloc::string::ToString as _;
+use alloc::string::{String, ToString as _};
 use core::str::FromStr;
 
 use super::BadSetting;
@@ -25,6 +25,11 @@ pub(super) fn switch(name: &str, value: &str) -> Result<bool, BadSetting> {
         "off" | "0" => Ok(false),
         _ => Err(bad(name, value, "on or off")),
     }
+}
+
+/// As [`switch`] reads it.
+pub(super) fn on_off(is_on: bool) -> String {
+    (if is_on { "on" } else { "off" }).to_string()
 }
 
 pub(super) fn bad(name: &str, value: &str, wants: &'static str) -> BadSetting {

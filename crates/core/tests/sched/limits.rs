@@ -1,8 +1,9 @@
 //! `deadline`: limits of what is in flight, and settings that change while requests are queued.
 
-use foreread_core::sched::BadSetting;
+use foreread_core::sched::{BadSetting, Op};
+use foreread_core::units::Instant;
 
-use super::bench::{Bench, choice};
+use super::bench::{Bench, choice, request};
 
 fn bench(rule: &str) -> Bench {
     Bench::new(&choice(&[("rule", rule.into()), ("quirks", "off".into())]), 8)
@@ -26,6 +27,44 @@ fn a_limit_of_writes_leaves_the_device_to_reads() {
         assert_eq!(bench.take(1), Some("W30".into()), "{rule}");
         assert!(bench.queue.is_empty());
     }
+}
+
+#[test]
+fn a_learnt_limit_counts_only_where_it_is_asked_for() {
+    for rule in RULES {
+        let mut bench = bench(rule);
+        bench.set("seek_cost", "1");
+        assert_eq!(bench.queue.wants_limit(), None);
+        bench.set("writes_in_flight", "learn");
+        assert_eq!(bench.queue.wants_limit(), Some(50_000_000), "{rule}: as long as reads hold");
+        assert_eq!(bench.queue.write_limit(), None, "{rule}: nobody has said");
+        bench.add("W10@0 W20@0 W30@0 R500@0");
+        assert_eq!((bench.queue.queued(Op::Read), bench.queue.queued(Op::Write)), (1, 3));
+        bench.queue.limit_writes(Some(0));
+        assert_eq!(bench.take(0), Some("R500".into()), "{rule}");
+        assert_eq!(bench.take(0), None, "{rule}: 0 is none, and not no limit");
+        bench.queue.limit_writes(Some(1));
+        assert_eq!(bench.take(0), Some("W10".into()), "{rule}");
+        assert_eq!(bench.take(0), None, "{rule}");
+        bench.set("writes_in_flight", "2");
+        assert_eq!(bench.take(0), Some("W20".into()), "{rule}: what is set counts");
+        assert_eq!(bench.take(0), None, "{rule}");
+        bench.set("writes_in_flight", "0");
+        assert_eq!(bench.take(0), Some("W30".into()), "{rule}");
+    }
+}
+
+/// Whoever takes over from another queue counts what that one gave.
+#[test]
+fn what_another_queue_gave_counts_and_ends_here() {
+    let mut bench = bench("4.x");
+    bench.set("writes_in_flight", "1");
+    let old = request("W900@0");
+    bench.queue.adopt(old.origin, old.arrival);
+    bench.add("W10@0");
+    assert_eq!(bench.take(0), None, "one is in flight");
+    bench.queue.completed(Instant(0), old.origin, old.arrival);
+    assert_eq!(bench.take(0), Some("W10".into()));
 }
 
 #[test]
@@ -155,6 +194,11 @@ fn what_makes_no_sense_is_refused_with_what_does() {
     for (name, value, hint) in [
         ("rule", "5.x", "rule=5.x: wants 2002, 4.x or mq"),
         ("fifo_batch", "-1", "fifo_batch=-1: wants a number from 0 to 4294967295"),
+        (
+            "writes_in_flight",
+            "many",
+            "writes_in_flight=many: wants a number from 0 to 4294967295, or learn",
+        ),
         ("read_expire", "soon", "read_expire=soon: wants milliseconds, 0 or more"),
         ("writes_starved", "1.5", "negative ones prefer writes"),
         ("front_merges", "yes", "on or off"),

@@ -22,7 +22,7 @@
 //! under 2002, which is at least 1; there `now > expiry` instead of `>=`, and what was moved to the
 //! dispatch queue is the rest of a batch, twice if a limit of writes in flight held one back.
 
-use foreread_core::sched::deadline::{Rule, Settings};
+use foreread_core::sched::deadline::{Rule, Settings, WriteLimit};
 use foreread_core::sched::{Choice, Op};
 use foreread_core::units::Instant;
 
@@ -74,7 +74,8 @@ impl Limit {
     fn dispatches(&self, older: u64) -> u64 {
         let batch = u64::from(self.settings.fifo_batch.max(1));
         let starved = u64::from(self.settings.writes_starved.unsigned_abs());
-        let is_held_back = self.settings.rule == Rule::R2002 && self.settings.writes_in_flight > 0;
+        let has_limit = self.settings.writes_in_flight != WriteLimit::Fixed(0);
+        let is_held_back = self.settings.rule == Rule::R2002 && has_limit;
         let of_writes = if self.settings.writes_starved > 0 {
             1 + older / starved
         } else {

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// rule=2002, rule=4.x (the default) or rule=mq says which deadline it is. Others, for all
     /// rules or some: read_expire, write_expire, writes_starved, fifo_batch, front_merges,
     /// seek_cost, quirks, prio_aging_expire, async_depth, reads_in_flight, writes_in_flight,
-    /// read_drain. docs/deadline.md has them with units and defaults.
+    /// read_hold, read_drain. docs/deadline.md has them with units and defaults.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
 

@@ -4,6 +4,9 @@
 //! Out:   the settings with it.
 //! Never: an effect: that is the queue's.
 
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
 use crate::sched::{BadSetting, setting};
 
 /// The settings of `cfq`. Each may change while requests are queued.
@@ -65,6 +68,24 @@ impl Settings {
             _ => return Err(setting::unknown(name, Self::NAMES)),
         }
         Ok(())
+    }
+
+    /// All of them, as they are.
+    #[must_use]
+    pub fn list(&self) -> Vec<(&'static str, String)> {
+        let value = |name: &str| match name {
+            "quantum" => self.quantum.to_string(),
+            "slice_sync" => self.slice_sync_ms.to_string(),
+            "slice_async" => self.slice_async_ms.to_string(),
+            "slice_async_rq" => self.slice_async_rq.to_string(),
+            "slice_idle" => self.slice_idle_ms.to_string(),
+            "fifo_expire_sync" => self.fifo_expire_sync_ms.to_string(),
+            "fifo_expire_async" => self.fifo_expire_async_ms.to_string(),
+            "back_seek_max" => self.back_seek_max_kib.to_string(),
+            "back_seek_penalty" => self.back_seek_penalty.to_string(),
+            _ => unreachable!("{name} is among the names"),
+        };
+        Self::NAMES.iter().map(|name| (*name, value(name))).collect()
     }
 }
 

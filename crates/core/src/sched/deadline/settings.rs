@@ -4,6 +4,9 @@
 //! Out:   the settings with it.
 //! Never: an effect: that is the queue's.
 
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
 use crate::sched::{BadSetting, Op, setting};
 use crate::units::Instant;
 
@@ -34,14 +37,26 @@ pub struct Settings {
     pub async_depth: u32,
     /// How many reads may be in flight. 0: no limit.
     pub reads_in_flight: u32,
-    /// How many writes may be in flight. 0: no limit.
-    pub writes_in_flight: u32,
+    /// How many writes may be in flight.
+    pub writes_in_flight: WriteLimit,
+    /// With a learnt limit: for how long after a read ended, in milliseconds, the next one is
+    /// expected.
+    pub read_hold_ms: u64,
     /// The age, in milliseconds, of a read in flight at which nothing more is sent until it ends.
     /// 0: never.
     pub read_drain_ms: u64,
     /// Whether the queue begins as after a batch of reads that is used up; after the first request
     /// it makes no difference.
     pub warm: bool,
+}
+
+/// How many writes may be in flight.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WriteLimit {
+    /// So many; 0: no limit.
+    Fixed(u32),
+    /// As many as leave room for reads while there are reads, by what was learnt of the device.
+    Learnt,
 }
 
 /// How `deadline` chooses the next request.
@@ -71,6 +86,7 @@ impl Settings {
         "async_depth",
         "reads_in_flight",
         "writes_in_flight",
+        "read_hold",
         "read_drain",
         "warm",
     ];
@@ -96,12 +112,45 @@ impl Settings {
             "prio_aging_expire" => self.prio_aging_expire_ms = ms()?,
             "async_depth" => self.async_depth = count()?,
             "reads_in_flight" => self.reads_in_flight = count()?,
-            "writes_in_flight" => self.writes_in_flight = count()?,
+            "writes_in_flight" => {
+                self.writes_in_flight = match value {
+                    "learn" => WriteLimit::Learnt,
+                    _ => WriteLimit::Fixed(setting::number(name, value, COUNT_OR_LEARN)?),
+                }
+            }
+            "read_hold" => self.read_hold_ms = ms()?,
             "read_drain" => self.read_drain_ms = ms()?,
             "warm" => self.warm = switch()?,
             _ => return Err(setting::unknown(name, Self::NAMES)),
         }
         Ok(())
+    }
+
+    /// All of them, as they are: each can be set to what is said here.
+    #[must_use]
+    pub fn list(&self) -> Vec<(&'static str, String)> {
+        let value = |name: &str| match name {
+            "rule" => self.rule.name().to_string(),
+            "read_expire" => self.read_expire_ms.to_string(),
+            "write_expire" => self.write_expire_ms.to_string(),
+            "writes_starved" => self.writes_starved.to_string(),
+            "fifo_batch" => self.fifo_batch.to_string(),
+            "front_merges" => setting::on_off(self.front_merges),
+            "seek_cost" => self.seek_cost.to_string(),
+            "quirks" => setting::on_off(self.quirks),
+            "prio_aging_expire" => self.prio_aging_expire_ms.to_string(),
+            "async_depth" => self.async_depth.to_string(),
+            "reads_in_flight" => self.reads_in_flight.to_string(),
+            "writes_in_flight" => match self.writes_in_flight {
+                WriteLimit::Fixed(count) => count.to_string(),
+                WriteLimit::Learnt => "learn".to_string(),
+            },
+            "read_hold" => self.read_hold_ms.to_string(),
+            "read_drain" => self.read_drain_ms.to_string(),
+            "warm" => setting::on_off(self.warm),
+            _ => unreachable!("{name} is among the names"),
+        };
+        Self::NAMES.iter().map(|name| (*name, value(name))).collect()
     }
 
     /// When a request that arrived then expires.
@@ -131,7 +180,8 @@ impl Default for Settings {
             prio_aging_expire_ms: 10_000,
             async_depth: 0,
             reads_in_flight: 0,
-            writes_in_flight: 0,
+            writes_in_flight: WriteLimit::Fixed(0),
+            read_hold_ms: 50,
             read_drain_ms: 0,
             warm: false,
         }
@@ -163,4 +213,5 @@ fn bad_rule(name: &str, value: &str) -> BadSetting {
     setting::bad(name, value, "2002, 4.x or mq")
 }
 
+const COUNT_OR_LEARN: &str = "a number from 0 to 4294967295, or learn";
 const BATCHES: &str = "a number of batches; negative ones prefer writes";
