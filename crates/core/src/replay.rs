@@ -186,6 +186,10 @@ pub enum Input {
         id: WriteId,
         result: Result<(), i32>,
     },
+    GiveUp {
+        now: Instant,
+        id: WriteId,
+    },
     Set {
         name: String,
         value: String,
@@ -331,6 +335,7 @@ fn apply(path: &mut IoPath, input: Input) {
         Input::Flush { now, file } => _ = path.flush(now, file),
         Input::WriteBack { now, file } => _ = path.write_back(now, file),
         Input::Acted { now, id, result } => path.acted(now, id, result),
+        Input::GiveUp { now, id } => path.give_up(now, id),
         Input::Set { name, value } => _ = path.set(&name, &value),
         Input::PollWrite => _ = path.poll_write(),
         Input::PollReady => _ = path.poll_ready(),
@@ -353,6 +358,7 @@ fn could(path: &IoPath, input: &Input) -> bool {
         | Input::WriteBack { file, .. } => path.is_open(*file),
         Input::Filled { id, .. } => path.awaits_driver(*id, false),
         Input::Acted { id, .. } => path.awaits_driver(*id, true),
+        Input::GiveUp { id, .. } => !path.awaits_driver(*id, false),
         Input::Read { stream, .. } => path.has_stream(*stream),
         Input::Complete { tag, .. } => path.is_flying(*tag),
         Input::Release { id, .. } => path.is_ready(*id),

@@ -15,6 +15,7 @@
 mod debts;
 mod flush;
 mod flusher;
+mod give_up;
 mod put;
 mod settings;
 mod start;

@@ -69,6 +69,11 @@ impl Room {
         self.line.front().copied()
     }
 
+    /// Who has left the line.
+    pub(super) fn forget(&mut self, id: WriteId) {
+        self.line.retain(|&other| other != id);
+    }
+
     fn take(&mut self, pages: u64) -> bool {
         // A limit may have been lowered under a write that was cut to the old one.
         let fits = self.used + pages <= self.limit || self.used == 0;
