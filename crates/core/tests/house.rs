@@ -49,7 +49,7 @@ const UNSAFE: [&str; 8] = [
     "crates/core/src/sync.rs",
     "crates/engine/src/page_cache.rs",
     "crates/engine/src/pool.rs",
-    "crates/engine/src/ring/pread.rs",
+    "crates/engine/src/ring/transfer.rs",
     "crates/engine/src/ring/probe.rs",
     "crates/engine/src/ring/uring.rs",
     "crates/engine/tests/fork.rs",

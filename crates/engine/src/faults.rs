@@ -1,14 +1,16 @@
 //! Devices that fail on purpose: a tool for tests.
 //!
 //! In:    which requests of a file shall come to what: pages, which time, the mishap.
-//! Out:   the real reads, with results that were changed or held back.
+//! Out:   the real reads and writes, with results that were changed or held back.
 //! Never: chance, or a clock. Requests are judged in the order in which they start.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use foreread_core::sched::Op;
 use foreread_core::units::PAGE_SIZE;
 
 /// What happens to a request.
@@ -17,13 +19,14 @@ pub enum Mishap {
     /// It fails with this error number. EAGAIN and EINTR are tried again, and then it is another
     /// time.
     Errno(i32),
-    /// So many bytes fewer come than would have.
+    /// So many bytes fewer are moved than would have been. (A write goes on with the rest, which is
+    /// another time.)
     Short(u32),
     /// It does not start before [`Faults::let_go`]: it is late, or never ends.
     Hold,
 }
 
-/// What shall go wrong with the reads of a file: given to
+/// What shall go wrong with the requests of a file: given to
 /// [`OpenOptions::faults`](crate::OpenOptions::faults), and told more at any time.
 ///
 /// ```text
@@ -32,8 +35,8 @@ pub enum Mishap {
 /// ```
 ///
 /// Each rule counts the requests that it matches. Of several that strike, the first decides the
-/// result; a hold comes beside it. Bytes that a mishap took away are overwritten in memory, so that
-/// nobody is right by luck.
+/// result; a hold comes beside it. Bytes that a mishap took away from a read are overwritten in
+/// memory, and those of a write never get to the device, so that nobody is right by luck.
 #[derive(Debug, Default)]
 pub struct Faults {
     state: Mutex<State>,
@@ -51,10 +54,18 @@ struct State {
 
 #[derive(Debug)]
 struct Rule {
+    what: What,
     pages: Range<u64>,
     times: Range<u32>,
     mishap: Mishap,
     matched: u32,
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum What {
+    Moves(Op),
+    Syncs,
 }
 
 /// What is to become of one request.
@@ -74,10 +85,23 @@ pub(crate) enum Try {
 }
 
 impl Faults {
-    /// Requests that touch one of `pages` meet `mishap`, those of the `times` of them, counted from
-    /// 0.
+    /// Reads that touch one of `pages` meet `mishap`, those of the `times` of them, counted from 0.
     pub fn inject(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
-        self.state().rules.push(Rule { pages, times, mishap, matched: 0 });
+        self.add(What::Moves(Op::Read), pages, times, mishap);
+    }
+
+    /// So do writes.
+    pub fn inject_writes(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
+        self.add(What::Moves(Op::Write), pages, times, mishap);
+    }
+
+    /// So does `fdatasync(2)`, which is not called then, whatever was written.
+    pub fn inject_syncs(&self, times: Range<u32>, mishap: Mishap) {
+        self.add(What::Syncs, 0..1, times, mishap);
+    }
+
+    fn add(&self, what: What, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
+        self.state().rules.push(Rule { what, pages, times, mishap, matched: 0 });
     }
 
     /// Forgets all rules. What is held stays held.
@@ -102,13 +126,24 @@ impl Faults {
         self.state().struck
     }
 
-    pub(crate) fn judge(&self, offset: u64, len: u64, which: Try) -> Fate {
-        let pages = offset / PAGE_SIZE..(offset + len).div_ceil(PAGE_SIZE);
+    /// What is to become of `len` bytes at `offset`.
+    pub(crate) fn judge(&self, op: Op, offset: u64, len: u64, which: Try) -> Fate {
+        let pages = offset / PAGE_SIZE..offset.saturating_add(len).div_ceil(PAGE_SIZE);
+        self.judge_any(What::Moves(op), &pages, which)
+    }
+
+    /// What is to become of a `fdatasync(2)`.
+    pub(crate) fn judge_sync(&self) -> Fate {
+        self.judge_any(What::Syncs, &(0..1), Try::First)
+    }
+
+    fn judge_any(&self, what: What, pages: &Range<u64>, which: Try) -> Fate {
         let mut state = self.state();
         let mut fate = Fate::default();
         let mut is_held = false;
         for rule in &mut state.rules {
-            if rule.pages.start < pages.end && pages.start < rule.pages.end {
+            let is_there = rule.pages.start < pages.end && pages.start < rule.pages.end;
+            if rule.what == what && is_there {
                 let time = rule.matched;
                 rule.matched += 1;
                 match rule.mishap {
@@ -148,8 +183,29 @@ impl Fate {
         }
     }
 
-    /// What the request came to. `overwrite` is given the first byte that did not come.
-    pub(crate) fn befall(
+    pub(crate) fn gate_fd(&self) -> Option<RawFd> {
+        self.gate.as_ref().map(|gate| gate.as_raw_fd())
+    }
+
+    /// How much of a write of so many bytes is done at all: whole sectors, if not all of it.
+    pub(crate) fn of_write(&self, bytes: u32) -> u32 {
+        match self.mishap {
+            Some(Mishap::Errno(_)) => 0,
+            Some(Mishap::Short(less)) => bytes.saturating_sub(less) / 512 * 512,
+            Some(Mishap::Hold) | None => bytes,
+        }
+    }
+
+    /// What a write or a sync came to.
+    pub(crate) fn befall_write(&self, result: Result<u32, i32>) -> Result<u32, i32> {
+        match self.mishap {
+            Some(Mishap::Errno(errno)) => Err(errno),
+            Some(Mishap::Short(_) | Mishap::Hold) | None => result,
+        }
+    }
+
+    /// What a read came to. `overwrite` is given the first byte that did not come.
+    pub(crate) fn befall_read(
         &self,
         result: Result<u32, i32>,
         overwrite: impl FnOnce(usize),
@@ -188,8 +244,8 @@ mod tests {
         let faults = Faults::default();
         faults.inject(3..5, 1..3, Mishap::Errno(5));
         let page = |first: u64, count: u64| {
-            let fate = faults.judge(first * 4096, count * 4096, Try::First);
-            fate.befall(Ok(4096), |_| ()).is_err()
+            let fate = faults.judge(Op::Read, first * 4096, count * 4096, Try::First);
+            fate.befall_read(Ok(4096), |_| ()).is_err()
         };
         assert!(!page(4, 1), "the 0th time");
         assert!(!page(5, 9), "behind it");
@@ -207,11 +263,27 @@ mod tests {
         faults.inject(0..1, 0..2, Mishap::Errno(5));
         let meet = |result| {
             let mut from = None;
-            let fate = faults.judge(0, 4096, Try::First);
-            (fate.befall(result, |byte| from = Some(byte)), from)
+            let fate = faults.judge(Op::Read, 0, 4096, Try::First);
+            (fate.befall_read(result, |byte| from = Some(byte)), from)
         };
         assert_eq!(meet(Ok(4096)), (Ok(3996), Some(3996)), "the first rule decides");
         assert_eq!(meet(Ok(4096)), (Err(5), Some(0)));
         assert_eq!(meet(Ok(4096)), (Ok(4096), None));
+    }
+
+    #[test]
+    fn rules_of_reads_writes_and_syncs_are_apart() {
+        let faults = Faults::default();
+        faults.inject_writes(0..1, 0..1, Mishap::Short(100));
+        faults.inject_writes(0..1, 1..2, Mishap::Errno(5));
+        faults.inject_syncs(0..1, Mishap::Errno(6));
+        let read = faults.judge(Op::Read, 0, 4096, Try::First);
+        assert_eq!(read.befall_read(Ok(4096), |_| ()), Ok(4096));
+        let write = faults.judge(Op::Write, 0, 4096, Try::First);
+        assert_eq!((write.of_write(4096), write.befall_write(Ok(3584))), (3584, Ok(3584)));
+        let write = faults.judge(Op::Write, 0, 4096, Try::First);
+        assert_eq!((write.of_write(4096), write.befall_write(Ok(0))), (0, Err(5)));
+        assert_eq!(faults.judge_sync().befall_write(Ok(0)), Err(6));
+        assert_eq!(faults.judge_sync().befall_write(Ok(0)), Ok(0));
     }
 }

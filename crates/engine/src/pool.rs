@@ -1,11 +1,12 @@
 //! The memory of the pages: one aligned arena, one frame per page.
 //!
 //! In:    frame numbers.
-//! Out:   where a device writes, and copies for readers.
+//! Out:   where a device reads and writes, copies for readers and from writers.
 //! Never: growth. Frames are touched as they fill; the arena is as large as its bound from the
 //!        start.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use foreread_core::table::Frame;
@@ -70,6 +71,33 @@ impl Pool {
         unsafe { copy_racing(source.as_ptr(), to.as_mut_ptr(), to.len()) }
     }
 
+    /// Copies `from` into the frame, from byte `to` on.
+    ///
+    /// Nobody but the caller may write to the frame: the core gave it for a write that is not over.
+    /// Readers that look there meanwhile throw away what they see.
+    pub(crate) fn copy_in(&self, frame: Frame, to: usize, from: &[u8]) {
+        assert!(to + from.len() <= PAGE, "a copy stays inside its page");
+        // SAFETY: the byte lies in the frame, as was just checked.
+        let dest = unsafe { self.address(frame).add(to) };
+        // SAFETY: source and destination are valid for the length (checked above; `from` is a
+        // slice), and do not overlap: nobody outside gets a slice of the arena that is written to.
+        unsafe { copy_racing(from.as_ptr(), dest.as_ptr(), from.len()) }
+    }
+
+    /// Copies these bytes of a frame to the same place in another.
+    ///
+    /// As [`Self::copy_in`]; the bytes of `old` are a page's, and stay as they are.
+    pub(crate) fn copy_over(&self, old: Frame, new: Frame, bytes: Range<usize>) {
+        assert!(bytes.start <= bytes.end && bytes.end <= PAGE, "a copy stays inside its page");
+        assert!(old != new, "a copy goes elsewhere");
+        // SAFETY: the byte lies in the frame, as was just checked.
+        let source = unsafe { self.address(old).add(bytes.start) };
+        // SAFETY: the same.
+        let dest = unsafe { self.address(new).add(bytes.start) };
+        // SAFETY: both ranges lie in frames, which are not the same one.
+        unsafe { copy_racing(source.as_ptr(), dest.as_ptr(), bytes.len()) }
+    }
+
     /// The page in this frame, for as long as the caller has it pinned.
     #[inline]
     pub(crate) fn pinned_page(&self, frame: Frame) -> &[u8] {
@@ -115,7 +143,7 @@ impl Drop for Pool {
 /// `from` and `to` are valid for `len` bytes and do not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
     let is_in_step = (from.addr() ^ to.addr()).is_multiple_of(CACHE_LINE);
     if is_in_step || len < CACHE_LINE {
         // SAFETY: the caller vouches for both ranges.
@@ -195,7 +223,7 @@ const CACHE_LINE: usize = 64;
 /// `from` and `to` are valid for `len` bytes and do not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
     const WORD: usize = size_of::<u64>();
     let (mut done, aligned) = (0, (from as usize).is_multiple_of(WORD));
     while aligned && done + WORD <= len {
@@ -247,6 +275,26 @@ mod tests {
                 assert!(got[..at].iter().chain(&got[at + len..]).all(|&byte| byte == 0xff));
             }
         }
+    }
+
+    #[test]
+    fn a_copy_into_a_frame_changes_what_it_names_and_no_more() {
+        let pool = Pool::new(3).unwrap();
+        let mut want = vec![0; PAGE];
+        for (to, len) in [(0, 4096), (1, 99), (4095, 1), (7, 0), (100, 1001), (64, 64)] {
+            let from = vec![u8::try_from(len % 250 + 1).unwrap(); len];
+            want[to..to + len].copy_from_slice(&from);
+            pool.copy_in(Frame(1), to, &from);
+            let mut got = vec![0xff; PAGE];
+            pool.copy_out(Frame(1), 0, &mut got);
+            assert_eq!(got, want, "{len} bytes at {to}");
+        }
+        pool.copy_over(Frame(1), Frame(2), 3..4001);
+        want[..3].fill(0);
+        want[4001..].fill(0);
+        let mut got = vec![0xff; PAGE];
+        pool.copy_out(Frame(2), 0, &mut got);
+        assert_eq!(got, want);
     }
 
     #[test]

@@ -1,26 +1,26 @@
-//! The ring: reads into frames go to the kernel, results come back.
+//! The ring: reads into frames and writes from them go to the kernel, results come back.
 //!
 //! In:    a backend, an offset, the addresses of frames.
-//! Out:   a tag and a result for each read.
-//! Never: more reads in flight than the completion queue holds. A read whose memory or descriptor
-//!        ends before it does: the ring keeps both until then.
+//! Out:   a tag and a result for each of them.
+//! Never: more in flight than the completion queue holds. One whose memory or descriptor ends
+//!        before it does: the ring keeps both until then.
 //!
-//! Two roles, so that whoever waits need not hold the lock of those who start reads:
+//! Two roles, so that whoever waits need not hold the lock of those who start transfers:
 //!
 //! ```text
 //!   Ring (behind the engine's mutex)        Sleeper (shared, one thread at a time sleeps in it)
-//!     read()        queues                    wait()   hands over what is queued, and sleeps until
+//!     read(), write()  queue                  wait()   hands over what is queued, and sleeps until
 //!     submit()      hands over                           a completion is there,
 //!     completion()  reaps                                the time is over,
 //!     wake()        ends the sleep                       or wake() was called, before or after
 //! ```
 //!
-//! Two kinds: io_uring, and threads that call `pread` where a system forbids io_uring. Which one is
+//! Two kinds: io_uring, and threads that call `preadv` and `pwritev2` where a system forbids io_uring. Which one is
 //! found by trying, never by the kernel's version.
 
-mod pread;
 mod probe;
 mod threads;
+mod transfer;
 mod uring;
 
 #[cfg(test)]
@@ -35,14 +35,13 @@ use foreread_core::table::Frame;
 
 use crate::backend::Backend;
 use crate::error::EngineError;
-use crate::faults::Try;
 use crate::pool::Pool;
 
-use pread::{Reading, Vectors};
 use threads::Threads;
+use transfer::Transfer;
 use uring::Uring;
 
-/// Starts reads and reaps their results. Lives behind the engine's mutex.
+/// Starts transfers and reaps their results. Lives behind the engine's mutex.
 #[derive(Debug)]
 pub(crate) struct Ring {
     kind: Kind,
@@ -56,7 +55,7 @@ enum Kind {
     Threads(Threads),
 }
 
-/// Where one thread sleeps until a read is done. Needs no lock.
+/// Where one thread sleeps until a transfer is done. Needs no lock.
 #[derive(Debug)]
 pub(crate) struct Sleeper(Place);
 
@@ -66,7 +65,7 @@ enum Place {
     Threads(Arc<threads::Shared>),
 }
 
-/// Who carries reads to the kernel.
+/// Who carries reads and writes to the kernel.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Io {
     /// io_uring if it works here, else threads: found by trying.
@@ -74,7 +73,7 @@ pub enum Io {
     Probe,
     /// io_uring, or an error.
     IoUring,
-    /// Threads that call `preadv(2)`, also where io_uring works.
+    /// Threads that call `preadv(2)` and `pwritev2(2)`, also where io_uring works.
     Threads,
 }
 
@@ -90,10 +89,10 @@ pub(crate) enum RingKind {
     },
 }
 
-/// What became of a read.
+/// What became of a transfer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Completion {
-    /// As it was given to [`Ring::read`].
+    /// As it was given to [`Ring::read`] or [`Ring::write`].
     pub(crate) tag: u64,
     /// Bytes, or the error number.
     pub(crate) result: Result<u32, i32>,
@@ -134,12 +133,12 @@ impl Ring {
         }
     }
 
-    /// Whether another read may be started.
+    /// Whether another one may be started.
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight() < READS_MAX
+        self.in_flight() < TRANSFERS_MAX
     }
 
-    /// How many reads are being worked on, or are done but not yet asked about.
+    /// How many are being worked on, or are done but not yet asked about.
     pub(crate) fn in_flight(&self) -> usize {
         match &self.kind {
             Kind::IoUring(uring) => uring.in_flight(),
@@ -154,7 +153,7 @@ impl Ring {
     ///
     /// # Panics
     ///
-    /// If there is no room, or a read of the same tag is in flight.
+    /// If there is no room, or a transfer of the same tag is in flight.
     pub(crate) fn read(
         &mut self,
         tag: u64,
@@ -162,15 +161,35 @@ impl Ring {
         offset: u64,
         frames: impl Iterator<Item = Frame>,
     ) {
+        self.start(tag, Transfer::read(&self.pool, backend, offset, frames));
+    }
+
+    /// Queues a write of `len` bytes from `frames`, in their order: whole pages, but for the last,
+    /// of which there may be less. Durable: it ends when the device has it for good.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::read`].
+    pub(crate) fn write(
+        &mut self,
+        tag: u64,
+        backend: Arc<Backend>,
+        (offset, len): (u64, u64),
+        is_durable: bool,
+        frames: impl Iterator<Item = Frame>,
+    ) {
+        self.start(tag, Transfer::write(&self.pool, backend, offset, len, is_durable, frames));
+    }
+
+    fn start(&mut self, tag: u64, transfer: Transfer) {
         assert!(self.has_room(), "the completion queue holds what is in flight");
-        let reading = Reading::new(&self.pool, backend, offset, frames);
         match &mut self.kind {
-            Kind::IoUring(uring) => uring.read(tag, reading),
-            Kind::Threads(threads) => threads.read(tag, reading),
+            Kind::IoUring(uring) => uring.start(tag, transfer),
+            Kind::Threads(threads) => threads.start(tag, transfer),
         }
     }
 
-    /// Hands all queued reads over, and does not wait. On an error they stay queued, and the next
+    /// Hands all that is queued over, and does not wait. On an error they stay queued, and the next
     /// call here or of [`Sleeper::wait`] offers them again.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         match &mut self.kind {
@@ -182,8 +201,8 @@ impl Ring {
 
     /// The next result that has come. Never waits.
     ///
-    /// A read that the kernel cancelled because the thread that submitted it ended, or asks to try
-    /// again, is started again and not reported.
+    /// What the kernel cancelled because the thread that submitted it ended, or asks to try again,
+    /// is started again and not reported; so is the rest of a write that was cut short.
     pub(crate) fn completion(&mut self) -> Option<Completion> {
         match &mut self.kind {
             Kind::IoUring(uring) => uring.completion(),
@@ -217,7 +236,7 @@ impl Sleeper {
     ///
     /// # Errors
     ///
-    /// If the kernel does not let us wait. That it has no memory to start a read is an error only
+    /// If the kernel does not let us wait. That it has no memory to start anything is an error only
     /// after a second of refusals during which nothing else ended.
     pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         match &self.0 {
@@ -246,13 +265,11 @@ impl fmt::Display for RingKind {
 /// The error number; a signal, or a kernel that asks to try again, only after a few tries.
 pub(crate) fn pread(
     pool: &Pool,
-    backend: &Backend,
+    backend: Arc<Backend>,
     offset: u64,
     frames: &mut dyn Iterator<Item = Frame>,
 ) -> Result<u32, i32> {
-    let vectors = Vectors::new(pool, frames);
-    let fate = pread::judge(backend, offset, &vectors, Try::First);
-    pread::preadv(backend, offset, &vectors, fate)
+    Transfer::read(pool, backend, offset, frames).run()
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {
@@ -262,10 +279,10 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 /// Entries of the submission queue; the completion queue has twice as many.
 const ENTRIES: u32 = 256;
 
-/// How many reads may be in flight at once, over all devices: seven devices at their default depth
+/// How many transfers may be in flight at once, over all devices: seven devices at their default depth
 /// and all but one of an eighth. One entry is left for a wake, so that it finds a place even when
 /// the kernel takes nothing.
-const READS_MAX: usize = ENTRIES as usize - 1;
+const TRANSFERS_MAX: usize = ENTRIES as usize - 1;
 
-/// How often a read is tried again when the kernel asks for it, before that is its error.
+/// How often one is tried again when the kernel asks for it, before that is its error.
 const RETRIES: u32 = 16;

@@ -58,7 +58,8 @@ mod tests {
     use super::super::uring::REFUSALS_MAX;
     use super::super::{Io, Ring, RingKind};
     use super::*;
-    use crate::backend::Backend;
+    use crate::OpenOptions;
+    use crate::backend::{Backend, Claims};
     use crate::error::EngineError;
     use crate::pool::Pool;
     use foreread_core::table::Frame;
@@ -104,7 +105,9 @@ mod tests {
     fn backend() -> (tempfile::TempDir, Arc<Backend>) {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("file"), [7; 8192]).expect("a file");
-        let backend = Backend::open(&dir.path().join("file"), false).expect("it is there");
+        let backend =
+            Backend::open(&dir.path().join("file"), &OpenOptions::default(), &Claims::default())
+                .expect("it is there");
         (dir, Arc::new(backend))
     }
 

@@ -1,5 +1,7 @@
 //! Both kinds of ring, held to the same sentences.
 
+mod writes;
+
 use std::fs::File;
 use std::io::Write;
 use std::sync::{Barrier, Mutex};
@@ -7,6 +9,8 @@ use std::sync::{Barrier, Mutex};
 use tempfile::TempDir;
 
 use super::*;
+use crate::OpenOptions;
+use crate::backend::Claims;
 use crate::faults::{Faults, Mishap};
 use crate::pool::PAGE;
 
@@ -21,13 +25,20 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(&OpenOptions::default(), 0)
+    }
+
+    /// A file with so many bytes behind its last page.
+    fn with(options: &OpenOptions, tail: usize) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         let mut file = File::create(&path).expect("a file");
         for page in 0..PAGES {
             file.write_all(&[u8::try_from(page).unwrap(); PAGE]).expect("space for it");
         }
-        let backend = Arc::new(Backend::open(&path, false).expect("it is there"));
+        file.write_all(&vec![0xff; tail]).expect("space for it");
+        let opened = Backend::open(&path, options, &Claims::default());
+        let backend = Arc::new(opened.expect("it is there"));
         Self { pool: Arc::new(Pool::new(PAGES).expect("memory")), backend, _dir: dir }
     }
 
@@ -87,8 +98,9 @@ fn a_read_over_the_end_is_short_and_a_wrong_one_is_an_error_number() {
         ring.read(1, Arc::clone(&bench.backend), (1 << 63) + 4096, [Frame(0)].into_iter());
         assert_eq!(next(&mut ring).result, Err(libc::EINVAL), "{:?}", ring.kind());
     }
+    let lone_backend = || Arc::clone(&bench.backend);
     let lone =
-        |page: u64| pread(&bench.pool, &bench.backend, page << 12, &mut [Frame(9)].into_iter());
+        |page: u64| pread(&bench.pool, lone_backend(), page << 12, &mut [Frame(9)].into_iter());
     assert_eq!(lone(3), Ok(4096));
     assert_eq!(bench.page_in(9), [3; PAGE]);
     assert_eq!(lone(u64::from(PAGES)), Ok(0));
@@ -268,7 +280,7 @@ fn faults_strike_alike_in_every_kind_of_read() {
             }
             None => {
                 let frames = &mut [Frame(0), Frame(1)].into_iter();
-                pread(&bench.pool, &bench.backend, u64::from(page) << 12, frames)
+                pread(&bench.pool, Arc::clone(&bench.backend), u64::from(page) << 12, frames)
             }
         };
         faults.clear();

@@ -1,14 +1,14 @@
-//! The ring where io_uring is forbidden: threads that call `pread`.
+//! The ring where io_uring is forbidden: threads that call `preadv` and `pwritev2`.
 //!
-//! In:    reads, a wake.
+//! In:    transfers, a wake.
 //! Out:   completions.
-//! Never: a lock held during a read. More threads than [`THREADS_MAX`], or any before the first
-//!        read. A thread that outlives the ring.
+//! Never: a lock held during a system call. More threads than [`THREADS_MAX`], or any before the
+//!        first transfer. A thread that outlives the ring.
 //!
 //! ```text
-//!   read() --> queue --> worker: preadv --> done --> completion()
-//!                        worker: preadv      |
-//!                        ..                  +--> wakes the sleeper
+//!   start() --> queue --> worker: preadv    --> done --> completion()
+//!                         worker: pwritev2       |
+//!                         ..                     +--> wakes the sleeper
 //! ```
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::Completion;
-use super::pread::Reading;
+use super::transfer::Transfer;
 use crate::faults::Faults;
 use crate::pool::Pool;
 
@@ -47,7 +47,7 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// No longer than what may be in flight.
-    queue: VecDeque<(u64, Reading)>,
+    queue: VecDeque<(u64, Transfer)>,
     done: VecDeque<Completion>,
     /// Workers that wait for work.
     idle: usize,
@@ -82,13 +82,13 @@ impl Threads {
         self.in_flight
     }
 
-    pub(super) fn read(&mut self, tag: u64, reading: Reading) {
+    pub(super) fn start(&mut self, tag: u64, transfer: Transfer) {
         self.in_flight += 1;
-        if reading.is_held() {
-            self.holders.extend(reading.backend.faults.as_ref().map(Arc::downgrade));
+        if transfer.gate().is_some() {
+            self.holders.extend(transfer.backend.faults.as_ref().map(Arc::downgrade));
         }
         let mut state = self.shared.state();
-        state.queue.push_back((tag, reading));
+        state.queue.push_back((tag, transfer));
         let (is_short, is_idle) = (state.queue.len() > state.idle, state.idle > 0);
         drop(state);
         if is_idle {
@@ -119,7 +119,7 @@ impl Threads {
         let name = format!("foreread-{}", self.workers.len());
         let worker = Builder::new().name(name).stack_size(STACK).spawn(move || {
             shared.work();
-            // The memory that it read into, until it reads no more.
+            // The memory that it worked on, until it does no more.
             drop(pool);
         });
         match worker {
@@ -127,15 +127,15 @@ impl Threads {
             // Those that there are do it all.
             Err(_) if !self.workers.is_empty() => {}
             // No thread to be had at all: slow, but right.
-            Err(_) => self.read_here(),
+            Err(_) => self.work_here(),
         }
     }
 
-    fn read_here(&mut self) {
+    fn work_here(&mut self) {
         let mut state = self.shared.state();
-        while let Some((tag, mut reading)) = state.queue.pop_front() {
+        while let Some((tag, mut transfer)) = state.queue.pop_front() {
             drop(state);
-            let result = reading.run();
+            let result = transfer.run();
             state = self.shared.state();
             state.done.push_back(Completion { tag, result });
         }
@@ -165,16 +165,16 @@ impl Shared {
             if state.is_ending {
                 return;
             }
-            let Some((tag, mut reading)) = state.queue.pop_front() else {
+            let Some((tag, mut transfer)) = state.queue.pop_front() else {
                 state.idle += 1;
                 state = self.has_work.wait(state).expect(NO_PANIC);
                 state.idle -= 1;
                 continue;
             };
             drop(state);
-            let result = reading.run();
+            let result = transfer.run();
             // The descriptor may be the last of its file: it is closed without the lock.
-            drop(reading);
+            drop(transfer);
             state = self.state();
             state.done.push_back(Completion { tag, result });
             self.tell(state);
@@ -203,7 +203,7 @@ impl State {
 }
 
 impl Drop for Threads {
-    /// What is being read is waited for; what is only queued is dropped.
+    /// What is being done is waited for; what is only queued is dropped.
     fn drop(&mut self) {
         if std::process::id() != self.process {
             std::mem::forget(std::mem::take(&mut self.workers));

@@ -1,6 +1,6 @@
 //! The ring over io_uring.
 //!
-//! In:    reads, a wake.
+//! In:    transfers, a wake.
 //! Out:   completions.
 //! Never: two threads that push, or two that reap: both are done by who holds the [`Uring`]. The
 //!        sleeper touches neither queue, it only enters the kernel.
@@ -20,7 +20,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -28,20 +27,19 @@ use std::time::Duration;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
-use super::pread::Reading;
 use super::probe::probe;
+use super::transfer::{Transfer, Way};
 use super::{Completion, ENTRIES, RETRIES};
-use crate::faults::Try;
 use crate::pool::Pool;
 
 pub(super) struct Uring {
     shared: Arc<Shared>,
-    in_flight: HashMap<u64, InFlight>,
+    in_flight: HashMap<u64, Transfer>,
     /// Whether a wake is queued, on its way, or done and not yet swallowed.
     is_waking: bool,
-    /// Whether reads were queued again since the last submit.
+    /// Whether any were queued again since the last submit.
     has_queued_again: bool,
-    /// The memory that reads in flight write to. The last of what a ring lets go.
+    /// The memory that transfers in flight work on. The last of what a ring lets go.
     pool: Arc<Pool>,
     /// The process that made it: a forked child must not touch what it shares with its parent.
     process: u32,
@@ -54,15 +52,8 @@ pub(super) struct Shared {
     /// Both wrap. The difference is what is queued or, for a moment, more.
     pushed: AtomicU32,
     taken: AtomicU32,
-    /// How often in a row the kernel had no memory to start a read while nothing else ended.
+    /// How often in a row the kernel had no memory to start anything while nothing else ended.
     refusals: AtomicU32,
-}
-
-/// One read that the kernel is working on.
-struct InFlight {
-    reading: Reading,
-    /// How often the kernel asked to try again.
-    retries: u32,
 }
 
 impl Uring {
@@ -99,11 +90,10 @@ impl Uring {
         self.in_flight.len()
     }
 
-    pub(super) fn read(&mut self, tag: u64, reading: Reading) {
+    pub(super) fn start(&mut self, tag: u64, transfer: Transfer) {
         assert!(tag != WAKE, "a tag that is a wake's");
-        let read = InFlight { reading, retries: 0 };
-        self.start(tag, &read);
-        let before = self.in_flight.insert(tag, read);
+        self.queue(tag, &transfer);
+        let before = self.in_flight.insert(tag, transfer);
         assert!(before.is_none(), "a tag is in flight once");
     }
 
@@ -131,24 +121,20 @@ impl Uring {
                 self.is_waking = false;
                 continue;
             }
-            let mut read = self.in_flight.remove(&tag).expect("the kernel answers what was asked");
+            let mut transfer = self.in_flight.remove(&tag).expect("it answers what was asked");
             let result = u32::try_from(result).map_err(|_| -result);
-            if read.reading.is_held() {
+            if transfer.gate().is_some() {
                 // It was its gate that ended; or the wait for it was cancelled, and begins again.
-                if let (Ok(_), Some(fate)) = (result, &mut read.reading.fate) {
-                    fate.gate = None;
+                if result.is_ok() {
+                    transfer.open_gate();
                 }
-                self.start_again(tag, read);
+                self.start_again(tag, transfer);
                 continue;
             }
-            let result = read.reading.befall(result);
-            if is_again(result) && read.retries < RETRIES {
-                read.retries += 1;
-                read.reading.judge(Try::Again);
-                self.start_again(tag, read);
-                continue;
+            if let Some(result) = transfer.after(result) {
+                return Some(Completion { tag, result });
             }
-            return Some(Completion { tag, result });
+            self.start_again(tag, transfer);
         }
         if self.has_queued_again {
             // Whoever reaps may be about to leave, and who waits for these sleeps already.
@@ -179,28 +165,35 @@ impl Uring {
         Some((entry.user_data(), entry.result()))
     }
 
-    fn start_again(&mut self, tag: u64, read: InFlight) {
-        self.start(tag, &read);
-        self.in_flight.insert(tag, read);
+    fn start_again(&mut self, tag: u64, transfer: Transfer) {
+        self.queue(tag, &transfer);
+        self.in_flight.insert(tag, transfer);
         self.has_queued_again = true;
     }
 
-    fn start(&mut self, tag: u64, InFlight { reading, .. }: &InFlight) {
-        if let Some(gate) = reading.fate.as_ref().and_then(|fate| fate.gate.as_ref()) {
-            let end = opcode::PollAdd::new(Fd(gate.as_raw_fd()), POLLHUP);
+    fn queue(&mut self, tag: u64, transfer: &Transfer) {
+        if let Some(gate) = transfer.gate() {
+            let end = opcode::PollAdd::new(Fd(gate), POLLHUP);
             self.push(&end.build().user_data(tag));
             return;
         }
-        let fd = Fd(reading.backend.raw_fd());
-        let vectors = &reading.vectors;
-        let entry = opcode::Readv::new(fd, vectors.as_ptr(), vectors.count())
-            .offset(reading.offset)
-            .build()
-            .user_data(tag);
+        let Some(asks) = transfer.asks() else {
+            // A write that a test lets fail must not reach the device.
+            self.push(&opcode::Nop::new().build().user_data(tag));
+            return;
+        };
+        let (fd, pointer, count) = (Fd(asks.fd), asks.vectors.as_ptr(), asks.vectors.count());
+        let entry = match transfer.way {
+            Way::Read => opcode::Readv::new(fd, pointer, count).offset(asks.offset).build(),
+            Way::Write { .. } => opcode::Writev::new(fd, pointer, count)
+                .offset(asks.offset)
+                .rw_flags(asks.flags)
+                .build(),
+        };
         // What the entry names stays as it is until its completion: `in_flight` owns descriptor and
         // vectors, the addresses are the pool's, which the ring holds, and the core gives no frame
         // away in flight.
-        self.push(&entry);
+        self.push(&entry.user_data(tag));
     }
 
     /// The caller vouches that what the entry names lives until its completion.
@@ -209,9 +202,9 @@ impl Uring {
         // statement, and `&mut self` lets one thread in at a time. The sleeper makes none; what it
         // and the kernel read of this one are atomics.
         let mut queue = unsafe { self.shared.uring.submission_shared() };
-        // SAFETY: as the two callers say: a NOP names nothing, a read's things are kept.
+        // SAFETY: as the two callers say: a NOP names nothing, a transfer's things are kept.
         let pushed = unsafe { queue.push(entry) };
-        pushed.expect("the submission queue holds all reads in flight and a wake");
+        pushed.expect("the submission queue holds all that is in flight and a wake");
         drop(queue);
         // After the queue's tail: who sees this number and enters, the kernel sees the entry.
         self.shared.pushed.fetch_add(1, Ordering::Release);
@@ -243,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// The kernel would not start a read. What is in flight may give it the memory: so this sleeps
+    /// The kernel would not start a transfer. What is in flight may give it the memory: so this sleeps
     /// as asked, but not for long, and the caller comes again.
     ///
     /// ```text
@@ -308,14 +301,12 @@ impl Shared {
 }
 
 impl Drop for Uring {
-    /// Waits for what is in flight: the kernel must not write to memory that is somebody else's.
+    /// Waits for what is in flight: the kernel must not touch memory that is somebody else's.
     fn drop(&mut self) {
         if std::process::id() != self.process {
             return;
         }
-        for faults in
-            self.in_flight.values().filter_map(|read| read.reading.backend.faults.as_ref())
-        {
+        for faults in self.in_flight.values().filter_map(|it| it.backend.faults.as_ref()) {
             faults.let_go();
         }
         while !self.in_flight.is_empty() {
@@ -354,11 +345,6 @@ fn ended_early_is_ok(error: &io::Error) -> bool {
 /// The kernel has no memory for what it is given (EBUSY: until completions are taken).
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
-}
-
-/// What is not the read's error: the thread that submitted it ended, or it shall be tried again.
-fn is_again(result: Result<u32, i32>) -> bool {
-    matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::EINTR))
 }
 
 /// A pipe that ended.
