@@ -1,8 +1,13 @@
-//! What is read: a regular file or a block device, around the page cache where it can be.
+//! What is read and written: a regular file or a block device, around the page cache where it can
+//! be.
 //!
 //! In:    a path.
-//! Out:   a descriptor, which file it is, its length now, and why it is buffered if it is.
-//! Never: an open that waits (of a pipe) or has effects (of a tape).
+//! Out:   descriptors, which file it is, its length now, and why it is buffered if it is.
+//! Never: an open that waits (of a pipe) or has effects (of a tape). A write to a device that is
+//!        mounted.
+
+mod act;
+mod claim;
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -10,41 +15,89 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use foreread_core::geometry::Geometry;
 use foreread_core::units::{Bytes, PAGE_SIZE};
 use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
+use crate::OpenOptions;
 use crate::error::OpenError;
 use crate::faults::Faults;
+use crate::volatile::Volatile;
+
+use claim::Claim;
+pub(crate) use claim::Claims;
 
 #[derive(Debug)]
 pub(crate) struct Backend {
-    file: File,
+    medium: Medium,
     pub(crate) identity: Identity,
     pub(crate) geometry: Geometry,
-    /// Why reads go through the kernel's page cache; None if they do not.
+    /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
+    pub(crate) is_writable: bool,
     /// What goes wrong on purpose.
     pub(crate) faults: Option<Arc<Faults>>,
+    /// What the kernel said of bytes that it had taken and does not have any more; 0 for nothing.
+    lost: AtomicI32,
+    /// It does not know how to make zeros without writing them: asked once.
+    knows_no_zero: AtomicBool,
+    knows_no_hole: AtomicBool,
+    /// Held as long as anything is written.
+    _claim: Option<Arc<Claim>>,
+}
+
+#[derive(Debug)]
+enum Medium {
+    File {
+        file: File,
+        /// What O_DIRECT wants offsets and lengths of writes to be multiples of; 1 if buffered.
+        block: u64,
+        /// Another descriptor of the same file, for the end of one that does not end with a block.
+        tail: Option<File>,
+    },
+    Memory(Arc<Volatile>),
+}
+
+/// Where bytes are moved to and from.
+pub(crate) enum Place<'b> {
+    /// Behind a descriptor.
+    File,
+    /// In a test's device.
+    Memory(&'b Volatile),
 }
 
 /// Which file it is, whatever path leads there: a device by its number, other files by their inode.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Identity {
     Device(u64),
-    Inode { on: u64, number: u64 },
+    Inode {
+        on: u64,
+        number: u64,
+    },
+    /// A device of a test, by its address.
+    Memory(usize),
 }
 
 impl Backend {
-    pub(crate) fn open(path: &Path, buffered: bool) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        path: &Path,
+        options: &OpenOptions,
+        claims: &Claims,
+    ) -> Result<Self, OpenError> {
+        if let Some(device) = &options.volatile {
+            return Ok(Self::of_memory(device, options));
+        }
         // Looked at before it is opened: opening a pipe waits for its writer, and a device that is
         // no disk may do anything.
         let kind = std::fs::metadata(path).map_err(|source| failed(path, "open", source))?;
         check_kind(path, kind.file_type())?;
+        let is_device = kind.file_type().is_block_device();
+        let claim = (options.write && is_device).then(|| claims.claim(path)).transpose()?;
 
-        let (file, buffered) = match open_direct(path, buffered)? {
+        let (file, buffered) = match open_direct(path, options)? {
             Direct::Yes(file) => (file, None),
             Direct::No(file, why) => (file, Some(why)),
         };
@@ -55,22 +108,106 @@ impl Backend {
         } else {
             Identity::Inode { on: now.dev(), number: now.ino() }
         };
+        if options.write && claim.as_deref().map(Claim::device) != identity.device() {
+            let source = io::Error::other("another file took its name meanwhile; open it again");
+            return Err(failed(path, "open", source));
+        }
         if buffered.is_some() {
             // Two read-aheads would get in each other's way: ours asks for what it wants, no more.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         }
         let len =
             size_of(&file, identity).map_err(|source| failed(path, "ask the size", source))?;
-        Ok(Self { file, identity, geometry: Geometry::new(len), buffered, faults: None })
+        let block = match buffered {
+            None => needed_alignment(&file).unwrap_or(PAGE_SIZE),
+            Some(_) => 1,
+        };
+        let has_tail = options.write && !len.0.is_multiple_of(block);
+        let tail = has_tail.then(|| open(path, OFlags::empty(), true)).transpose()?;
+        let medium = Medium::File { file, block, tail };
+        Ok(Self::new(medium, identity, len, buffered, claim, options))
+    }
+
+    fn of_memory(device: &Arc<Volatile>, options: &OpenOptions) -> Self {
+        let identity = Identity::Memory(Arc::as_ptr(device).addr());
+        let len = Bytes(device.len());
+        Self::new(Medium::Memory(Arc::clone(device)), identity, len, None, None, options)
+    }
+
+    fn new(
+        medium: Medium,
+        identity: Identity,
+        len: Bytes,
+        buffered: Option<&'static str>,
+        claim: Option<Arc<Claim>>,
+        options: &OpenOptions,
+    ) -> Self {
+        Self {
+            medium,
+            identity,
+            geometry: Geometry::new(len),
+            buffered,
+            is_writable: options.write,
+            faults: options.faults.clone(),
+            lost: AtomicI32::new(0),
+            knows_no_zero: AtomicBool::new(false),
+            knows_no_hole: AtomicBool::new(false),
+            _claim: claim,
+        }
     }
 
     /// How long the file is now.
     pub(crate) fn size(&self) -> io::Result<Bytes> {
-        size_of(&self.file, self.identity)
+        match &self.medium {
+            Medium::File { file, .. } => size_of(file, self.identity),
+            Medium::Memory(device) => Ok(Bytes(device.len())),
+        }
     }
 
-    pub(crate) fn raw_fd(&self) -> RawFd {
-        self.file.as_raw_fd()
+    pub(crate) fn place(&self) -> Place<'_> {
+        match &self.medium {
+            Medium::File { .. } => Place::File,
+            Medium::Memory(device) => Place::Memory(device),
+        }
+    }
+
+    /// What reads go through.
+    pub(crate) fn fd(&self) -> RawFd {
+        match &self.medium {
+            Medium::File { file, .. } => file.as_raw_fd(),
+            // A descriptor that no system has: an error, not another file.
+            Medium::Memory(_) => -1,
+        }
+    }
+
+    /// What a write goes through, and whether it has to be durable when it ends.
+    ///
+    /// ```text
+    ///   O_DIRECT, blocks of 512     |=====|=====|=====|==          a file's last write
+    ///                               |<-- direct ----->|            all that ends with a block
+    ///                               |<-- buffered, durable -->|    what does not
+    /// ```
+    ///
+    /// Durable, because the kernel would keep the tail of a file in a cache of its own, and tell of
+    /// its loss only once and to anybody; so the write itself says what became of it.
+    pub(crate) fn fd_for_write(&self, offset: u64, len: u64) -> (RawFd, bool) {
+        match &self.medium {
+            Medium::File { block, tail: Some(tail), .. }
+                if !(offset.is_multiple_of(*block) && len.is_multiple_of(*block)) =>
+            {
+                (tail.as_raw_fd(), true)
+            }
+            Medium::File { .. } | Medium::Memory(_) => (self.fd(), false),
+        }
+    }
+}
+
+impl Identity {
+    fn device(self) -> Option<u64> {
+        match self {
+            Self::Device(number) => Some(number),
+            Self::Inode { .. } | Self::Memory(_) => None,
+        }
     }
 }
 
@@ -78,7 +215,7 @@ impl Backend {
 fn size_of(mut file: &File, identity: Identity) -> io::Result<Bytes> {
     match identity {
         Identity::Device(_) => file.seek(SeekFrom::End(0)).map(Bytes),
-        Identity::Inode { .. } => file.metadata().map(|now| Bytes(now.len())),
+        Identity::Inode { .. } | Identity::Memory(_) => file.metadata().map(|now| Bytes(now.len())),
     }
 }
 
@@ -94,11 +231,12 @@ enum Direct {
 ///   blocks larger than a page     buffered: a page could not be read alone
 ///   else                          direct
 /// ```
-fn open_direct(path: &Path, buffered: bool) -> Result<Direct, OpenError> {
-    if buffered {
-        return open(path, OFlags::empty()).map(|file| Direct::No(file, "as asked"));
+fn open_direct(path: &Path, options: &OpenOptions) -> Result<Direct, OpenError> {
+    let open = |flags| open(path, flags, options.write);
+    if options.buffered {
+        return open(OFlags::empty()).map(|file| Direct::No(file, "as asked"));
     }
-    let why = match open(path, OFlags::DIRECT) {
+    let why = match open(OFlags::DIRECT) {
         Ok(file) => match needed_alignment(&file) {
             Some(0) => NO_DIRECT,
             Some(align) if align > PAGE_SIZE => "O_DIRECT wants larger blocks than a page here",
@@ -107,13 +245,15 @@ fn open_direct(path: &Path, buffered: bool) -> Result<Direct, OpenError> {
         Err(OpenError::Io { source, .. }) if is_refusal(&source) => NO_DIRECT,
         Err(error) => return Err(error),
     };
-    Ok(Direct::No(open(path, OFlags::empty())?, why))
+    Ok(Direct::No(open(OFlags::empty())?, why))
 }
 
-fn open(path: &Path, flags: OFlags) -> Result<File, OpenError> {
+fn open(path: &Path, flags: OFlags, write: bool) -> Result<File, OpenError> {
     let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).expect("open flags are an int");
-    let opened = File::options().read(true).custom_flags(flags).open(path);
-    let file = opened.map_err(|source| failed(path, "open", source))?;
+    let opened = File::options().read(true).write(write).custom_flags(flags).open(path);
+    let file = opened.map_err(|source| {
+        if write { failed_to_write(path, source) } else { failed(path, "open", source) }
+    })?;
     // It was wanted for the open only; a ring of an older kernel would not wait for such a file.
     let set = rustix::fs::fcntl_setfl(&file, flags_after_open(flags));
     set.map_err(|errno| failed(path, "set the flags", errno.into()))?;
@@ -162,6 +302,17 @@ fn failed(path: &Path, doing: &'static str, source: io::Error) -> OpenError {
         OpenError::Permission { path }
     } else {
         OpenError::Io { path, doing, source }
+    }
+}
+
+/// Where reading might be allowed.
+fn failed_to_write(path: &Path, source: io::Error) -> OpenError {
+    let owned = || PathBuf::from(path);
+    match source.raw_os_error() {
+        Some(libc::EROFS) => OpenError::ReadOnlyFileSystem { path: owned() },
+        Some(libc::EACCES | libc::EPERM) => OpenError::NotWritable { path: owned() },
+        Some(libc::EBUSY | libc::ETXTBSY) => OpenError::InUse { path: owned() },
+        Some(_) | None => failed(path, "open", source),
     }
 }
 

@@ -62,6 +62,26 @@ pub enum OpenError {
         /// What it is.
         kind: &'static str,
     },
+    /// It may be read, maybe, but not written.
+    NotWritable {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// It lies on a file system that is mounted for reading only.
+    ReadOnlyFileSystem {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// Somebody else has it: a block device that is mounted, or another program's.
+    InUse {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// This engine has the same bytes open in another way, and one of the two is for writing.
+    Overlap {
+        /// What was asked for.
+        path: PathBuf,
+    },
     /// Too many files are open in this engine.
     TooMany {
         /// What was asked for.
@@ -130,6 +150,69 @@ pub enum ReadError {
     },
 }
 
+/// Why a write, a flush, a zero or a discard failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// It reaches over the end: a file keeps its length.
+    PastEnd {
+        /// The file.
+        path: PathBuf,
+        /// Where it would have ended.
+        end: u64,
+        /// How long the file is.
+        len: u64,
+    },
+    /// The file was opened for reading.
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The device did not answer in time. What was to be done may be done later all the same.
+    TimedOut {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done: a noun.
+        what: &'static str,
+        /// Where it began.
+        offset: u64,
+        /// How long it waited.
+        after: Duration,
+    },
+    /// The process was forked after the engine was made: the ring is the parent's.
+    Forked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The device failed.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done: a noun.
+        what: &'static str,
+        /// Where it began.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl WriteError {
+    /// What there is to do about a device's error.
+    fn advice(source: &io::Error) -> &'static str {
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => {
+                "make room and flush again: what was written is still in memory"
+            }
+            Some(libc::EIO) => {
+                "check the device (dmesg): what was written and did not get there is still in \
+                 memory, and each flush tries again"
+            }
+            _ => "what was written and did not get there is still in memory; flush tries again",
+        }
+    }
+}
+
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -169,6 +252,31 @@ impl fmt::Display for OpenError {
             Self::NoPages { path, kind } => write!(
                 f,
                 "{}: is a {kind}, which has no pages; give a file or a block device",
+                path.display()
+            ),
+            Self::NotWritable { path } => write!(
+                f,
+                "{}: may not be written; run as a user who may, set it writable (blockdev --setrw), \
+                 or open it for reading",
+                path.display()
+            ),
+            Self::ReadOnlyFileSystem { path } => write!(
+                f,
+                "{}: its file system is mounted for reading only; mount it for writing, or open the \
+                 file for reading",
+                path.display()
+            ),
+            Self::InUse { path } => write!(
+                f,
+                "{}: in use: mounted, part of an array, or another program has it (lsblk, fuser); \
+                 unmount or end that, or open it for reading",
+                path.display()
+            ),
+            Self::Overlap { path } => write!(
+                f,
+                "{}: this engine has the same bytes open in another way, and writes would not be \
+                 seen there; close that first, or open both alike (a disk, or its partitions; for \
+                 writing first, then for reading)",
                 path.display()
             ),
             Self::TooMany { path } => {
@@ -224,6 +332,43 @@ impl fmt::Display for ReadError {
     }
 }
 
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PastEnd { path, end, len } => write!(
+                f,
+                "{}: a write up to {end} is past the end: the file has {len} bytes, and keeps its \
+                 length while it is open for writing",
+                path.display()
+            ),
+            Self::ReadOnly { path } => {
+                write!(
+                    f,
+                    "{}: is open for reading; open it with OpenOptions::write",
+                    path.display()
+                )
+            }
+            Self::TimedOut { path, what, offset, after } => write!(
+                f,
+                "{}: {what} at {offset} has had no answer for {after:?}, and may still happen: check \
+                 the device (dmesg), or allow it more time with Builder::timeout",
+                path.display()
+            ),
+            Self::Forked { path } => write!(
+                f,
+                "{}: this process was forked after the engine was made; make another one here",
+                path.display()
+            ),
+            Self::Io { path, what, offset, source } => write!(
+                f,
+                "{}: {what} at {offset} failed: {source}; {}",
+                path.display(),
+                Self::advice(source)
+            ),
+        }
+    }
+}
+
 impl Error for EngineError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -241,6 +386,10 @@ impl Error for OpenError {
             | Self::Permission { .. }
             | Self::Directory { .. }
             | Self::NoPages { .. }
+            | Self::NotWritable { .. }
+            | Self::ReadOnlyFileSystem { .. }
+            | Self::InUse { .. }
+            | Self::Overlap { .. }
             | Self::TooMany { .. } => None,
         }
     }
@@ -256,6 +405,32 @@ impl Error for ReadError {
             | Self::Forked { .. } => None,
             Self::Io { source, .. } => Some(source),
         }
+    }
+}
+
+impl Error for WriteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::PastEnd { .. }
+            | Self::ReadOnly { .. }
+            | Self::TimedOut { .. }
+            | Self::Forked { .. } => None,
+            Self::Io { source, .. } => Some(source),
+        }
+    }
+}
+
+/// For programs whose own interface speaks `io::Error`.
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> Self {
+        let kind = match &error {
+            WriteError::PastEnd { .. } => io::ErrorKind::InvalidInput,
+            WriteError::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
+            WriteError::TimedOut { .. } => io::ErrorKind::TimedOut,
+            WriteError::Forked { .. } => io::ErrorKind::Unsupported,
+            WriteError::Io { source, .. } => source.kind(),
+        };
+        Self::new(kind, error)
     }
 }
 

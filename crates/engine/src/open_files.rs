@@ -2,7 +2,7 @@
 //!
 //! In:    which file it is, and how it is read.
 //! Out:   the one that is open already, if there is one.
-//! Never: a file kept open.
+//! Never: a file kept open. Two sets of pages of a file that is written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,27 +14,61 @@ use crate::file::FileShared;
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
-    files: Mutex<HashMap<Key, Weak<FileShared>>>,
+    files: Mutex<Files>,
+}
+
+/// Of each file, the ways in which it is open: mostly one.
+type Files = HashMap<Identity, Vec<Open>>;
+
+#[derive(Debug)]
+struct Open {
+    way: Way,
+    is_written: bool,
+    file: Weak<FileShared>,
+}
+
+/// Which file, read in which way, and whether it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    identity: Identity,
+    way: Way,
+    is_written: bool,
 }
 
 /// The same file read in another way has other pages: a delay belongs to a device of its own.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Key {
-    identity: Identity,
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Way {
     is_buffered: bool,
     delay: Option<Delay>,
     /// Where its faults are, if it fails on purpose.
     faults: usize,
 }
 
+/// What is open of a file already.
+enum Found {
+    /// The same.
+    File(Arc<FileShared>),
+    /// Something else: two sets of pages, of which one does not see what is written to the other.
+    Conflict,
+    Nothing,
+}
+
+/// Why there is no file of the engine's although there is one of the system's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NotOpened {
+    /// It is open in this engine in another way, and one of the two is for writing.
+    Conflict,
+    TooMany,
+}
+
 impl Key {
     pub(crate) fn new(backend: &Backend, options: &OpenOptions) -> Self {
-        Self {
-            identity: backend.identity,
+        let way = Way {
             is_buffered: backend.buffered.is_some(),
             delay: options.delay,
             faults: backend.faults.as_ref().map_or(0, |faults| Arc::as_ptr(faults).addr()),
-        }
+        };
+        Self { identity: backend.identity, way, is_written: options.write }
     }
 }
 
@@ -43,35 +77,68 @@ impl OpenFiles {
     ///
     /// No lock is held while it is made, or let go: whoever drives runs wakers when it stops, and
     /// they may open files. If two threads make one at a time, the second takes that of the first.
-    pub(crate) fn find_or<E>(
+    pub(crate) fn find_or(
         &self,
         key: Key,
-        open: impl FnOnce() -> Result<Arc<FileShared>, E>,
-    ) -> Result<Arc<FileShared>, E> {
-        if let Some(file) = self.find(&key) {
-            return Ok(file);
+        open: impl FnOnce() -> Result<Arc<FileShared>, NotOpened>,
+    ) -> Result<Arc<FileShared>, NotOpened> {
+        match find(&self.lock(), &key) {
+            Found::File(file) => return Ok(file),
+            Found::Conflict => return Err(NotOpened::Conflict),
+            Found::Nothing => {}
         }
         let made = open()?;
         let mut files = self.lock();
-        if let Some(file) = files.get(&key).and_then(Weak::upgrade) {
-            drop(files);
-            return Ok(file);
+        let found = find(&files, &key);
+        if let Found::Nothing = found {
+            if files.len() == files.capacity() {
+                // Closed files leave their key behind. (They do not take it away themselves: the
+                // last handle may end wherever a lock is held.)
+                files.retain(|_, ways| ways.iter().any(Open::is_open));
+            }
+            let ways = files.entry(key.identity).or_default();
+            ways.retain(Open::is_open);
+            let (way, is_written) = (key.way, key.is_written);
+            ways.push(Open { way, is_written, file: Arc::downgrade(&made) });
+            return Ok(made);
         }
-        if files.len() == files.capacity() {
-            // Closed files leave their key behind. (They do not take it away themselves: the last
-            // handle may end wherever a lock is held.)
-            files.retain(|_, file| file.strong_count() > 0);
+        drop(files);
+        match found {
+            Found::File(file) => Ok(file),
+            Found::Conflict | Found::Nothing => Err(NotOpened::Conflict),
         }
-        files.insert(key, Arc::downgrade(&made));
-        Ok(made)
     }
 
-    fn find(&self, key: &Key) -> Option<Arc<FileShared>> {
-        self.lock().get(key).and_then(Weak::upgrade)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<FileShared>>> {
+    fn lock(&self) -> MutexGuard<'_, Files> {
         // Nothing panics while it holds this lock, and the map is whole at any time all the same.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// ```text
+///                             open for reading        open for writing
+///   wanted for   in this way  it is the same          it is the same, without the right to write
+///   reading      in another   another set of pages    conflict
+///
+///   wanted for   in this way  conflict                it is the same
+///   writing      in another   conflict                conflict
+/// ```
+///
+/// A file that is open for reading does not become writable: its descriptor is not.
+fn find(files: &Files, key: &Key) -> Found {
+    // No handle is made but the one that is given back: dropping it under the lock may close a file.
+    let ways = files.get(&key.identity).map_or(&[][..], Vec::as_slice);
+    let open = || ways.iter().filter(|open| open.is_open());
+    let is_alike = |open: &Open| open.way == key.way && (open.is_written || !key.is_written);
+    if open().any(|open| !is_alike(open) && (open.is_written || key.is_written)) {
+        return Found::Conflict;
+    }
+    let file = open().find(|open| open.way == key.way).and_then(|open| open.file.upgrade());
+    file.map_or(Found::Nothing, Found::File)
+}
+
+impl Open {
+    fn is_open(&self) -> bool {
+        self.file.strong_count() > 0
     }
 }

@@ -1,0 +1,184 @@
+//! What a file is asked for beside bytes: to have what was written for good, zeros, holes.
+//!
+//! In:    a range.
+//! Out:   done, or the error number.
+//! Never: a wait with the engine's mutex. A length that changes: the file keeps its own.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
+use rustix::io::Errno;
+
+use super::{Backend, Identity, Medium};
+use crate::pool::PAGE;
+
+/// One kind of bytes from there to there: data, or a hole.
+pub(crate) type Extent = (std::ops::Range<u64>, bool);
+
+impl Backend {
+    /// All writes that have ended are there for good.
+    ///
+    /// ```text
+    ///                O_DIRECT                         buffered
+    ///   it fails     the device still has the bytes   the kernel has dropped pages, and tells once
+    ///   the next     is a new try                     is an error, for as long as this is open
+    /// ```
+    pub(crate) fn sync(&self) -> Result<(), i32> {
+        match self.lost.load(Ordering::Acquire) {
+            0 => {}
+            errno => return Err(errno),
+        }
+        let mut result = Ok(0);
+        let fate = self.faults.as_ref().map(|faults| faults.judge_sync());
+        let is_done = match fate {
+            None => true,
+            Some(mut fate) => {
+                fate.pass_gate();
+                result = fate.befall_write(result);
+                result.is_ok()
+            }
+        };
+        if is_done {
+            result = match &self.medium {
+                Medium::File { file, .. } => again(|| fdatasync(file)).map(|()| 0),
+                Medium::Memory(device) => {
+                    device.sync();
+                    Ok(0)
+                }
+            };
+        }
+        result.map(drop).inspect_err(|&errno| self.note_lost(errno))
+    }
+
+    /// The kernel said that it could not write: if it had taken bytes before, some may be gone, and
+    /// it says so only this once.
+    pub(crate) fn note_lost(&self, errno: i32) {
+        if self.buffered.is_some() {
+            self.lost.store(errno, Ordering::Release);
+        }
+    }
+
+    /// Makes whole pages read as zeros.
+    ///
+    /// ```text
+    ///   may unmap    punch a hole --> zero the range --> write zeros       the first that the
+    ///   may not                       zero the range --> write zeros       file system knows
+    /// ```
+    pub(crate) fn zero(&self, offset: u64, len: u64, may_unmap: bool) -> Result<(), i32> {
+        assert!(len > 0, "zeros for nothing");
+        if may_unmap && self.allocate(PUNCH, &self.knows_no_hole, offset, len)? {
+            return Ok(());
+        }
+        if self.allocate(ZERO, &self.knows_no_zero, offset, len)? {
+            return Ok(());
+        }
+        self.write_zeros(offset, len)
+    }
+
+    /// The bytes of whole pages are not needed any more. That is a hint: where nobody knows what to
+    /// do with it, nothing is done.
+    pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), i32> {
+        self.allocate(PUNCH, &self.knows_no_hole, offset, len).map(drop)
+    }
+
+    /// Whether the system knew how to.
+    fn allocate(
+        &self,
+        mode: FallocateFlags,
+        knows_not: &AtomicBool,
+        offset: u64,
+        len: u64,
+    ) -> Result<bool, i32> {
+        let Medium::File { file, .. } = &self.medium else { return Ok(false) };
+        if knows_not.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let mode = mode | FallocateFlags::KEEP_SIZE;
+        match again(|| fallocate(file, mode, offset, len)) {
+            Ok(()) => Ok(true),
+            Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL) => {
+                knows_not.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn write_zeros(&self, offset: u64, len: u64) -> Result<(), i32> {
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let some = ZEROS.0.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+            let zeros = &ZEROS.0[..some];
+            let written = match &self.medium {
+                Medium::File { file, .. } => again(|| rustix::io::pwrite(file, zeros, at))?,
+                Medium::Memory(device) => device.write(at, zeros, false) as usize,
+            };
+            if written == 0 {
+                return Err(libc::EIO);
+            }
+            at += written as u64;
+        }
+        Ok(())
+    }
+
+    /// Where data is and where holes are, from the start of the range on, in order; at most
+    /// [`EXTENTS_MAX`] of them, so that what a file is like does not matter.
+    pub(crate) fn extents(&self, start: u64, end: u64) -> Result<Vec<Extent>, i32> {
+        let mut extents = Vec::new();
+        let mut at = start;
+        while at < end && extents.len() < EXTENTS_MAX {
+            let (next, is_data) = self.extent(at, end)?;
+            extents.push((at..next, is_data));
+            at = next;
+        }
+        Ok(extents)
+    }
+
+    /// What is there, and up to where.
+    fn extent(&self, at: u64, end: u64) -> Result<(u64, bool), i32> {
+        let file = match (&self.medium, self.identity) {
+            (Medium::File { file, .. }, Identity::Inode { .. }) => file,
+            (Medium::File { .. } | Medium::Memory(_), _) => return Ok((end, true)),
+        };
+        // The descriptor's own offset moves, which nobody uses.
+        let next = |pos| match seek(file.as_fd(), pos) {
+            Ok(next) => Ok(next.min(end)),
+            Err(Errno::NXIO) => Ok(end),
+            Err(errno) => Err(errno.raw_os_error()),
+        };
+        match next(SeekFrom::Data(at)) {
+            Ok(data) if data > at => Ok((data, false)),
+            Ok(_) => next(SeekFrom::Hole(at)).map(|hole| (hole.max(at + 1), true)),
+            // No file system's business: then all is data.
+            Err(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY) => Ok((end, true)),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// A signal is no answer.
+fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
+    for _ in 0..SIGNALS_MAX {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result.map_err(Errno::raw_os_error),
+        }
+    }
+    Err(libc::EINTR)
+}
+
+const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE;
+const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE;
+
+/// Zeros as O_DIRECT wants them.
+#[repr(align(4096))]
+struct Zeros([u8; 64 * PAGE]);
+
+static ZEROS: Zeros = Zeros([0; 64 * PAGE]);
+
+/// More signals than this during one call are no accident.
+const SIGNALS_MAX: u32 = 100;
+
+/// A file of single pages and holes has as many as it has pages.
+pub(crate) const EXTENTS_MAX: usize = 4096;

@@ -1,0 +1,50 @@
+//! How a file is opened.
+//!
+//! In:    what a program asks for.
+//! Out:   the same, to whoever opens.
+//! Never: a default that changes a file: it is opened for reading unless writing is asked for.
+
+use std::sync::Arc;
+
+use foreread_core::sched::Choice;
+use foreread_core::sched::deadline::{Settings, WriteLimit};
+
+use crate::delay::Delay;
+use crate::faults::Faults;
+use crate::volatile::Volatile;
+
+/// How a file is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Slows the device down, for demonstrations and tests: the reads are real, their completions
+    /// come late.
+    pub delay: Option<Delay>,
+    /// Reads through the kernel's page cache instead of around it.
+    pub buffered: bool,
+    /// Opens it for writing, too. A block device is then this engine's alone: nobody can mount it.
+    pub write: bool,
+    /// Which request the device gets next, and how many writes it is given at once.
+    pub scheduler: Choice,
+    /// Makes requests fail on purpose: for tests.
+    #[doc(hidden)]
+    pub faults: Option<Arc<Faults>>,
+    /// Reads and writes this device instead of the path, which is a name only: for tests of power
+    /// cuts, in engines with [`Io::Threads`].
+    #[doc(hidden)]
+    pub volatile: Option<Arc<Volatile>>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        let writes_in_flight = WriteLimit::Learnt;
+        let deadline = Settings { writes_in_flight, ..Settings::default() };
+        Self {
+            delay: None,
+            buffered: false,
+            write: false,
+            scheduler: Choice::Deadline(deadline),
+            faults: None,
+            volatile: None,
+        }
+    }
+}
