@@ -1,12 +1,13 @@
 //! The background thread: it drives what nobody waits for.
 //!
-//! In:    a ring of the bell.
-//! Out:   completions reaped, requests dispatched, tasks woken.
+//! In:    a ring of the bell, or the time at which pages are old.
+//! Out:   completions reaped, requests dispatched, tasks woken, pages written back when it is time.
 //! Never: anything while a thread waits for a page: that one drives, a hop would cost more than
 //!        fifteen hits. A thread in programs that never need one: it starts at the first ring.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use crate::shared::Shared;
 
@@ -58,19 +59,27 @@ impl Bell {
     }
 
     fn run(&self) {
-        while self.wait() {
+        let mut at_most = None;
+        while self.wait(at_most) {
             // Held only as long as there is something to drive: an engine ends with its handles.
             let Some(engine) = self.engine.upgrade() else { return };
-            engine.lead_in_the_background();
+            at_most = engine.lead_in_the_background();
         }
     }
 
-    /// Waits for a ring; false when the engine has ended.
-    fn wait(&self) -> bool {
-        let mut state = self.lock();
-        while !state.is_rung && !state.is_closed {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Waits for a ring, or so long; false when the engine has ended.
+    fn wait(&self, at_most: Option<Duration>) -> bool {
+        let is_quiet = |state: &mut State| !state.is_rung && !state.is_closed;
+        let state = self.lock();
+        let mut state = match at_most {
+            None => {
+                self.changed.wait_while(state, is_quiet).unwrap_or_else(PoisonError::into_inner)
+            }
+            Some(at_most) => {
+                let waited = self.changed.wait_timeout_while(state, at_most, is_quiet);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         state.is_rung = false;
         !state.is_closed
     }

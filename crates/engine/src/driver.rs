@@ -1,7 +1,7 @@
 //! The driver: between the core, which decides, and the ring, which does.
 //!
-//! In:    reads that missed, what hits have posted, completions.
-//! Out:   reads that are ready, and who is to be told.
+//! In:    reads that missed, writes, what hits have posted, completions, the time.
+//! Out:   reads that are ready, steps of writes, and who is to be told.
 //! Never: a decision, a wait. It carries values from one to the other and knows what time it is.
 //!
 //! ```text
@@ -14,12 +14,14 @@
 //! `lead.rs`.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use foreread_core::path::{DeviceId, DeviceIo, FileId, IoPath, ReadId, StreamId, Tag};
+use foreread_core::path::{
+    DeviceId, DeviceIo, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteReady,
+};
 use foreread_core::sched::{Choice, Op};
 use foreread_core::table::Frame;
 use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
@@ -30,7 +32,7 @@ use crate::delay::{Delay, DelayModel};
 use crate::file::FileShared;
 use crate::inbox::{Inbox, Marker, Post};
 use crate::ring::{Completion, Ring};
-use crate::waiting::{Told, Waiter, Waiting, Wake};
+use crate::waiting::{News, Ticket, Told, Waiter, Waiting, Wake};
 
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -42,6 +44,14 @@ pub(crate) struct Driver {
     early: BinaryHeap<Reverse<Early>>,
     /// When a delayed request is done, by its tag.
     done_at: HashMap<u64, Instant>,
+    /// The tags of writes that are on their way.
+    writing: HashSet<u64>,
+    /// When the leader wakes up by itself, if it sleeps and does.
+    pub(crate) sleeps_until: Option<Instant>,
+    /// When the background thread comes by itself, if it does.
+    pub(crate) rests_until: Option<Instant>,
+    /// The time that the core was last told.
+    told: Instant,
     started: Clock,
     /// What the kernel said when it would not have the ring used any more.
     broken: Option<i32>,
@@ -80,6 +90,10 @@ impl Driver {
             devices: HashMap::new(),
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
+            writing: HashSet::new(),
+            sleeps_until: None,
+            rests_until: None,
+            told: Instant(0),
             started: read_clock(),
             broken: None,
             read_alone: 0,
@@ -92,8 +106,9 @@ impl Driver {
         backend: &Arc<Backend>,
         len: Bytes,
         delay: Option<Delay>,
+        scheduler: &Choice,
     ) -> Option<(DeviceId, FileId)> {
-        let device = self.path.add_device(backend.geometry, &Choice::Noop);
+        let device = self.path.add_device(backend.geometry, scheduler);
         let Some(file) = self.path.open(device, len) else {
             self.path.remove_device(self.now(), device);
             return None;
@@ -127,14 +142,35 @@ impl Driver {
         who: Waiter,
     ) -> ReadId {
         let id = self.path.read(self.now(), stream, pos, len, prev_pos);
-        self.waiting.add(id, who);
+        self.waiting.add(Ticket::Read(id), who);
         self.note_ready();
         id
     }
 
+    /// Begins a write, a zero or a flush, for the calling thread.
+    pub(crate) fn begin_write(
+        &mut self,
+        begin: impl FnOnce(&mut IoPath, Instant) -> WriteId,
+    ) -> WriteId {
+        let now = self.now();
+        let id = begin(&mut self.path, now);
+        self.waiting.add(Ticket::Write(id), Waiter::Thread(std::thread::current()));
+        self.note_ready();
+        id
+    }
+
+    /// The thread that had a step of a write in hand has done it.
+    pub(crate) fn stepped(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Instant)) {
+        self.waiting.set_away(Ticket::Write(id), false);
+        let now = self.now();
+        tell(&mut self.path, now);
+        self.note_ready();
+        self.queue_all();
+    }
+
     /// A waiter gives a read up.
     pub(crate) fn abandon(&mut self, id: ReadId, file: Arc<FileShared>) {
-        if self.waiting.abandon(id, file).is_some() {
+        if self.waiting.abandon(Ticket::Read(id), file).is_some() {
             self.release(id);
         }
     }
@@ -210,6 +246,7 @@ impl Driver {
                 self.complete(early.tag, early.result);
             }
         }
+        self.note_time();
         self.note_ready();
         self.queue_all();
     }
@@ -230,24 +267,30 @@ impl Driver {
             return None;
         }
         let now = self.now();
-        let first = self.path.poll_dispatch(now)?;
-        let second = self.path.poll_dispatch(now);
-        let device = self.devices.get(&first.device).expect("a device outlives its files");
-        let is_wanted = !self.path.is_ahead(first.tag);
-        if second.is_none() && is_wanted && device.delay.is_none() {
-            self.read_alone += 1;
-            let frames = self.path.pages(first.tag).iter().map(|page| page.filling.frame());
-            return Some(Alone {
-                tag: first.tag,
-                backend: Arc::clone(&device.backend),
-                offset: first.offset.0,
-                frames: frames.collect(),
-            });
+        let mut alone = None;
+        while self.ring.has_room()
+            && let Some(io) = self.path.poll_dispatch(now)
+        {
+            if io.op == Op::Write {
+                self.start(now, io);
+            } else if let Some(first) = alone.replace(io) {
+                self.start(now, first);
+                self.start(now, io);
+                return None;
+            }
         }
-        for io in [Some(first), second].into_iter().flatten() {
-            self.start(now, io);
+        let alone = alone?;
+        let device = self.devices.get(&alone.device).expect("a device outlives its files");
+        if self.path.is_ahead(alone.tag) || device.delay.is_some() {
+            self.start(now, alone);
+            return None;
         }
-        None
+        self.read_alone += 1;
+        let (tag, backend) = (alone.tag, Arc::clone(&device.backend));
+        let frames = self.path.io_frames(tag).collect();
+        // Writes that were found on the way: nobody else may come.
+        let _ = self.ring.submit();
+        Some(Alone { tag, backend, offset: alone.offset.0, frames })
     }
 
     /// What became of it.
@@ -302,20 +345,90 @@ impl Driver {
 
     /// When the leader has to look again even if no completion comes.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.early.peek().map(|Reverse(early)| early.at)
+        let early = self.early.peek().map(|Reverse(early)| early.at);
+        [early, self.timer()].into_iter().flatten().min()
+    }
+
+    /// When the core wants to be told the time. Not without writes: nothing else waits for it, and
+    /// then nobody need ask.
+    pub(crate) fn timer(&self) -> Option<Instant> {
+        if self.path.dirty() == Pages::ZERO {
+            return None;
+        }
+        let at = self.path.poll_timeout()?;
+        // What it was told did not help it: it is told again, but not at once.
+        let again = Instant(self.told.0.saturating_add(TELL_AGAIN_NS));
+        Some(if at <= self.told { again } else { at })
+    }
+
+    /// Tells the core the time if it wants to be told.
+    fn note_time(&mut self) {
+        if let Some(at) = self.timer() {
+            let now = self.now();
+            if at <= now {
+                self.told = now;
+                self.path.timeout(now);
+            }
+        }
     }
 
     /// Whether a completion will come.
-    pub(crate) fn is_anything_on_its_way(&self) -> bool {
+    fn is_anything_on_its_way(&self) -> bool {
         self.ring.in_flight() > 0 || !self.early.is_empty()
     }
 
+    /// Whether somebody has to sleep in the ring: something is on its way, and somebody waits for
+    /// it, or more is to follow, or it is a write, for whose room a writer may wait.
+    ///
+    /// Reads ahead alone need nobody: the next reader finds them.
+    pub(crate) fn is_leader_needed(&self) -> bool {
+        let is_left = self.is_something_left() || self.waiting.is_waited_for();
+        self.is_anything_on_its_way() && is_left
+    }
+
+    fn is_something_left(&self) -> bool {
+        !self.writing.is_empty() || self.path.is_dispatch_pending()
+    }
+
     /// What is to be woken once the mutex is free; and if nobody leads, who is to lead.
+    ///
+    /// ```text
+    ///   nobody leads, something is on its way      a thread that waits, or the background thread
+    ///   nobody leads, pages will be old            the background thread sleeps until then
+    ///   the leader sleeps longer than that         it is woken, and sleeps again
+    /// ```
     pub(crate) fn before_unlock(&mut self) -> Vec<Wake> {
-        if self.broken.is_none() && self.is_anything_on_its_way() {
-            self.waiting.name_leader(self.path.is_dispatch_pending());
+        if self.broken.is_none() {
+            match self.waiting.leader() {
+                None => self.name_leader(),
+                Some(_) if self.waiting.is_leader_asleep() => {
+                    let is_earlier = |due| self.sleeps_until.is_none_or(|until| due < until);
+                    if self.next_due().is_some_and(is_earlier) {
+                        self.waiting.set_asleep(false);
+                        self.ring.wake();
+                    }
+                }
+                Some(_) => {}
+            }
         }
         self.waiting.take_wakes()
+    }
+
+    fn name_leader(&mut self) {
+        let timer = self.timer();
+        let is_thread_there = self.waiting.has_waiting_thread();
+        if self.is_anything_on_its_way() || (timer.is_some() && is_thread_there) {
+            self.waiting.name_leader(self.is_something_left());
+        }
+        // A thread that leads looks at the time, too.
+        if let Some(due) = timer
+            && !is_thread_there
+            && self.rests_until.is_none_or(|until| due < until)
+        {
+            self.waiting.ring_bell();
+            // It comes, and says anew how long it rests.
+            self.rests_until = Some(Instant(0));
+        }
     }
 
     /// What the kernel said when it would not have the ring used any more.
@@ -327,6 +440,13 @@ impl Driver {
     pub(crate) fn break_down(&mut self, errno: i32) {
         self.broken = Some(errno);
         self.waiting.wake_all();
+    }
+
+    /// A driver has panicked: whom to wake, so that nobody waits for it. The leader is woken here.
+    pub(crate) fn wake_everybody(&mut self) -> Vec<Wake> {
+        self.waiting.wake_all();
+        self.ring.wake();
+        self.waiting.take_wakes()
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -343,29 +463,47 @@ impl Driver {
         &self.ring
     }
 
-    fn start(&mut self, now: Instant, DeviceIo { tag, device, op, offset, len, .. }: DeviceIo) {
-        assert!(op == Op::Read, "nothing here asks for a write");
+    fn start(&mut self, now: Instant, io: DeviceIo) {
+        let DeviceIo { tag, device, op, fua, offset, len } = io;
         let device = self.devices.get_mut(&device).expect("its files are closed before a device");
         let bits = tag.to_bits();
         if let Some(delay) = &mut device.delay {
             self.done_at.insert(bits, Instant(delay.finish_ns(now.0, len.0)));
         }
-        let frames = self.path.pages(tag).iter().map(|page| page.filling.frame());
-        self.ring.read(bits, Arc::clone(&device.backend), offset.0, frames);
+        let (backend, frames) = (Arc::clone(&device.backend), self.path.io_frames(tag));
+        match op {
+            Op::Read => self.ring.read(bits, backend, offset.0, frames),
+            Op::Write => {
+                self.writing.insert(bits);
+                self.ring.write(bits, backend, (offset.0, len.0), fua, frames);
+            }
+        }
     }
 
     fn complete(&mut self, tag: u64, result: Result<u32, i32>) {
+        self.writing.remove(&tag);
         let result = result.map(|bytes| Bytes(u64::from(bytes)));
         self.path.complete(self.now(), Tag::from_bits(tag), result);
     }
 
-    /// Tells those whose reads are ready; releases what nobody wants.
-    fn note_ready(&mut self) {
-        while let Some(ready) = self.path.poll_ready() {
-            match self.waiting.note_ready(ready) {
-                Told::Waiter => {}
-                Told::SleepingLeader => self.ring.wake(),
-                Told::Nobody => self.path.release(self.now(), ready.id),
+    /// Tells those whose reads are ready, or whose writes have come to a step; sees to what nobody
+    /// wants any more.
+    pub(crate) fn note_ready(&mut self) {
+        loop {
+            if let Some(ready) = self.path.poll_ready() {
+                match self.waiting.note(Ticket::Read(ready.id), News::Read(ready)) {
+                    Told::Waiter => {}
+                    Told::SleepingLeader => self.ring.wake(),
+                    Told::Nobody => self.path.release(self.now(), ready.id),
+                }
+            } else if let Some(WriteReady { id, step }) = self.path.poll_write() {
+                match self.waiting.note(Ticket::Write(id), News::Write(step)) {
+                    Told::Waiter => {}
+                    Told::SleepingLeader => self.ring.wake(),
+                    Told::Nobody => self.step_alone(id, step),
+                }
+            } else {
+                return;
             }
         }
     }
@@ -376,6 +514,9 @@ impl Driver {
 fn read_clock() -> Clock {
     Clock::now()
 }
+
+/// How soon the core is told the time again when it wanted to be told of one that is over.
+const TELL_AGAIN_NS: u64 = 1_000_000;
 
 /// With more than this in the ring, a miss goes there too, so that there is always room for the two
 /// requests that are looked at.

@@ -2,7 +2,8 @@
 //!
 //! In:    a path; reads from any thread.
 //! Out:   bytes.
-//! Never: two threads in one stream. A thread that ends, or a file that is closed, leaves nothing.
+//! Never: two threads in one stream. A thread that ends, or a file that is closed, leaves nothing;
+//!        a handle that may write leaves nothing unwritten, unless the device fails.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foreread_core::fit::Fit;
-use foreread_core::path::{DeviceId, FileId, IoPath};
+use foreread_core::path::{DeviceId, DeviceState, FileId, IoPath};
+use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;
 use foreread_core::units::Bytes;
 
@@ -23,9 +25,10 @@ use crate::OpenOptions;
 use crate::advice::{Advice, HandleAdvice};
 use crate::backend::Backend;
 use crate::error::{OpenError, ReadError};
-use crate::open_files::Key;
+use crate::open_files::{Key, NotOpened};
 use crate::read_async::ReadAt;
 use crate::reader::Reader;
+use crate::ring::RingKind;
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::waiting::IdHasher;
@@ -45,6 +48,7 @@ pub(crate) struct Handle {
     pub(crate) file: Arc<FileShared>,
     pub(crate) path: PathBuf,
     pub(crate) advice: HandleAdvice,
+    pub(crate) may_write: bool,
     /// Never used again, in any engine: the name of the handle in each thread's list of streams.
     serial: u64,
 }
@@ -56,7 +60,7 @@ pub(crate) struct FileShared {
     pub(crate) backend: Arc<Backend>,
     pub(crate) id: FileId,
     pub(crate) slot: FileSlot,
-    device: DeviceId,
+    pub(crate) device: DeviceId,
     /// How long it is, as far as is known. Changed by the driver only.
     len: AtomicU64,
     /// Held while the system is asked for the length: of two answers the later one must win.
@@ -72,24 +76,37 @@ impl File {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
 
         // Always opened, even if it is open already: whether it may be is the system's to say.
-        let mut backend = Backend::open(path, options.buffered)?;
-        backend.faults.clone_from(&options.faults);
+        let backend = Backend::open(path, options, &engine.claims)?;
         let path = path.to_path_buf();
         let failed = |doing, source| OpenError::Io { path: path.clone(), doing, source };
         if engine.is_forked() {
             let why = "this process was forked after the engine was made; make another one here";
             return Err(failed("use the ring", io::Error::other(why)));
         }
-        let broken = engine.drive().broken();
+        let driving = engine.drive();
+        let (broken, ring) = (driving.broken(), driving.ring().kind());
+        drop(driving);
         if let Some(errno) = broken {
             return Err(failed("use the ring", io::Error::from_raw_os_error(errno)));
         }
+        if options.volatile.is_some() && ring == RingKind::IoUring {
+            let why = "the kernel does not know that device; make the engine with Io::Threads";
+            return Err(failed("use the ring", io::Error::other(why)));
+        }
+        if options.write {
+            // Who writes back what nobody waits for.
+            engine.bell.start().map_err(|source| failed("start a thread", source))?;
+        }
         let key = Key::new(&backend, options);
-        let file =
-            engine.files.find_or(key, || FileShared::open(engine, backend, &path, options))?;
+        let opened = engine.files.find_or(key, || FileShared::open(engine, backend, options));
+        let file = opened.map_err(|error| match error {
+            NotOpened::Conflict => OpenError::Overlap { path: path.clone() },
+            NotOpened::TooMany => OpenError::TooMany { path: path.clone() },
+        })?;
         file.refresh().map_err(|source| failed("ask the size", source))?;
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let handle = Handle { file, path, advice: HandleAdvice::default(), serial };
+        let (advice, may_write) = (HandleAdvice::default(), options.write);
+        let handle = Handle { file, path, advice, may_write, serial };
         Ok(Self { handle: Arc::new(handle) })
     }
 
@@ -160,7 +177,8 @@ impl File {
     }
 
     /// Asks the system how long the file is, in bytes, and takes that over: for a file that has
-    /// grown or shrunk. (A read that reaches the end asks of its own accord.)
+    /// grown or shrunk. (A read that reaches the end asks of its own accord.) A file that is open
+    /// for writing keeps the length that it had when it was opened.
     ///
     /// # Errors
     ///
@@ -199,10 +217,53 @@ impl File {
         file.engine.drive().path.device_fit(file.device)
     }
 
-    /// Why reads go through the kernel's page cache; None if they go around it.
+    /// What the device below is doing, as far as this engine has it do anything, and what is known
+    /// of it: what is queued and in flight, the limit for writes, what has expired. None in a forked
+    /// child.
+    #[must_use]
+    pub fn device_state(&self) -> Option<DeviceState> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return None;
+        }
+        file.engine.drive().path.device_state(file.device)
+    }
+
+    /// The settings of this file's scheduler as they are now, its own name first; in a forked child,
+    /// none.
+    #[must_use]
+    pub fn scheduler_settings(&self) -> Vec<(&'static str, String)> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return Vec::new();
+        }
+        file.engine.drive().path.scheduler_settings(file.device)
+    }
+
+    /// Changes one setting of the scheduler of this file, by whatever handle it is open.
+    ///
+    /// # Errors
+    ///
+    /// If the scheduler has no such setting, or the value makes no sense for it.
+    pub fn set_scheduler(&self, name: &str, value: &str) -> Result<(), BadSetting> {
+        let file = &self.handle.file;
+        if file.engine.is_forked() {
+            return Ok(());
+        }
+        let mut driver = file.engine.drive();
+        driver.path.set_scheduler(file.device, name, value)?;
+        driver.start_all();
+        Ok(())
+    }
+
+    /// Why reads and writes go through the kernel's page cache; None if they go around it.
     #[must_use]
     pub fn buffered(&self) -> Option<&'static str> {
         self.handle.file.backend.buffered
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
     }
 
     #[cfg(test)]
@@ -215,18 +276,15 @@ impl FileShared {
     fn open(
         engine: &Arc<Shared>,
         backend: Backend,
-        path: &Path,
         options: &OpenOptions,
-    ) -> Result<Arc<Self>, OpenError> {
+    ) -> Result<Arc<Self>, NotOpened> {
         let backend = Arc::new(backend);
         // As long as it was a moment ago; `refresh` asks again.
         let len = backend.geometry.capacity;
         let mut driver = engine.drive();
-        let opened = driver.open(&backend, len, options.delay);
+        let opened = driver.open(&backend, len, options.delay, &options.scheduler);
         drop(driver);
-        let Some((device, id)) = opened else {
-            return Err(OpenError::TooMany { path: path.to_path_buf() });
-        };
+        let (device, id) = opened.ok_or(NotOpened::TooMany)?;
         let slot = IoPath::slot(id);
         let (engine, len) = (Arc::clone(engine), AtomicU64::new(len.0));
         Ok(Arc::new(Self { engine, backend, id, slot, device, len, asking: Mutex::default() }))
@@ -239,7 +297,10 @@ impl FileShared {
 
     /// The same, for a read that reaches the end: without the mutex, as nothing mostly changed.
     pub(crate) fn refresh_if_changed(&self) -> io::Result<Bytes> {
-        if self.backend.size()? == self.len() { Ok(self.len()) } else { self.refresh() }
+        if self.backend.is_writable || self.backend.size()? == self.len() {
+            return Ok(self.len());
+        }
+        self.refresh()
     }
 
     /// Asks the system how long the file is, and takes that over.
@@ -250,7 +311,7 @@ impl FileShared {
     ///                ^new end                     is the page that the end is in
     /// ```
     pub(crate) fn refresh(&self) -> io::Result<Bytes> {
-        if self.engine.is_forked() {
+        if self.engine.is_forked() || self.backend.is_writable {
             return Ok(self.len());
         }
         // Not under the engine's mutex: a server that does not answer is the business of those who
@@ -279,6 +340,16 @@ impl Drop for FileShared {
             return;
         }
         self.engine.drive().close(self.device, self.id);
+    }
+}
+
+impl Drop for Handle {
+    /// What was written goes to the device while somebody is there to wait for it; whether it gets
+    /// there only [`File::flush`] says.
+    fn drop(&mut self) {
+        if self.may_write {
+            self.file.write_back_at_the_end();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Leader and followers: how threads wait for reads, with one ring and one mutex.
+//! Leader and followers: how threads wait for reads and writes, with one ring and one mutex.
 //!
-//! In:    a read that has begun.
-//! Out:   the same read, ready; or why not.
+//! In:    a read or a write that has begun.
+//! Out:   news of it; or why there are none.
 //! Never: a sleep under the mutex. Two that reap: one would sleep for what the other took.
 //!
 //! ```text
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Why a leader and not a thread for it: a hop from thread to thread costs as much as fifteen hits.
-//! The reader that waits anyway does the reaping, and pays for nobody but itself.
+//! The reader that waits anyway does the reaping, and pays for nobody but itself. The background
+//! thread leads where nobody waits: while pages are written back, or will be when they are old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +22,9 @@ use foreread_core::units::Instant;
 use crate::file::FileShared;
 use crate::ring;
 use crate::shared::{Driving, Shared};
-use crate::waiting::Leader;
+use crate::waiting::{Leader, News, Ticket};
 
-/// Why a read did not become ready.
+/// Why there are no news of a read or a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NotReady {
     Fault(Fault),
@@ -35,68 +36,107 @@ impl Shared {
     /// Waits for a read that the calling thread has begun.
     pub(crate) fn wait_for<'s>(
         &'s self,
-        mut driving: Driving<'s>,
+        driving: Driving<'s>,
         id: ReadId,
         file: &Arc<FileShared>,
     ) -> (Driving<'s>, Result<Ready, NotReady>) {
-        let deadline = self.timeout.map(|timeout| after(driving.now(), timeout));
-        if deadline.is_none() && !driving.waiting.is_ready(id) {
-            driving = self.read_alone(driving, id);
+        match self.wait_for_news(driving, Ticket::Read(id)) {
+            (driving, Ok(News::Read(ready))) => (driving, Ok(ready)),
+            (_, Ok(News::Write(_))) => unreachable!("a read has a read's news"),
+            (mut driving, Err(why)) => {
+                if let NotReady::TimedOut = why {
+                    driving.abandon(id, Arc::clone(file));
+                }
+                (driving, Err(why))
+            }
         }
+    }
+
+    /// Waits for news of what the calling thread has begun. If they do not come in time, it is for
+    /// the caller to abandon it.
+    pub(crate) fn wait_for_news<'s>(
+        &'s self,
+        mut driving: Driving<'s>,
+        ticket: Ticket,
+    ) -> (Driving<'s>, Result<News, NotReady>) {
+        let deadline = self.timeout.map(|timeout| after(driving.now(), timeout));
+        if deadline.is_none() && !driving.waiting.has_news(ticket) {
+            driving = self.read_alone(driving, ticket);
+        }
+        let me = Leader::Waiter(ticket);
         let end = loop {
-            if let Some(ready) = driving.waiting.take_ready(id) {
-                break Ok(ready);
+            if let Some(news) = driving.waiting.take_news(ticket) {
+                break Ok(news);
             }
             if let Some(errno) = driving.broken() {
-                driving.waiting.forget(id);
+                driving.waiting.forget(ticket);
                 break Err(NotReady::Fault(Fault::Io(errno)));
             }
             if deadline.is_some_and(|deadline| deadline <= driving.now()) {
-                driving.abandon(id, Arc::clone(file));
                 break Err(NotReady::TimedOut);
             }
-            let me = Leader::Read(id);
             driving = match driving.waiting.leader() {
                 Some(leader) if leader != me => self.follow(driving, deadline),
                 _ => {
                     driving.waiting.lead(me);
                     driving.reap();
-                    if driving.waiting.is_ready(id) {
+                    if driving.waiting.has_news(ticket) {
                         continue;
                     }
-                    self.sleep(driving, deadline)
+                    self.sleep(driving, me, deadline)
                 }
             };
         };
-        driving.waiting.step_down(Leader::Read(id));
+        driving.waiting.step_down(me);
         (driving, end)
     }
 
-    /// Drives as long as somebody waits and no thread does, or requests are left to dispatch.
-    pub(crate) fn lead_in_the_background(&self) {
+    /// Drives as long as no thread does and there is something to drive. Gives how long there is
+    /// not, if that is known: then pages will be old.
+    pub(crate) fn lead_in_the_background(&self) -> Option<Duration> {
         let me = Leader::Background;
         let mut driving = self.drive();
+        let mut may_rest = false;
         while driving.broken().is_none() && driving.waiting.leader().is_none_or(|it| it == me) {
             driving.waiting.lead(me);
             driving.take_posts(&self.inbox);
             driving.reap();
-            let is_wanted = driving.path.is_dispatch_pending() || driving.waiting.is_waited_for();
-            let threads_lead = driving.waiting.has_waiting_thread();
-            if threads_lead || !is_wanted || !driving.is_anything_on_its_way() {
+            if driving.waiting.has_waiting_thread() {
                 break;
             }
-            driving = self.sleep(driving, None);
+            may_rest = !driving.is_leader_needed();
+            if may_rest {
+                break;
+            }
+            driving = self.sleep(driving, me, None);
         }
         // What was queued after the last sleep: nobody else may come.
         driving.start_all();
         driving.waiting.step_down(me);
+        let due = driving.timer().filter(|_| may_rest);
+        driving.rests_until = due;
+        due.map(|due| driving.until(due))
     }
 
     /// Sleeps in the ring until something has come or is due.
-    fn sleep<'s>(&'s self, mut driving: Driving<'s>, deadline: Option<Instant>) -> Driving<'s> {
+    ///
+    /// Not while somebody is to be woken: a task that is woken runs here, and may want to wait
+    /// itself, which nobody can who leads already.
+    fn sleep<'s>(
+        &'s self,
+        mut driving: Driving<'s>,
+        me: Leader,
+        deadline: Option<Instant>,
+    ) -> Driving<'s> {
+        if driving.waiting.has_wakes() {
+            driving.waiting.step_down(me);
+            drop(driving);
+            return self.drive();
+        }
         let due = [driving.next_due(), deadline].into_iter().flatten().min();
         let at_most = due.map(|due| driving.until(due));
         driving.waiting.set_asleep(true);
+        driving.sleeps_until = due;
         drop(driving);
         let slept = self.sleeper.wait(at_most);
         let mut driving = self.drive();
@@ -108,7 +148,7 @@ impl Shared {
         driving
     }
 
-    /// Parks until whoever leads says that the read is ready, or that nobody leads.
+    /// Parks until whoever leads says that there are news, or that nobody leads.
     fn follow<'s>(&'s self, mut driving: Driving<'s>, deadline: Option<Instant>) -> Driving<'s> {
         driving.start_all();
         let at_most = deadline.map(|deadline| driving.until(deadline));
@@ -121,14 +161,14 @@ impl Shared {
     }
 
     /// If one request is all that is to be started, reads it here.
-    fn read_alone<'s>(&'s self, mut driving: Driving<'s>, id: ReadId) -> Driving<'s> {
+    fn read_alone<'s>(&'s self, mut driving: Driving<'s>, ticket: Ticket) -> Driving<'s> {
         let Some(alone) = driving.take_alone() else { return driving };
-        driving.waiting.set_away(id, true);
+        driving.waiting.set_away(ticket, true);
         drop(driving);
         let mut frames = alone.frames.iter().copied();
-        let result = ring::pread(&self.pool, &alone.backend, alone.offset, &mut frames);
+        let result = ring::pread(&self.pool, alone.backend, alone.offset, &mut frames);
         let mut driving = self.drive();
-        driving.waiting.set_away(id, false);
+        driving.waiting.set_away(ticket, false);
         driving.complete_alone(alone.tag, result);
         driving
     }

@@ -1,5 +1,5 @@
-//! The read path that programs lose when they leave the page cache: read-ahead, a cache that knows
-//! its readers, and I/O that is queued and merged, over `O_DIRECT` and io_uring.
+//! The I/O path that programs lose when they leave the page cache: read-ahead, a cache that knows
+//! its readers, write-back, and I/O that is queued and merged, over `O_DIRECT` and io_uring.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,12 +16,18 @@
 //! file.will_need([0..65536])?; // asked for at once
 //! let header = scan.pin(0)?; // the page itself, without a copy
 //! assert_eq!(header.len(), 4096);
+//!
+//! let options = foreread::OpenOptions { write: true, ..Default::default() };
+//! let disk = engine.open_with("/var/lib/images/disk.img", &options)?;
+//! disk.write_at(&page, 12345, foreread::WriteMode::Back)?; // in memory, where reads find it
+//! disk.flush()?; // on the device, for good
 //! # Ok(()) }
 //! ```
 //!
-//! In:    paths, and reads of any offset and length.
+//! In:    paths, and reads and writes of any offset and length.
 //! Out:   the file's bytes; hits at the cost of a look-up and a copy, misses ahead of their reader.
-//! Never: writes. More memory for pages than its bound. A file that others write at the same time.
+//!        What a flush has acknowledged survives a kill and a power cut.
+//! Never: more memory for pages than its bound. A file that others write at the same time.
 //!
 //! Every decision is made by [`foreread_core`], which knows no clock and no file; this crate owns
 //! the ring, the memory and all of the `unsafe`.
@@ -34,6 +40,7 @@ struct Readme;
 mod advice;
 mod backend;
 mod background;
+mod builder;
 mod delay;
 mod driver;
 mod error;
@@ -43,6 +50,7 @@ mod hits;
 mod inbox;
 mod lead;
 mod open_files;
+mod open_options;
 mod page_cache;
 mod pin;
 mod pool;
@@ -51,81 +59,47 @@ mod reader;
 mod ring;
 mod shared;
 mod stream;
+mod volatile;
 mod waiting;
+mod write;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use background::Bell;
-use driver::Driver;
-use hits::Hits;
-use inbox::Inbox;
-use open_files::OpenFiles;
-use pool::Pool;
-use ring::Ring;
 use shared::Shared;
-use waiting::Waiting;
 
 pub use advice::Advice;
+pub use builder::{Builder, DEFAULT_MEMORY};
 pub use delay::{Delay, DelayModel, ParseDelayError};
-pub use error::{EngineError, OpenError, ReadError};
+pub use error::{EngineError, OpenError, ReadError, WriteError};
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
 pub use file::File;
 pub use foreread_core as core;
+pub use foreread_core::path::{DeviceState, WriteMode};
 pub use foreread_core::readahead::{Policy, Rules};
+pub use foreread_core::sched::{BadSetting, Choice};
+pub use open_options::OpenOptions;
 pub use page_cache::cached_pages;
 pub use pin::Pin;
 pub use read_async::ReadAt;
 pub use ring::Io;
 pub use stream::Stream;
+#[doc(hidden)]
+pub use volatile::Volatile;
 
-use foreread_core::cache::{CacheStats, PageCache};
-use foreread_core::geometry;
-use foreread_core::path::{Config, IoPath};
+use foreread_core::cache::CacheStats;
 use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
-use foreread_core::units::{Bytes, Pages};
-
-/// The default memory bound, in bytes.
-///
-/// Large enough for the windows of hundreds of streams, small enough to be started beside a
-/// database without asking.
-pub const DEFAULT_MEMORY: u64 = 256 << 20;
+use foreread_core::units::Bytes;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 #[derive(Clone, Debug)]
 pub struct Engine {
     shared: Arc<Shared>,
+    /// As it was at first.
     max_window: u64,
-}
-
-/// Settings of an [`Engine`].
-#[derive(Clone, Debug)]
-pub struct Builder {
-    memory: u64,
-    max_window: u64,
-    policy: Policy,
-    trace: usize,
-    timeout: Option<Duration>,
-    io: Io,
-    rules: Rules,
-    record: usize,
-}
-
-/// How a file is opened.
-#[derive(Clone, Debug, Default)]
-pub struct OpenOptions {
-    /// Slows the device down, for demonstrations and tests: the reads are real, their completions
-    /// come late.
-    pub delay: Option<Delay>,
-    /// Reads through the kernel's page cache instead of around it.
-    pub buffered: bool,
-    /// Makes reads fail on purpose: for tests.
-    #[doc(hidden)]
-    pub faults: Option<Arc<Faults>>,
 }
 
 /// What an engine has done so far.
@@ -141,22 +115,15 @@ pub struct Counters {
     pub cache: CacheStats,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
+    /// How much is held for writes at this moment: what the device does not have yet.
+    pub dirty: Bytes,
 }
 
 impl Engine {
     /// Settings to make an engine with.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder {
-            memory: DEFAULT_MEMORY,
-            max_window: geometry::DEFAULT_WINDOW.0,
-            policy: Policy::default(),
-            trace: 0,
-            timeout: None,
-            io: Io::default(),
-            rules: Rules::default(),
-            record: 0,
-        }
+        Builder::new()
     }
 
     /// Opens a regular file or a block device for reading.
@@ -194,6 +161,7 @@ impl Engine {
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
             markers_dropped: self.shared.inbox.dropped(),
+            dirty: driver.path.dirty().bytes(),
         }
     }
 
@@ -201,7 +169,36 @@ impl Engine {
     /// if that is less.
     #[must_use]
     pub fn max_window(&self) -> u64 {
-        self.max_window
+        if self.shared.is_forked() {
+            return self.max_window;
+        }
+        self.shared.drive().path.max_window().bytes().0
+    }
+
+    /// Changes one setting of the engine while it runs, from the next decision on:
+    /// [`Self::settings`] has their names.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the value makes no sense.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), BadSetting> {
+        if self.shared.is_forked() {
+            return Ok(());
+        }
+        let mut driver = self.shared.drive();
+        driver.path.set(name, value)?;
+        driver.note_ready();
+        driver.start_all();
+        Ok(())
+    }
+
+    /// All settings that [`Self::set`] changes, as they are now; in a forked child, none.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        if self.shared.is_forked() {
+            return Vec::new();
+        }
+        self.shared.drive().path.settings()
     }
 
     /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it,
@@ -257,122 +254,6 @@ impl Engine {
         std::iter::from_fn(|| driver.path.poll_trace()).collect()
     }
 }
-
-impl Builder {
-    /// The bound for all pages, cached and on their way, and for what is needed to find them, in
-    /// bytes: from 1 MiB to 1 TiB, and [`DEFAULT_MEMORY`] unless this is said.
-    #[must_use]
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-
-    /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
-    /// may want more (`read_ahead_kb` says what the kernel gives it).
-    #[must_use]
-    pub fn max_window(mut self, bytes: u64) -> Self {
-        self.max_window = bytes;
-        self
-    }
-
-    /// Who decides what is read ahead; [`Policy::Adaptive`] unless this is said.
-    #[must_use]
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Keeps the last so many events for [`Engine::take_trace`].
-    #[must_use]
-    pub fn trace(mut self, events: usize) -> Self {
-        self.trace = events;
-        self
-    }
-
-    /// How long a read may wait for its device before it is an error; unless this is said, for
-    /// ever.
-    ///
-    /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
-    /// miss of one page then costs a little more: it goes through the ring, because a thread that
-    /// reads by itself cannot be called back. A read that was given up keeps its memory until the
-    /// device answers, as the device may still write to it: up to an eighth of the bound each, so
-    /// with a device that never answers the bound should have room for the reads that try.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Rules beside the policy's own; at first, none.
-    #[must_use]
-    pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
-        self
-    }
-
-    /// Keeps up to so many steps of all that is done to the core, for [`Engine::replay`].
-    #[must_use]
-    pub fn record(mut self, steps: usize) -> Self {
-        self.record = steps;
-        self
-    }
-
-    /// Who carries reads to the kernel.
-    #[must_use]
-    pub fn io(mut self, io: Io) -> Self {
-        self.io = io;
-        self
-    }
-
-    /// Makes the engine.
-    ///
-    /// # Errors
-    ///
-    /// If the bound is too small, or the system refuses memory or an io_uring.
-    pub fn build(self) -> Result<Engine, EngineError> {
-        let memory = Bytes(self.memory);
-        if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
-            return Err(EngineError::Memory { bound: memory });
-        }
-        // The core cannot fail; what it is going to keep beside the pages is tried here.
-        let beside = usize::try_from(self.memory / BESIDE_THE_PAGES).unwrap_or(usize::MAX);
-        if Vec::<u8>::new().try_reserve_exact(beside).is_err() {
-            let source = std::io::ErrorKind::OutOfMemory.into();
-            return Err(EngineError::Arena { len: memory, source });
-        }
-        let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
-        let (policy, rules) = (self.policy, self.rules);
-        let mut path = IoPath::new(Config { memory, policy, max_window, rules });
-        path.set_trace(self.trace);
-        path.record(self.record);
-        let max_window = path.max_window().bytes().0;
-        let pool = Arc::new(Pool::new(path.frame_count())?);
-        let table = path.table();
-        let ring = Ring::with(Arc::clone(&pool), self.io)?;
-        let sleeper = ring.sleeper();
-        let shared = Arc::new_cyclic(|engine| {
-            let bell = Arc::new(Bell::new(engine.clone()));
-            let waiting = Waiting::new(Arc::clone(&bell));
-            Shared {
-                table,
-                pool,
-                driver: Mutex::new(Driver::new(path, ring, waiting)),
-                sleeper,
-                inbox: Inbox::new(),
-                files: OpenFiles::default(),
-                hits: Hits::default(),
-                bell,
-                timeout: self.timeout,
-                process: std::process::id(),
-            }
-        });
-        Ok(Engine { shared, max_window })
-    }
-}
-
-/// What is kept beside the pages is less than this part of the bound.
-const BESIDE_THE_PAGES: u64 = 7;
 
 #[cfg(test)]
 mod tests {
@@ -477,12 +358,13 @@ mod tests {
         let file = engine.open(&path).expect("it is there");
         let options = OpenOptions { buffered: true, ..OpenOptions::default() };
         let key = open_files::Key::new(&file.shared().backend, &options);
-        let files = OpenFiles::default();
+        let files = open_files::OpenFiles::default();
         let mut twice = None;
-        let opened = files.find_or::<OpenError>(key, || {
+        let opened = files.find_or(key, || {
             // As if a task did, which wants the same file.
             twice = Some(files.find_or(key, || Ok(Arc::clone(file.shared())))?);
-            Ok(Arc::clone(engine.open_with(&path, &options)?.shared()))
+            let again = engine.open_with(&path, &options).expect("it is there");
+            Ok(Arc::clone(again.shared()))
         });
         let opened = opened.expect("it may be opened");
         assert!(Arc::ptr_eq(&opened, &twice.expect("it was opened")), "the first one stays");
@@ -513,5 +395,39 @@ mod tests {
             if source.raw_os_error() == Some(libc::EBADF)));
         assert!(matches!(engine.open(&path), Err(OpenError::Io { .. })));
         drop(file);
+    }
+
+    /// Who slept in the ring or was parked once slept on when a driver had panicked.
+    #[test]
+    fn a_driver_that_panics_leaves_nobody_waiting() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        for io in [Io::Threads, Io::Probe] {
+            let engine = Engine::builder().memory(1 << 20).io(io).build().expect("an engine");
+            let faults = Arc::new(Faults::default());
+            faults.inject_writes(0..256, 0..u32::MAX, Mishap::Hold);
+            let faults = Some(faults);
+            let options = OpenOptions { write: true, faults, ..OpenOptions::default() };
+            let file = engine.open_with(&path, &options).expect("it is there");
+            let writers: Vec<_> = (0..3)
+                .map(|page| {
+                    let file = file.clone();
+                    std::thread::spawn(move || {
+                        file.write_at(&[1; 4096], page * 65536, WriteMode::Through)
+                    })
+                })
+                .collect();
+            options.faults.expect("it is there").wait_held(1);
+            let shared = Arc::clone(&engine.shared);
+            let driver = std::thread::spawn(move || {
+                let _driving = shared.drive();
+                panic!("as a test wants it");
+            });
+            assert!(driver.join().is_err());
+            for writer in writers {
+                assert!(writer.join().is_err(), "it is told by a panic of its own");
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::error::ReadError;
 use crate::lead::NotReady;
 use crate::reader::{Asked, Markers, error};
 use crate::stream::Stream;
-use crate::waiting::Waiter;
+use crate::waiting::{Ticket, Waiter};
 
 /// A read on its way. Made by [`crate::File::read_at_async`] and [`Stream::read_at_async`].
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl<'a> ReadAt<'a> {
             let mut driving = handle.file.engine.drive();
             let Some(ready) = driving.waiting.take_ready(id) else {
                 if let Some(errno) = driving.broken() {
-                    driving.waiting.forget(id);
+                    driving.waiting.forget(Ticket::Read(id));
                     return Err(error(handle, read.offset, Fault::Io(errno)));
                 }
                 driving.waiting.set_waker(id, context.waker());

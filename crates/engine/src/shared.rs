@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use foreread_core::table::Table;
 
+use crate::backend::Claims;
 use crate::background::Bell;
 use crate::driver::Driver;
 use crate::hits::Hits;
@@ -18,6 +19,7 @@ use crate::inbox::Inbox;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::Sleeper;
+use crate::waiting::Wake;
 
 /// What all handles of one engine share.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) inbox: Inbox,
     /// Which files are open.
     pub(crate) files: OpenFiles,
+    /// The block devices that are open for writing.
+    pub(crate) claims: Claims,
     /// How many reads were hits.
     pub(crate) hits: Hits,
     /// Wakes the background thread.
@@ -130,7 +134,15 @@ impl Drop for Driving<'_> {
     fn drop(&mut self) {
         let Some(mut driver) = self.driver.take() else { return };
         if std::thread::panicking() && !self.is_unwinding {
-            // It panicked while it drove: what state that left nobody knows.
+            // It panicked while it drove: what state that left nobody knows. Who waits wakes up, to
+            // find that out.
+            let wakes = driver.wake_everybody();
+            drop(driver);
+            for wake in wakes {
+                if let Wake::Thread(_) | Wake::Task(_) = wake {
+                    wake.run();
+                }
+            }
             return;
         }
         let wakes = driver.before_unlock();

@@ -1,8 +1,8 @@
-//! Who waits for which read, and who of them leads.
+//! Who waits for which read or write, and who of them leads.
 //!
-//! In:    reads that began, reads that are ready, waiters that gave up.
+//! In:    what began, what there is news of, waiters that gave up.
 //! Out:   who is to be woken, once the engine's mutex is free.
-//! Never: a wait of its own. A read that is on its way and that nobody is noted for.
+//! Never: a wait of its own. A read or a write on its way that nobody is noted for.
 //!
 //! ```text
 //!                begins                    ready
@@ -11,6 +11,11 @@
 //!                                   | its waiter gave up: a time-out, a future that was dropped
 //!                                   v        ready
 //!                                abandoned ---------> released at once
+//!
+//!                                         a step
+//!   write ---------------------> waiting ---------> with its waiter, who copies or acts
+//!                                   ^                  |
+//!                                   '------------------'      ... and so on, until it is over
 //! ```
 
 use std::collections::HashMap;
@@ -19,15 +24,15 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
 
-use foreread_core::path::{ReadId, Ready};
+use foreread_core::path::{ReadId, Ready, WriteId, WriteStep};
 
 use crate::background::Bell;
 use crate::file::FileShared;
 
-/// Every read that is on its way.
+/// All reads and writes that are on their way.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    reads: HashMap<ReadId, Read, BuildHasherDefault<IdHasher>>,
+    entries: HashMap<Ticket, Entry, BuildHasherDefault<IdHasher>>,
     leader: Option<Leader>,
     /// The leader sleeps in the ring.
     is_asleep: bool,
@@ -35,16 +40,31 @@ pub(crate) struct Waiting {
     bell: Arc<Bell>,
 }
 
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Ticket {
+    Read(ReadId),
+    /// A write, a zero or a flush.
+    Write(WriteId),
+}
+
+/// What a waiter waits to hear.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum News {
+    Read(Ready),
+    Write(WriteStep),
+}
+
 /// Whoever reaps completions: one at a time, or one would sleep for a completion that another took.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Leader {
-    /// The thread that waits for this read.
-    Read(ReadId),
+    /// The thread that waits for this.
+    Waiter(Ticket),
     /// The background thread.
     Background,
 }
 
-/// Who waits for a read.
+/// Who waits.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// A thread, which parks unless it leads.
@@ -56,11 +76,12 @@ pub(crate) enum Waiter {
 }
 
 #[derive(Debug)]
-struct Read {
+struct Entry {
     who: Waiter,
-    /// Its thread is in the kernel, with a request of its own, and can neither lead nor be woken.
+    /// Its thread is in the kernel, with a request of its own, or copies: it can neither lead nor
+    /// be woken.
     is_away: bool,
-    ready: Option<Ready>,
+    news: Option<News>,
 }
 
 /// What is done after the mutex is free: each of these may take it again.
@@ -77,81 +98,99 @@ pub(crate) enum Wake {
     Unused(Waker),
 }
 
-/// What has to be done about a read that became ready.
+/// What has to be done about news.
 pub(crate) enum Told {
     /// Its waiter will see to it.
     Waiter,
     /// Its waiter leads, and sleeps in the ring, where nothing may be that would wake it.
     SleepingLeader,
-    /// Nobody wants it: release it.
+    /// Nobody wants it: see to it at once.
     Nobody,
 }
 
 impl Waiting {
     pub(crate) fn new(bell: Arc<Bell>) -> Self {
-        Self { reads: HashMap::default(), leader: None, is_asleep: false, wakes: Vec::new(), bell }
+        let (entries, wakes) = (HashMap::default(), Vec::new());
+        Self { entries, leader: None, is_asleep: false, wakes, bell }
     }
 
-    pub(crate) fn add(&mut self, id: ReadId, who: Waiter) {
-        let before = self.reads.insert(id, Read { who, is_away: false, ready: None });
-        assert!(before.is_none(), "a read begins once");
+    pub(crate) fn add(&mut self, ticket: Ticket, who: Waiter) {
+        let before = self.entries.insert(ticket, Entry { who, is_away: false, news: None });
+        assert!(before.is_none(), "it begins once");
     }
 
-    /// Notes that a read is ready and whom to wake.
-    pub(crate) fn note_ready(&mut self, ready: Ready) -> Told {
-        let read = self.reads.get_mut(&ready.id).expect("a read on its way has a waiter");
-        match &read.who {
+    /// Notes the news and whom to wake.
+    pub(crate) fn note(&mut self, ticket: Ticket, news: News) -> Told {
+        let entry = self.entries.get_mut(&ticket).expect("what is on its way has a waiter");
+        match &entry.who {
             Waiter::Nobody(_) => {
-                if let Some(Read { who: Waiter::Nobody(file), .. }) = self.reads.remove(&ready.id) {
+                if news.is_last()
+                    && let Some(Entry { who: Waiter::Nobody(file), .. }) =
+                        self.entries.remove(&ticket)
+                {
                     self.wakes.push(Wake::LetGo(file));
                 }
                 return Told::Nobody;
             }
-            _ if self.leader == Some(Leader::Read(ready.id)) => {
-                read.ready = Some(ready);
+            _ if self.leader == Some(Leader::Waiter(ticket)) => {
+                entry.news = Some(news);
                 let was_asleep = std::mem::take(&mut self.is_asleep);
                 return if was_asleep { Told::SleepingLeader } else { Told::Waiter };
             }
+            // It looks when it comes back.
+            Waiter::Thread(_) if entry.is_away => {}
             Waiter::Thread(thread) => self.wakes.push(Wake::Thread(thread.clone())),
             Waiter::Task(waker) => self.wakes.push(Wake::Task(waker.clone())),
         }
-        read.ready = Some(ready);
+        entry.news = Some(news);
         Told::Waiter
     }
 
-    pub(crate) fn is_ready(&self, id: ReadId) -> bool {
-        self.reads.get(&id).is_some_and(|read| read.ready.is_some())
+    pub(crate) fn has_news(&self, ticket: Ticket) -> bool {
+        self.entries.get(&ticket).is_some_and(|entry| entry.news.is_some())
+    }
+
+    /// Takes the news; if they are the last, nobody waits any more, else the waiter is away with
+    /// them.
+    pub(crate) fn take_news(&mut self, ticket: Ticket) -> Option<News> {
+        let entry = self.entries.get_mut(&ticket)?;
+        let news = entry.news.take()?;
+        if news.is_last() {
+            self.forget(ticket);
+        } else {
+            entry.is_away = true;
+        }
+        Some(news)
     }
 
     /// Takes a read that is ready out of here.
     pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<Ready> {
-        let ready = self.reads.get(&id)?.ready?;
-        self.forget(id);
-        Some(ready)
+        match self.take_news(Ticket::Read(id))? {
+            News::Read(ready) => Some(ready),
+            News::Write(_) => unreachable!("a read has a read's news"),
+        }
     }
 
     /// A task is polled again, maybe with another waker.
     pub(crate) fn set_waker(&mut self, id: ReadId, waker: &Waker) {
-        let read = self.reads.get_mut(&id).expect("a future polls its own read");
-        if let Waiter::Task(known) = &mut read.who
+        let entry = self.entries.get_mut(&Ticket::Read(id)).expect("a future polls its own read");
+        if let Waiter::Task(known) = &mut entry.who
             && !known.will_wake(waker)
         {
             self.wakes.push(Wake::Unused(std::mem::replace(known, waker.clone())));
         }
     }
 
-    /// Its waiter gives up. If the read is ready, the caller releases it.
+    /// Its waiter gives up. If there are news, the caller sees to them.
     #[must_use]
-    pub(crate) fn abandon(&mut self, id: ReadId, file: Arc<FileShared>) -> Option<Ready> {
-        if let Some(ready) = self.take_ready(id) {
-            return Some(ready);
-        }
-        if let Some(read) = self.reads.get_mut(&id)
-            && let Waiter::Task(waker) = std::mem::replace(&mut read.who, Waiter::Nobody(file))
+    pub(crate) fn abandon(&mut self, ticket: Ticket, file: Arc<FileShared>) -> Option<News> {
+        let news = self.take_news(ticket);
+        if let Some(entry) = self.entries.get_mut(&ticket)
+            && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Nobody(file))
         {
             self.wakes.push(Wake::Unused(waker));
         }
-        None
+        news
     }
 
     pub(crate) fn leader(&self) -> Option<Leader> {
@@ -163,9 +202,9 @@ impl Waiting {
         self.leader = Some(who);
     }
 
-    /// The thread that waits for this read goes to read by itself, or comes back.
-    pub(crate) fn set_away(&mut self, id: ReadId, is_away: bool) {
-        self.reads.get_mut(&id).expect("a thread waits for its own read").is_away = is_away;
+    /// The thread that waits for this goes to do something by itself, or comes back.
+    pub(crate) fn set_away(&mut self, ticket: Ticket, is_away: bool) {
+        self.entries.get_mut(&ticket).expect("a thread waits for its own").is_away = is_away;
     }
 
     /// The leader goes to sleep in the ring, or comes back from there.
@@ -189,15 +228,20 @@ impl Waiting {
         if self.leader.is_some() {
             return;
         }
-        let thread = self.waits().find_map(|read| match &read.who {
+        let thread = self.waits().find_map(|entry| match &entry.who {
             Waiter::Thread(thread) => Some(thread.clone()),
             Waiter::Task(_) | Waiter::Nobody(_) => None,
         });
         if let Some(thread) = thread {
             self.wakes.push(Wake::Thread(thread));
         } else if is_something_left || self.is_waited_for() {
-            self.wakes.push(Wake::Background(Arc::clone(&self.bell)));
+            self.ring_bell();
         }
+    }
+
+    /// Wakes the background thread.
+    pub(crate) fn ring_bell(&mut self) {
+        self.wakes.push(Wake::Background(Arc::clone(&self.bell)));
     }
 
     /// Whether anybody waits who needs somebody that leads.
@@ -207,21 +251,21 @@ impl Waiting {
 
     /// Whether a thread waits: then that one leads.
     pub(crate) fn has_waiting_thread(&self) -> bool {
-        self.waits().any(|read| matches!(read.who, Waiter::Thread(_)))
+        self.waits().any(|entry| matches!(entry.who, Waiter::Thread(_)))
     }
 
-    /// The reads that need somebody who leads.
+    /// Those that need somebody who leads.
     ///
-    /// Not those of threads that are away: each comes back with its request, which may take as long
-    /// as its device likes, and until then it is no leader for others.
-    fn waits(&self) -> impl Iterator<Item = &Read> {
-        self.reads.values().filter(|read| read.ready.is_none() && !read.is_away)
+    /// Not the threads that are away: each comes back with its request, which may take as long as
+    /// its device likes, and until then it is no leader for others.
+    fn waits(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().filter(|entry| entry.news.is_none() && !entry.is_away)
     }
 
-    /// Wakes everybody: the ring is broken, and nothing will be ready any more.
+    /// Wakes everybody: nothing will be ready any more.
     pub(crate) fn wake_all(&mut self) {
-        for read in self.reads.values() {
-            match &read.who {
+        for entry in self.entries.values() {
+            match &entry.who {
                 Waiter::Thread(thread) => self.wakes.push(Wake::Thread(thread.clone())),
                 Waiter::Task(waker) => self.wakes.push(Wake::Task(waker.clone())),
                 Waiter::Nobody(_) => {}
@@ -229,16 +273,33 @@ impl Waiting {
         }
     }
 
-    /// A read that its waiter has seen the end of is nobody's business here any more.
-    pub(crate) fn forget(&mut self, id: ReadId) {
-        if let Some(Read { who: Waiter::Task(waker), .. }) = self.reads.remove(&id) {
+    /// What its waiter has seen the end of is nobody's business here any more.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        if let Some(Entry { who: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
             self.wakes.push(Wake::Unused(waker));
         }
+    }
+
+    /// Whether the leader sleeps in the ring.
+    pub(crate) fn is_leader_asleep(&self) -> bool {
+        self.is_asleep
+    }
+
+    /// Whether anybody is to be woken.
+    pub(crate) fn has_wakes(&self) -> bool {
+        !self.wakes.is_empty()
     }
 
     /// Whom to wake, once the mutex is free.
     pub(crate) fn take_wakes(&mut self) -> Vec<Wake> {
         std::mem::take(&mut self.wakes)
+    }
+}
+
+impl News {
+    /// Whether nothing follows.
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Write(WriteStep::Done { .. }))
     }
 }
 
@@ -271,6 +332,10 @@ impl Hasher for IdHasher {
 
     fn write_u32(&mut self, half: u32) {
         self.write_u64(u64::from(half));
+    }
+
+    fn write_isize(&mut self, variant: isize) {
+        self.write_u64(variant.cast_unsigned() as u64);
     }
 
     fn write_u64(&mut self, word: u64) {

@@ -1,0 +1,203 @@
+//! What an engine is made with.
+//!
+//! In:    settings.
+//! Out:   an engine, or what the system refused.
+//! Never: more than was asked for: memory fills as it is used, threads start when they are needed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use foreread_core::cache::PageCache;
+use foreread_core::geometry;
+use foreread_core::path::{Config, IoPath};
+use foreread_core::readahead::{Policy, Rules};
+use foreread_core::units::{Bytes, Pages};
+
+use crate::Engine;
+use crate::backend::Claims;
+use crate::background::Bell;
+use crate::driver::Driver;
+use crate::error::EngineError;
+use crate::hits::Hits;
+use crate::inbox::Inbox;
+use crate::open_files::OpenFiles;
+use crate::pool::Pool;
+use crate::ring::{Io, Ring};
+use crate::shared::Shared;
+use crate::waiting::Waiting;
+
+/// The default memory bound, in bytes.
+///
+/// Large enough for the windows of hundreds of streams, small enough to be started beside a
+/// database without asking.
+pub const DEFAULT_MEMORY: u64 = 256 << 20;
+
+/// Settings of an [`Engine`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    memory: u64,
+    max_window: u64,
+    policy: Policy,
+    trace: usize,
+    timeout: Option<Duration>,
+    io: Io,
+    rules: Rules,
+    record: usize,
+    dirty_limit: Option<u64>,
+    dirty_age: Option<Duration>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: DEFAULT_MEMORY,
+            max_window: geometry::DEFAULT_WINDOW.0,
+            policy: Policy::default(),
+            trace: 0,
+            timeout: None,
+            io: Io::default(),
+            rules: Rules::default(),
+            record: 0,
+            dirty_limit: None,
+            dirty_age: None,
+        }
+    }
+
+    /// The bound for all pages, cached and on their way, and for what is needed to find them, in
+    /// bytes: from 1 MiB to 1 TiB, and [`DEFAULT_MEMORY`] unless this is said.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
+    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
+    /// may want more (`read_ahead_kb` says what the kernel gives it).
+    #[must_use]
+    pub fn max_window(mut self, bytes: u64) -> Self {
+        self.max_window = bytes;
+        self
+    }
+
+    /// Who decides what is read ahead; [`Policy::Adaptive`] unless this is said.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Keeps the last so many events for [`Engine::take_trace`].
+    #[must_use]
+    pub fn trace(mut self, events: usize) -> Self {
+        self.trace = events;
+        self
+    }
+
+    /// How long a read may wait for its device before it is an error; unless this is said, for
+    /// ever.
+    ///
+    /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
+    /// miss of one page then costs a little more: it goes through the ring, because a thread that
+    /// reads by itself cannot be called back. A read that was given up keeps its memory until the
+    /// device answers, as the device may still write to it: up to an eighth of the bound each, so
+    /// with a device that never answers the bound should have room for the reads that try.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Rules beside the policy's own; at first, none.
+    #[must_use]
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Keeps up to so many steps of all that is done to the core, for [`Engine::replay`].
+    #[must_use]
+    pub fn record(mut self, steps: usize) -> Self {
+        self.record = steps;
+        self
+    }
+
+    /// Who carries reads to the kernel.
+    #[must_use]
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// How many bytes may be written and not on the device yet, in all files together: who writes
+    /// more waits. A quarter of the memory is the most, and unless this is said it is that.
+    #[must_use]
+    pub fn dirty_limit(mut self, bytes: u64) -> Self {
+        self.dirty_limit = Some(bytes);
+        self
+    }
+
+    /// How long what was written may wait for more of its kind before it goes to the device, in
+    /// whole milliseconds; 5 seconds unless this is said.
+    #[must_use]
+    pub fn dirty_age(mut self, age: Duration) -> Self {
+        self.dirty_age = Some(age);
+        self
+    }
+
+    /// Makes the engine.
+    ///
+    /// # Errors
+    ///
+    /// If the bound is too small, or the system refuses memory or an io_uring.
+    pub fn build(self) -> Result<Engine, EngineError> {
+        let memory = Bytes(self.memory);
+        if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
+            return Err(EngineError::Memory { bound: memory });
+        }
+        // The core cannot fail; what it is going to keep beside the pages is tried here.
+        let beside = usize::try_from(self.memory / BESIDE_THE_PAGES).unwrap_or(usize::MAX);
+        if Vec::<u8>::new().try_reserve_exact(beside).is_err() {
+            let source = std::io::ErrorKind::OutOfMemory.into();
+            return Err(EngineError::Arena { len: memory, source });
+        }
+        let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
+        let (policy, rules) = (self.policy, self.rules);
+        let mut path = IoPath::new(Config { memory, policy, max_window, rules });
+        path.set_trace(self.trace);
+        path.record(self.record);
+        let limit = self.dirty_limit.map(|bytes| ("dirty_limit", bytes.to_string()));
+        let age = self.dirty_age.map(|age| ("dirty_age", age.as_millis().to_string()));
+        for (name, value) in [limit, age].into_iter().flatten() {
+            let max = u64::MAX.to_string();
+            let value = if value.len() > max.len() { max } else { value };
+            path.set(name, &value).expect("any number will do");
+        }
+        let max_window = path.max_window().bytes().0;
+        let pool = Arc::new(Pool::new(path.frame_count())?);
+        let table = path.table();
+        let ring = Ring::with(Arc::clone(&pool), self.io)?;
+        let sleeper = ring.sleeper();
+        let shared = Arc::new_cyclic(|engine| {
+            let bell = Arc::new(Bell::new(engine.clone()));
+            let waiting = Waiting::new(Arc::clone(&bell));
+            Shared {
+                table,
+                pool,
+                driver: Mutex::new(Driver::new(path, ring, waiting)),
+                sleeper,
+                inbox: Inbox::new(),
+                files: OpenFiles::default(),
+                claims: Claims::default(),
+                hits: Hits::default(),
+                bell,
+                timeout: self.timeout,
+                process: std::process::id(),
+            }
+        });
+        Ok(Engine { shared, max_window })
+    }
+}
+
+/// What is kept beside the pages is less than this part of the bound.
+const BESIDE_THE_PAGES: u64 = 7;

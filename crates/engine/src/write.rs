@@ -1,0 +1,270 @@
+//! Writing: into the cache, to the device, for good.
+//!
+//! In:    bytes and an offset, of any alignment; a flush; ranges to zero or to discard.
+//! Out:   done as far as was asked, or why not.
+//! Never: a file that becomes longer. A copy, a flush or any other wait with the engine's mutex.
+//!        A byte lost in silence: what could not be written stays in memory, and flush says so.
+//!
+//! ```text
+//!   write_at   lock | path.write | unlock   copy into fresh frames   lock | filled | unlock
+//!   flush      lock | path.flush | unlock   (its pages are written)  fdatasync   lock | acted
+//! ```
+
+mod steps;
+
+use std::ops::Range;
+
+use foreread_core::path::{IoPath, WriteMode};
+use foreread_core::sched::Submitter;
+use foreread_core::units::{Bytes, Instant, PAGE_SIZE, PageIndex};
+
+use crate::error::{ReadError, WriteError};
+use crate::file::{File, Handle};
+use crate::pool::PAGE;
+
+use steps::Doing;
+
+impl File {
+    /// Writes all of `from` at `offset`; when that is done, `mode` says.
+    ///
+    /// ```text
+    ///   Back      it is in memory, where reads find it. The device gets it later; flush() says
+    ///             that it has it
+    ///   Through   the device has it, perhaps in a cache of its own
+    ///   Fua       the device has it for good
+    /// ```
+    ///
+    /// Offset and length need no alignment. Where a part of a page is written, its other bytes are
+    /// read first. With too much in memory that the device does not have yet
+    /// ([`Builder::dirty_limit`](crate::Builder::dirty_limit)) it waits for room.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use foreread::{Engine, OpenOptions, WriteMode};
+    ///
+    /// let engine = Engine::builder().build()?;
+    /// let options = OpenOptions { write: true, ..OpenOptions::default() };
+    /// let image = engine.open_with("/var/lib/images/disk.img", &options)?;
+    /// image.write_at(b"some bytes", 1 << 20, WriteMode::Back)?;
+    /// image.flush()?; // from here on no power cut takes them away
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file was opened for reading, or ends before; if the device fails, or the rest of a
+    /// page cannot be read. Of a write that failed any part may have been done.
+    pub fn write_at(&self, from: &[u8], offset: u64, mode: WriteMode) -> Result<(), WriteError> {
+        let handle = self.handle();
+        handle.check_writable(offset, from.len() as u64)?;
+        handle.write_all(from, offset, mode, false).map(drop)
+    }
+
+    /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
+    /// engine's other threads: not for room, nor for the rest of a page. Returns how many bytes
+    /// that were; they are in memory, as with [`WriteMode::Back`].
+    ///
+    /// # Errors
+    ///
+    /// If the file was opened for reading, or ends before.
+    pub fn try_write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
+        let handle = self.handle();
+        handle.check_writable(offset, from.len() as u64)?;
+        handle.write_all(from, offset, WriteMode::Back, true)
+    }
+
+    /// Waits until all that was written before is on the device, for good: no kill and no power cut
+    /// takes it away. (What is written meanwhile may be, or not.) By any handle to the file.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions { write: true, ..Default::default() };
+    /// let file = engine.open_with("/dev/sdb", &options)?;
+    /// file.zero(0..1 << 20, false)?;
+    /// if let Err(error) = file.flush() {
+    ///     // What did not get there is still in memory: put things right, and flush again.
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the device failed to take any of it, now or before: then each flush tries again, and says
+    /// so again, until it is there. If the file is [buffered](File::buffered) and the kernel lost
+    /// bytes that it had taken, each later flush is an error: those are gone.
+    pub fn flush(&self) -> Result<(), WriteError> {
+        let (handle, file) = (self.handle(), &self.handle().file);
+        handle.check_forked()?;
+        if !file.backend.is_writable {
+            return Ok(());
+        }
+        let act = || file.backend.sync();
+        let begin = |path: &mut IoPath, now| path.flush(now, file.id);
+        handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop)
+    }
+
+    /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
+    /// a later write may find no room. As [`Self::write_at`] with [`WriteMode::Back`], a flush has
+    /// to follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write_at`]. Of a range that failed the bytes are zeros or what they were at any
+    /// time before.
+    pub fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), WriteError> {
+        let handle = self.handle();
+        let len = range.end.saturating_sub(range.start);
+        handle.check_writable(range.start, len)?;
+        let [before, pages, behind] = around_whole_pages(&range);
+        for part in [before, behind] {
+            let zeros = &[0; PAGE][..usize::try_from(part.end - part.start).expect("in a page")];
+            handle.write_all(zeros, part.start, WriteMode::Back, false)?;
+        }
+        let backend = &handle.file.backend;
+        handle.act_on("zeroing", &pages, &|from, len| backend.zero(from, len, may_unmap))
+    }
+
+    /// Says that these bytes are not needed any more: afterwards they are whatever they are. Only
+    /// whole pages are given back, and only where the file system or the device knows how.
+    ///
+    /// # Errors
+    ///
+    /// If the file was opened for reading, or ends before, or the device fails.
+    pub fn discard(&self, range: Range<u64>) -> Result<(), WriteError> {
+        let handle = self.handle();
+        let len = range.end.saturating_sub(range.start);
+        handle.check_writable(range.start, len)?;
+        let [_, pages, _] = around_whole_pages(&range);
+        let backend = &handle.file.backend;
+        handle.act_on("discard", &pages, &|from, len| backend.discard(from, len))
+    }
+
+    /// Where in this range the file has data (true) and where holes, in order and without gaps, from
+    /// its start on; at most 4096 parts, so that the last one may end before the range does. What
+    /// was written is data, if it is on the device yet or not. A block device is all data.
+    ///
+    /// # Errors
+    ///
+    /// If what was written cannot be written back, or the file system does not answer.
+    pub fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, ReadError> {
+        let (handle, file) = (self.handle(), &self.handle().file);
+        let (path, end) = (|| handle.path.clone(), range.end.min(file.len().0));
+        if range.start > end {
+            return Err(ReadError::PastEnd { path: path(), offset: range.start, len: end });
+        }
+        let offset = range.start;
+        if file.engine.is_forked() {
+            return Err(ReadError::Forked { path: path() });
+        }
+        if file.backend.is_writable && file.has_dirty_pages() {
+            let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
+            let nothing = || Ok(());
+            handle
+                .see_through("write-back", offset, begin, &Doing::Act(&nothing))
+                .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
+        }
+        let extents = file.backend.extents(offset, end);
+        extents.map_err(|errno| {
+            let source = std::io::Error::from_raw_os_error(errno);
+            ReadError::Io { path: path(), offset, source }
+        })
+    }
+
+    /// Whether this handle may write.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.handle().may_write
+    }
+}
+
+impl Handle {
+    /// Whether `len` bytes at `offset` may be written.
+    fn check_writable(&self, offset: u64, len: u64) -> Result<(), WriteError> {
+        self.check_forked()?;
+        let path = || self.path.clone();
+        if !self.may_write {
+            return Err(WriteError::ReadOnly { path: path() });
+        }
+        let (end, file_len) = (offset.checked_add(len), self.file.len().0);
+        if end.is_none_or(|end| end > file_len) {
+            let end = end.unwrap_or(u64::MAX);
+            return Err(WriteError::PastEnd { path: path(), end, len: file_len });
+        }
+        Ok(())
+    }
+
+    fn check_forked(&self) -> Result<(), WriteError> {
+        if self.file.engine.is_forked() {
+            return Err(WriteError::Forked { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    /// Writes piece by piece; if it must not wait, as far as that goes. Returns how many bytes.
+    fn write_all(
+        &self,
+        from: &[u8],
+        offset: u64,
+        mode: WriteMode,
+        is_try: bool,
+    ) -> Result<usize, WriteError> {
+        let file = &self.file;
+        let mut done = 0;
+        while done < from.len() {
+            let rest = &from[done..];
+            let piece = &rest[..rest.len().min(PIECE)];
+            let pos = Bytes(offset + done as u64);
+            let len = Bytes(piece.len() as u64);
+            let begin = |path: &mut IoPath, now: Instant| {
+                path.write(now, file.id, pos, len, mode, Submitter::default())
+            };
+            let doing = if is_try { Doing::TryCopy(piece, pos) } else { Doing::Copy(piece, pos) };
+            let written = self.see_through("write", pos.0, begin, &doing)?;
+            assert!(is_try || written > Bytes::ZERO, "a file has room for its own bytes");
+            if written == Bytes::ZERO {
+                break;
+            }
+            done += usize_of(written);
+        }
+        Ok(done)
+    }
+
+    /// Has whole pages to itself while it does something to them.
+    fn act_on(
+        &self,
+        what: &'static str,
+        pages: &Range<u64>,
+        act: &dyn Fn(u64, u64) -> Result<(), i32>,
+    ) -> Result<(), WriteError> {
+        let (start, len) = (pages.start, pages.end - pages.start);
+        if len == 0 {
+            return Ok(());
+        }
+        let indices = PageIndex(start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
+        let begin = |path: &mut IoPath, now| path.zero(now, self.file.id, indices);
+        let act = || act(start, len);
+        self.see_through(what, start, begin, &Doing::Act(&act)).map(drop)
+    }
+}
+
+/// The part of a range before its first whole page, its whole pages, and the part behind them.
+///
+/// ```text
+///   |      .===|=========|=========|====.    |
+///          before        pages      behind
+/// ```
+fn around_whole_pages(range: &Range<u64>) -> [Range<u64>; 3] {
+    let Range { start, end } = *range;
+    let first = start.next_multiple_of(PAGE_SIZE).min(end);
+    let last = (end - end % PAGE_SIZE).max(first);
+    [start..first, first..last, last..end]
+}
+
+fn usize_of(len: Bytes) -> usize {
+    usize::try_from(len.0).expect("a write fits memory")
+}
+
+/// So much is handed to the core at once: enough that its price does not show.
+const PIECE: usize = 1 << 20;

@@ -1,0 +1,204 @@
+//! The steps of a write, a zero or a flush, as the thread does them that asked for it.
+//!
+//! In:    something to begin; bytes to copy, or a system call.
+//! Out:   how much was written, or why not.
+//! Never: a copy or a system call with the engine's mutex. A step that nobody does: who gives up
+//!        says so.
+//!
+//! ```text
+//!   begin --> wait --> Fill: copy, filled --.
+//!              ^  '--> Act:  call, acted   -|
+//!              '----------------------------'     ... until Done
+//! ```
+
+use std::io;
+use std::sync::Arc;
+
+use foreread_core::path::{Fault, Fill, IoPath, WriteId, WriteStep};
+use foreread_core::units::{Bytes, Instant, Pages};
+
+use super::usize_of;
+use crate::driver::Driver;
+use crate::error::WriteError;
+use crate::file::{FileShared, Handle};
+use crate::lead::NotReady;
+use crate::pool::{PAGE, Pool};
+use crate::reader::in_page;
+use crate::shared::{Driving, Shared};
+use crate::waiting::{News, Ticket};
+
+/// What the thread that asked does itself.
+pub(super) enum Doing<'d> {
+    /// Copies these bytes, which begin there.
+    Copy(&'d [u8], Bytes),
+    /// The same, if that can be at once; else it comes to nothing.
+    TryCopy(&'d [u8], Bytes),
+    /// Calls the system.
+    Act(&'d dyn Fn() -> Result<(), i32>),
+}
+
+impl Handle {
+    /// Begins something and does its steps until it is over. Returns how many bytes were written.
+    pub(super) fn see_through(
+        &self,
+        what: &'static str,
+        offset: u64,
+        begin: impl FnOnce(&mut IoPath, Instant) -> WriteId,
+        doing: &Doing<'_>,
+    ) -> Result<Bytes, WriteError> {
+        let engine = &*self.file.engine;
+        let failed = |why| match why {
+            NotReady::TimedOut => {
+                let after = engine.timeout.unwrap_or_default();
+                WriteError::TimedOut { path: self.path.clone(), what, offset, after }
+            }
+            NotReady::Fault(fault) => {
+                let source = match fault {
+                    Fault::Io(errno) => io::Error::from_raw_os_error(errno),
+                    Fault::Short => {
+                        io::Error::other("the device ended before the end that it states")
+                    }
+                };
+                WriteError::Io { path: self.path.clone(), what, offset, source }
+            }
+        };
+        let mut driving = engine.drive();
+        if let Some(errno) = driving.broken() {
+            return Err(failed(NotReady::Fault(Fault::Io(errno))));
+        }
+        driving.take_posts(&engine.inbox);
+        driving.reap_if_nobody_does();
+        let id = driving.begin_write(begin);
+        let (driving, result) = engine.do_steps(driving, id, &self.file, doing);
+        drop(driving);
+        result.map_err(failed)
+    }
+}
+
+impl FileShared {
+    pub(crate) fn has_dirty_pages(&self) -> bool {
+        self.engine.drive().path.dirty_pages(self.id) > Pages::ZERO
+    }
+
+    /// A handle that may write ends: what is left in memory goes to the device, as far as it takes
+    /// it.
+    pub(crate) fn write_back_at_the_end(self: &Arc<Self>) {
+        let engine = &*self.engine;
+        if engine.is_forked() || engine.driver.is_poisoned() {
+            return;
+        }
+        let mut driving = engine.drive();
+        if driving.broken().is_some() || driving.path.dirty_pages(self.id) == Pages::ZERO {
+            return;
+        }
+        let id = driving.begin_write(|path, now| path.write_back(now, self.id));
+        let (driving, result) = engine.do_steps(driving, id, self, &Doing::Act(&|| Ok(())));
+        drop(driving);
+        // Who wants to know has flushed before.
+        let _ = result;
+    }
+}
+
+impl Shared {
+    fn do_steps<'s>(
+        &'s self,
+        mut driving: Driving<'s>,
+        id: WriteId,
+        file: &Arc<FileShared>,
+        doing: &Doing<'_>,
+    ) -> (Driving<'s>, Result<Bytes, NotReady>) {
+        loop {
+            let is_try = matches!(doing, Doing::TryCopy(..));
+            if is_try && !driving.waiting.has_news(Ticket::Write(id)) {
+                driving.give_up(id, Arc::clone(file));
+                return (driving, Ok(Bytes::ZERO));
+            }
+            let news;
+            (driving, news) = self.wait_for_news(driving, Ticket::Write(id));
+            let step = match news {
+                Ok(News::Write(step)) => step,
+                Ok(News::Read(_)) => unreachable!("a write has a write's news"),
+                Err(why) => {
+                    if let NotReady::TimedOut = why {
+                        driving.give_up(id, Arc::clone(file));
+                    }
+                    return (driving, Err(why));
+                }
+            };
+            match (step, doing) {
+                (WriteStep::Done { len, fault: None }, _) => return (driving, Ok(len)),
+                (WriteStep::Done { fault: Some(fault), .. }, _) => {
+                    return (driving, Err(fault.into()));
+                }
+                (WriteStep::Fill { len }, Doing::Copy(from, pos) | Doing::TryCopy(from, pos)) => {
+                    let fills = driving.path.fills(id).to_vec();
+                    drop(driving);
+                    fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
+                    driving = self.drive();
+                    driving.stepped(id, |path, now| path.filled(now, id));
+                }
+                (WriteStep::Act, Doing::Act(act)) => {
+                    drop(driving);
+                    let result = act();
+                    driving = self.drive();
+                    driving.stepped(id, |path, now| path.acted(now, id, result));
+                }
+                (step, _) => unreachable!("{step:?} is no step of this"),
+            }
+        }
+    }
+}
+
+impl Driver {
+    /// A waiter gives up, before it had anything to copy.
+    fn give_up(&mut self, id: WriteId, file: Arc<FileShared>) {
+        let news = self.waiting.abandon(Ticket::Write(id), file);
+        assert!(news.is_none(), "who has news does not give up");
+        let now = self.now();
+        self.path.give_up(now, id);
+        self.note_ready();
+        self.start_all();
+    }
+
+    /// What nobody awaits has come to a step. An act is not done then: nobody may wait under the
+    /// engine's mutex, and nobody wants it.
+    pub(crate) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
+        match step {
+            WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
+            WriteStep::Act => {
+                let now = self.now();
+                self.path.acted(now, id, Err(libc::ETIMEDOUT));
+            }
+            WriteStep::Done { .. } => {}
+        }
+    }
+}
+
+/// Copies what is written, and around it what stays, into fresh frames.
+///
+/// ```text
+///   old      |ooooooooooooo|                     |ooooooooooooo|
+///   from            |wwwwww|wwwwwwwwwwwww|wwwwwww|
+///   new      |oooooowwwwwww|wwwwwwwwwwwww|wwwwwwwoooooo|
+/// ```
+///
+/// Where nothing old is, zeros are: past the end of a file.
+fn fill(pool: &Pool, fills: &[Fill], from: &[u8], pos: Bytes) {
+    let (mut start, mut rest) = (in_page(pos), from);
+    for &Fill { new, old, .. } in fills {
+        let (now, later) = rest.split_at(rest.len().min(PAGE - start));
+        let end = start + now.len();
+        for around in [0..start, end..PAGE] {
+            match old {
+                Some(old) if !around.is_empty() => pool.copy_over(old, new, around),
+                None if !around.is_empty() => {
+                    pool.copy_in(new, around.start, &[0; PAGE][..around.len()]);
+                }
+                Some(_) | None => {}
+            }
+        }
+        pool.copy_in(new, start, now);
+        (start, rest) = (0, later);
+    }
+    assert!(rest.is_empty(), "the frames of a write hold it");
+}
