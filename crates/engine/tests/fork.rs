@@ -5,7 +5,7 @@ use std::fs;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use foreread::{Engine, ReadError};
+use foreread::{Engine, OpenOptions, ReadError, WriteError, WriteMode};
 use tempfile::TempDir;
 
 const PAGE: usize = 4096;
@@ -21,6 +21,11 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     let file = engine.open(&path).unwrap();
     let stream = file.stream();
     let mut page = vec![0; PAGE];
+    let written = dir.path().join("written");
+    fs::write(&written, &content[..PAGE]).unwrap();
+    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let writer = engine.open_with(&written, &options).unwrap();
+    writer.write_at(&[9], 0, WriteMode::Back).unwrap();
     // Read-ahead is on its way when the process forks.
     for index in 100..104 {
         stream.read_at(&mut page, index * PAGE as u64).unwrap();
@@ -48,6 +53,12 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
         // It once waited for a thread that the child does not have.
         let is_error = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
         assert!(is_error || child_fails(child));
+        let refused = |result| matches!(result, Err(WriteError::Forked { .. }));
+        let writes = refused(writer.write_at(&[8], 0, WriteMode::Back)) && refused(writer.flush());
+        assert!(writes || child_fails(child));
+        // What the parent has yet to write is not the child's to write.
+        drop(writer.clone());
+        drop(writer);
         // SAFETY: ends the child without running what is the parent's to run.
         unsafe { libc::_exit(0) };
     }
@@ -55,6 +66,8 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     // SAFETY: `status` is where the answer goes.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "the child read wrong bytes");
+    writer.flush().unwrap();
+    assert_eq!(fs::read(&written).unwrap()[0], 9);
 }
 
 /// In the child, a failed check must not unwind into the parent's test harness.

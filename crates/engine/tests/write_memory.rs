@@ -1,0 +1,48 @@
+//! What is written has the same bound as what is read.
+//!
+//! A process of its own, so that what is measured is the engine's.
+
+use std::fs;
+
+use foreread::{Engine, OpenOptions, WriteMode};
+use tempfile::TempDir;
+
+mod common;
+
+/// What the process may grow by beside the bound: the ring, stacks, the allocator's rounding, and
+/// huge pages that are only partly in use.
+const BESIDE: u64 = 8 << 20;
+
+const BOUND: u64 = 32 << 20;
+
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("it is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+#[test]
+fn what_is_written_never_takes_more_than_the_bound() {
+    let dir = TempDir::new_in(common::scratch()).expect("a directory");
+    let path = dir.path().join("sparse");
+    fs::File::create(&path).expect("a file").set_len(1 << 30).expect("sparse");
+    let piece = vec![1; 3 << 20];
+
+    let before = resident_bytes();
+    let engine = Engine::builder().memory(BOUND).build().expect("an engine");
+    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let file = engine.open_with(&path, &options).expect("it is there");
+    // One after the other, and scattered: the worst case for the page table.
+    for round in 0..60 {
+        file.write_at(&piece, round * piece.len() as u64, WriteMode::Back).expect("room comes");
+    }
+    for page in 0..4000_u64 {
+        let offset = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34 & !4095;
+        file.write_at(&piece[..100], offset, WriteMode::Back).expect("room comes");
+    }
+    file.flush().expect("the disk is fine");
+    let after = resident_bytes() - before;
+    assert!(after <= BOUND + BESIDE, "{after} bytes for a bound of {BOUND}");
+    assert!(after > BOUND / 4, "the memory that was given is used");
+    assert_eq!(engine.counters().dirty.0, 0);
+}
