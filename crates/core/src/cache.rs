@@ -197,9 +197,9 @@ impl PageCache {
     /// - while one is available, something can be evicted: nothing is free, so more than a quarter
     ///   is listed, and no more than a quarter is pinned;
     /// - a read that waits for frames gets them: when all others have ended, what is neither listed
-    ///   nor free is what it holds itself (with what it lacks, an eighth at most), an orphan that is
-    ///   pinned (a quarter at most), or dirty (a quarter at most, for ever if a device refuses it).
-    ///   So what it lacks is available to it at least;
+    ///   nor free is what it holds itself (with what it lacks, an eighth at most), a pinned orphan
+    ///   (a quarter at most), or dirty (a quarter at most, for ever if its device refuses it). So
+    ///   what it lacks is available to it at least;
     /// - the sum depends on nothing that a reader can change: the same calls have the same outcome
     ///   whatever other threads do.
     ///

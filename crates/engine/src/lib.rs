@@ -95,7 +95,6 @@ use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::Bytes;
-use foreread_core::windows::Windows;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 #[derive(Clone, Debug)]
@@ -424,7 +423,7 @@ mod tests {
                     })
                 })
                 .collect();
-            options.faults.expect("it is there").wait_held(3);
+            options.faults.expect("it is there").wait_held(1);
             let shared = Arc::clone(&engine.shared);
             let driver = std::thread::spawn(move || {
                 let _driving = shared.drive();

@@ -2,7 +2,7 @@
 //!
 //! In:    pages that were written, and what becomes of them.
 //! Out:   which of a file's pages are to be written next, and which flush still waits.
-//! Never: a frame, a request, a decision. It keeps the books of `write.rs` and of what lies beside it.
+//! Never: a frame, a request, a decision. It keeps the books of `write.rs` and its neighbours.
 //!
 //! ```text
 //!                 dirty_age, a flush, room           flusher               it is on the device

@@ -50,10 +50,10 @@ impl IoPath {
     ///
     /// ```text
     ///   dirty_limit        bytes      what writes may hold; at most a quarter of the memory
-    ///   dirty_background   bytes      more than this is written at once; 0: all; auto: half the limit
+    ///   dirty_background   bytes      more than this is written at once; auto: half of the limit
     ///   dirty_age          ms         what is dirty for so long is written
     ///   writes_queued      a number   write requests of one device, queued or in flight
-    ///   max_window         bytes      the largest read-ahead window; at most an eighth of the memory
+    ///   max_window         bytes      the largest read-ahead window; at most an eighth of it
     ///   policy             a name     who decides what is read ahead
     /// ```
     ///

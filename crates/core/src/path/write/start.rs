@@ -171,7 +171,7 @@ impl IoPath {
             if self.try_room(now, id) {
                 self.room.line.pop_front();
             } else if self.room.used == self.debts.failed {
-                // All room is held by pages that their device refuses: there is nothing to wait for.
+                // All room is held by pages that their device refuses: nothing will come.
                 let fault = self.last_fault;
                 self.room.line.pop_front();
                 self.unlock(id);
