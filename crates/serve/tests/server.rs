@@ -33,7 +33,9 @@ fn batch(session: &mut Session, reads: &[(u64, u32)]) -> bool {
                 part.extend_from_slice(data);
             }
             Answer::Done => order.push(cookie),
-            other => panic!("{cookie}: {other:?}"),
+            other @ (Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_)) => {
+                panic!("{cookie}: {other:?}")
+            }
         };
         session.receive(done).expect("the server is there");
     }
@@ -74,7 +76,7 @@ fn many_reads_at_once_come_in_any_order_hits_before_misses() {
     let mut overtook = false;
     for structured in [true, false] {
         let mut session = running.session(structured);
-        for _ in 0..60 {
+        for _ in 0..20 {
             let reads: Vec<_> = (0..64)
                 .map(|_| {
                     let most = if random.below(8) == 0 { 150_000 } else { 9000 };

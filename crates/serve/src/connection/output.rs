@@ -205,11 +205,11 @@ impl<'s> Output<'s> {
 const SMALL: usize = 256 << 10;
 /// As many as the kernel takes at once (`IOV_MAX`).
 const MOST_PARTS: usize = 1024;
-/// A client that reads empties half of a socket's buffer in less than a tenth of this, even if it
-/// has to wait for its turn on the processor.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// A client that reads empties half of a socket's buffer in a twentieth of this, even if it has to
+/// wait for its turn on the processor.
+const PATIENCE: Duration = Duration::from_millis(5);
 /// Each wait ends with room for some ten KiB at least: enough for the largest reply. So pages are
-/// pinned for a client for a quarter of a second at most.
-const MOST_WAITS: u32 = 128;
+/// pinned for a client for a third of a second at most.
+const MOST_WAITS: u32 = 64;
 const MOST_SPARE: usize = 8;
 const MOST_SPARE_LEN: usize = 256 << 10;

@@ -89,7 +89,8 @@ impl Store for Slow {
 
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, Errno> {
         self.wait()?;
-        let page = |start: u64| (start..(start + 4096).min(range.end), (start / 4096) % 2 == 0);
+        let page =
+            |start: u64| (start..(start + 4096).min(range.end), (start / 4096).is_multiple_of(2));
         Ok((range.start..range.end).step_by(4096).map(page).collect())
     }
 }
