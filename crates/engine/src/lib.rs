@@ -95,6 +95,7 @@ use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
 use foreread_core::trace::Event;
 use foreread_core::units::Bytes;
+use foreread_core::windows::Windows;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 #[derive(Clone, Debug)]
