@@ -117,6 +117,9 @@ impl File {
         let handle = self.handle();
         let len = range.end.saturating_sub(range.start);
         handle.check_writable(range.start, len)?;
+        if len == 0 {
+            return Ok(());
+        }
         let [before, pages, behind] = around_whole_pages(&range);
         for part in [before, behind] {
             let zeros = &[0; PAGE][..usize::try_from(part.end - part.start).expect("in a page")];
