@@ -178,6 +178,27 @@ fn bytes_that_the_kernel_lost_are_an_error_for_as_long_as_the_file_is_open() {
     });
 }
 
+/// The kernel tells one of them.
+#[test]
+fn bytes_that_the_kernel_lost_are_an_error_of_each_flush_that_waits() {
+    with_each_io("bytes_that_the_kernel_lost_are_an_error_of_each_flush_that_waits", |io| {
+        let bench = Bench::with(Engine::builder().memory(4 << 20).io(io), true);
+        bench.faults.inject_syncs(0..1, Mishap::Hold);
+        bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
+        bench.write(0..4, 1).expect("room");
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| errno(bench.file.flush()));
+            bench.faults.wait_held(1);
+            let second = scope.spawn(|| errno(bench.file.flush()));
+            // Time enough for it to be wrong.
+            std::thread::sleep(Duration::from_millis(50));
+            bench.faults.let_go();
+            assert_eq!(first.join().expect("it is told"), Some(libc::EIO));
+            assert_eq!(second.join().expect("it is told"), Some(libc::EIO));
+        });
+    });
+}
+
 #[test]
 fn a_page_whose_rest_cannot_be_read_is_not_written() {
     with_each_io("a_page_whose_rest_cannot_be_read_is_not_written", |io| {

@@ -5,6 +5,7 @@
 //! Never: a wait with the engine's mutex. A length that changes: the file keeps its own.
 
 use std::os::fd::AsFd;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
@@ -24,7 +25,16 @@ impl Backend {
     ///   it fails     the device still has the bytes   the kernel has dropped pages, and tells once
     ///   the next     is a new try                     is an error, for as long as this is open
     /// ```
+    ///
+    /// Through the page cache one at a time: of two, one would be told, and the other would say
+    /// that all is there.
     pub(crate) fn sync(&self) -> Result<(), i32> {
+        let own = match &self.medium {
+            Medium::File { flushes, .. } => flushes.as_ref(),
+            Medium::Memory(_) => None,
+        };
+        // Nobody panics with it.
+        let own = own.map(|file| file.lock().unwrap_or_else(PoisonError::into_inner));
         match self.lost.load(Ordering::Acquire) {
             0 => {}
             errno => return Err(errno),
@@ -41,7 +51,9 @@ impl Backend {
         };
         if is_done {
             result = match &self.medium {
-                Medium::File { file, .. } => again(|| fdatasync(file)).map(|()| 0),
+                Medium::File { file, .. } => {
+                    again(|| fdatasync(own.as_deref().unwrap_or(file))).map(|()| 0)
+                }
                 Medium::Memory(device) => {
                     device.sync();
                     Ok(0)
