@@ -115,6 +115,19 @@ fn a_full_disk_says_that_there_is_to_be_room() {
 }
 
 #[test]
+fn a_page_of_which_a_part_is_written_fails_with_what_became_of_the_rest() {
+    with_each_io("a_page_of_which_a_part_is_written_fails", |io| {
+        let bench = Bench::new(io);
+        bench.faults.inject_writes(3..4, 0..1, Mishap::Short(2048));
+        bench.faults.inject_writes(3..4, 1..2, Mishap::Errno(libc::ENOSPC));
+        bench.write(3..4, 7).expect("room in memory");
+        assert_eq!(errno(bench.file.flush()), Some(libc::ENOSPC));
+        assert_eq!(errno(bench.file.flush()), None);
+        assert_eq!(bench.on_disk(3), 7);
+    });
+}
+
+#[test]
 fn a_write_that_has_to_reach_the_device_is_told_when_it_does_not() {
     with_each_io("a_write_that_has_to_reach_the_device_is_told", |io| {
         let bench = Bench::new(io);
