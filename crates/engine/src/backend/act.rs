@@ -22,7 +22,8 @@ impl Backend {
     ///
     /// ```text
     ///                O_DIRECT                         buffered
-    ///   it fails     the device still has the bytes   the kernel has dropped pages, and tells once
+    ///   it fails     what the device has of them is   the kernel has dropped pages, and tells once
+    ///                for the device to say
     ///   the next     is a new try                     is an error, for as long as this is open
     /// ```
     ///
