@@ -203,8 +203,7 @@ fn bytes_that_the_kernel_lost_are_an_error_of_each_flush_that_waits() {
             let first = scope.spawn(|| errno(bench.file.flush()));
             bench.faults.wait_held(1);
             let second = scope.spawn(|| errno(bench.file.flush()));
-            // Time enough for it to be wrong.
-            std::thread::sleep(Duration::from_millis(50));
+            wait_until(|| bench.engine.counters().path.flushes == 2);
             bench.faults.let_go();
             assert_eq!(first.join().expect("it is told"), Some(libc::EIO));
             assert_eq!(second.join().expect("it is told"), Some(libc::EIO));
