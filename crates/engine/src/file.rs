@@ -218,8 +218,8 @@ impl File {
     }
 
     /// What the device below is doing, as far as this engine has it do anything, and what is known
-    /// of it: what is queued and in flight, the limit for writes, what has expired. None in a forked
-    /// child.
+    /// of it: what is queued and in flight, the limit for writes, what has expired. None in a
+    /// forked child.
     #[must_use]
     pub fn device_state(&self) -> Option<DeviceState> {
         let file = &self.handle.file;
@@ -229,8 +229,8 @@ impl File {
         file.engine.drive().path.device_state(file.device)
     }
 
-    /// The settings of this file's scheduler as they are now, its own name first; in a forked child,
-    /// none.
+    /// The settings of this file's scheduler as they are now, its own name first; in a forked
+    /// child, none.
     #[must_use]
     pub fn scheduler_settings(&self) -> Vec<(&'static str, String)> {
         let file = &self.handle.file;

@@ -126,7 +126,7 @@ impl OpenFiles {
 ///
 /// A file that is open for reading does not become writable: its descriptor is not.
 fn find(files: &Files, key: &Key) -> Found {
-    // No handle is made but the one that is given back: dropping it under the lock may close a file.
+    // No handle is made but the one that is given back: dropped under the lock it may close a file.
     let ways = files.get(&key.identity).map_or(&[][..], Vec::as_slice);
     let open = || ways.iter().filter(|open| open.is_open());
     let is_alike = |open: &Open| open.way == key.way && (open.is_written || !key.is_written);

@@ -15,8 +15,8 @@
 //!     wake()        ends the sleep                       or wake() was called, before or after
 //! ```
 //!
-//! Two kinds: io_uring, and threads that call `preadv` and `pwritev2` where a system forbids io_uring. Which one is
-//! found by trying, never by the kernel's version.
+//! Two kinds: io_uring, and threads that call `preadv` and `pwritev2` where a system forbids
+//! io_uring. Which one is found by trying, never by the kernel's version.
 
 mod probe;
 mod threads;
@@ -279,9 +279,9 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 /// Entries of the submission queue; the completion queue has twice as many.
 const ENTRIES: u32 = 256;
 
-/// How many transfers may be in flight at once, over all devices: seven devices at their default depth
-/// and all but one of an eighth. One entry is left for a wake, so that it finds a place even when
-/// the kernel takes nothing.
+/// How many transfers may be in flight at once, over all devices: seven devices at their default
+/// depth and all but one of an eighth. One entry is left for a wake, so that it finds a place even
+/// when the kernel takes nothing.
 const TRANSFERS_MAX: usize = ENTRIES as usize - 1;
 
 /// How often one is tried again when the kernel asks for it, before that is its error.

@@ -145,9 +145,9 @@ impl File {
         handle.act_on("discard", &pages, &|from, len| backend.discard(from, len))
     }
 
-    /// Where in this range the file has data (true) and where holes, in order and without gaps, from
-    /// its start on; at most 4096 parts, so that the last one may end before the range does. What
-    /// was written is data, if it is on the device yet or not. A block device is all data.
+    /// Where in this range the file has data (true) and where holes, in order and without gaps,
+    /// from its start on; at most 4096 parts, so that the last one may end before the range does.
+    /// What was written is data, if it is on the device yet or not. A block device is all data.
     ///
     /// # Errors
     ///

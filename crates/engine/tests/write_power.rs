@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   writer    issued = v   write v ...  flush ...  flushed = v
-//!   cutter         flushed? -- cut -- issued?        each sector of the block has a version between
+//!   cutter         flushed? -- cut -- issued?        each sector of a block has a version between
 //! ```
 
 #![allow(clippy::cast_possible_truncation, reason = "a small device")]

@@ -44,8 +44,8 @@ use crate::output::Failure;
 /// flush, or with FUA, they are on the device and survive a kill and a power cut.
 ///
 /// It serves until SIGTERM or Ctrl-C; then no new requests are taken, those in hand are answered,
-/// and all that was written is flushed. A second Ctrl-C ends it at once, and what was not flushed
-/// is lost. It stays in the foreground; when it is ready, one line on stderr says so.
+/// and all that was written is flushed; if that fails, the exit code is 1. A second Ctrl-C ends it
+/// at once, and what was not flushed is lost. It stays in the foreground; when it is ready, one line on stderr says so.
 ///
 /// While it runs, `foreread stats SOCKET` shows what it does and `foreread set SOCKET NAME=VALUE`
 /// changes how, by the same Unix socket that clients use.
@@ -84,7 +84,8 @@ pub(crate) struct Args {
 
     /// The bound for all pages, clean and dirty, and for all that is kept to find them
     ///
-    /// Beside it a connection has up to a few hundred KiB while it is busy.
+    /// Beside it a connection has some 100 KiB, half a MiB while it is busy, and up to 8 MiB of
+    /// replies that its client does not take.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 
@@ -259,10 +260,14 @@ fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
 
 /// The engine's own words; and if only writing is refused, what else can be done.
 fn not_opened(engine: &Engine, args: &Args, error: &OpenError) -> Failure {
-    if !args.read_only && engine.open(&args.target).is_ok() {
-        return Failure::WrongUse(format!("{error}; or serve it with --read-only"));
+    let line = error.to_string();
+    if args.read_only || engine.open(&args.target).is_err() {
+        return Failure::WrongUse(line);
     }
-    Failure::WrongUse(error.to_string())
+    // What a program would do, a user does by a flag.
+    let by_program = [", or open it for reading", ", or open the file for reading"];
+    let line = by_program.iter().find_map(|end| line.strip_suffix(end)).unwrap_or(&line);
+    Failure::WrongUse(format!("{line}, or serve it with --read-only"))
 }
 
 /// As the kernel would: it, or who tuned it, knows the device.

@@ -3,8 +3,10 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 
-use crate::server::{Place, foreread};
+use crate::common::{Need, needs};
+use crate::server::{Place, foreread, printed};
 
 /// Exit code 2, nothing on stdout, one line on stderr that contains `hint`.
 #[track_caller]
@@ -65,6 +67,29 @@ fn targets_that_cannot_be_served_are_named() {
         is_refused(&["serve", target, "--unix", sock], hint);
         is_refused(&["serve", target, "--unix", sock, "--read-only"], hint);
     }
+}
+
+/// A loop device that is set read-only: not even root may write it.
+#[test]
+fn a_target_that_may_only_be_read_is_served_if_it_is_asked_for() {
+    const NAME: &str = "a_target_that_may_only_be_read_is_served_if_it_is_asked_for";
+    if !needs(Need::Loop, NAME) {
+        return;
+    }
+    let place = Place::new();
+    let file = place.file("disk", 1 << 20);
+    let attach = ["--find", "--show", "--read-only"];
+    let node = printed(Command::new("losetup").args(attach).arg(&file));
+    let node = node.trim();
+    let sock = place.path("sock");
+    let output = foreread(&["serve", node, "--unix", sock.to_str().unwrap()]).output().unwrap();
+    let served = foreread(&["serve", node, "--read-only", "--run", "true"]).output().unwrap();
+    printed(Command::new("losetup").args(["--detach", node]));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.ends_with(", or serve it with --read-only\n"), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert_eq!(served.status.code(), Some(0), "{served:?}");
 }
 
 #[test]

@@ -303,8 +303,8 @@ impl Vectors {
         let mut rest = &bytes[..];
         for vector in &self.0 {
             let (now, later) = rest.split_at(rest.len().min(vector.iov_len));
-            // SAFETY: `now` is no longer than the vector, which leads into the arena, to frames that
-            // only this read fills; its pool lives as long as the borrow of whoever called.
+            // SAFETY: `now` is no longer than the vector, which leads into the arena, to frames
+            // that only this read fills; its pool lives as long as the borrow of whoever called.
             unsafe { copy_racing(now.as_ptr(), vector.iov_base.cast(), now.len()) };
             rest = later;
         }

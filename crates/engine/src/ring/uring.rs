@@ -236,8 +236,8 @@ impl Shared {
         }
     }
 
-    /// The kernel would not start a transfer. What is in flight may give it the memory: so this sleeps
-    /// as asked, but not for long, and the caller comes again.
+    /// The kernel would not start a transfer. What is in flight may give it the memory: so this
+    /// sleeps as asked, but not for long, and the caller comes again.
     ///
     /// ```text
     ///   something ends meanwhile    fine, once more
