@@ -170,6 +170,11 @@ impl Driver {
 
     /// A waiter gives a read up.
     pub(crate) fn abandon(&mut self, id: ReadId, file: Arc<FileShared>) {
+        if self.broken.is_some() {
+            // It will not be ready, and the file need not stay open for it.
+            self.waiting.forget(Ticket::Read(id));
+            return;
+        }
         if self.waiting.abandon(Ticket::Read(id), file).is_some() {
             self.release(id);
         }
