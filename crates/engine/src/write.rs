@@ -103,7 +103,13 @@ impl File {
         }
         let act = || file.backend.sync();
         let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-        handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop)
+        let flushed = handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop);
+        match flushed {
+            Err(WriteError::Io { path, source, .. }) if file.backend.has_lost() => {
+                Err(WriteError::Lost { path, source })
+            }
+            Ok(()) | Err(_) => flushed,
+        }
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that

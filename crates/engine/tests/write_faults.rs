@@ -71,7 +71,9 @@ impl Bench {
 fn errno(result: Result<(), WriteError>) -> Option<i32> {
     match result {
         Ok(()) => None,
-        Err(WriteError::Io { source, .. }) => source.raw_os_error(),
+        Err(WriteError::Io { source, .. } | WriteError::Lost { source, .. }) => {
+            source.raw_os_error()
+        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -183,6 +185,8 @@ fn bytes_that_the_kernel_lost_are_an_error_for_as_long_as_the_file_is_open() {
         for _ in 0..3 {
             assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
         }
+        let error = bench.file.flush().expect_err("they are gone").to_string();
+        assert!(error.contains("lost") && !error.contains("still in memory"), "{error}");
         let options = OpenOptions { write: true, buffered: true, ..OpenOptions::default() };
         let Bench { engine, file, path, faults, _dir } = bench;
         drop((file, faults));

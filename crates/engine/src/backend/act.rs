@@ -72,6 +72,11 @@ impl Backend {
         }
     }
 
+    /// Whether it ever said so.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire) != 0
+    }
+
     /// Makes whole pages read as zeros.
     ///
     /// ```text
