@@ -82,6 +82,10 @@ impl Bench {
         self.path.complete(now, tag, result.map(Bytes));
     }
 
+    fn has(&self, page: u64) -> bool {
+        self.path.table().look_up(IoPath::slot(self.file), PageIndex(page)).is_some()
+    }
+
     fn wait(&mut self, ms: u64) {
         self.now += ms * 1_000_000;
         let now = self.now();
@@ -299,6 +303,25 @@ fn a_zero_that_fails_leaves_what_is_dirty_and_flushes_waited_for_it() {
     assert_eq!(first, 1);
     bench.complete(tag, Ok(4096));
     assert_eq!(bench.step(), Some((flush, WriteStep::Act)));
+}
+
+/// Part of it may have been done: what was clean is not what the device has any more.
+#[test]
+fn a_zero_that_fails_leaves_nothing_clean_behind() {
+    let mut bench = Bench::new(1 << 20);
+    let through = bench.write(0, 1, WriteMode::Through);
+    let (tag, ..) = bench.written().unwrap();
+    bench.complete(tag, Ok(4096));
+    assert_eq!(bench.step(), Some((through, wrote(1))));
+    bench.write(1, 1, WriteMode::Back);
+    assert!(bench.has(0) && bench.has(1));
+    let now = bench.now();
+    let zero = bench.path.zero(now, bench.file, PageIndex(0)..PageIndex(4));
+    assert!(bench.has(0) && bench.has(1), "reads see them until it is over");
+    let now = bench.now();
+    bench.path.acted(now, zero, Err(5));
+    assert!(!bench.has(0), "the device is asked again");
+    assert!(bench.has(1), "nobody else has it");
 }
 
 #[test]

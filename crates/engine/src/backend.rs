@@ -9,13 +9,13 @@
 mod act;
 mod claim;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::{Arc, Mutex};
 
 use foreread_core::geometry::Geometry;
 use foreread_core::units::{Bytes, PAGE_SIZE};
@@ -57,6 +57,9 @@ enum Medium {
         block: u64,
         /// Another descriptor of the same file, for the end of one that does not end with a block.
         tail: Option<File>,
+        /// Another one, if buffered: who flushes has it alone. The kernel tells each descriptor
+        /// once of what it lost, so that nobody else may be told by this one.
+        flushes: Option<Mutex<File>>,
     },
     Memory(Arc<Volatile>),
 }
@@ -109,8 +112,7 @@ impl Backend {
             Identity::Inode { on: now.dev(), number: now.ino() }
         };
         if options.write && claim.as_deref().map(Claim::device) != identity.device() {
-            let source = io::Error::other("another file took its name meanwhile; open it again");
-            return Err(failed(path, "open", source));
+            return Err(is_another(path));
         }
         if buffered.is_some() {
             // Two read-aheads would get in each other's way: ours asks for what it wants, no more.
@@ -123,8 +125,10 @@ impl Backend {
             Some(_) => 1,
         };
         let has_tail = options.write && !len.0.is_multiple_of(block);
-        let tail = has_tail.then(|| open(path, OFlags::empty(), true)).transpose()?;
-        let medium = Medium::File { file, block, tail };
+        let tail = has_tail.then(|| open_again(path, &now)).transpose()?;
+        let is_flushed = options.write && buffered.is_some();
+        let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?.map(Mutex::new);
+        let medium = Medium::File { file, block, tail, flushes };
         Ok(Self::new(medium, identity, len, buffered, claim, options))
     }
 
@@ -258,6 +262,19 @@ fn open(path: &Path, flags: OFlags, write: bool) -> Result<File, OpenError> {
     let set = rustix::fs::fcntl_setfl(&file, flags_after_open(flags));
     set.map_err(|errno| failed(path, "set the flags", errno.into()))?;
     Ok(file)
+}
+
+/// Another descriptor of a file that is open, without O_DIRECT.
+fn open_again(path: &Path, known: &Metadata) -> Result<File, OpenError> {
+    let file = open(path, OFlags::empty(), true)?;
+    let now = file.metadata().map_err(|source| failed(path, "stat", source))?;
+    let is_same = (now.dev(), now.ino(), now.rdev()) == (known.dev(), known.ino(), known.rdev());
+    if is_same { Ok(file) } else { Err(is_another(path)) }
+}
+
+fn is_another(path: &Path) -> OpenError {
+    let why = "another file took its name meanwhile; open it again";
+    failed(path, "open", io::Error::other(why))
 }
 
 fn flags_after_open(flags: i32) -> OFlags {

@@ -170,6 +170,11 @@ impl Driver {
 
     /// A waiter gives a read up.
     pub(crate) fn abandon(&mut self, id: ReadId, file: Arc<FileShared>) {
+        if self.broken.is_some() {
+            // It will not be ready, and the file need not stay open for it.
+            self.waiting.forget(Ticket::Read(id));
+            return;
+        }
         if self.waiting.abandon(Ticket::Read(id), file).is_some() {
             self.release(id);
         }
@@ -488,8 +493,10 @@ impl Driver {
 
     /// Tells those whose reads are ready, or whose writes have come to a step; sees to what nobody
     /// wants any more.
+    ///
+    /// Not when the ring is broken: then each waiter is told of that, and leaves what it waits for.
     pub(crate) fn note_ready(&mut self) {
-        loop {
+        while self.broken.is_none() {
             if let Some(ready) = self.path.poll_ready() {
                 match self.waiting.note(Ticket::Read(ready.id), News::Read(ready)) {
                     Told::Waiter => {}
@@ -503,7 +510,7 @@ impl Driver {
                     Told::Nobody => self.step_alone(id, step),
                 }
             } else {
-                return;
+                break;
             }
         }
     }

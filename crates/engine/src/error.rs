@@ -195,6 +195,14 @@ pub enum WriteError {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel had taken bytes of a buffered file and could not write them, now or before: it
+    /// has dropped them.
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl WriteError {
@@ -365,6 +373,12 @@ impl fmt::Display for WriteError {
                 path.display(),
                 Self::advice(source)
             ),
+            Self::Lost { path, source } => write!(
+                f,
+                "{}: the kernel lost bytes that it could not write: {source}; check the device \
+                 (dmesg), open the file again, and write what was not flushed once more",
+                path.display()
+            ),
         }
     }
 }
@@ -415,7 +429,7 @@ impl Error for WriteError {
             | Self::ReadOnly { .. }
             | Self::TimedOut { .. }
             | Self::Forked { .. } => None,
-            Self::Io { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::Lost { source, .. } => Some(source),
         }
     }
 }
@@ -428,7 +442,7 @@ impl From<WriteError> for io::Error {
             WriteError::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
             WriteError::TimedOut { .. } => io::ErrorKind::TimedOut,
             WriteError::Forked { .. } => io::ErrorKind::Unsupported,
-            WriteError::Io { source, .. } => source.kind(),
+            WriteError::Io { source, .. } | WriteError::Lost { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }

@@ -265,6 +265,8 @@ impl Engine {
 mod tests {
     use std::sync::atomic::Ordering;
 
+    use foreread_core::sched::Submitter;
+
     use super::*;
 
     /// A marker that was posted while somebody held the driver for another reason, such as to read
@@ -401,6 +403,38 @@ mod tests {
             if source.raw_os_error() == Some(libc::EBADF)));
         assert!(matches!(engine.open(&path), Err(OpenError::Io { .. })));
         drop(file);
+    }
+
+    /// A writer that copied meanwhile once gave its page to one that had been told and had left,
+    /// and found nobody there to be told.
+    #[test]
+    fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_who_comes_after() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+        let options = OpenOptions { write: true, ..OpenOptions::default() };
+        let file = engine.open_with(&path, &options).expect("it is there");
+        let id = file.shared().id;
+        let mut driver = engine.shared.drive();
+        let mut write = || {
+            driver.begin_write(|path, now| {
+                let (mode, whose) = (WriteMode::Back, Submitter::default());
+                path.write(now, id, Bytes(0), Bytes(4096), mode, whose)
+            })
+        };
+        let (copies, waits) = (waiting::Ticket::Write(write()), waiting::Ticket::Write(write()));
+        assert!(driver.waiting.take_news(copies).is_some() && !driver.waiting.has_news(waits));
+        driver.break_down(libc::EBADF);
+        driver.waiting.forget(waits);
+        let waiting::Ticket::Write(copies) = copies else { unreachable!("as it was made") };
+        driver.stepped(copies, |path, now| path.filled(now, copies));
+        drop(driver);
+
+        for wrote in [file.write_at(&[1; 4096], 0, WriteMode::Back), file.flush()] {
+            let Err(WriteError::Io { source, .. }) = wrote else { panic!("{wrote:?}") };
+            assert_eq!(source.raw_os_error(), Some(libc::EBADF));
+        }
     }
 
     /// Who slept in the ring or was parked once slept on when a driver had panicked.

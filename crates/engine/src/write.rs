@@ -93,7 +93,8 @@ impl File {
     ///
     /// If the device failed to take any of it, now or before: then each flush tries again, and says
     /// so again, until it is there. If the file is [buffered](File::buffered) and the kernel lost
-    /// bytes that it had taken, each later flush is an error: those are gone.
+    /// bytes that it had taken, each later flush is an error: those are gone. Where a device took
+    /// all and fails to flush its own cache, this flush is an error, and the next asks again.
     pub fn flush(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
         handle.check_forked()?;
@@ -102,7 +103,13 @@ impl File {
         }
         let act = || file.backend.sync();
         let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-        handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop)
+        let flushed = handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop);
+        match flushed {
+            Err(WriteError::Io { path, source, .. }) if file.backend.has_lost() => {
+                Err(WriteError::Lost { path, source })
+            }
+            Ok(()) | Err(_) => flushed,
+        }
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
@@ -117,6 +124,9 @@ impl File {
         let handle = self.handle();
         let len = range.end.saturating_sub(range.start);
         handle.check_writable(range.start, len)?;
+        if len == 0 {
+            return Ok(());
+        }
         let [before, pages, behind] = around_whole_pages(&range);
         for part in [before, behind] {
             let zeros = &[0; PAGE][..usize::try_from(part.end - part.start).expect("in a page")];

@@ -227,3 +227,18 @@ fn what_fits_is_tried_without_waiting_and_read_at_once() {
     assert_eq!(disk[4096..12288], bytes);
     assert_eq!(disk[500_000..500_100], bytes[..100]);
 }
+
+#[test]
+#[expect(clippy::reversed_empty_ranges, reason = "that is the point")]
+fn a_range_that_ends_before_it_begins_is_empty() {
+    let dir = TempDir::new_in(common::scratch()).expect("a directory");
+    let (path, bytes) = (dir.path().join("file"), vec![5; 1 << 16]);
+    fs::write(&path, &bytes).expect("a file");
+    let engine = recorded(Engine::builder().memory(1 << 20));
+    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let file = engine.open_with(&path, &options).expect("it is there");
+    file.zero(9000..100, true).expect("nothing to do");
+    file.discard(9000..100).expect("nothing to do");
+    file.flush().expect("the disk is fine");
+    assert_eq!(fs::read(&path).expect("it is there"), bytes);
+}

@@ -71,7 +71,9 @@ impl Bench {
 fn errno(result: Result<(), WriteError>) -> Option<i32> {
     match result {
         Ok(()) => None,
-        Err(WriteError::Io { source, .. }) => source.raw_os_error(),
+        Err(WriteError::Io { source, .. } | WriteError::Lost { source, .. }) => {
+            source.raw_os_error()
+        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -110,6 +112,19 @@ fn a_full_disk_says_that_there_is_to_be_room() {
         assert!(error.contains("make room") && error.contains("file"), "{error}");
         bench.faults.clear();
         bench.file.flush().expect("there is room");
+        assert_eq!(bench.on_disk(3), 7);
+    });
+}
+
+#[test]
+fn a_page_of_which_a_part_is_written_fails_with_what_became_of_the_rest() {
+    with_each_io("a_page_of_which_a_part_is_written_fails", |io| {
+        let bench = Bench::new(io);
+        bench.faults.inject_writes(3..4, 0..1, Mishap::Short(2048));
+        bench.faults.inject_writes(3..4, 1..2, Mishap::Errno(libc::ENOSPC));
+        bench.write(3..4, 7).expect("room in memory");
+        assert_eq!(errno(bench.file.flush()), Some(libc::ENOSPC));
+        assert_eq!(errno(bench.file.flush()), None);
         assert_eq!(bench.on_disk(3), 7);
     });
 }
@@ -170,11 +185,33 @@ fn bytes_that_the_kernel_lost_are_an_error_for_as_long_as_the_file_is_open() {
         for _ in 0..3 {
             assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
         }
+        let error = bench.file.flush().expect_err("they are gone").to_string();
+        assert!(error.contains("lost") && !error.contains("still in memory"), "{error}");
         let options = OpenOptions { write: true, buffered: true, ..OpenOptions::default() };
         let Bench { engine, file, path, faults, _dir } = bench;
         drop((file, faults));
         let again = engine.open_with(&path, &options).expect("it is there");
         assert_eq!(errno(again.flush()), None, "what is gone is known");
+    });
+}
+
+/// The kernel tells one of them.
+#[test]
+fn bytes_that_the_kernel_lost_are_an_error_of_each_flush_that_waits() {
+    with_each_io("bytes_that_the_kernel_lost_are_an_error_of_each_flush_that_waits", |io| {
+        let bench = Bench::with(Engine::builder().memory(4 << 20).io(io), true);
+        bench.faults.inject_syncs(0..1, Mishap::Hold);
+        bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
+        bench.write(0..4, 1).expect("room");
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| errno(bench.file.flush()));
+            bench.faults.wait_held(1);
+            let second = scope.spawn(|| errno(bench.file.flush()));
+            wait_until(|| bench.engine.counters().path.flushes == 2);
+            bench.faults.let_go();
+            assert_eq!(first.join().expect("it is told"), Some(libc::EIO));
+            assert_eq!(second.join().expect("it is told"), Some(libc::EIO));
+        });
     });
 }
 

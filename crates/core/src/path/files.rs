@@ -101,7 +101,7 @@ impl IoPath {
         self.admit(now);
     }
 
-    fn forget_clean(&mut self, file: FileId, pages: Range<PageIndex>) {
+    pub(super) fn forget_clean(&mut self, file: FileId, pages: Range<PageIndex>) {
         let Self { cache, debts, .. } = self;
         let is_owed = |frame| debts.of(frame).is_some();
         cache.forget_range_but(Self::slot(file), pages.start, pages.end - pages.start, is_owed);

@@ -5,6 +5,7 @@
 //! Never: a wait with the engine's mutex. A length that changes: the file keeps its own.
 
 use std::os::fd::AsFd;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
@@ -21,10 +22,20 @@ impl Backend {
     ///
     /// ```text
     ///                O_DIRECT                         buffered
-    ///   it fails     the device still has the bytes   the kernel has dropped pages, and tells once
+    ///   it fails     what the device has of them is   the kernel has dropped pages, and tells once
+    ///                for the device to say
     ///   the next     is a new try                     is an error, for as long as this is open
     /// ```
+    ///
+    /// Through the page cache one at a time: of two, one would be told, and the other would say
+    /// that all is there.
     pub(crate) fn sync(&self) -> Result<(), i32> {
+        let own = match &self.medium {
+            Medium::File { flushes, .. } => flushes.as_ref(),
+            Medium::Memory(_) => None,
+        };
+        // Nobody panics with it.
+        let own = own.map(|file| file.lock().unwrap_or_else(PoisonError::into_inner));
         match self.lost.load(Ordering::Acquire) {
             0 => {}
             errno => return Err(errno),
@@ -41,7 +52,9 @@ impl Backend {
         };
         if is_done {
             result = match &self.medium {
-                Medium::File { file, .. } => again(|| fdatasync(file)).map(|()| 0),
+                Medium::File { file, .. } => {
+                    again(|| fdatasync(own.as_deref().unwrap_or(file))).map(|()| 0)
+                }
                 Medium::Memory(device) => {
                     device.sync();
                     Ok(0)
@@ -57,6 +70,11 @@ impl Backend {
         if self.buffered.is_some() {
             self.lost.store(errno, Ordering::Release);
         }
+    }
+
+    /// Whether it ever said so.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire) != 0
     }
 
     /// Makes whole pages read as zeros.

@@ -6,14 +6,13 @@
 //!        whole disk, whose bytes are the same ones.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{OFlags, major, makedev, minor};
 
-use super::{failed, failed_to_write};
+use super::{failed, failed_to_write, is_another};
 use crate::error::OpenError;
 
 /// The claims of one engine.
@@ -75,8 +74,7 @@ impl Claims {
             .map_err(|source| failed_to_write(path, source))?;
         let is_same = file.metadata().is_ok_and(|now| now.rdev() == device);
         if !is_same {
-            let source = io::Error::other("another file took its name meanwhile; open it again");
-            return Err(failed(path, "open", source));
+            return Err(is_another(path));
         }
         let claim = Arc::new(Claim { device, whole, _file: file });
         held.push(Arc::downgrade(&claim));

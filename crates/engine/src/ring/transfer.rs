@@ -154,13 +154,14 @@ impl Transfer {
 
     /// ```text
     ///   some bytes arrived, not all    the rest is asked for, from the last whole sector on
-    ///   none did, or an error          what arrived before is the result; if nothing, the error
+    ///   none did, or an error          what arrived before is the result; if that is no page, the
+    ///                                  error
     /// ```
     fn go_on(&mut self, result: Result<u32, i32>) -> Option<Result<u32, i32>> {
         let before = self.done;
         match result {
             Ok(bytes) => self.done = (self.done + bytes).min(self.total),
-            Err(errno) if before == 0 => return Some(Err(errno)),
+            Err(errno) if (before as usize) < PAGE => return Some(Err(errno)),
             Err(_) => {}
         }
         if self.done < self.total {

@@ -152,6 +152,10 @@ impl Shared {
 impl Driver {
     /// A waiter gives up, before it had anything to copy.
     fn give_up(&mut self, id: WriteId, file: Arc<FileShared>) {
+        if self.broken().is_some() {
+            self.waiting.forget(Ticket::Write(id));
+            return;
+        }
         let news = self.waiting.abandon(Ticket::Write(id), file);
         assert!(news.is_none(), "who has news does not give up");
         let now = self.now();

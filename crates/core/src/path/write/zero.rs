@@ -24,7 +24,8 @@ use crate::units::{Bytes, Instant, PageIndex, Pages};
 
 impl IoPath {
     /// Keeps writes out of whole pages while the caller zeroes or discards them on the device: when
-    /// [`WriteStep::Act`] comes. What the cache has of them is forgotten once that is done.
+    /// [`WriteStep::Act`] comes. What the cache has of them is forgotten once that is over, well or
+    /// not, but for dirty pages, if it failed.
     ///
     /// A range is cut at the end of the file; of nothing, it is done at once.
     pub fn zero(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
@@ -101,9 +102,8 @@ impl IoPath {
                 self.let_go(now, debt);
             }
         }
-        if fault.is_none() {
-            self.cache.forget_range(Self::slot(file), pages.start, pages.end - pages.start);
-        }
+        // What the act did before it failed nobody knows: the device is asked again.
+        self.forget_clean(file, pages.clone());
         self.unlock(id);
         let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
         self.end_write(id, len, fault);
