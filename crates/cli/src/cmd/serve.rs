@@ -26,6 +26,7 @@ use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 use self::command::Running;
@@ -160,6 +161,7 @@ Examples:
 ";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    raise_open_files(args.connections);
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
     let served = Served {
@@ -216,6 +218,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match code.map_err(cannot("wait for the command"))? {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
+    }
+}
+
+/// A connection takes two descriptors, and many systems begin with 1024 for a process: beyond that
+/// clients would wait without a word. What the hard limit refuses stays refused.
+fn raise_open_files(connections: u32) {
+    let wanted = 2 * u64::from(connections) + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
 }
 
@@ -345,5 +358,7 @@ fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
 }
 
+/// Descriptors beside those of connections: the target, rings, listeners, and some to spare.
+const OTHER_FILES: u64 = 64;
 /// The protocol's longest string.
 const EXPORT_NAME_MAX: usize = 4096;
