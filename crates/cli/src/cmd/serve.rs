@@ -26,6 +26,7 @@ use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 use self::command::Running;
@@ -85,8 +86,8 @@ pub(crate) struct Args {
 
     /// The bound for all pages, clean and dirty, and for all that is kept to find them
     ///
-    /// Beside it a connection has some 100 KiB, half a MiB while it is busy, and up to 8 MiB of
-    /// replies that its client does not take.
+    /// Beside it a connection has up to a few hundred KiB while it is busy, and up to 10 MiB while
+    /// its client does not take large replies.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 
@@ -162,6 +163,7 @@ Examples:
 ";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    raise_open_files(args.connections);
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
     let served = Served {
@@ -218,6 +220,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match code.map_err(cannot("wait for the command"))? {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
+    }
+}
+
+/// A connection takes two descriptors, and many systems begin with 1024 for a process: beyond that
+/// clients would wait without a word. What the hard limit refuses stays refused.
+fn raise_open_files(connections: u32) {
+    let wanted = 2 * u64::from(connections) + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
 }
 
@@ -351,5 +364,7 @@ fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
 }
 
+/// Descriptors beside those of connections: the target, rings, listeners, and some to spare.
+const OTHER_FILES: u64 = 64;
 /// The protocol's longest string.
 const EXPORT_NAME_MAX: usize = 4096;

@@ -35,26 +35,25 @@ pub(super) fn greet(
     let mut handshake = Handshake::begin(&mut out);
     loop {
         let (used, step) = handshake.step(input.bytes(), &offer, &mut out)?;
-        let end = match step {
-            Step::More => None,
-            Step::Answered => {
-                // Who asks and does not read the answers is not answered without end.
-                if out.len() >= MOST_ANSWERS {
-                    send(socket, &mut out, deadline)?;
-                }
-                input.consume(used);
-                continue;
-            }
+        let (end, is_answered) = match step {
+            Step::More => (None, false),
+            Step::Answered => (None, true),
             Step::Control(text) => {
                 let answer = shared.answer.as_ref().expect("offered only if there is one");
                 handshake.answer(&answer(text), &mut out);
-                input.consume(used);
-                continue;
+                (None, true)
             }
-            Step::Agreed(agreed) => Some(Some(agreed)),
-            Step::End => Some(None),
+            Step::Agreed(agreed) => (Some(Some(agreed)), false),
+            Step::End => (Some(None), false),
         };
         input.consume(used);
+        if is_answered {
+            // Who asks and does not read the answers is not answered without end.
+            if out.len() >= MOST_ANSWERS {
+                send(socket, &mut out, deadline)?;
+            }
+            continue;
+        }
         send(socket, &mut out, deadline)?;
         if let Some(end) = end {
             return Ok(end);
