@@ -26,6 +26,7 @@ mod writes;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreread::Stream;
 use rustix::event::PollFlags;
@@ -34,7 +35,7 @@ use crate::Counters;
 use crate::lane::{Job, Work};
 use crate::nbd::handshake::Agreed;
 use crate::nbd::request::{Command, Request};
-use crate::nbd::{Bad, Errno, reply};
+use crate::nbd::{Bad, Errno, reply, wire};
 use crate::server::Shared;
 use crate::socket::{Socket, wait};
 
@@ -76,6 +77,10 @@ pub(crate) struct Connection<'s> {
     jobs: usize,
     /// Bytes of requests in hand.
     kept: usize,
+    /// It waits for memory of the server's budget, in line.
+    is_in_line: bool,
+    /// It was silent for a while, and has given its buffers back.
+    is_resting: bool,
     /// A write whose bytes are still coming.
     incoming: Option<Incoming>,
     /// For how many requests more the client counts as one that pipelines.
@@ -107,19 +112,21 @@ pub(crate) fn serve(
     };
     let stream = shared.export.file.stream();
     stream.set_submitter(foreread::core::sched::Submitter(number));
-    socket.set_idle(shared.limits.idle_timeout)?;
+    socket.set_idle(Some(busy_for(shared)))?;
     let mut connection = Connection {
         shared,
         socket,
         stream: &stream,
         agreed,
         input,
-        output: Output::new(),
+        output: Output::new(&shared.budget),
         mailbox: Arc::new(Mailbox::new()?),
         mail: Vec::new(),
         fetches: Fetches::default(),
         jobs: 0,
         kept: 0,
+        is_in_line: false,
+        is_resting: false,
         incoming: None,
         pipelines: 0,
         is_over: false,
@@ -127,6 +134,7 @@ pub(crate) fn serve(
     };
     let end = connection.run();
     connection.settle();
+    connection.end()?;
     end
 }
 
@@ -169,18 +177,42 @@ impl Connection<'_> {
             let limits = &self.shared.limits;
             let has_room = self.in_hand() < limits.requests.max(1)
                 && self.kept + self.output.bytes() < limits.reply_bytes.max(1);
+            let has_room = has_room && self.output.has_room_for_heads(self.in_hand() + SOME);
             if !has_room || self.must_wait_for_fetches(&request) {
                 return Ok(Need::Room);
             }
+            let Some(paid) = self.price(&request) else { return Ok(Need::Room) };
             self.input.consume(Request::LEN);
-            self.handle(request)?;
+            self.handle(request, paid)?;
             if self.output.bytes() >= SEND_AT {
                 self.output.send(self.socket)?;
             }
         }
     }
 
-    fn handle(&mut self, request: Request) -> Result<(), End> {
+    /// Takes from the server's budget what a request needs beyond what the connection has anyway.
+    /// None: there is not so much. Then what is in hand is ended first; with nothing in hand, the
+    /// request is answered piece by piece.
+    fn price(&mut self, request: &Request) -> Option<usize> {
+        let mut paid = self.try_price(request);
+        if paid.is_none() && !self.is_in_line {
+            self.is_in_line = true;
+            self.shared.budget.wait(&self.mailbox);
+            paid = self.try_price(request);
+        }
+        paid
+    }
+
+    fn try_price(&mut self, request: &Request) -> Option<usize> {
+        match request.command {
+            wire::CMD_READ => self.price_of_read(request),
+            wire::CMD_BLOCK_STATUS if self.output.purse.take(EXTENTS) => Some(EXTENTS),
+            wire::CMD_BLOCK_STATUS => (self.in_hand() == 0 && self.output.is_empty()).then_some(0),
+            _ => Some(0),
+        }
+    }
+
+    fn handle(&mut self, request: Request, paid: usize) -> Result<(), End> {
         let has_next = self.input.bytes().len() >= Request::LEN;
         let is_alone = self.in_hand() == 0 && !has_next;
         self.pipelines = if is_alone { self.pipelines.saturating_sub(1) } else { PIPELINES };
@@ -188,16 +220,18 @@ impl Connection<'_> {
         let range = offset..request.end();
         let work = match request.check(&self.agreed) {
             Err(errno) if request.payload() > 0 => {
+                assert_eq!(paid, 0, "writes pay for their parts");
                 self.incoming = Some(Incoming::refused(&request, errno));
                 return Ok(());
             }
             Err(errno) => {
+                self.output.purse.give(paid);
                 self.reply_error(&request, errno);
                 return Ok(());
             }
             Ok(Command::Read { whole }) => {
                 self.tally.reads += 1;
-                return self.read(&request, whole, is_alone && self.pipelines == 0);
+                return self.read(&request, whole, is_alone && self.pipelines == 0, paid);
             }
             Ok(Command::Write { fua }) => {
                 self.tally.writes += 1;
@@ -233,15 +267,15 @@ impl Connection<'_> {
                 Work::Extents { cookie, range, one }
             }
         };
-        self.give_away(work);
+        self.give_away(work, paid);
         Ok(())
     }
 
     /// To the slow lane.
-    fn give_away(&mut self, work: Work) {
+    fn give_away(&mut self, work: Work, paid: usize) {
         self.jobs += 1;
-        self.kept += work.kept();
-        let job = Job { work, mailbox: Arc::clone(&self.mailbox) };
+        self.kept += paid;
+        let job = Job { work, paid, mailbox: Arc::clone(&self.mailbox) };
         self.shared.lane.add(&self.shared.store, job);
     }
 
@@ -251,15 +285,23 @@ impl Connection<'_> {
         for piece in mail.drain(..) {
             match piece {
                 Mail::Fetch(slot) => self.poll_fetch(slot),
-                Mail::Written(result) => {
+                Mail::Memory => self.is_in_line = false,
+                Mail::Written { result, paid } => {
                     self.jobs -= 1;
+                    self.kept -= paid;
+                    self.output.purse.give(paid);
                     self.written(result);
                 }
-                Mail::Reply { bytes, kept, is_error } => {
+                Mail::Reply { bytes, paid, is_error } => {
                     self.jobs -= 1;
-                    self.kept -= kept;
+                    self.kept -= paid;
                     self.tally.errors += u64::from(is_error);
-                    self.output.push(&bytes);
+                    if bytes.len() <= reply::DATA_CHUNK || self.output.has_room(bytes.len()) {
+                        self.output.push(&bytes);
+                        self.output.purse.give(paid);
+                    } else {
+                        self.output.push_owned(bytes, paid);
+                    }
                 }
             }
         }
@@ -268,15 +310,20 @@ impl Connection<'_> {
 
     /// Waits until there is something to do.
     fn wait(&mut self, need: Need) -> Result<(), End> {
+        self.output.purse.rest();
         let wants_bytes = need == Need::Bytes && !self.is_over;
         if wants_bytes && self.in_hand() == 0 && self.output.is_empty() {
             if self.pipelines > 0 && self.receive_more()? {
                 return Ok(());
             }
             let bytes = match self.socket.recv(self.input.room()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(End::Idle),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.idle(),
                 bytes => bytes?,
             };
+            if self.is_resting {
+                self.is_resting = false;
+                self.socket.set_idle(Some(busy_for(self.shared)))?;
+            }
             self.received(bytes);
             return Ok(());
         }
@@ -297,6 +344,34 @@ impl Connection<'_> {
         } else if socket.intersects(PollFlags::HUP | PollFlags::ERR) {
             // Nobody is there for whom there would be replies.
             return Err(End::Io(io::ErrorKind::ConnectionReset.into()));
+        }
+        Ok(())
+    }
+
+    /// It was silent for a while: its buffers go. If it was for too long, it goes.
+    fn idle(&mut self) -> Result<(), End> {
+        let (busy, limit) = (busy_for(self.shared), self.shared.limits.idle_timeout);
+        if limit.is_some_and(|limit| self.is_resting || limit <= busy) {
+            return Err(End::Idle);
+        }
+        self.is_resting = true;
+        self.output.shrink();
+        if self.input.shrink() {
+            self.output.purse.give(GROWTH);
+        }
+        Ok(self.socket.set_idle(limit.map(|limit| limit - busy))?)
+    }
+
+    /// What others still do for it, they do in memory that is its own: it is there so long.
+    fn end(&mut self) -> io::Result<()> {
+        self.fetches = Fetches::default();
+        self.output.clear();
+        if self.jobs > 0 {
+            self.socket.shut();
+        }
+        while self.jobs > 0 {
+            wait([(self.mailbox.as_fd(), PollFlags::IN)], None)?;
+            self.take_mail();
         }
         Ok(())
     }
@@ -397,9 +472,30 @@ impl From<io::Error> for End {
     }
 }
 
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        if self.is_in_line {
+            // Whoever is next is woken by the purse, which goes after this.
+            self.shared.budget.leave(&self.mailbox);
+        }
+    }
+}
+
+/// How long a connection that does nothing keeps its buffers.
+fn busy_for(shared: &Shared) -> Duration {
+    shared.limits.idle_timeout.map_or(BUSY, |timeout| timeout.min(BUSY))
+}
+
+const BUSY: Duration = Duration::from_secs(1);
 /// So much output is sent before more requests are looked at: the client has something to do
 /// meanwhile.
-const SEND_AT: usize = 256 << 10;
+const SEND_AT: usize = 144 << 10;
+/// Heads of a request that comes in pieces.
+const SOME: usize = 64;
+/// The longest answer of extents.
+const EXTENTS: usize = 33 << 10;
+/// What the input of a connection that writes has beyond the others'.
+const GROWTH: usize = input::LARGE_INPUT - input::INPUT;
 /// A client that had several requests in hand is expected to do so again, this many requests long.
 const PIPELINES: u32 = 16;
 /// A few microseconds of an idle processor, and no time of a busy one.

@@ -17,6 +17,8 @@ use crate::store::{Store, errno_of};
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) work: Work,
+    /// How many bytes of the server's budget it costs, until its mail is taken.
+    pub(crate) paid: usize,
     pub(crate) mailbox: Arc<Mailbox>,
 }
 
@@ -132,14 +134,14 @@ impl Lane {
 
 impl Job {
     fn run(self, store: &dyn Store) {
-        let Self { work, mailbox } = self;
+        let Self { work, paid, mailbox } = self;
         // Whoever asked must hear of it, whatever happens.
-        let (cookie, kept) = (work.cookie(), work.kept());
+        let cookie = work.cookie();
         let is_in_chunks = matches!(work, Work::Extents { .. });
         let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
         let done = done.unwrap_or(Err(Errno::Io));
         mailbox.post(match cookie {
-            None => Mail::Written(done.map(drop)),
+            None => Mail::Written { result: done.map(drop), paid },
             Some(cookie) => {
                 let is_error = done.is_err();
                 let bytes = match done {
@@ -147,7 +149,7 @@ impl Job {
                     Err(errno) if is_in_chunks => reply::error(cookie, errno).to_vec(),
                     done => reply::simple(cookie, done.map(drop)).to_vec(),
                 };
-                Mail::Reply { bytes, kept, is_error }
+                Mail::Reply { bytes, paid, is_error }
             }
         });
     }
@@ -162,18 +164,6 @@ impl Work {
             | Self::Trim { cookie, .. }
             | Self::Zero { cookie, .. }
             | Self::Extents { cookie, .. } => Some(*cookie),
-        }
-    }
-
-    /// How many bytes it keeps.
-    pub(crate) fn kept(&self) -> usize {
-        match self {
-            Self::Write { bytes, .. } => bytes.len(),
-            Self::Part { .. }
-            | Self::Flush { .. }
-            | Self::Trim { .. }
-            | Self::Zero { .. }
-            | Self::Extents { .. } => 0,
         }
     }
 

@@ -3,9 +3,10 @@
 //!
 //! In:    connections.
 //! Out:   replies, in any order; counters.
-//! Never: a client that harms another, or the server. Memory beyond the engine's bound and a fixed
-//!        amount a connection.
+//! Never: a client that harms another, or the server. Memory beyond the engine's bound, one budget
+//!        for all replies, and a small fixed amount a connection.
 
+mod budget;
 pub mod client;
 mod clock;
 mod connection;
@@ -49,6 +50,10 @@ pub struct Limits {
     /// Bytes of replies of one connection that are being read or wait to be sent; then it is not
     /// received from.
     pub reply_bytes: usize,
+    /// Bytes of replies and of writes on their way, of all connections together, beyond the fixed
+    /// amount that each has; then each goes on with that, one piece at a time. At least 1 MiB;
+    /// None: an eighth of the engine's memory, 4 MiB at least and 64 MiB at most.
+    pub shared_bytes: Option<usize>,
     /// How long a client may take to say what it wants.
     pub handshake_timeout: Duration,
     /// How long a connection may be silent with nothing in hand; None: for ever.
@@ -63,6 +68,7 @@ impl Default for Limits {
             connections: 1024,
             requests: 128,
             reply_bytes: 8 << 20,
+            shared_bytes: None,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: None,
             stop_timeout: Duration::from_secs(5),

@@ -28,6 +28,7 @@ use foreread::Engine;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
+use crate::budget::Budget;
 use crate::lane::Lane;
 use crate::log::Log;
 use crate::socket::{Socket, wait};
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) lane: Arc<Lane>,
     pub(crate) answer: Option<Answer>,
     log: Log,
@@ -95,10 +97,13 @@ impl Server {
     pub fn new(engine: Engine, export: Export, limits: Limits) -> Self {
         let store = Arc::new(export.file.clone());
         let export = Export { read_only: export.read_only || !export.file.is_writable(), ..export };
+        let memory = usize::try_from(engine.frames().1).unwrap_or(usize::MAX).saturating_mul(4096);
+        let share = (memory / 8).clamp(LEAST_SHARED, MOST_SHARED);
         let shared = Shared {
             engine,
             export,
             store,
+            budget: Arc::new(Budget::new(limits.shared_bytes.unwrap_or(share))),
             limits,
             meter: Meter::default(),
             lane: Arc::default(),
@@ -337,6 +342,10 @@ impl fmt::Debug for Server {
 
 /// A connection's thread calls the core, the ring and the kernel, none of which is deep.
 const STACK: usize = 256 << 10;
+/// A few pieces of replies, however small the cache is.
+const LEAST_SHARED: usize = 4 << 20;
+/// Enough for all that clients that read have on their way; the others need none.
+const MOST_SHARED: usize = 64 << 20;
 /// How long a server that has no descriptors waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -86,8 +86,8 @@ pub(crate) struct Args {
 
     /// The bound for all pages, clean and dirty, and for all that is kept to find them
     ///
-    /// Beside it a connection has up to a few hundred KiB while it is busy, and up to 10 MiB while
-    /// its client does not take large replies.
+    /// Beside it all connections share an eighth of that for replies, 4 to 64 MiB, and each has up
+    /// to 384 KiB of its own.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 

@@ -13,12 +13,27 @@ pub(crate) struct Input {
 
 impl Input {
     pub(crate) fn new() -> Self {
-        Self { buffer: vec![0; INPUT], start: 0, end: 0 }
+        Self { buffer: vec![0; FIRST], start: 0, end: 0 }
     }
 
-    /// A long payload is coming.
-    pub(crate) fn grow(&mut self) {
-        self.buffer.resize(LARGE_INPUT, 0);
+    /// A long payload is coming. Beyond [`INPUT`] it must have been paid for.
+    pub(crate) fn grow(&mut self, len: usize) {
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+    }
+
+    pub(crate) fn is_large(&self) -> bool {
+        self.buffer.len() > INPUT
+    }
+
+    /// Nobody needs it for now; true if it was large.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let (is_empty, was_large) = (self.start == self.end, self.is_large());
+        if is_empty && self.buffer.len() > FIRST {
+            self.buffer = vec![0; FIRST];
+        }
+        is_empty && was_large
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -39,6 +54,9 @@ impl Input {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
+        if self.end == self.buffer.len() {
+            self.grow(INPUT);
+        }
         &mut self.buffer[self.end..]
     }
 
@@ -48,9 +66,11 @@ impl Input {
     }
 }
 
+/// Some requests: a client that does nothing has no more.
+const FIRST: usize = 4 << 10;
 /// The longest option, or some thousand requests: most clients need no more.
-const INPUT: usize = 80 << 10;
+pub(super) const INPUT: usize = 80 << 10;
 /// A large part of a large write.
-const LARGE_INPUT: usize = 256 << 10;
+pub(super) const LARGE_INPUT: usize = 256 << 10;
 /// So many bytes are moved sooner than the buffer's untouched end is touched.
 const FEW: usize = 64;

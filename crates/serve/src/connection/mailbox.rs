@@ -27,9 +27,11 @@ pub(crate) enum Mail {
     /// The fetch in this slot is worth a poll.
     Fetch(usize),
     /// The part of a write that had to wait is written, or not.
-    Written(Result<(), Errno>),
-    /// A reply, whole; and how many bytes its request kept.
-    Reply { bytes: Vec<u8>, kept: usize, is_error: bool },
+    Written { result: Result<(), Errno>, paid: usize },
+    /// The server's budget has something again.
+    Memory,
+    /// A reply, whole; and how many bytes were paid for its request.
+    Reply { bytes: Vec<u8>, paid: usize, is_error: bool },
 }
 
 impl Mailbox {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use foreread::Pin;
 use rustix::event::PollFlags;
 
+use crate::budget::{Budget, Purse};
 use crate::socket::{Socket, wait};
 
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Output<'s> {
     pins: usize,
     /// Buffers that were sent, to be used again.
     spare: Vec<Vec<u8>>,
+    /// What all but the small buffer and the spare ones is taken from.
+    pub(super) purse: Purse<'s>,
 }
 
 #[derive(Debug)]
@@ -40,13 +43,14 @@ enum Part<'s> {
     Small(Range<usize>),
     /// From here on.
     Pin(Pin<'s>, usize),
-    Owned(Vec<u8>, usize),
+    /// From here on; and how much it costs.
+    Owned(Vec<u8>, usize, usize),
 }
 
 impl<'s> Output<'s> {
-    pub(crate) fn new() -> Self {
-        let (parts, spare) = (VecDeque::new(), Vec::new());
-        Self { small: Vec::new(), used: 0, parts, bytes: 0, pins: 0, spare }
+    pub(crate) fn new(budget: &'s Budget) -> Self {
+        let (parts, spare, purse) = (VecDeque::new(), Vec::new(), Purse::new(budget));
+        Self { small: Vec::new(), used: 0, parts, bytes: 0, pins: 0, spare, purse }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -58,25 +62,41 @@ impl<'s> Output<'s> {
     }
 
     /// Copies some bytes.
-    ///
-    /// What the small buffer has no room for goes to buffers of its own, with its neighbours: half a
-    /// million replies of sixteen bytes would otherwise cost five times what they weigh.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.room(bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.take_room(bytes.len());
-            return;
+        match self.room(bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.take_room(bytes.len());
+            }
+            // Heads alone, and few: `has_room_for_heads` was asked.
+            None => self.push_owned(bytes.to_vec(), 0),
         }
-        if let Some(Part::Owned(last, _)) = self.parts.back_mut()
-            && last.capacity() - last.len() >= bytes.len()
-        {
-            last.extend_from_slice(bytes);
-            self.bytes += bytes.len();
-            return;
+    }
+
+    /// Whether there is room for the heads of so many replies.
+    pub(crate) fn has_room_for_heads(&self, count: usize) -> bool {
+        count * HEAD <= SMALL - self.used
+    }
+
+    /// Whether there is room for so much data, and for heads after it.
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        len + HEADS <= SMALL - self.used
+    }
+
+    /// Nobody is there any more who would take it.
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+        (self.used, self.bytes, self.pins) = (0, 0, 0);
+        self.shrink();
+    }
+
+    /// Nobody needs it for now: what it keeps goes.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            self.small = Vec::new();
+            self.parts = VecDeque::new();
+            self.spare = Vec::new();
         }
-        let mut owned = Vec::with_capacity(bytes.len().max(NEIGHBOURS));
-        owned.extend_from_slice(bytes);
-        self.push_owned(owned);
     }
 
     /// Room for some bytes in the small buffer, if it has so much. Nothing is in there until
@@ -85,7 +105,7 @@ impl<'s> Output<'s> {
         let end = self.used + len;
         if end > self.small.len() && end <= SMALL {
             // Once for most clients, whose replies are few at a time.
-            self.small.resize(end.next_power_of_two().clamp(SMALL / 32, SMALL), 0);
+            self.small.resize(end.next_power_of_two().clamp(FIRST, SMALL), 0);
         }
         self.small.get_mut(self.used..end)
     }
@@ -101,11 +121,23 @@ impl<'s> Output<'s> {
         }
     }
 
-    pub(crate) fn push_owned(&mut self, bytes: Vec<u8>) {
-        self.bytes += bytes.len();
-        self.parts.push_back(Part::Owned(bytes, 0));
+    /// A head, and data that lie in the room that begins `from` bytes behind the small buffer's
+    /// start. Nothing else is in there.
+    pub(crate) fn push_before(&mut self, head: &[u8], from: usize, len: usize) {
+        assert_eq!(self.used, 0, "the small buffer is empty");
+        self.small[from - head.len()..from].copy_from_slice(head);
+        self.used = from + len;
+        self.bytes += head.len() + len;
+        self.parts.push_back(Part::Small(from - head.len()..self.used));
     }
 
+    /// Its cost was taken from the purse, and goes back when it is sent.
+    pub(crate) fn push_owned(&mut self, bytes: Vec<u8>, cost: usize) {
+        self.bytes += bytes.len();
+        self.parts.push_back(Part::Owned(bytes, 0, cost));
+    }
+
+    /// Each costs its length, as it may have to be copied.
     pub(crate) fn push_pins(&mut self, pins: &mut Vec<Pin<'s>>) {
         for pin in pins.drain(..) {
             self.bytes += pin.len();
@@ -117,17 +149,18 @@ impl<'s> Output<'s> {
     /// A buffer of that length, with anything in it.
     pub(crate) fn buffer(&mut self, len: usize) -> Vec<u8> {
         match self.spare.pop() {
-            Some(mut buffer) => {
-                buffer.resize(len, 0);
-                buffer
-            }
-            None => vec![0; len],
+            // One that is larger would cost more than is counted for it.
+            Some(buffer) if buffer.len() == len => buffer,
+            _ => vec![0; len],
         }
     }
 
     /// A buffer that is not needed.
     pub(crate) fn give_back(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < MOST_SPARE && buffer.capacity() <= MOST_SPARE_LEN {
+        if self.spare.first().is_some_and(|other| other.len() != buffer.len()) {
+            self.spare.clear();
+        }
+        if (self.spare.len() + 1) * buffer.capacity() <= MOST_SPARE {
             self.spare.push(buffer);
         }
     }
@@ -163,7 +196,7 @@ impl<'s> Output<'s> {
         let slice = |part| match part {
             &Part::Small(Range { start, end }) => &self.small[start..end],
             Part::Pin(pin, from) => &pin[*from..],
-            Part::Owned(bytes, from) => &bytes[*from..],
+            Part::Owned(bytes, from, _) => &bytes[*from..],
         };
         if let [part] = self.parts.as_slices().0
             && self.parts.len() == 1
@@ -182,7 +215,7 @@ impl<'s> Output<'s> {
             let (len, from) = match part {
                 Part::Small(range) => (range.len(), &mut range.start),
                 Part::Pin(pin, from) => (pin.len() - *from, from),
-                Part::Owned(owned, from) => (owned.len() - *from, from),
+                Part::Owned(owned, from, _) => (owned.len() - *from, from),
             };
             if bytes < len {
                 *from += bytes;
@@ -190,8 +223,14 @@ impl<'s> Output<'s> {
             }
             bytes -= len;
             match self.parts.pop_front() {
-                Some(Part::Owned(buffer, _)) => self.give_back(buffer),
-                Some(Part::Pin(..)) => self.pins -= 1,
+                Some(Part::Owned(buffer, _, cost)) => {
+                    self.purse.give(cost);
+                    self.give_back(buffer);
+                }
+                Some(Part::Pin(pin, _)) => {
+                    self.purse.give(pin.len());
+                    self.pins -= 1;
+                }
                 Some(Part::Small(_)) | None => {}
             }
         }
@@ -205,17 +244,20 @@ impl<'s> Output<'s> {
     fn unpin(&mut self) {
         for part in &mut self.parts {
             if let Part::Pin(pin, from) = part {
-                *part = Part::Owned(pin[*from..].to_vec(), 0);
+                *part = Part::Owned(pin[*from..].to_vec(), 0, pin.len());
             }
         }
         self.pins = 0;
     }
 }
 
-/// Sixty replies of 4 KiB. What does not fit has a buffer of its own.
-const SMALL: usize = 256 << 10;
-/// Some hundred replies without data; beside a read that is too long to be copied, not much.
-const NEIGHBOURS: usize = 4 << 10;
+/// Forty replies of 4 KiB, or a piece of one for which there is no other memory.
+const SMALL: usize = 192 << 10;
+const FIRST: usize = 8 << 10;
+/// What data leave for heads.
+const HEADS: usize = 32 << 10;
+/// No head is longer.
+const HEAD: usize = 32;
 /// As many as the kernel takes at once (`IOV_MAX`).
 const MOST_PARTS: usize = 1024;
 /// A client that reads empties half of a socket's buffer in a twentieth of this, even if it has to
@@ -224,37 +266,5 @@ const PATIENCE: Duration = Duration::from_millis(5);
 /// Each wait ends with room for some ten KiB at least: enough for the largest reply. So pages are
 /// pinned for a client for a third of a second at most.
 const MOST_WAITS: u32 = 64;
-const MOST_SPARE: usize = 8;
-const MOST_SPARE_LEN: usize = 256 << 10;
-
-#[cfg(test)]
-mod tests {
-    use std::io::Read as _;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    #[test]
-    fn many_small_replies_are_few_buffers_and_keep_their_order() {
-        let mut output = Output::new();
-        let number = |n: u32| n.to_be_bytes();
-        for n in 0..400_000 {
-            output.push(&number(n));
-        }
-        let most = 1 + (output.bytes() - SMALL).div_ceil(NEIGHBOURS);
-        assert!(output.parts.len() <= most, "{} parts", output.parts.len());
-        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-        let reader = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            theirs.read_to_end(&mut all).map(|_| all)
-        });
-        let socket = Socket::unix(ours.into());
-        while !output.is_empty() {
-            output.send(&socket).expect("somebody reads");
-            wait([(socket.as_fd(), PollFlags::OUT)], None).expect("a poll");
-        }
-        drop(socket);
-        let sent = reader.join().expect("no panic").expect("an end");
-        assert!(sent.chunks_exact(4).eq((0..400_000).map(number)));
-    }
-}
+/// Bytes of buffers that are all of the same size, mostly.
+const MOST_SPARE: usize = 32 << 10;

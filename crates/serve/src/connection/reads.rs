@@ -8,6 +8,7 @@
 //!   <= 16 KiB   a copy beside the reply's head: one part, one buffer
 //!   <= 1 MiB    the pages themselves, pinned
 //!   > 1 MiB     pieces of 1 MiB, one after the other, while nothing else is read
+//!   no memory   pieces of 128 KiB, in the small buffer, while nothing else is owed
 //! ```
 
 use std::os::fd::AsFd as _;
@@ -55,28 +56,49 @@ impl Connection<'_> {
             && self.fetches.count() > 0
     }
 
+    /// What a read costs beyond what the connection has anyway; None: it has to wait until there
+    /// is memory, or until nothing is in the way of doing without.
+    pub(super) fn price_of_read(&mut self, request: &Request) -> Option<usize> {
+        let len = request.bytes_wanted().min(PIECE);
+        let is_first = self.fetches.count() == 0;
+        if len <= COPIED && is_first && self.output.has_room(len + self.head_len()) {
+            return Some(0);
+        }
+        if self.output.purse.take(len) {
+            return Some(len);
+        }
+        (is_first && self.output.is_empty()).then_some(0)
+    }
+
+    /// Reads; `paid` is what [`Self::price_of_read`] took.
     pub(super) fn read(
         &mut self,
         request: &Request,
         whole: bool,
         may_wait: bool,
+        paid: usize,
     ) -> Result<(), End> {
         let len = request.bytes_wanted();
-        if len > PIECE {
-            if whole && self.agreed.structured {
-                self.reply_error(request, Errno::Overflow);
-                return Ok(());
-            }
-            return self.read_in_pieces(request);
-        }
-        if self.hit(request, len) {
+        if len > PIECE && whole && self.agreed.structured {
+            self.output.purse.give(paid);
+            self.reply_error(request, Errno::Overflow);
             return Ok(());
+        }
+        if len > PIECE || (paid == 0 && len > COPIED) {
+            return self.read_in_pieces(request, whole, paid);
+        }
+        if self.hit(request, len, paid) {
+            return Ok(());
+        }
+        if paid == 0 && !self.output.purse.take(len) {
+            return self.read_in_pieces(request, whole, 0);
         }
         let mut buffer = self.output.buffer(len);
         if may_wait {
             // This thread then leads the ring: nobody is faster.
             self.output.send(self.socket)?;
             self.settle();
+            self.output.purse.rest();
             let read = self.stream.read_at(&mut buffer, request.offset);
             self.end_read(request, buffer, &read);
         } else {
@@ -86,15 +108,18 @@ impl Connection<'_> {
     }
 
     /// Answers a read whose pages are all there.
-    fn hit(&mut self, request: &Request, len: usize) -> bool {
+    fn hit(&mut self, request: &Request, len: usize, paid: usize) -> bool {
         let (offset, size) = (request.offset, self.head_len());
         if len <= COPIED {
-            if let Some(room) = self.output.room(size + len) {
+            if self.output.has_room(size + len)
+                && let Some(room) = self.output.room(size + len)
+            {
                 if !self.stream.try_read_at(&mut room[size..], offset) {
                     return false;
                 }
                 put_head(room, request, self.agreed.structured);
                 self.output.take_room(size + len);
+                self.output.purse.give(paid);
                 self.tally.bytes_read += len as u64;
                 return true;
             }
@@ -106,6 +131,9 @@ impl Connection<'_> {
                 self.tally.bytes_read += len as u64;
                 return true;
             }
+        }
+        if paid == 0 {
+            return false;
         }
         // Too much waits to be sent, or too much is pinned; or it is a miss.
         let mut buffer = self.output.buffer(len);
@@ -142,7 +170,7 @@ impl Connection<'_> {
     /// Something may have come of the fetch in this slot; or it is another one by now.
     pub(super) fn poll_fetch(&mut self, slot: usize) {
         let fetches = &mut self.fetches;
-        let Some((_, fetch)) = &mut fetches.slots[slot] else { return };
+        let Some(Some((_, fetch))) = fetches.slots.get_mut(slot) else { return };
         let polled = fetch.poll(self.stream, &Context::from_waker(&fetches.wakers[slot]));
         if let Poll::Ready(read) = polled {
             let (request, fetch) = fetches.slots[slot].take().expect("it was polled");
@@ -152,63 +180,95 @@ impl Connection<'_> {
         }
     }
 
-    /// The reply of a read whose bytes lie in `buffer`.
+    /// The reply of a read whose bytes lie in `buffer`, whose length was paid.
     fn end_read(&mut self, request: &Request, buffer: Vec<u8>, read: &Result<usize, ReadError>) {
         if !is_all(read, buffer.len()) {
             self.reply_error(request, Errno::Io);
+            self.output.purse.give(buffer.len());
             self.output.give_back(buffer);
             return;
         }
         self.tally.bytes_read += buffer.len() as u64;
         self.push_head(request);
-        if buffer.len() <= COPIED {
+        let len = buffer.len();
+        if len <= COPIED && self.output.has_room(len) {
             self.output.push(&buffer);
+            self.output.purse.give(len);
             self.output.give_back(buffer);
         } else {
-            self.output.push_owned(buffer);
+            self.output.push_owned(buffer, len);
         }
     }
 
-    /// A read that is too long to be in hand as a whole.
+    /// A read that is too long to be in hand as a whole, or for which there is no memory.
     ///
     /// ```text
     ///   chunks    [head|1 MiB] [head|1 MiB] [head|rest]      an error has a chunk of its own
     ///   simple    [head|1 MiB   1 MiB   rest]                after the head there are no errors
     /// ```
-    fn read_in_pieces(&mut self, request: &Request) -> Result<(), End> {
-        let (end, structured) = (request.end(), self.agreed.structured);
+    ///
+    /// Each piece is paid for by itself. If that cannot be, it is shorter, and read to the small
+    /// buffer once that is empty: so a read ends whatever others have taken.
+    fn read_in_pieces(
+        &mut self,
+        request: &Request,
+        whole: bool,
+        mut paid: usize,
+    ) -> Result<(), End> {
+        let (end, in_chunks) = (request.end(), self.agreed.structured && !whole);
         let mut at = request.offset;
         while at < end {
-            let len = PIECE.min(usize::try_from(end - at).expect("checked"));
+            let mut len = PIECE.min(usize::try_from(end - at).expect("checked"));
+            if paid == 0 && self.output.purse.take(len) {
+                paid = len;
+            }
             let mut pins = Vec::new();
             let mut buffer = Vec::new();
-            if !self.stream.try_pin_all(at, len, &mut pins) {
+            let mut read = Ok(len);
+            if paid == 0 {
+                self.send_down_to(0)?;
+                len = len.min(POOR_PIECE);
+                let room = self.output.room(reply::DATA_CHUNK + len).expect("it is empty");
+                read = self.stream.read_at(&mut room[reply::DATA_CHUNK..], at);
+            } else if !self.stream.try_pin_all(at, len, &mut pins) {
                 self.output.send(self.socket)?;
                 buffer = self.output.buffer(len);
-                let read = self.stream.read_at(&mut buffer, at);
-                if !is_all(&read, len) {
+                self.output.purse.rest();
+                read = self.stream.read_at(&mut buffer, at);
+            }
+            if !is_all(&read, len) {
+                self.output.purse.give(paid);
+                if at == request.offset && !in_chunks {
+                    self.reply_error(request, Errno::Io);
+                } else if in_chunks {
                     self.tally.errors += 1;
-                    if structured {
-                        self.output.push(&reply::error_at(request.cookie, Errno::Io, at));
-                    } else if at == request.offset {
-                        self.output.push(&reply::simple(request.cookie, Err(Errno::Io)));
-                    } else {
-                        return Err(End::Broken);
-                    }
-                    return Ok(());
+                    self.output.push(&reply::error_at(request.cookie, Errno::Io, at));
+                } else {
+                    self.tally.errors += 1;
+                    return Err(End::Broken);
+                }
+                return Ok(());
+            }
+            let mut head = [0; reply::DATA_CHUNK];
+            let mut head_len = 0;
+            if in_chunks {
+                let is_last = at + len as u64 == end;
+                head = reply::data(request.cookie, at, as_u32(len), is_last);
+                head_len = head.len();
+            } else if at == request.offset {
+                put_head(&mut head, request, self.agreed.structured);
+                head_len = self.head_len();
+            }
+            if paid == 0 {
+                self.output.push_before(&head[..head_len], reply::DATA_CHUNK, len);
+            } else {
+                self.output.push(&head[..head_len]);
+                self.output.push_pins(&mut pins);
+                if !buffer.is_empty() {
+                    self.output.push_owned(buffer, len);
                 }
             }
-            let piece = Request { offset: at, len: as_u32(len), ..*request };
-            if structured {
-                let is_last = at + len as u64 == end;
-                self.output.push(&reply::data(request.cookie, at, piece.len, is_last));
-            } else if at == request.offset {
-                self.output.push(&reply::simple(request.cookie, Ok(())));
-            }
-            self.output.push_pins(&mut pins);
-            if !buffer.is_empty() {
-                self.output.push_owned(buffer);
-            }
+            paid = 0;
             self.tally.bytes_read += len as u64;
             at += len as u64;
             self.send_down_to(PIECE)?;
@@ -224,6 +284,7 @@ impl Connection<'_> {
                 return Ok(());
             }
             self.settle();
+            self.output.purse.rest();
             wait([(self.socket.as_fd(), PollFlags::OUT)], None)?;
         }
     }
@@ -261,4 +322,6 @@ fn as_u32(len: usize) -> u32 {
 /// Up to here a copy costs less than a pin and a part of its own.
 const COPIED: usize = 16 << 10;
 /// The most that is read for one reply at a time.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = crate::budget::MOST;
+/// The same when the server's budget is spent: it has room in the small buffer.
+const POOR_PIECE: usize = 128 << 10;

@@ -5,7 +5,8 @@
 //! Never: more than one buffer of payload; a wait for room in the cache, which the slow lane does
 //!        while this client is not received from.
 
-use super::Connection;
+use super::input::{INPUT, LARGE_INPUT};
+use super::{Connection, GROWTH};
 use crate::lane::Work;
 use crate::nbd::request::Request;
 use crate::nbd::{Errno, reply};
@@ -47,8 +48,12 @@ impl Connection<'_> {
         let Some(mut write) = self.incoming else { return true };
         let mut here = write.left.min(self.input.bytes().len());
         if write.result.is_ok() && here < write.left {
-            if here < ENOUGH {
-                self.input.grow();
+            let is_long = write.left > POOR;
+            if is_long && !self.input.is_large() && self.output.purse.take(GROWTH) {
+                self.input.grow(LARGE_INPUT);
+            }
+            if here < if self.input.is_large() { ENOUGH } else { POOR } {
+                self.input.grow(INPUT);
                 return false;
             }
             // Whole pages: the rest of the last one is still coming.
@@ -58,25 +63,31 @@ impl Connection<'_> {
         if here == 0 && write.left > 0 {
             return false;
         }
-        let is_last = here == write.left;
-        let bytes = &self.input.bytes()[..here];
         let mut work = None;
+        let mut paid = 0;
         if write.result.is_ok() {
-            if write.fua && is_last {
-                let (cookie, offset) = (write.cookie, write.at);
-                work = Some(Work::Write { cookie, bytes: bytes.to_vec(), offset });
-            } else {
-                let taken =
-                    if write.fua { Ok(0) } else { self.shared.store.try_write(bytes, write.at) };
-                match taken {
-                    Ok(taken) if taken < here => {
-                        let (offset, fua) = (write.at + taken as u64, write.fua);
-                        work = Some(Work::Part { bytes: bytes[taken..].to_vec(), offset, fua });
-                        write.is_waiting = true;
+            let bytes = &self.input.bytes()[..here];
+            let taken =
+                if write.fua { Ok(0) } else { self.shared.store.try_write(bytes, write.at) };
+            match taken {
+                Ok(taken) if taken < here => {
+                    let (offset, fua) = (write.at + taken as u64, write.fua);
+                    if self.output.purse.take(here - taken) {
+                        paid = here - taken;
+                    } else if here - taken > POOR_PART {
+                        let end = (offset + POOR_PART as u64) & !(PAGE - 1);
+                        here = usize::try_from(end - write.at).expect("a part of it");
                     }
-                    Ok(_) => {}
-                    Err(errno) => write.result = Err(errno),
+                    let bytes = self.input.bytes()[taken..here].to_vec();
+                    work = Some(if fua && paid > 0 && here == write.left {
+                        Work::Write { cookie: write.cookie, bytes, offset }
+                    } else {
+                        write.is_waiting = true;
+                        Work::Part { bytes, offset, fua }
+                    });
                 }
+                Ok(_) => {}
+                Err(errno) => write.result = Err(errno),
             }
             self.tally.bytes_written += here as u64;
         }
@@ -88,9 +99,9 @@ impl Connection<'_> {
             Some(work @ Work::Write { .. }) => {
                 // Its reply comes from there.
                 self.incoming = None;
-                self.give_away(work);
+                self.give_away(work, paid);
             }
-            Some(work) => self.give_away(work),
+            Some(work) => self.give_away(work, paid),
             None => self.end_write(),
         }
         true
@@ -117,3 +128,7 @@ impl Connection<'_> {
 const PAGE: u64 = 4096;
 /// With less than this of a long payload it pays to wait for more.
 const ENOUGH: usize = 128 << 10;
+/// The same in a small input.
+const POOR: usize = 64 << 10;
+/// So much of a write is given away if the server's budget is spent; then its client waits for it.
+const POOR_PART: usize = 32 << 10;

@@ -1,0 +1,150 @@
+//! Memory that connections share: for replies beyond the fixed amount that each has anyway.
+//!
+//! In:    takes and returns of bytes.
+//! Out:   whether there is so much.
+//! Never: more than the budget, whatever clients do. A wait: who gets nothing goes on with its fixed
+//!        amount, one piece at a time, and is told when there is some again.
+//!
+//! ```text
+//!   budget --- 256 KiB or more ---> purse (one a connection) --- exact ---> fetch, part, pin, job
+//!      '<-- what is not in use, before each sleep; then the first of the line is woken
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::connection::mailbox::{Mail, Mailbox};
+
+#[derive(Debug)]
+pub(crate) struct Budget {
+    all: usize,
+    left: AtomicUsize,
+    /// The least that ever was left.
+    least: AtomicUsize,
+    /// How many are in the line.
+    waiting: AtomicUsize,
+    line: Mutex<VecDeque<Arc<Mailbox>>>,
+}
+
+/// What one connection has of it.
+#[derive(Debug)]
+pub(crate) struct Purse<'s> {
+    budget: &'s Budget,
+    taken: usize,
+    used: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let all = bytes.max(MOST);
+        let (left, least) = (AtomicUsize::new(all), AtomicUsize::new(all));
+        Self { all, left, least, waiting: AtomicUsize::new(0), line: Mutex::default() }
+    }
+
+    /// How many bytes are taken; and how many were at most.
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> (usize, usize) {
+        let taken = |left: &AtomicUsize| self.all - left.load(Ordering::SeqCst);
+        (taken(&self.left), taken(&self.least))
+    }
+
+    fn try_take(&self, bytes: usize) -> bool {
+        let rest = |left: usize| left.checked_sub(bytes);
+        match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, rest) {
+            Ok(left) => {
+                self.least.fetch_min(left - bytes, Ordering::Relaxed);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let left = self.left.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        assert!(left <= self.all, "no more comes back than was taken");
+    }
+
+    /// Wakes the first of the line if there is enough for whatever it wants. It does the same for
+    /// the next before it sleeps.
+    fn wake_one(&self) {
+        let is_worth_it =
+            self.waiting.load(Ordering::SeqCst) > 0 && self.left.load(Ordering::SeqCst) >= MOST;
+        if is_worth_it {
+            let mut line = self.line();
+            let first = line.pop_front();
+            self.waiting.store(line.len(), Ordering::SeqCst);
+            drop(line);
+            if let Some(mailbox) = first {
+                mailbox.post(Mail::Memory);
+            }
+        }
+    }
+
+    /// To the end of the line. Who does so tries once more before it sleeps: what came back in
+    /// between woke nobody.
+    pub(crate) fn wait(&self, mailbox: &Arc<Mailbox>) {
+        let mut line = self.line();
+        line.push_back(Arc::clone(mailbox));
+        self.waiting.store(line.len(), Ordering::SeqCst);
+    }
+
+    /// Out of the line, wherever in it.
+    pub(crate) fn leave(&self, mailbox: &Arc<Mailbox>) {
+        let mut line = self.line();
+        line.retain(|other| !Arc::ptr_eq(other, mailbox));
+        self.waiting.store(line.len(), Ordering::SeqCst);
+    }
+
+    fn line(&self) -> MutexGuard<'_, VecDeque<Arc<Mailbox>>> {
+        // Nothing panics while it holds this lock.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'s> Purse<'s> {
+    pub(crate) fn new(budget: &'s Budget) -> Self {
+        Self { budget, taken: 0, used: 0 }
+    }
+
+    /// Takes so many bytes, if there are so many.
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        assert!(bytes <= MOST, "there is never more in one piece");
+        let short = (self.used + bytes).saturating_sub(self.taken);
+        if short > 0 {
+            let wanted = [short.max(AT_ONCE), short];
+            let Some(got) = wanted.into_iter().find(|wanted| self.budget.try_take(*wanted)) else {
+                return false;
+            };
+            self.taken += got;
+        }
+        self.used += bytes;
+        true
+    }
+
+    pub(crate) fn give(&mut self, bytes: usize) {
+        self.used = self.used.checked_sub(bytes).expect("no more than was taken");
+    }
+
+    /// What is not in use goes back, before a sleep. Who waits for it is woken.
+    pub(crate) fn rest(&mut self) {
+        let unused = self.taken - self.used;
+        if unused > 0 {
+            self.taken = self.used;
+            self.budget.give_back(unused);
+        }
+        self.budget.wake_one();
+    }
+}
+
+impl Drop for Purse<'_> {
+    fn drop(&mut self) {
+        self.used = 0;
+        self.rest();
+    }
+}
+
+/// The most that is taken for one thing: a piece of a reply.
+pub(crate) const MOST: usize = 1 << 20;
+/// So that a connection does not count for each reply where all others do.
+const AT_ONCE: usize = 256 << 10;
