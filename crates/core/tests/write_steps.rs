@@ -118,6 +118,21 @@ fn a_whole_page_is_never_read_and_a_dirty_one_is_written_when_it_is_old() {
     assert_eq!(bench.path.poll_timeout(), None);
 }
 
+/// It once waited, until it was old, for what was written after it, if all that it had to wait for
+/// was a flush's already.
+#[test]
+fn a_second_flush_waits_for_nothing_that_comes_after_it() {
+    let mut bench = Bench::new(1 << 20);
+    bench.write(3, 1, WriteMode::Back);
+    let flushes = [bench.flush(), bench.flush()];
+    let (tag, ..) = bench.written().unwrap();
+    bench.write(7, 1, WriteMode::Back);
+    assert_eq!(bench.step(), None, "the first page is on its way");
+    bench.complete(tag, Ok(4096));
+    assert_eq!(bench.step(), Some((flushes[0], WriteStep::Act)));
+    assert_eq!(bench.step(), Some((flushes[1], WriteStep::Act)));
+}
+
 #[test]
 fn a_partial_page_is_read_first_but_not_the_last_one_of_a_file_that_is_whole_in_it() {
     let mut bench = Bench::new(10_000);

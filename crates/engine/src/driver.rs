@@ -47,7 +47,9 @@ pub(crate) struct Driver {
     /// The tags of writes that are on their way.
     writing: HashSet<u64>,
     /// When the leader wakes up by itself, if it sleeps and does.
-    pub(crate) sleeps_until: Option<Instant>,
+    sleeps_until: Option<Instant>,
+    /// The leader goes to sleep in the ring once the mutex is free, and submits there.
+    is_falling_asleep: bool,
     /// When the background thread comes by itself, if it does.
     pub(crate) rests_until: Option<Instant>,
     /// The time that the core was last told.
@@ -92,6 +94,7 @@ impl Driver {
             done_at: HashMap::new(),
             writing: HashSet::new(),
             sleeps_until: None,
+            is_falling_asleep: false,
             rests_until: None,
             told: Instant(0),
             started: read_clock(),
@@ -293,8 +296,6 @@ impl Driver {
         self.read_alone += 1;
         let (tag, backend) = (alone.tag, Arc::clone(&device.backend));
         let frames = self.path.io_frames(tag).collect();
-        // Writes that were found on the way: nobody else may come.
-        let _ = self.ring.submit();
         Some(Alone { tag, backend, offset: alone.offset.0, frames })
     }
 
@@ -330,12 +331,13 @@ impl Driver {
     /// Starts all that the core wants dispatched, and does not wait for it.
     pub(crate) fn start_all(&mut self) {
         self.queue_all();
-        // What the kernel refuses this time it is offered again by whoever sleeps next.
+        // What the kernel refuses this time it is offered again before the mutex is free.
         let _ = self.ring.submit();
     }
 
     /// Hands to the ring all that the core wants dispatched, as far as there is room; the kernel
-    /// gets it with the next submission.
+    /// gets it with the next submission, at the latest [before the mutex is
+    /// free](Self::before_unlock).
     pub(crate) fn queue_all(&mut self) {
         if !self.ring.has_room() {
             return;
@@ -395,7 +397,18 @@ impl Driver {
         !self.writing.is_empty() || self.path.is_dispatch_pending()
     }
 
+    /// The leader goes to sleep in the ring until then, as soon as the mutex is free.
+    pub(crate) fn falls_asleep(&mut self, due: Option<Instant>) {
+        self.waiting.set_asleep(true);
+        self.sleeps_until = due;
+        self.is_falling_asleep = true;
+    }
+
     /// What is to be woken once the mutex is free; and if nobody leads, who is to lead.
+    ///
+    /// What is queued in the ring is handed to the kernel first, by whoever queued it: a leader
+    /// that sleeps already does not see it. Only one that is about to sleep does that there, with
+    /// the same call.
     ///
     /// ```text
     ///   nobody leads, something is on its way      a thread that waits, or the background thread
@@ -403,12 +416,14 @@ impl Driver {
     ///   the leader sleeps longer than that         it is woken, and sleeps again
     /// ```
     pub(crate) fn before_unlock(&mut self) -> Vec<Wake> {
+        let is_left = !std::mem::take(&mut self.is_falling_asleep) && self.ring.submit().is_err();
         if self.broken.is_none() {
             match self.waiting.leader() {
                 None => self.name_leader(),
                 Some(_) if self.waiting.is_leader_asleep() => {
                     let is_earlier = |due| self.sleeps_until.is_none_or(|until| due < until);
-                    if self.next_due().is_some_and(is_earlier) {
+                    // What the kernel refused it offers again, for as long as it takes.
+                    if is_left || self.next_due().is_some_and(is_earlier) {
                         self.waiting.set_asleep(false);
                         self.ring.wake();
                     }

@@ -135,8 +135,7 @@ impl Shared {
         }
         let due = [driving.next_due(), deadline].into_iter().flatten().min();
         let at_most = due.map(|due| driving.until(due));
-        driving.waiting.set_asleep(true);
-        driving.sleeps_until = due;
+        driving.falls_asleep(due);
         drop(driving);
         let slept = self.sleeper.wait(at_most);
         let mut driving = self.drive();

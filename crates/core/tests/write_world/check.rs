@@ -114,6 +114,7 @@ impl World {
 
     pub(super) fn check(&mut self) {
         self.check_counts();
+        self.check_waiting();
         // All pages of all files: not after each step.
         if self.random.once_in(8) {
             self.check_pages();
@@ -132,6 +133,20 @@ impl World {
         for file in &self.files {
             assert!(self.path.dirty_pages(file.id) <= dirty);
         }
+    }
+
+    /// With nothing on its way and nobody else to come, nobody waits, and what is owed is due at
+    /// some time: else who drives would sleep for ever.
+    fn check_waiting(&self) {
+        let is_told = self.writes.values().any(|write| write.told.is_some());
+        let is_held = !self.ready.is_empty() || !self.pins.is_empty() || !self.unpinned.is_empty();
+        if !self.in_flight.is_empty() || is_told || is_held {
+            return;
+        }
+        assert!(self.reads.is_empty(), "{} reads wait for nothing", self.reads.len());
+        assert!(self.writes.is_empty(), "{} writes wait for nothing", self.writes.len());
+        let is_due = self.path.poll_timeout().is_some();
+        assert!(is_due || self.path.dirty() == Pages(0), "what is dirty is never written");
     }
 
     fn check_pages(&self) {
@@ -220,6 +235,7 @@ impl World {
                 return;
             }
             self.pump();
+            self.check_waiting();
         }
         panic!("it does not end");
     }

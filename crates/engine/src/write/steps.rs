@@ -206,3 +206,64 @@ fn fill(pool: &Pool, fills: &[Fill], from: &[u8], pos: Bytes) {
     }
     assert!(rest.is_empty(), "the frames of a write hold it");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use foreread_core::path::IoPath;
+    use foreread_core::units::PageIndex;
+
+    use super::Doing;
+    use crate::{Engine, Io, OpenOptions, WriteMode};
+
+    /// What a thread had queued whose own write was over with it once stayed in the ring, while
+    /// the leader slept there for nothing else: it was not handed to the kernel until somebody
+    /// came for another reason, such as to read counters.
+    #[test]
+    fn what_the_last_step_of_a_write_queues_is_started_although_the_leader_sleeps() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        for io in [Io::Threads, Io::Probe] {
+            let (age, timeout) = (Duration::from_secs(1 << 30), Duration::from_secs(30));
+            let engine = Engine::builder().memory(1 << 20).dirty_age(age).timeout(timeout).io(io);
+            let engine = engine.build().expect("an engine");
+            let options = OpenOptions { write: true, ..OpenOptions::default() };
+            let file = engine.open_with(&path, &options).expect("it is there");
+            file.write_at(&[1; 4096], 0, WriteMode::Back).expect("it is in memory");
+
+            let (shared, flushed) = (Arc::clone(&engine.shared), &file);
+            let flush = std::thread::scope(|scope| {
+                let began = RefCell::new(None);
+                // It keeps the page from the flush, which sleeps with nothing on its way; and then
+                // it fails, so that the page is written after all.
+                let fail = || {
+                    let (sender, thread) = std::sync::mpsc::channel();
+                    let flush = scope.spawn(move || {
+                        // SAFETY: it takes nothing and only gives a number.
+                        sender.send(unsafe { libc::gettid() }).expect("somebody waits for it");
+                        flushed.flush()
+                    });
+                    let stat = format!("/proc/self/task/{}/stat", thread.recv().expect("it runs"));
+                    let sleeps =
+                        || std::fs::read_to_string(&stat).is_ok_and(|it| it.contains(") S "));
+                    while !shared.drive().waiting.is_leader_asleep() || !sleeps() {
+                        std::thread::yield_now();
+                    }
+                    began.replace(Some(flush));
+                    Err(libc::EIO)
+                };
+                let id = file.shared().id;
+                let page = PageIndex(0)..PageIndex(1);
+                let zero = |path: &mut IoPath, now| path.zero(now, id, page);
+                let zeroed = file.handle().see_through("zeroing", 0, zero, &Doing::Act(&fail));
+                assert!(zeroed.is_err(), "as it was told");
+                began.take().expect("it began").join().expect("it does not panic")
+            });
+            flush.expect("the page is written");
+        }
+    }
+}

@@ -302,12 +302,13 @@ impl Debts {
 
 impl FileDebts {
     /// What a flush that comes now waits for; what is written from now on is of another epoch.
+    ///
+    /// While nothing is owed of the present epoch it goes on, and the flush waits for those before.
     pub(in crate::path) fn end_epoch(&mut self) -> u64 {
-        let ends = self.epoch;
-        if self.epochs.back().is_some_and(|epoch| epoch.number == ends) {
+        if self.epochs.back().is_some_and(|epoch| epoch.number == self.epoch) {
             self.epoch += 1;
         }
-        ends
+        self.epoch.saturating_sub(1)
     }
 
     /// How a flush of this epoch stands.
