@@ -195,8 +195,7 @@ pub enum WriteError {
         /// What the system said.
         source: io::Error,
     },
-    /// The kernel had taken bytes of a buffered file and could not write them, now or before: it
-    /// has dropped them.
+    /// A flush failed in the kernel or below, now or before: what they had cached may be gone.
     Lost {
         /// The file.
         path: PathBuf,
@@ -375,8 +374,8 @@ impl fmt::Display for WriteError {
             ),
             Self::Lost { path, source } => write!(
                 f,
-                "{}: the kernel lost bytes that it could not write: {source}; check the device \
-                 (dmesg), open the file again, and write what was not flushed once more",
+                "{}: a flush failed, and bytes that were written before may be lost: {source}; check \
+                 the device (dmesg), open the file again, and write what was not flushed once more",
                 path.display()
             ),
         }

@@ -193,6 +193,9 @@ impl Engine {
         }
         let mut driver = self.shared.drive();
         driver.path.set(name, value)?;
+        // Who waits for what it gives need not wait for something else to happen.
+        let now = driver.now();
+        driver.path.timeout(now);
         driver.note_ready();
         driver.start_all();
         Ok(())

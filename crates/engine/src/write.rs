@@ -92,9 +92,9 @@ impl File {
     /// # Errors
     ///
     /// If the device failed to take any of it, now or before: then each flush tries again, and says
-    /// so again, until it is there. If the file is [buffered](File::buffered) and the kernel lost
-    /// bytes that it had taken, each later flush is an error: those are gone. Where a device took
-    /// all and fails to flush its own cache, this flush is an error, and the next asks again.
+    /// so again, until it is there. Where the device took all and failed to flush its own cache, or
+    /// the kernel its own (of a [buffered](File::buffered) file), bytes may be gone, and each later
+    /// flush is that error until the file is opened again.
     pub fn flush(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
         handle.check_forked()?;

@@ -164,15 +164,22 @@ fn a_device_that_ends_writes_early_costs_time_and_no_bytes() {
     });
 }
 
+/// A device that refused one, and has a cache of its own, may have lost what the next would say is
+/// there.
 #[test]
-fn a_flush_that_the_device_refuses_is_an_error_and_the_next_tries_again() {
+fn a_flush_that_the_device_refuses_is_an_error_of_each_until_the_file_is_opened_again() {
     with_each_io("a_flush_that_the_device_refuses_is_an_error", |io| {
         let bench = Bench::new(io);
-        bench.faults.inject_syncs(0..2, Mishap::Errno(libc::EIO));
+        bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
         bench.write(0..4, 1).expect("room");
-        assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
-        assert_eq!(errno(bench.file.flush()), Some(libc::EIO), "though nothing was left to write");
-        assert_eq!(errno(bench.file.flush()), None);
+        for _ in 0..3 {
+            assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
+        }
+        let Bench { engine, file, path, faults, _dir } = bench;
+        drop((file, faults));
+        let options = OpenOptions { write: true, ..OpenOptions::default() };
+        let again = engine.open_with(&path, &options).expect("it is there");
+        assert_eq!(errno(again.flush()), None, "what may be gone is known");
     });
 }
 

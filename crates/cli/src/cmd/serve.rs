@@ -12,6 +12,7 @@ mod duration;
 mod leave;
 mod place;
 
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
@@ -166,6 +169,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
+    // Until the end of this process, however that comes.
+    let _claim = claimed(args)?;
     let served = Served {
         engine: engine.clone(),
         file: file.clone(),
@@ -269,6 +274,24 @@ fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
     match engine.open_with(&args.target, &options) {
         Ok(file) => Ok((engine, file)),
         Err(error) => Err(not_opened(&engine, args, &error)),
+    }
+}
+
+/// A regular file that is written belongs to one server: two would have two caches of it. (A block
+/// device is claimed by who opens it.)
+fn claimed(args: &Args) -> Result<Option<File>, Failure> {
+    if args.read_only || !args.target.is_file() {
+        return Ok(None);
+    }
+    let file = File::open(&args.target).map_err(cannot("open the target"))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Err(Failure::WrongUse(format!(
+            "{}: another server writes it; end that one, or serve it with --read-only",
+            args.target.display()
+        ))),
+        // A file system without locks: then nobody has one.
+        Err(_) => Ok(None),
     }
 }
 

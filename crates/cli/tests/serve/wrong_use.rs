@@ -111,6 +111,18 @@ fn places_that_are_taken_are_named() {
 }
 
 #[test]
+fn a_file_that_another_server_writes_is_refused_and_may_be_read() {
+    let place = Place::new();
+    let file = place.file("disk", 1 << 20);
+    let writer = place.serve(&file, &[]);
+    let other = place.path("other");
+    let (name, sock) = (file.to_str().unwrap(), other.to_str().unwrap());
+    is_refused(&["serve", name, "--unix", sock], "another server writes it");
+    place.serve_at(&other, &file, &["--read-only"]).stop();
+    writer.stop();
+}
+
+#[test]
 fn a_socket_whose_server_is_gone_is_replaced() {
     let place = Place::new();
     let file = place.file("disk", 1 << 20);

@@ -21,10 +21,9 @@ impl Backend {
     /// All writes that have ended are there for good.
     ///
     /// ```text
-    ///                O_DIRECT                         buffered
-    ///   it fails     what the device has of them is   the kernel has dropped pages, and tells once
-    ///                for the device to say
-    ///   the next     is a new try                     is an error, for as long as this is open
+    ///   it fails     whoever cached them (a device, a loop device's file, the kernel) may have
+    ///                dropped them, and tells once
+    ///   the next     is the same error, for as long as this is open
     /// ```
     ///
     /// Through the page cache one at a time: of two, one would be told, and the other would say
@@ -61,11 +60,11 @@ impl Backend {
                 }
             };
         }
-        result.map(drop).inspect_err(|&errno| self.note_lost(errno))
+        result.map(drop).inspect_err(|&errno| self.lost.store(errno, Ordering::Release))
     }
 
-    /// The kernel said that it could not write: if it had taken bytes before, some may be gone, and
-    /// it says so only this once.
+    /// A write failed: if the kernel had taken bytes before, some may be gone, and it says so only
+    /// this once.
     pub(crate) fn note_lost(&self, errno: i32) {
         if self.buffered.is_some() {
             self.lost.store(errno, Ordering::Release);

@@ -2,7 +2,7 @@
 //!
 //! In:    a line for the shell, where the server is.
 //! Out:   the command's exit code.
-//! Never: a command that is left behind.
+//! Never: a shell that is left behind; what it has started is its own.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
