@@ -2,8 +2,8 @@
 //!
 //! In:    takes and returns of bytes.
 //! Out:   whether there is so much.
-//! Never: more than the budget, whatever clients do. A wait: who gets nothing goes on with its fixed
-//!        amount, one piece at a time, and is told when there is some again.
+//! Never: more than the budget, whatever clients do. A wait: who gets nothing goes on with its
+//!        fixed amount, one piece at a time, and is told when there is some again.
 //!
 //! ```text
 //!   budget --- 256 KiB or more ---> purse (one a connection) --- exact ---> fetch, part, pin, job

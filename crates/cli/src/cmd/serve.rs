@@ -49,8 +49,8 @@ use crate::output::Failure;
 ///
 /// It serves until SIGTERM or Ctrl-C; then no new requests are taken, those in hand are answered,
 /// and all that was written is flushed; if that fails, the exit code is 1. A second Ctrl-C ends it
-/// at once, and what was not flushed is lost. It stays in the foreground; when it is ready, one line
-/// on stderr says so.
+/// at once, and what was not flushed is lost. It stays in the foreground; when it is ready, one
+/// line on stderr says so.
 ///
 /// While it runs, `foreread stats SOCKET` shows what it does and `foreread set SOCKET NAME=VALUE`
 /// changes how, by the same Unix socket that clients use.

@@ -243,8 +243,8 @@ mod tests {
                 let fail = || {
                     let (sender, thread) = std::sync::mpsc::channel();
                     let flush = scope.spawn(move || {
-                        // SAFETY: it takes nothing and only gives a number.
-                        sender.send(unsafe { libc::gettid() }).expect("somebody waits for it");
+                        let id = rustix::thread::gettid().as_raw_nonzero();
+                        sender.send(id).expect("somebody waits for it");
                         flushed.flush()
                     });
                     let stat = format!("/proc/self/task/{}/stat", thread.recv().expect("it runs"));

@@ -27,7 +27,7 @@ impl Input {
         self.buffer.len() > INPUT
     }
 
-    /// Nobody needs it for now; true if it was large.
+    /// Nobody needs it at present; true if it was large.
     pub(crate) fn shrink(&mut self) -> bool {
         let (is_empty, was_large) = (self.start == self.end, self.is_large());
         if is_empty && self.buffer.len() > FIRST {

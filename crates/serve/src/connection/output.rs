@@ -90,7 +90,7 @@ impl<'s> Output<'s> {
         self.shrink();
     }
 
-    /// Nobody needs it for now: what it keeps goes.
+    /// Nobody needs it at present: what it keeps goes.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() {
             self.small = Vec::new();
