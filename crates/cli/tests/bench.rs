@@ -6,6 +6,7 @@
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
+mod loop_device;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::{Need, needs};
+use loop_device::Loop;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -297,27 +299,9 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
     }
 }
 
-/// A loop device, and its largest window as the kernel has it.
-struct Loop(String);
-
-impl Loop {
-    fn new(file: &Path) -> Self {
-        let losetup = Command::new("losetup").args(["-f", "--show"]).arg(file).output().unwrap();
-        assert!(losetup.status.success(), "{losetup:?}");
-        Self(String::from_utf8(losetup.stdout).unwrap().trim().to_owned())
-    }
-
-    fn window_kib(&self) -> u64 {
-        let name = self.0.strip_prefix("/dev/").unwrap();
-        let text = fs::read_to_string(format!("/sys/block/{name}/queue/read_ahead_kb")).unwrap();
-        text.trim().parse().unwrap()
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.0]).status();
-    }
+/// The largest window of a device, as the kernel has it.
+fn window_kib(device: &Loop) -> u64 {
+    device.setting("read_ahead_kb").trim().parse().unwrap()
 }
 
 #[test]
@@ -328,7 +312,7 @@ fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
     }
     let target = Target::new(32);
     let device = Loop::new(&target.path);
-    let was = device.window_kib();
+    let was = window_kib(&device);
     assert_ne!(was, 52);
 
     let flags = "--pattern seq4k --arm buffered,foreread --runs 1 --amount 8M --max-window 52K";
@@ -339,7 +323,7 @@ fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
         let most = count(&row, "device_bytes") / count(&row, "device_reads");
         assert!(most <= 52 << 10, "{row}");
     }
-    assert_eq!(device.window_kib(), was);
+    assert_eq!(window_kib(&device), was);
 
     // Killed, it cannot set it back itself.
     let mut killed = Command::new(env!("CARGO_BIN_EXE_foreread"))
@@ -348,11 +332,11 @@ fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    assert!(looks_until(|| device.window_kib() == 52), "it has set it");
+    assert!(looks_until(|| window_kib(&device) == 52), "it has set it");
     let pid = killed.id().to_string();
     killed.kill().unwrap();
     killed.wait().unwrap();
-    assert!(looks_until(|| device.window_kib() == was), "{pid} left a setting behind");
+    assert!(looks_until(|| window_kib(&device) == was), "{pid} left a setting behind");
     let mut said = String::new();
     killed.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.is_empty(), "no half of an answer: {said}");

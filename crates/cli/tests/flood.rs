@@ -6,6 +6,7 @@
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
+mod loop_device;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::{Need, needs};
+use loop_device::Loop;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -124,28 +126,6 @@ fn without_the_word_that_allows_it_nothing_is_written() {
     }
 }
 
-/// A loop device, which is gone in the end.
-struct Loop(String);
-
-impl Loop {
-    fn new(file: &Path) -> Self {
-        let losetup = Command::new("losetup").args(["-f", "--show"]).arg(file).output().unwrap();
-        assert!(losetup.status.success(), "{losetup:?}");
-        Self(String::from_utf8(losetup.stdout).unwrap().trim().to_owned())
-    }
-
-    fn scheduler(&self) -> String {
-        let name = self.0.strip_prefix("/dev/").unwrap();
-        fs::read_to_string(format!("/sys/block/{name}/queue/scheduler")).unwrap()
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.0]).status();
-    }
-}
-
 #[test]
 fn the_kernels_scheduler_is_the_one_that_was_asked_for_and_then_what_it_was() {
     const NAME: &str = "the_kernels_scheduler_is_the_one_that_was_asked_for_and_then_what_it_was";
@@ -154,7 +134,7 @@ fn the_kernels_scheduler_is_the_one_that_was_asked_for_and_then_what_it_was() {
     }
     let target = Target::new();
     let device = Loop::new(&target.path);
-    let was = device.scheduler();
+    let was = device.setting("scheduler");
     let other = if was.contains("[none]") { "mq-deadline" } else { "none" };
     if !was.contains(other) {
         println!("SKIP {NAME}: the kernel has no scheduler but {was}");
@@ -166,7 +146,7 @@ fn the_kernels_scheduler_is_the_one_that_was_asked_for_and_then_what_it_was() {
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows[0]["scheduler"], other);
     assert!(was.contains(&format!("[{}]", rows[1]["scheduler"].as_str().unwrap())), "{was}");
-    assert_eq!(device.scheduler(), was);
+    assert_eq!(device.setting("scheduler"), was);
 
     let refused = flood(Path::new(&device.0), "--overwrite --arm direct:nothing-like-it");
     let line = String::from_utf8(refused.stderr).unwrap();
@@ -179,10 +159,10 @@ fn the_kernels_scheduler_is_the_one_that_was_asked_for_and_then_what_it_was() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    assert!(looks_until(|| device.scheduler() != was), "it has set it");
+    assert!(looks_until(|| device.setting("scheduler") != was), "it has set it");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    assert!(looks_until(|| device.scheduler() == was), "it was left behind");
+    assert!(looks_until(|| device.setting("scheduler") == was), "it was left behind");
 }
 
 #[test]

@@ -110,7 +110,11 @@ fn a_device_is_measured_and_everything_is_as_before() {
     assert_eq!(found["method"], "kernel");
     assert_eq!(found["compared"]["now_kib"], before);
     assert_eq!(found["restored"], true, "{found}");
-    assert!(found["sweep"].as_array().unwrap().len() >= 5, "{found}");
+    // How many windows the budget is enough for is the machine's affair; what was left out is said.
+    let windows = found["sweep"].as_array().unwrap().len();
+    let notes = found["notes"].to_string();
+    assert!(windows >= 5 || notes.contains("not all windows were tried"), "{found}");
+    assert!(windows >= 1, "{found}");
     assert_eq!(disk.window_kib(), before);
     assert_eq!(disk.requests().1, writes, "nothing was written");
 }

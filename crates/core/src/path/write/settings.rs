@@ -11,6 +11,7 @@ use crate::path::{IoPath, largest_read};
 use crate::readahead::Policy;
 use crate::replay::Input;
 use crate::sched::BadSetting;
+use crate::sizes;
 use crate::units::{Bytes, Instant, PAGE_SIZE, Pages};
 
 /// What the flusher keeps to.
@@ -69,7 +70,9 @@ impl IoPath {
             Input::Set { name, value }
         });
         let bad = |wants| BadSetting::Value { name: name.into(), value: value.into(), wants };
-        let size = || bytes(value).ok_or_else(|| bad("bytes, or a number with K, M or G"));
+        // Small letters are as good.
+        let size = || sizes::parse(&value.to_ascii_uppercase());
+        let size = || size().map_err(|_| bad("bytes, or a number with K, M or G"));
         match name {
             "dirty_limit" => self.room.set_limit(pages(size()?)),
             "dirty_background" if value == "auto" => self.limits.background = None,
@@ -120,17 +123,6 @@ impl IoPath {
             })
             .collect()
     }
-}
-
-fn bytes(value: &str) -> Option<Bytes> {
-    let (number, shift) = match value.as_bytes().last()? {
-        b'K' | b'k' => (&value[..value.len() - 1], 10),
-        b'M' | b'm' => (&value[..value.len() - 1], 20),
-        b'G' | b'g' => (&value[..value.len() - 1], 30),
-        _ => (value, 0),
-    };
-    let number: u64 = number.parse().ok()?;
-    number.checked_mul(1 << shift).map(Bytes)
 }
 
 /// Whole pages of them.
