@@ -53,7 +53,7 @@ fn the_engine_decides_as_the_simulator_does() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, vec![7; usize::try_from(LEN).unwrap()]).unwrap();
-    for rules in [Rules::default(), Rules { snap_eof: true, backwards: true, lseek: false }] {
+    for rules in [Rules::default(), Rules { snap_eof: true, backwards: true, ..Rules::default() }] {
         // Rules change few decisions: the scenario that has something of all will do for them.
         let first = if rules == Rules::default() { 0 } else { scenarios().len() - 1 };
         for policy in Policy::ALL {

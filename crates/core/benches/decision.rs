@@ -37,7 +37,13 @@ fn streams_of(count: usize, limits: Limits, residency: &impl Residency) -> Strea
     let mut streams = Streams::default();
     for number in 1..=count {
         let prev_pos = Some(far(number).offset());
-        let start = Ask { page: far(number), count: Pages(1), trigger: Trigger::Miss, prev_pos };
+        let start = Ask {
+            page: far(number),
+            count: Pages(1),
+            trigger: Trigger::Miss,
+            prev_pos,
+            has_waited: true,
+        };
         let mut ask = |ask| {
             let decision =
                 Policy::Adaptive.decide(Window::default(), &mut streams, ask, limits, residency);
@@ -56,7 +62,13 @@ fn decisions(c: &mut Criterion) {
     let residency = cache.residency(FILE);
     let page = PageIndex(FIRST + HISTORY);
     let limits = Limits { max: Pages(HISTORY + 1), io_pages: Pages(0) };
-    let ask = Ask { page, count: Pages(1), trigger: Trigger::Miss, prev_pos: Some(Bytes(1)) };
+    let ask = Ask {
+        page,
+        count: Pages(1),
+        trigger: Trigger::Miss,
+        prev_pos: Some(Bytes(1)),
+        has_waited: true,
+    };
     assert_eq!(residency.history(page, limits.max), Pages(HISTORY));
 
     let mut group = c.benchmark_group("decision");

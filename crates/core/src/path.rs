@@ -80,10 +80,16 @@ pub struct Config {
     pub memory: Bytes,
     /// Who decides what is read ahead.
     pub policy: Policy,
-    /// The largest window. A small bound makes it smaller.
+    /// The largest window, or [`Self::AUTO_WINDOW`]. A small bound makes it smaller.
     pub max_window: Pages,
     /// Rules beside the policy's own.
     pub rules: Rules,
+}
+
+impl Config {
+    /// The largest window follows from what each device was seen to do, and until then from its
+    /// size.
+    pub const AUTO_WINDOW: Pages = Pages(u64::MAX);
 }
 
 /// Device I/O to start: `len` bytes at `offset`, into or from [`IoPath::io_frames`] of `tag`, in

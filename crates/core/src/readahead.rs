@@ -21,7 +21,7 @@ pub mod walk;
 
 use core::fmt;
 
-pub use self::rules::Rules;
+pub use self::rules::{Rules, Without};
 pub use self::streams::Streams;
 use crate::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
 
@@ -78,6 +78,9 @@ pub struct Ask {
     pub trigger: Trigger,
     /// The byte after the last one that the stream's previous read returned; None before the first.
     pub prev_pos: Option<Bytes>,
+    /// Whether the handle waited for the device since it last asked: for this page, or for one that
+    /// was on its way.
+    pub has_waited: bool,
 }
 
 /// What bounds a window.
@@ -100,6 +103,8 @@ pub struct State {
     /// Whether it was moved by an explicit seek and has asked for nothing since: the rule `lseek`
     /// looks at it.
     pub seeked: bool,
+    /// Whether it met a page on its way, and has asked for nothing since.
+    pub has_waited: bool,
 }
 
 /// What the owner of a stream says of it.

@@ -226,11 +226,23 @@ fn window(start: u64, size: u64, async_size: u64) -> Window {
 }
 
 fn miss(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
-    Ask { page: PageIndex(page), count: Pages(count), trigger: Trigger::Miss, prev_pos }
+    Ask {
+        page: PageIndex(page),
+        count: Pages(count),
+        trigger: Trigger::Miss,
+        prev_pos,
+        has_waited: true,
+    }
 }
 
 fn marker(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
-    Ask { page: PageIndex(page), count: Pages(count), trigger: Trigger::Marker, prev_pos }
+    Ask {
+        page: PageIndex(page),
+        count: Pages(count),
+        trigger: Trigger::Marker,
+        prev_pos,
+        has_waited: false,
+    }
 }
 
 /// The policies that decide from a stream's last window; `adaptive` has a test file of its own.

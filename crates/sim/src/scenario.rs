@@ -252,6 +252,7 @@ impl Cache {
                 lseek: has(RuleName::Lseek),
                 snap_eof: has(RuleName::SnapEof),
                 backwards: has(RuleName::Backwards),
+                ..Rules::default()
             },
         }
     }

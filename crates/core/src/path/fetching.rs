@@ -119,6 +119,10 @@ impl PageSet for Fetching<'_> {
         self.cache.look_up(self.file, page).is_some()
     }
 
+    fn is_on_its_way(&self, page: PageIndex) -> bool {
+        self.cache.look_up(self.file, page).is_some_and(|entry| !entry.is_up_to_date())
+    }
+
     fn take_marker(&mut self, page: PageIndex) -> bool {
         let taken = self.cache.take_marker(self.file, page);
         self.stats.markers += u64::from(taken);

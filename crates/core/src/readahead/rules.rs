@@ -16,6 +16,19 @@ pub struct Rules {
     pub snap_eof: bool,
     /// A stream that reads towards the start of the file has windows, too.
     pub backwards: bool,
+    /// Which parts of `adaptive` are left out, to show what each of them brings.
+    pub without: Without,
+}
+
+/// Parts of [`Policy::Adaptive`](super::Policy::Adaptive) that are left out.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Without {
+    /// Memory is not shared out among streams.
+    pub law: bool,
+    /// Pages that their reader has not come to may be evicted.
+    pub clip: bool,
+    /// The next window is asked for as early as can be.
+    pub lead: bool,
 }
 
 impl Rules {
@@ -128,6 +141,7 @@ mod tests {
                     count: Pages(start - page),
                     trigger: Trigger::Miss,
                     prev_pos: None,
+                    has_waited: true,
                 };
                 let got = backwards(window(start, size), ask, Pages(max)).unwrap().window;
                 assert_eq!(got.end(), PageIndex(start));

@@ -21,6 +21,11 @@ pub trait PageSet: Residency {
     /// Whether the page is resident or on its way.
     fn is_resident(&self, page: PageIndex) -> bool;
 
+    /// Whether a resident page is still on its way: its reader waits for it.
+    fn is_on_its_way(&self, _page: PageIndex) -> bool {
+        false
+    }
+
     /// Clears the page's marker; true if it had one.
     fn take_marker(&mut self, page: PageIndex) -> bool;
 
@@ -87,6 +92,8 @@ impl Reader {
                 if !cache.is_resident(page) {
                     cache.fetch(page..page + Pages(1), None);
                 }
+            } else if cache.is_on_its_way(page) {
+                memory.stream.has_waited = true;
             }
             if self.advice != Advice::Random && cache.take_marker(page) {
                 self.ask(&mut memory, cache, page, last - page, Trigger::Marker, &mut decided);
@@ -118,7 +125,9 @@ impl Reader {
         trigger: Trigger,
         decided: &mut impl FnMut(Decided),
     ) {
-        let ask = Ask { page, count, trigger, prev_pos: self.prev_pos };
+        let waited = core::mem::take(&mut memory.stream.has_waited);
+        let has_waited = waited || trigger == Trigger::Miss;
+        let ask = Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited };
         let Some(mut decision) = self.decide(memory, ask, cache) else { return };
         if decision.is_remembered() {
             memory.stream.window = decision.window;

@@ -29,7 +29,8 @@ pub(crate) fn read(
         let here = usize::try_from(page).unwrap();
         let ask = |trigger| {
             let (page, count) = (PageIndex(page), Pages(first + count - page));
-            Ask { page, count, trigger, prev_pos: reader.prev_pos }
+            let has_waited = trigger == Trigger::Miss;
+            Ask { page, count, trigger, prev_pos: reader.prev_pos, has_waited }
         };
         if !sheet.resident[here] {
             trace.extend(answer(reader, window, sheet, ask(Trigger::Miss)));

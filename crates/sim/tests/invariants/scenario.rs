@@ -96,6 +96,7 @@ impl Shape {
                 lseek: flag(&mut rng),
                 snap_eof: flag(&mut rng),
                 backwards: flag(&mut rng),
+                ..Rules::default()
             },
         };
         let device_count = 1 + index(&mut rng, 2);

@@ -207,6 +207,7 @@ fn rules(args: &Args) -> Rules {
         lseek: is_on(Rule::Lseek),
         snap_eof: is_on(Rule::SnapEof),
         backwards: is_on(Rule::Backwards),
+        ..Rules::default()
     }
 }
 
