@@ -209,6 +209,8 @@ pub enum Seen {
     Pinned,
     /// A page that was evicted, or that was hinted some time ago, had not been used.
     Unused,
+    /// A page that was read ahead, and that was looked at before it reached a tail, had been used.
+    Used,
     /// A page that left otherwise was pinned: its frame is an orphan until it is unpinned.
     Orphaned,
     /// A read came to a page that had its marker still.
@@ -540,10 +542,10 @@ impl Replay {
             return is_so;
         }
         let was_so = self.next() == Some(&step);
-        // Readers clear these two and set that one; here are none. So it cannot be otherwise.
+        // Readers clear the first two and set the next; here are none. So it cannot be otherwise.
         let is_possible = match what {
             Seen::Unused | Seen::Marker => is_so || !was_so,
-            Seen::Referenced => was_so || !is_so,
+            Seen::Referenced | Seen::Used => was_so || !is_so,
             Seen::Pinned | Seen::Orphaned => true,
         };
         if !is_possible {
