@@ -134,6 +134,10 @@ pub enum Input {
         stream: StreamId,
         submitter: Submitter,
     },
+    SetWeight {
+        submitter: Submitter,
+        weight: u32,
+    },
     Seeked {
         stream: StreamId,
     },
@@ -320,6 +324,7 @@ fn apply(path: &mut IoPath, input: Input) {
         Input::Advise { stream, advice } => path.advise(stream, advice),
         Input::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
         Input::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
+        Input::SetWeight { submitter, weight } => path.set_weight(submitter, weight),
         Input::Seeked { stream } => path.seeked(stream),
         Input::WillNeed { now, file, start, pages } => {
             _ = path.will_need(now, file, start, pages);
@@ -368,6 +373,7 @@ fn could(path: &IoPath, input: &Input) -> bool {
         Input::AddDevice { .. }
         | Input::SetScheduler { .. }
         | Input::SetSubmitter { .. }
+        | Input::SetWeight { .. }
         | Input::Timeout { .. }
         | Input::PollDone
         | Input::PollWrite
