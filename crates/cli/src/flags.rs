@@ -9,6 +9,8 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
+use foreread_core::sizes;
+use foreread_core::units::Bytes;
 
 use crate::cmd::{bench, demo, doctor, explain, seeds, serve, set, sim, stats, tune};
 use crate::measure::{self, nbd_load, slow_server};
@@ -29,6 +31,23 @@ use crate::measure::{self, nbd_load, slow_server};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+/// What `--max-window` is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MaxWindow {
+    /// As each device was seen to want it.
+    Auto,
+    /// No larger than this.
+    Size(Bytes),
+}
+
+/// Reads a size, or `auto`.
+pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
+    if text == "auto" {
+        return Ok(MaxWindow::Auto);
+    }
+    sizes::parse(text).map(MaxWindow::Size).map_err(|why| format!("{why}; or auto"))
 }
 
 /// One verb, one file in `cmd`.

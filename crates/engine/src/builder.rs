@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use foreread_core::cache::PageCache;
-use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::units::{Bytes, Pages};
@@ -36,7 +35,8 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct Builder {
     memory: u64,
-    max_window: u64,
+    /// None: learnt.
+    max_window: Option<u64>,
     policy: Policy,
     trace: usize,
     timeout: Option<Duration>,
@@ -51,7 +51,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
-            max_window: geometry::DEFAULT_WINDOW.0,
+            max_window: None,
             policy: Policy::default(),
             trace: 0,
             timeout: None,
@@ -72,11 +72,13 @@ impl Builder {
     }
 
     /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
-    /// may want more (`read_ahead_kb` says what the kernel gives it).
+    /// a page switches read-ahead off.
+    ///
+    /// Unless this is said it is learnt from each device's own reads: the window at which another
+    /// doubling would bring less than 2 %.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
-        self.max_window = bytes;
+        self.max_window = Some(bytes);
         self
     }
 
@@ -161,7 +163,8 @@ impl Builder {
             let source = std::io::ErrorKind::OutOfMemory.into();
             return Err(EngineError::Arena { len: memory, source });
         }
-        let max_window = Pages(self.max_window / foreread_core::units::PAGE_SIZE);
+        let pages = |bytes| Pages(bytes / foreread_core::units::PAGE_SIZE);
+        let max_window = self.max_window.map_or(Config::AUTO_WINDOW, pages);
         let (policy, rules) = (self.policy, self.rules);
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);

@@ -21,7 +21,7 @@ use foreread::{Delay, Policy};
 use foreread_core::units::Bytes;
 
 use crate::cmd::serve::assignment;
-use crate::flags::{CODES_AND_UNITS, policies};
+use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
 use crate::measure::arm::{Arm, Course};
 use crate::measure::figures::Row;
 use crate::measure::pattern::Pattern;
@@ -90,14 +90,16 @@ pub(crate) struct Args {
     #[arg(value_parser = policies())]
     policy: Policy,
 
-    /// The largest window, of foreread and of the kernel [default: what the kernel's is]
+    /// The largest window, of foreread and of the kernel, or auto [default: what the kernel's is]
+    ///
+    /// With auto foreread learns it from the device, and the kernel keeps its own.
     ///
     /// The kernel's is the setting read_ahead_kb of the device below the target: as root it is set
     /// for as long as this runs, and set back however that ends. Other programs that open files of
     /// that device meanwhile get it, too. Where it cannot be set, a note says so, and the output
     /// says which window was in force.
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    max_window: Option<Bytes>,
+    #[arg(long, value_name = "SIZE", value_parser = max_window)]
+    max_window: Option<MaxWindow>,
 
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
@@ -229,7 +231,8 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
     notes.extend(plan.notes);
     if args.arms.contains(&Arm::Buffered) {
         notes.extend(course.notes());
-        if let Some(Err(error)) = args.max_window.map(|window| course.hold_kernel_window(window.0))
+        if let Some(MaxWindow::Size(window)) = args.max_window
+            && let Err(error) = course.hold_kernel_window(window.0)
         {
             notes.push(kernel_window_stays(&course, &error));
         }
@@ -284,9 +287,8 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn course<'t>(args: &Args, target: &'t Target) -> Result<Course<'t>, Failure> {
-    let window = args.max_window.map(|window| window.0);
     // The mount is for the kernel's sake.
-    let course = Course::new(target, args.delay, args.policy, window, args.memory.0);
+    let course = Course::new(target, args.delay, args.policy, args.max_window, args.memory.0);
     course.map_err(|error| Failure::WrongUse(error.to_string()))
 }
 

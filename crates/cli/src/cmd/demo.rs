@@ -15,7 +15,7 @@ use clap::Args as Flags;
 use foreread::{Delay, Engine, Policy};
 use foreread_core::units::Bytes;
 
-use crate::flags::policies;
+use crate::flags::{MaxWindow, policies};
 use crate::measure::arm::{Arm, Course};
 use crate::measure::pattern::{PAGE, Pattern};
 use crate::measure::run::{Enough, Work};
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
     target.read_once().map_err(failed)?;
     for (delay, patterns) in courses {
-        let window = args.max_window.map(|window| window.0);
+        let window = args.max_window.map(MaxWindow::Size);
         let course = Course::new(&target, delay, args.policy, window, args.memory.0)
             .map_err(|error| Failure::WrongUse(error.to_string()))?;
         notes.extend(course.notes());

@@ -24,6 +24,7 @@ use super::pattern::PAGE;
 use super::slow_mount::SlowMount;
 use super::target::{Target, drop_cache};
 use super::{clock, holder};
+use crate::flags::MaxWindow;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -60,8 +61,10 @@ pub(crate) struct Course<'t> {
     pub(crate) kernel_window: Option<u64>,
     /// Keeps it what was asked for.
     held: Option<Held>,
-    /// Foreread's, after its memory bound has cut it.
+    /// The largest of foreread, after its memory bound has cut it.
     pub(crate) window: u64,
+    /// Whether foreread learns which it is.
+    pub(crate) learns_window: bool,
     memory: u64,
 }
 
@@ -114,7 +117,7 @@ impl<'t> Course<'t> {
         target: &'t Target,
         delay: Option<Delay>,
         policy: Policy,
-        asked_window: Option<u64>,
+        asked_window: Option<MaxWindow>,
         memory: u64,
     ) -> Result<Self, EngineError> {
         let mount = delay.map(|delay| SlowMount::new(target.file(), target.len, delay));
@@ -127,11 +130,16 @@ impl<'t> Course<'t> {
             kernel_window: None,
             held: None,
             window: 0,
+            learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
         };
         course.kernel_window = course.kernel_setting().and_then(|setting| bytes_of(&setting));
-        let window = asked_window.or(course.kernel_window).unwrap_or(DEFAULT_WINDOW.0);
-        let engine = Engine::builder().memory(memory).max_window(window).build()?;
+        course.window = match asked_window {
+            Some(MaxWindow::Size(window)) => window.0,
+            Some(MaxWindow::Auto) => LEARNT_WINDOW,
+            None => course.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
+        };
+        let engine = Engine::builder().memory(memory).max_window(course.window).build()?;
         course.window = engine.max_window();
         Ok(course)
     }
@@ -239,8 +247,11 @@ impl<'t> Course<'t> {
     }
 
     fn open_foreread(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
-        let builder = Engine::builder().policy(self.policy).memory(self.memory);
-        let engine = builder.max_window(self.window).build().map_err(io::Error::other)?;
+        let mut builder = Engine::builder().policy(self.policy).memory(self.memory);
+        if !self.learns_window {
+            builder = builder.max_window(self.window);
+        }
+        let engine = builder.build().map_err(io::Error::other)?;
         let options = OpenOptions { delay: self.delay, ..OpenOptions::default() };
         let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
         let readers = (0..threads).map(|_| Reader::Foreread(file.stream())).collect();
@@ -381,3 +392,6 @@ fn device_counts(device: u64) -> Option<(u64, u64)> {
 
 /// Below this latency what FUSE costs is more than a few parts in a hundred.
 const FUSE_SHOWS: Duration = Duration::from_millis(1);
+
+/// What runs are planned for where the window is learnt: few devices want more.
+const LEARNT_WINDOW: u64 = 4 << 20;

@@ -56,7 +56,7 @@ impl Row {
             window_kib: match arm {
                 Arm::Buffered => course.kernel_window.map(|window| window / 1024),
                 Arm::Direct => None,
-                Arm::Foreread => Some(course.window / 1024),
+                Arm::Foreread => (!course.learns_window).then_some(course.window / 1024),
             },
             runs: taken.len(),
             mb_per_s: Spread::of(&taken, Run::mb_per_s),

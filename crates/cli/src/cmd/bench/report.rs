@@ -69,6 +69,10 @@ fn line(rows: &[Row], pattern: Pattern) -> [String; 7] {
 /// The largest windows: one figure where they are the same.
 fn windows(rows: &[Row]) -> String {
     let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
+    if rows.iter().any(|row| row.arm == Arm::Foreread) && of(Arm::Foreread).is_none() {
+        let kernel = of(Arm::Buffered).map(|kernel| format!("up to {kernel} KiB in the kernel, "));
+        return format!("windows {}as learnt in foreread", kernel.unwrap_or_default());
+    }
     match (of(Arm::Buffered), of(Arm::Foreread)) {
         (Some(kernel), Some(ours)) if kernel != ours => {
             format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")

@@ -8,7 +8,7 @@
 pub(super) fn about(name: &str) -> &'static str {
     match name {
         "policy" => "who decides what is read ahead",
-        "max_window" => "bytes: the largest read-ahead window",
+        "max_window" => "bytes, or auto: the largest read-ahead window",
         "dirty_limit" => "bytes written and not on the device, beyond which writers wait",
         "dirty_background" => "bytes written and not on the device, beyond which they are sent",
         "dirty_age" => "ms that a written page waits before it is sent unasked",
