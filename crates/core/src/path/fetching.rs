@@ -101,6 +101,8 @@ pub(super) struct Fetching<'a> {
     pub(super) hints: Option<&'a mut Hints>,
     /// What streams share; None for a hint, and if the policy does not look at it.
     pub(super) law: Option<Law<'a>>,
+    /// Where the last fetch ended for want of frames.
+    pub(super) cut_at: Option<PageIndex>,
     /// None for a marker and a hint: nobody waits.
     pub(super) wanted: Option<&'a mut Wanted>,
 }
@@ -148,6 +150,7 @@ impl PageSet for Fetching<'_> {
                         Some(_) => self.stats.hints_shortened += 1,
                         None => self.stats.windows_shortened += 1,
                     }
+                    self.cut_at = Some(page);
                     break;
                 };
                 let filling = self.cache.start_fill(self.file, page, use_, marker == Some(page));
@@ -190,9 +193,10 @@ impl PageSet for Fetching<'_> {
         law.terms(self.cache, self.file, file, ask, max, set_aside)
     }
 
-    fn decided(&mut self, file: &mut Streams, _ask: Ask) {
+    fn decided(&mut self, file: &mut Streams) {
+        let cut_at = self.cut_at.take();
         if let Some(law) = &mut self.law {
-            law.decided(file);
+            law.decided(file, cut_at);
         }
     }
 }
