@@ -131,6 +131,20 @@ impl Run {
         self.shared.world.borrow_mut().add_device(name, model, scheduler)
     }
 
+    /// From a time on, a device is another one. Said in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot become that.
+    pub fn change_device(
+        &mut self,
+        device: DeviceId,
+        at: Instant,
+        to: &Model,
+    ) -> Result<(), String> {
+        self.shared.world.borrow_mut().change_device(device, at, to)
+    }
+
     /// Adds a file that lies in one piece.
     ///
     /// # Panics

@@ -81,6 +81,19 @@ pub struct DeviceSpec {
     /// `noop`, or another, with settings.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// What becomes of it with the time.
+    #[serde(default)]
+    pub change: Vec<DeviceChange>,
+}
+
+/// From a time on, a device is another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceChange {
+    /// From when on, in seconds.
+    pub at_s: f64,
+    /// What it is then: of the same size, and it takes as much at once.
+    pub model: Spanned<Chosen>,
 }
 
 /// A file in one piece.
@@ -110,6 +123,8 @@ pub struct ProcessSpec {
     pub start_ms: f64,
     /// For whom it reads; those of the same number share what is theirs.
     pub submitter: Option<u32>,
+    /// How much of the memory its submitter gets, beside the others' weights.
+    pub weight: Option<u32>,
     /// What it does.
     pub run: Spanned<Workload>,
 }
@@ -190,6 +205,10 @@ impl Scenario {
         for (name, spec) in &self.device {
             let model = &spec.model.get_ref().model;
             let id = building.run.device(name, model, &spec.scheduler.choice)?;
+            for change in &spec.change {
+                let at = Instant(ns_of_ms(change.at_s * 1e3));
+                building.run.change_device(id, at, &change.model.get_ref().model)?;
+            }
             building.devices.insert(name.clone(), id);
         }
         for (name, spec) in &self.file {
@@ -238,7 +257,13 @@ impl Scenario {
         for spec in self.device.values() {
             let at = spec.model.span();
             let model = &spec.model.get_ref().model;
-            model.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
+            let mut device = model.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
+            for change in &spec.change {
+                let at = Instant(ns_of_ms(change.at_s * 1e3));
+                check_time(change.at_s * 1e3, "at_s")
+                    .and_then(|()| device.change(at, &change.model.get_ref().model))
+                    .map_err(|why| BadScenario::at(text, Some(change.model.span()), why))?;
+            }
         }
         for spec in self.file.values() {
             self.check_file(spec)
