@@ -76,10 +76,24 @@ pub fn run(rival: &Rival, how: &How, look: &mut dyn FnMut(&Run)) -> Row {
     let mut scenario = rival.scenario();
     how.set(&mut scenario);
     let measured = measure(&scenario, look);
-    let (name, policy) = (rival.name, how.policy.name());
-    let without = how.without.iter().map(|part| part.name()).collect();
-    let mut row = measured.row(&scenario, policy, how.max_window, without);
-    row.scenario = name;
+    let at_rate = measured.at_rate(&scenario);
+    let optimum = measured.optimum_requests(&scenario);
+    Row {
+        scenario: rival.name,
+        policy: how.policy.name(),
+        max_window: how.max_window.map(|window| window.0),
+        without: how.without.iter().map(|part| part.name()).collect(),
+        elapsed_s: measured.elapsed_s(),
+        requests: measured.requests(),
+        device_s: measured.to.device_s - measured.from.device_s,
+        amplification: measured.amplification(),
+        evicted_unread: measured.to.evicted_unread,
+        waited_s: measured.to.waited_s - measured.from.waited_s,
+        optimum_requests: optimum.filter(|_| rival.is_streaming()),
+        mb_per_s: measured.mb_per_s(),
+        streams: at_rate.len(),
+        at_rate: at_rate.iter().filter(|is_so| **is_so).count(),
+    }
 }
 
 impl How {
@@ -149,6 +163,12 @@ impl Measured {
         all.filter(|(meter, _)| is_of(meter)).map(|(_, done)| done).collect()
     }
 
+    /// Bytes that were read a second, in MB.
+    #[must_use]
+    pub fn mb_per_s(&self) -> f64 {
+        self.read_bytes() as f64 / self.elapsed_s().max(1e-9) / 1e6
+    }
+
     fn read_bytes(&self) -> u64 {
         self.processes().iter().map(|done| done.bytes).sum()
     }
@@ -183,34 +203,6 @@ impl Measured {
             }
         }
         at_rate
-    }
-
-    fn row(
-        &self,
-        scenario: &Scenario,
-        name: &'static str,
-        policy: &'static str,
-        max_window: Option<u64>,
-        without: Vec<&'static str>,
-    ) -> Row {
-        let at_rate = self.at_rate(scenario);
-        let wanted = self.read_bytes();
-        Row {
-            scenario: name,
-            policy,
-            max_window,
-            without,
-            elapsed_s: self.elapsed_s(),
-            requests: self.requests(),
-            device_s: self.to.device_s - self.from.device_s,
-            amplification: self.amplification(),
-            evicted_unread: self.to.evicted_unread,
-            waited_s: self.to.waited_s - self.from.waited_s,
-            optimum_requests: self.optimum_requests(scenario),
-            mb_per_s: wanted as f64 / self.elapsed_s().max(1e-9) / 1e6,
-            streams: at_rate.len(),
-            at_rate: at_rate.iter().filter(|is_so| **is_so).count(),
-        }
     }
 }
 

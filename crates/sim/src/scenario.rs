@@ -121,9 +121,10 @@ pub struct ProcessSpec {
     /// When it begins, in ms.
     #[serde(default)]
     pub start_ms: f64,
-    /// For whom it reads; those of the same number share what is theirs.
+    /// For whom it reads.
     pub submitter: Option<u32>,
-    /// How much of the memory its submitter gets, beside the others' weights.
+    /// Its submitter has a share of the memory of its own: so many parts of it. Those who have no
+    /// weight share one part.
     pub weight: Option<u32>,
     /// What it does.
     pub run: Spanned<Workload>,
@@ -216,6 +217,11 @@ impl Scenario {
             let file = building.run.try_file(device, Sector(spec.at.0.0 / 512), spec.size.0)?;
             building.files.insert(name.clone(), file);
         }
+        for spec in &self.process {
+            if let Some((submitter, weight)) = spec.submitter.zip(spec.weight) {
+                building.run.set_weight(Submitter(submitter), weight);
+            }
+        }
         for (spec, index) in self.each_process() {
             building.submitter = spec.submitter.map(Submitter).or_else(|| self.all_are_one());
             let (name, start) = (spec.name_of(index), spec.start());
@@ -274,6 +280,7 @@ impl Scenario {
             let at = spec.run.span();
             check_time(spec.start_ms, "start_ms")
                 .and_then(|()| check_count(spec.count))
+                .and_then(|()| check_weight(spec))
                 .and_then(|()| check_names(spec, &mut names))
                 .and_then(|()| spec.run.get_ref().check(self))
                 .map_err(|why| BadScenario::at(text, Some(at), why))?;
@@ -443,6 +450,14 @@ const MOST_MS: f64 = 1e12;
 
 fn check_count(count: u32) -> Result<(), String> {
     if (1..=100_000).contains(&count) { Ok(()) } else { Err("count: wants 1 to 100000".into()) }
+}
+
+fn check_weight(spec: &ProcessSpec) -> Result<(), String> {
+    let is_someones = spec.weight.is_none() || spec.submitter.is_some();
+    if is_someones && spec.weight.is_none_or(|weight| (1..=1000).contains(&weight)) {
+        return Ok(());
+    }
+    Err("weight: wants 1 to 1000, and a submitter beside it".into())
 }
 
 /// A process draws from numbers of its name: two of one name would read the same places.

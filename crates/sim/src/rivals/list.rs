@@ -36,6 +36,12 @@ impl Rival {
         Scenario::built_in(self.text)
     }
 
+    /// Whether its clients' rates say what the fewest requests are.
+    #[must_use]
+    pub fn is_streaming(&self) -> bool {
+        self.name.starts_with("streaming-")
+    }
+
     /// How a policy is run in it: `adaptive` learns how large its windows may be, the kernel's are
     /// told, others are told the largest.
     #[must_use]
