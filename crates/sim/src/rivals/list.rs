@@ -36,6 +36,12 @@ impl Rival {
         Scenario::built_in(self.text)
     }
 
+    /// Whether its clients' rates say what the fewest requests are.
+    #[must_use]
+    pub fn is_streaming(&self) -> bool {
+        self.name.starts_with("streaming-")
+    }
+
     /// How a policy is run in it: `adaptive` learns how large its windows may be, the kernel's are
     /// told, others are told the largest.
     #[must_use]
@@ -63,12 +69,36 @@ macro_rules! rival {
     };
 }
 
-const RIVALS: [Rival; 4] = [
+const RIVALS: [Rival; 25] = [
     rival!("streaming-many-slow", BOTH),
     rival!("streaming-fast", BOTH),
     rival!("streaming-lognormal", BOTH),
     rival!("streaming-thousand", BOTH),
+    rival!("streaming-server", BOTH),
+    rival!("streaming-overload", BOTH),
+    rival!("turns-200-in-128m", BOTH),
+    rival!("turns-200-in-64m", BOTH),
+    rival!("turns-200-in-32m", BOTH),
+    rival!("sequential-parallel", BOTH),
+    rival!("sequential-one-head", BOTH),
+    rival!("eight-devices", BOTH),
+    rival!("device-changes", BOTH),
+    rival!("slow-beside-fast", BOTH),
+    rival!("shares-one-to-three", DEFAULT),
+    rival!("shares-hundred-beside-one", DEFAULT),
+    rival!("zipf-mix", BOTH),
+    rival!("random-4k", DEFAULT),
+    rival!("random-16k", DEFAULT),
+    rival!("random-64k", DEFAULT),
+    rival!("heads", BOTH),
+    rival!("drop-behind", DEFAULT),
+    rival!("one-handle", DEFAULT),
+    rival!("backwards", DEFAULT),
+    rival!("strided", DEFAULT),
 ];
+
+/// The kernel's default, where a larger window changes little.
+const DEFAULT: [Bytes; 1] = [Bytes(128 << 10)];
 
 /// The kernel's default, and what servers of large files are told to set.
 const BOTH: [Bytes; 2] = [Bytes(128 << 10), Bytes(1 << 20)];
