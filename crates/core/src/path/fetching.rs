@@ -227,17 +227,18 @@ impl Fetching<'_> {
                 return None;
             }
             self.stats.pages_hinted += 1;
+            Some(Use::Hinted)
         } else {
             self.stats.pages_ahead += 1;
+            Some(Use::Ahead)
         }
-        Some(Use::Ahead)
     }
 
     /// Adds the page to the newest run if it is its neighbour and fits, else begins another. A
     /// window is one request whether or not somebody waits for part of it.
     fn append(&mut self, page: PageIndex, fill: PageFill, use_: Use, first_new: usize) {
         let start = self.file_start + Sectors(page.0 * SECTORS_PER_PAGE);
-        let is_ahead = use_ == Use::Ahead;
+        let is_ahead = use_ != Use::Wanted;
         if let Some(last) = self.runs[first_new..].last_mut()
             && last.end() == start
             && last.job.page_count() < self.max_io
