@@ -19,7 +19,7 @@ use crate::readahead::{self, Ask, Policy, Streams, Terms, Trigger, Without};
 use crate::sched::Submitter;
 use crate::slab::Slab;
 use crate::table::FileSlot;
-use crate::units::{Instant, Pages};
+use crate::units::{Instant, PageIndex, Pages};
 
 /// What a walk through one file's pages knows of the others.
 #[derive(Debug)]
@@ -77,7 +77,8 @@ impl Law<'_> {
             return Terms { max, lead };
         }
 
-        let wants = readahead::wants(file, ask, max);
+        let (wants, lacks) = readahead::wants(file, ask, max);
+        let wants = wants + lacks;
         let (shares, files, now) = (&*self.shares, self.files, self.now);
         let is_live = |other: FileSlot, page| {
             let is_live = |share| shares.is_live(now, share);
@@ -92,15 +93,20 @@ impl Law<'_> {
             self.asked = None;
             return Terms { max: Pages::ZERO, lead };
         }
-        Terms { max: if room < wants { room.max(Pages(1)) } else { max }, lead }
+        let most = room.saturating_sub(lacks).max(Pages(1));
+        Terms { max: if room < wants { most } else { max }, lead }
     }
 
-    /// The policy has decided, and `file` remembers what came of it.
-    pub(super) fn decided(&mut self, file: &mut Streams) {
+    /// The policy has decided, and `file` remembers what came of it: of pages from `cut_at` on, if
+    /// there is one, nothing.
+    pub(super) fn decided(&mut self, file: &mut Streams, cut_at: Option<PageIndex>) {
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);
         }
         let Some((asked, question)) = self.asked.take() else { return };
+        if let Some(end) = cut_at {
+            file.cut_latest(end);
+        }
         let Some((share, end)) = file.latest() else { return };
         let ahead = Pages(end.0.saturating_sub(question.page.0));
         if share == ShareId::NONE {

@@ -152,6 +152,7 @@ impl IoPath {
                 room: None,
                 asked: None,
             }),
+            cut_at: None,
             wanted,
         };
         let memory = Memory { stream: state, file: &mut remembered };

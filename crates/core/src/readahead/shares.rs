@@ -101,14 +101,16 @@ impl Shares {
 
     /// A stream has begun with this question, and has a window of `ahead` pages.
     pub(crate) fn begin(&mut self, question: Question, ahead: Pages) -> ShareId {
+        let group = self.groups.of(question.submitter);
         let share = Share {
             is_there: true,
-            group: self.groups.of(question.submitter),
+            group,
             ceiling: small(question.ceiling),
             read: small(question.count),
             at: question.now,
             page: question.page,
             ahead: small(ahead),
+            speed: Speed::like(self.groups.known_weight(group)),
             ..Share::default()
         };
         let index = self.free.pop().unwrap_or_else(|| {

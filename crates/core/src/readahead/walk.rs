@@ -42,8 +42,8 @@ pub trait PageSet: Residency {
         Terms { max, lead: None }
     }
 
-    /// The decision is made, and `file` remembers what came of it.
-    fn decided(&mut self, _file: &mut Streams, _ask: Ask) {}
+    /// The decision is made and its pages are asked for; `file` remembers it.
+    fn decided(&mut self, _file: &mut Streams) {}
 }
 
 /// The reader's side of a read: what the policies need to know of a stream and its file.
@@ -137,7 +137,10 @@ impl Reader {
         let waited = core::mem::take(&mut memory.stream.has_waited);
         let has_waited = waited || trigger == Trigger::Miss;
         let ask = Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited };
-        let Some(mut decision) = self.decide(memory, ask, cache) else { return };
+        let Some(mut decision) = self.decide(memory, ask, cache) else {
+            cache.decided(memory.file);
+            return;
+        };
         if decision.is_remembered() {
             memory.stream.window = decision.window;
         }
@@ -148,6 +151,7 @@ impl Reader {
             decision.window = pages;
         }
         let submitted = cache.fetch(pages.start..pages.end(), marker);
+        cache.decided(memory.file);
         if submitted > Pages::ZERO {
             memory.stream.seeked = false;
         }
@@ -186,7 +190,6 @@ impl Reader {
         let Terms { max, lead } = cache.terms(memory.file, ask, limits.max);
         let (window, limits) = (memory.stream.window, Limits { max, ..limits });
         let decision = self.policy.decide_with_lead(window, memory.file, ask, limits, lead, cache);
-        cache.decided(memory.file, ask);
         Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }
 }

@@ -101,6 +101,12 @@ impl Groups {
         self.groups[usize::from(to)].sums.add(&after);
     }
 
+    /// The mean weight of its streams, if it has any.
+    pub(super) fn known_weight(&self, group: u8) -> Option<u64> {
+        let sums = &self.groups[usize::from(group)].sums;
+        (sums.streams > 0).then(|| sums.mean_weight())
+    }
+
     /// How much a stream weighs of which nothing is known: as much as one of the middle.
     pub(super) fn mean_weight(&self, group: u8) -> u64 {
         self.groups[usize::from(group)].sums.mean_weight()
