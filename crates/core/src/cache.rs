@@ -7,6 +7,7 @@
 //! One bound covers everything: frames and all that is kept for them. Model: tests/cache_model.rs.
 //! Design, table of cases and sources: docs/cache.md.
 
+mod ahead;
 mod frames;
 mod writes;
 
@@ -18,7 +19,9 @@ pub use self::writes::Fresh;
 use crate::readahead::Residency;
 use crate::replay::{Log, Output, Seen};
 use crate::shadow::Shadows;
-use crate::table::{Entry, FRAMES_MAX, FileSlot, Frame, Generation, PinBudget, Table, TableWriter};
+use crate::table::{
+    Entry, FRAMES_MAX, FileSlot, Frame, Generation, PinBudget, Place, Table, TableWriter,
+};
 use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
 
 /// All pages of all files, in one bound of memory.
@@ -44,6 +47,8 @@ pub struct PageCache {
     frames: Frames,
     shadows: Shadows,
     stats: CacheStats,
+    /// Whether pages that are read ahead have a list of their own.
+    keeps_unread: bool,
     /// The log of the path whose cache this is.
     log: Log,
 }
@@ -101,6 +106,8 @@ pub struct CacheDump {
     pub inactive: Vec<Frame>,
     /// The next to become inactive is the last.
     pub active: Vec<Frame>,
+    /// They were read ahead, and not seen used since. The last has been there longest.
+    pub ahead: Vec<Frame>,
     /// They are being filled or held, and their page is in the table. So is what is dirty.
     pub held: Vec<Frame>,
     /// They are being filled, held or pinned, and their page is not in the table any more; or they
@@ -142,6 +149,7 @@ impl PageCache {
             frames: Frames::new(frames),
             shadows: Shadows::new(frames),
             stats: CacheStats::default(),
+            keeps_unread: false,
             log: Log::default(),
         }
     }
@@ -256,7 +264,7 @@ impl PageCache {
         };
         let entry = Entry::new(frame, generation, unused, marker);
         let place = self.table.insert(file, page, entry);
-        self.frames.start(frame, place, active);
+        self.frames.start(frame, place, active, unused && self.keeps_unread);
         Filling { frame, generation }
     }
 
@@ -373,7 +381,7 @@ impl PageCache {
         true
     }
 
-    /// Takes the frame of the page that matters least.
+    /// Takes the frame of the inactive page that matters least.
     ///
     /// ```text
     ///           active                         inactive
@@ -392,23 +400,30 @@ impl PageCache {
     /// is inactive is pinned, the page that can leave is on the other list. Each page is met once
     /// before any is met twice, and one is not pinned. So this takes no more steps than there are
     /// pins, and those that readers add meanwhile, and `PROMOTIONS_MAX`, and one.
-    fn evict(&mut self) -> Frame {
+    ///
+    /// None if nothing is inactive, which cannot be while the ahead list is empty; or if all that
+    /// was met was pinned, and there may be something else on the ahead list.
+    fn evict_inactive(&mut self) -> Option<Frame> {
+        let steps_max = match self.frames.ahead() {
+            0 => u32::MAX,
+            _ => self.frames.in_two_lists(),
+        };
         let mut promotions = 0;
-        let (frame, place) = loop {
+        for _ in 0..steps_max {
             self.stats.demotions += u64::from(self.frames.balance());
-            let (frame, place) = self.frames.tail().expect("one is available, and it is not free");
-            let is_referenced = promotions < PROMOTIONS_MAX && {
-                let is_so = self.table.take_referenced(place);
-                self.log.saw(Seen::Referenced, frame, is_so)
-            };
+            let (frame, place) = self.frames.tail()?;
+            let is_referenced = promotions < PROMOTIONS_MAX && self.take_referenced(frame, place);
             promotions += u32::from(is_referenced);
             if !is_referenced && self.close(frame) {
-                break (frame, place);
+                return Some(self.evict_closed(frame, place));
             }
-            self.frames.promote_tail();
-            self.count_activation();
-        };
+            self.promote(frame);
+        }
+        None
+    }
 
+    /// Ends the life of a page whose frame was closed.
+    fn evict_closed(&mut self, frame: Frame, place: Place) -> Frame {
         let (file, page) = self.table.page_at(place);
         let last = self.table.remove(place);
         self.shadows.leave(file, page);
@@ -417,7 +432,20 @@ impl PageCache {
         self.stats.evicted_before_use += u64::from(is_unused);
         self.log.gave(|| Output::Evicted { file, page, frame });
         assert!(last.frame() == frame, "{last:?} is not the page of {frame:?}");
-        self.frames.take_tail(frame)
+        self.frames.take(frame);
+        frame
+    }
+
+    fn take_referenced(&mut self, frame: Frame, place: Place) -> bool {
+        let is_referenced = self.table.take_referenced(place);
+        self.log.saw(Seen::Referenced, frame, is_referenced)
+    }
+
+    /// Moves a listed page to the active list. One that came back early was counted when it did.
+    fn promote(&mut self, frame: Frame) {
+        if self.frames.promote(frame) {
+            self.count_activation();
+        }
     }
 
     /// Takes the frame away from readers, unless one has it pinned.

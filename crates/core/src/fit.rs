@@ -115,7 +115,7 @@ impl DeviceFit {
         watch: Option<u64>,
     ) {
         assert!(in_flight > 0, "what comes back was there");
-        let was_watched = watch.is_some() && watch == sent.watch;
+        let was_watched = sent.was_watched(watch);
         let came = came.filter(|bytes| *bytes > Bytes::ZERO);
         if !was_watched || watch != self.gap.watch {
             self.load.break_off();
@@ -208,6 +208,14 @@ impl DeviceFit {
             Op::Read => Some(&self.reads),
             Op::Write => self.writes.as_deref(),
         }
+    }
+}
+
+impl Sent {
+    /// Whether somebody waited from then on until `watch`, so that its end is seen in time.
+    #[must_use]
+    pub fn was_watched(&self, watch: Option<u64>) -> bool {
+        watch.is_some() && watch == self.watch
     }
 }
 

@@ -64,6 +64,11 @@ impl List {
         self.tail.checked_sub(1).map(Frame)
     }
 
+    /// The frame that came to this list just after another one on it; None for that at the head.
+    pub(crate) fn before(&self, links: &Links, frame: Frame) -> Option<Frame> {
+        links.0[frame.0 as usize][PREV].checked_sub(1).map(Frame)
+    }
+
     /// Puts a frame that is on no list at the head.
     pub(crate) fn push_head(&mut self, links: &mut Links, frame: Frame) {
         let new = frame.0 + 1;

@@ -22,10 +22,12 @@ mod files;
 mod hints;
 mod io;
 mod job;
+mod law;
 mod limit;
 mod log;
 mod start;
 mod streams;
+mod useful;
 mod waiters;
 mod write;
 
@@ -44,12 +46,14 @@ use fetching::Wanted;
 use hints::Hints;
 use job::Job;
 use limit::Limiter;
+use useful::Useful;
 use waiters::{Waiter, Waiters};
 use write::{Debts, FileDebts, Limits, NEVER, Room};
 
 use crate::cache::{CacheStats, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
 use crate::geometry::Geometry;
+use crate::readahead::shares::Shares;
 use crate::readahead::{Advice, Policy, Rules, State, Streams};
 use crate::replay::{Input, Output};
 use crate::sched::{BadSetting, Choice, Op, Request, Scheduler, Submitter};
@@ -146,6 +150,7 @@ pub struct Device {
     limiter: Limiter,
     /// None until something was read or written: many files are opened and few of them used.
     fit: Option<Box<DeviceFit>>,
+    useful: Useful,
 }
 
 /// An open file.
@@ -177,6 +182,8 @@ pub struct Stream {
     advice: Advice,
     no_reuse: bool,
     submitter: Submitter,
+    /// How long its reads have waited since it asked a policy.
+    blocked_ns: u64,
     /// Its neighbours among the streams of its file.
     newer: Option<StreamId>,
     older: Option<StreamId>,
@@ -195,6 +202,7 @@ pub struct Read {
     /// The pages it asked for, not clipped at the end of the file: policies see what was asked.
     count: Pages,
     prev_pos: Option<Bytes>,
+    began: Instant,
     wanted: Wanted,
     fault: Option<Fault>,
 }
@@ -214,10 +222,15 @@ pub struct IoPath {
     cache: PageCache,
     policy: Policy,
     max_window: Pages,
+    /// Whether the largest window is what is of use on its device.
+    is_window_learnt: bool,
+    /// When something last came back from a device.
+    clock: Instant,
     rules: Rules,
     devices: Slab<Device>,
     files: Slab<File>,
     streams: Slab<Stream>,
+    shares: Shares,
     reads: Slab<Read>,
     flying: Slab<Flying>,
     directs: Slab<Direct>,
@@ -259,11 +272,14 @@ impl IoPath {
     /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
+        let mut cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
+        cache.set_keeps_unread(config.policy == Policy::Adaptive && !config.rules.without.clip);
         let largest = largest_read(&cache);
         Self {
             config,
             max_window: config.max_window.min(largest),
+            is_window_learnt: config.max_window == Config::AUTO_WINDOW,
+            clock: Instant(0),
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
@@ -281,6 +297,7 @@ impl IoPath {
             devices: Slab::new(),
             files: Slab::new(),
             streams: Slab::new(),
+            shares: Shares::new(),
             reads: Slab::new(),
             flying: Slab::new(),
             directs: Slab::new(),
@@ -309,6 +326,7 @@ impl IoPath {
             is_full: false,
             limiter: Limiter::default(),
             fit: None,
+            useful: Useful::new(&geometry),
         };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
@@ -352,6 +370,7 @@ impl IoPath {
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
     pub fn remove_device(&mut self, now: Instant, id: DeviceId) {
         self.log().did(|| Input::RemoveDevice { now, device: id });
+        self.clock = now;
         let Some(mut device) = self.devices.remove(id) else { return };
         self.full -= usize::from(device.is_full);
         for mut request in device.queue.drain() {
@@ -433,6 +452,7 @@ impl IoPath {
             len,
             count,
             prev_pos,
+            began: now,
             wanted: Wanted { continues, ..Wanted::default() },
             fault: None,
         };

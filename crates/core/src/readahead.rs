@@ -16,6 +16,7 @@ mod linux_2_6_28;
 mod linux_2_6_31;
 mod linux_6;
 mod rules;
+pub(crate) mod shares;
 mod sizes;
 mod streams;
 mod thrash_2009;
@@ -95,6 +96,15 @@ pub struct Limits {
     /// The largest request that the device takes, or 0. A read larger than `max` may be one request
     /// of up to this size in the policies that know of it (`linux-6`).
     pub io_pages: Pages,
+}
+
+/// What a stream may have of the memory that all streams share.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Terms {
+    /// Its largest window. 0: it had better wait until there is more.
+    pub max: Pages,
+    /// How many pages are to be ahead of it when it asks for the next one; None: as many as can be.
+    pub lead: Option<Pages>,
 }
 
 /// What is remembered of one stream.
@@ -278,6 +288,22 @@ impl Policy {
         limits: Limits,
         cache: &impl Residency,
     ) -> Option<Decision> {
+        self.decide_with_lead(state, streams, ask, limits, None, cache)
+    }
+
+    /// The same, where a stream of `adaptive` is to ask for its next window only `lead` pages
+    /// before the end of this one ([`Terms`]).
+    #[inline]
+    #[must_use]
+    pub fn decide_with_lead(
+        self,
+        state: &mut State,
+        streams: &mut Streams,
+        ask: Ask,
+        limits: Limits,
+        lead: Option<Pages>,
+        cache: &impl Residency,
+    ) -> Option<Decision> {
         assert!(ask.count > Pages::ZERO, "a read of no pages asks nothing");
         let limits = Limits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
         match self {
@@ -300,7 +326,7 @@ impl Policy {
             Self::Thrash2010 => thrash_2010::decide(state, ask, limits, cache),
             Self::Fixed => fixed::decide(state.window, ask, limits, cache),
             Self::Distance => distance::decide(state, ask, limits, cache),
-            Self::Adaptive => adaptive::decide(streams, ask, limits, cache),
+            Self::Adaptive => adaptive::decide(streams, ask, limits, lead, cache),
         }
     }
 
@@ -330,6 +356,16 @@ impl Policy {
             Self::Adaptive => window.marker().filter(|_| window.end() < end),
         }
     }
+}
+
+/// Whose question this is, if it is that of a stream which has a share.
+pub(crate) fn who(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<shares::ShareId> {
+    adaptive::who(streams, ask, cache)
+}
+
+/// How many pages ahead this question will ask for at most, if windows may have `max`.
+pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> Pages {
+    adaptive::wants(streams, ask, max)
 }
 
 impl Window {

@@ -134,6 +134,10 @@ pub enum Input {
         stream: StreamId,
         submitter: Submitter,
     },
+    SetWeight {
+        submitter: Submitter,
+        weight: u32,
+    },
     Seeked {
         stream: StreamId,
     },
@@ -209,6 +213,8 @@ pub enum Seen {
     Pinned,
     /// A page that was evicted, or that was hinted some time ago, had not been used.
     Unused,
+    /// A page that was read ahead, and that was looked at before it reached a tail, had been used.
+    Used,
     /// A page that left otherwise was pinned: its frame is an orphan until it is unpinned.
     Orphaned,
     /// A read came to a page that had its marker still.
@@ -318,6 +324,7 @@ fn apply(path: &mut IoPath, input: Input) {
         Input::Advise { stream, advice } => path.advise(stream, advice),
         Input::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
         Input::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
+        Input::SetWeight { submitter, weight } => path.set_weight(submitter, weight),
         Input::Seeked { stream } => path.seeked(stream),
         Input::WillNeed { now, file, start, pages } => {
             _ = path.will_need(now, file, start, pages);
@@ -366,6 +373,7 @@ fn could(path: &IoPath, input: &Input) -> bool {
         Input::AddDevice { .. }
         | Input::SetScheduler { .. }
         | Input::SetSubmitter { .. }
+        | Input::SetWeight { .. }
         | Input::Timeout { .. }
         | Input::PollDone
         | Input::PollWrite
@@ -540,10 +548,10 @@ impl Replay {
             return is_so;
         }
         let was_so = self.next() == Some(&step);
-        // Readers clear these two and set that one; here are none. So it cannot be otherwise.
+        // Readers clear the first two and set the next; here are none. So it cannot be otherwise.
         let is_possible = match what {
             Seen::Unused | Seen::Marker => is_so || !was_so,
-            Seen::Referenced => was_so || !is_so,
+            Seen::Referenced | Seen::Used => was_so || !is_so,
             Seen::Pinned | Seen::Orphaned => true,
         };
         if !is_possible {

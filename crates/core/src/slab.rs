@@ -66,6 +66,11 @@ impl<T> Slab<T> {
         place.value.as_ref().filter(|_| place.generation == id.generation)
     }
 
+    /// What is at a place, whichever id it has.
+    pub(crate) fn at(&self, index: u32) -> Option<&T> {
+        self.places.get(index as usize)?.value.as_ref()
+    }
+
     pub(crate) fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
         let place = self.places.get_mut(id.index as usize)?;
         let generation = place.generation;

@@ -7,10 +7,12 @@
 pub mod device;
 pub mod ext4;
 pub mod meter;
+pub mod optimum;
 pub mod pin;
 pub mod process;
 pub mod reader;
 pub mod record;
+pub mod rivals;
 pub mod rng;
 pub mod run;
 pub mod scenario;

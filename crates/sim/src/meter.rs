@@ -26,6 +26,8 @@ pub struct Meter {
     pub began: Instant,
     /// When it ended; None if it was still at it when the run ended.
     pub ended: Option<Instant>,
+    /// How long it waited for reads through the cache, in ns.
+    pub waited_ns: u64,
     /// How long each operation took, in ns.
     pub latency: Histogram<u64>,
     /// What only its own kind measures, by name.
@@ -50,11 +52,30 @@ struct Counts {
     bytes: u64,
 }
 
+/// What happened in a run up to a time, in sums: the difference of two is what happened between.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    /// The time.
+    pub at: Instant,
+    /// How many requests all devices were sent.
+    pub requests: u64,
+    /// How many bytes those asked for.
+    pub device_bytes: u64,
+    /// How long devices were at work, in seconds.
+    pub device_s: f64,
+    /// How many bytes each process read, in the order in which they began.
+    pub read_bytes: Vec<u64>,
+    /// How long all processes waited for reads, in seconds.
+    pub waited_s: f64,
+    /// How many pages left the cache that were read ahead and that nobody had used.
+    pub evicted_unread: u64,
+}
+
 impl Meter {
     pub(crate) fn new(name: String, now: Instant) -> Self {
         let latency = Histogram::new(3).expect("three digits are possible");
-        let (ops, bytes, ended) = (0, Bytes::ZERO, None);
-        Self { name, ops, bytes, began: now, ended, latency, other: BTreeMap::new() }
+        let (ops, bytes, waited_ns, ended) = (0, Bytes::ZERO, 0, None);
+        Self { name, ops, bytes, began: now, ended, waited_ns, latency, other: BTreeMap::new() }
     }
 
     /// An operation is over.

@@ -27,6 +27,8 @@ pub struct Process {
     pub(crate) task: TaskId,
     meter: usize,
     class: Cell<Class>,
+    /// None: nobody else reads for whom it reads.
+    submitter: Cell<Option<Submitter>>,
 }
 
 /// A line of things that one process puts in and others take out.
@@ -57,8 +59,8 @@ impl Process {
             world.wake(task);
             world.meters.len() - 1
         };
-        let class = Cell::default();
-        let process = Self { shared: Rc::clone(shared), task, meter, class };
+        let (class, submitter) = (Cell::default(), Cell::default());
+        let process = Self { shared: Rc::clone(shared), task, meter, class, submitter };
         let own = process.clone();
         let life = what(process);
         let task = async move {
@@ -68,13 +70,17 @@ impl Process {
         shared.born.borrow_mut().push(TaskState(Some(Box::pin(task))));
     }
 
-    /// Begins another process, which goes on beside this one.
+    /// Begins another process, which goes on beside this one, for whom this one does.
     pub fn spawn<F: Future<Output = ()> + 'static>(
         &self,
         name: &str,
         what: impl FnOnce(Self) -> F,
     ) {
-        Self::begin(&self.shared, name, what);
+        let submitter = self.submitter.get();
+        Self::begin(&self.shared, name, |process| {
+            process.set_submitter(submitter);
+            what(process)
+        });
     }
 
     /// The time.
@@ -193,10 +199,16 @@ impl Process {
         })
     }
 
-    /// By which name schedulers know it.
+    /// By which name schedulers and policies know it.
     #[must_use]
     pub fn submitter(&self) -> Submitter {
-        Submitter(u32::try_from(self.task.0).expect("few processes"))
+        let own = || Submitter(u32::try_from(self.task.0).expect("few processes"));
+        self.submitter.get().unwrap_or_else(own)
+    }
+
+    /// Says for whom it opens files and reads from now on; None: for itself alone.
+    pub fn set_submitter(&self, submitter: Option<Submitter>) {
+        self.submitter.set(submitter);
     }
 
     pub(crate) fn world<R>(&self, with: impl FnOnce(&mut World) -> R) -> R {

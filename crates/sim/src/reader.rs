@@ -148,7 +148,11 @@ impl Reader {
         if wanted > Bytes::ZERO {
             self.stream.prev_pos.set(Some(pos + wanted));
         }
-        self.process.meter(|meter, now| meter.op(began, now, wanted));
+        self.process.meter(|meter, now| {
+            meter.op(began, now, wanted);
+            // A hit takes no time: whatever passed was spent waiting.
+            meter.waited_ns += now.0 - began.0;
+        });
         Ok(wanted)
     }
 

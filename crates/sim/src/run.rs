@@ -21,7 +21,7 @@ use foreread_core::stats::Stats;
 use foreread_core::units::{Bytes, Instant, Sector};
 
 use crate::device::Model;
-use crate::meter::{DeviceMeter, Meter};
+use crate::meter::{DeviceMeter, Meter, Totals};
 use crate::process::Process;
 use crate::record::{Difference, Keep};
 use crate::world::{TaskId, World};
@@ -231,6 +231,12 @@ impl Run {
     #[must_use]
     pub fn left(&self) -> usize {
         self.alive + self.shared.born.borrow().len()
+    }
+
+    /// What happened so far, in sums.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.shared.world.borrow().totals()
     }
 
     /// What each device did so far.

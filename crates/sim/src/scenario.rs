@@ -5,18 +5,21 @@
 //! Never: a key that is not known, a default that is not in docs/simulator.md.
 
 mod error;
+mod max_window;
 mod scheduler;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Policy, Rules};
-use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Pages, Sector};
+use foreread_core::readahead::{Policy, Rules, Without};
+use foreread_core::sched::{Choice, Submitter};
+use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Sector};
 use serde::Deserialize;
 use toml::Spanned;
 
 pub use error::BadScenario;
+pub use max_window::MaxWindow;
 pub use scheduler::Scheduler;
 
 use crate::device::known::Chosen;
@@ -37,6 +40,10 @@ pub struct Scenario {
     pub seed: u64,
     /// When it stops, in seconds; without it, when all processes have ended.
     pub until_s: Option<f64>,
+    /// From when on its figures are counted where policies are compared, in seconds: what comes
+    /// before is on its way to what is to be shown.
+    #[serde(default)]
+    pub count_from_s: f64,
     /// The one cache.
     #[serde(default)]
     pub cache: Cache,
@@ -57,10 +64,12 @@ pub struct Cache {
     pub memory: Size,
     /// The policy.
     pub policy: PolicyName,
-    /// The largest window.
-    pub max_window: Size,
+    /// The largest window, or `auto`.
+    pub max_window: MaxWindow,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
+    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`.
+    pub without: Vec<PartName>,
 }
 
 /// A device and its scheduler.
@@ -99,6 +108,8 @@ pub struct ProcessSpec {
     /// When it begins, in ms.
     #[serde(default)]
     pub start_ms: f64,
+    /// For whom it reads; those of the same number share what is theirs.
+    pub submitter: Option<u32>,
     /// What it does.
     pub run: Spanned<Workload>,
 }
@@ -112,6 +123,8 @@ pub struct Building {
     pub devices: BTreeMap<String, DeviceId>,
     /// Its files, by name.
     pub files: BTreeMap<String, SimFile>,
+    /// For whom the processes read that are begun now; None: each for itself.
+    pub submitter: Option<Submitter>,
 }
 
 /// A policy by its name.
@@ -128,6 +141,18 @@ pub enum RuleName {
     SnapEof,
     /// See [`Rules::backwards`].
     Backwards,
+}
+
+/// A part of `adaptive` by its name.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartName {
+    /// See [`Without::law`].
+    Law,
+    /// See [`Without::clip`].
+    Clip,
+    /// See [`Without::lead`].
+    Lead,
 }
 
 impl Scenario {
@@ -160,7 +185,8 @@ impl Scenario {
     /// What is impossible, if it was changed after it was read.
     pub fn build(&self, keep: Keep) -> Result<Building, String> {
         let run = Run::new(self.cache.config(), self.seed, keep)?;
-        let mut building = Building { run, devices: BTreeMap::new(), files: BTreeMap::new() };
+        let (devices, files) = (BTreeMap::new(), BTreeMap::new());
+        let mut building = Building { run, devices, files, submitter: None };
         for (name, spec) in &self.device {
             let model = &spec.model.get_ref().model;
             let id = building.run.device(name, model, &spec.scheduler.choice)?;
@@ -171,14 +197,21 @@ impl Scenario {
             let file = building.run.try_file(device, Sector(spec.at.0.0 / 512), spec.size.0)?;
             building.files.insert(name.clone(), file);
         }
-        for spec in &self.process {
-            for index in 0..spec.count {
-                let name = spec.name_of(index);
-                let start = Instant(ns_of_ms(spec.start_ms));
-                spec.run.get_ref().begin(&mut building, &name, index, start)?;
-            }
+        for (spec, index) in self.each_process() {
+            building.submitter = spec.submitter.map(Submitter).or_else(|| self.all_are_one());
+            let (name, start) = (spec.name_of(index), spec.start());
+            spec.run.get_ref().begin(&mut building, &name, index, start)?;
         }
         Ok(building)
+    }
+
+    /// Each process: how it is described, its name, when it begins.
+    pub fn processes(&self) -> impl Iterator<Item = (&ProcessSpec, String, Instant)> {
+        self.each_process().map(|(spec, index)| (spec, spec.name_of(index), spec.start()))
+    }
+
+    fn each_process(&self) -> impl Iterator<Item = (&ProcessSpec, u32)> {
+        self.process.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)))
     }
 
     /// When it stops: after thirty years at the latest, so that no sum of times leaves its range.
@@ -186,6 +219,19 @@ impl Scenario {
     pub fn until(&self) -> Instant {
         let end = self.until_s.map_or(MOST_MS, |seconds| seconds * 1e3);
         Instant(ns_of_ms(end))
+    }
+
+    /// For whom processes read that do not say it. All for the same, as in the library, but where
+    /// a scheduler tells processes apart.
+    fn all_are_one(&self) -> Option<Submitter> {
+        let is_cfq = |spec: &DeviceSpec| matches!(spec.scheduler.choice, Choice::Cfq(_));
+        (!self.device.values().any(is_cfq)).then(Submitter::default)
+    }
+
+    /// From when on its figures count.
+    #[must_use]
+    pub fn count_from(&self) -> Instant {
+        Instant(ns_of_ms(self.count_from_s * 1e3))
     }
 
     fn check(&self, text: &str) -> Result<(), BadScenario> {
@@ -208,7 +254,8 @@ impl Scenario {
                 .map_err(|why| BadScenario::at(text, Some(at), why))?;
         }
         let until = self.until_s.map_or(Ok(()), |seconds| check_time(seconds * 1e3, "until_s"));
-        let built = until.and_then(|()| self.build(Keep::Hash).map(drop));
+        let count_from = check_time(self.count_from_s * 1e3, "count_from_s");
+        let built = until.and(count_from).and_then(|()| self.build(Keep::Hash).map(drop));
         built.map_err(|why| BadScenario::of_key(text, why))
     }
 
@@ -233,6 +280,10 @@ impl Scenario {
 }
 
 impl ProcessSpec {
+    fn start(&self) -> Instant {
+        Instant(ns_of_ms(self.start_ms))
+    }
+
     /// The name of one of them.
     fn name_of(&self, index: u32) -> String {
         if self.count == 1 { self.name.clone() } else { format!("{}-{index}", self.name) }
@@ -244,15 +295,20 @@ impl Cache {
     #[must_use]
     pub fn config(&self) -> Config {
         let has = |rule| self.rules.contains(&rule);
+        let is_without = |part| self.without.contains(&part);
         Config {
             memory: self.memory.0,
             policy: self.policy.0,
-            max_window: Pages(self.max_window.0.0 / 4096),
+            max_window: self.max_window.pages(),
             rules: Rules {
                 lseek: has(RuleName::Lseek),
                 snap_eof: has(RuleName::SnapEof),
                 backwards: has(RuleName::Backwards),
-                ..Rules::default()
+                without: Without {
+                    law: is_without(PartName::Law),
+                    clip: is_without(PartName::Clip),
+                    lead: is_without(PartName::Lead),
+                },
             },
         }
     }
@@ -266,7 +322,9 @@ impl Building {
         start: Instant,
         what: impl FnOnce(Process) -> F + 'static,
     ) {
+        let submitter = self.submitter;
         self.run.spawn(name, async move |process: Process| {
+            process.set_submitter(submitter);
             process.until(start).await;
             what(process).await;
         });
@@ -296,8 +354,24 @@ impl Default for Cache {
         Self {
             memory: Size(Bytes(64 << 20)),
             policy: PolicyName::default(),
-            max_window: Size(DEFAULT_WINDOW),
+            max_window: MaxWindow::Size(Size(DEFAULT_WINDOW)),
             rules: Vec::new(),
+            without: Vec::new(),
+        }
+    }
+}
+
+impl PartName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Law, Self::Clip, Self::Lead];
+
+    /// As a scenario writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Law => "law",
+            Self::Clip => "clip",
+            Self::Lead => "lead",
         }
     }
 }

@@ -14,6 +14,15 @@ impl Size {
     pub(crate) const fn one_gib() -> Self {
         Self(Bytes(1 << 30))
     }
+
+    pub(crate) fn of_text(text: &str) -> Result<Self, String> {
+        sizes::parse(text).map(Self).map_err(|why| why.to_string())
+    }
+
+    pub(crate) fn of_number(bytes: i64) -> Result<Self, String> {
+        let bytes = u64::try_from(bytes).map_err(|_| format!("{bytes}: a size is not negative"))?;
+        Ok(Self(Bytes(bytes)))
+    }
 }
 
 impl<'de> Deserialize<'de> for Size {
@@ -32,7 +41,7 @@ impl Visitor<'_> for OfText {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-        sizes::parse(text).map(Size).map_err(|why| E::custom(format!("{text:?}: {why}")))
+        Size::of_text(text).map_err(|why| E::custom(format!("{text:?}: {why}")))
     }
 
     fn visit_u64<E: Error>(self, bytes: u64) -> Result<Size, E> {
@@ -40,7 +49,6 @@ impl Visitor<'_> for OfText {
     }
 
     fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
-        let not_negative = || E::custom(format!("{bytes}: a size is not negative"));
-        u64::try_from(bytes).map(|bytes| Size(Bytes(bytes))).map_err(|_| not_negative())
+        Size::of_number(bytes).map_err(E::custom)
     }
 }

@@ -15,7 +15,9 @@ pub mod git_status;
 pub mod interleaved;
 pub mod mount;
 pub mod nfsd;
+mod pace;
 pub mod random;
+pub mod rates;
 pub mod sequential;
 pub mod streaming;
 

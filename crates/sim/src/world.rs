@@ -24,7 +24,7 @@ use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 
 use crate::clock::Clock;
 use crate::device::{Command, Device, Ending, Model};
-use crate::meter::{DeviceMeter, Meter};
+use crate::meter::{DeviceMeter, Meter, Totals, seconds};
 use crate::record::{Keep, Record};
 
 /// Names a process.
@@ -318,6 +318,23 @@ impl World {
 
     pub(crate) fn device_meters(&self) -> impl Iterator<Item = &DeviceMeter> {
         self.disks.iter().map(|disk| &disk.meter)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let now = self.now();
+        let both = |of: fn(&DeviceMeter, Op) -> u64| -> u64 {
+            let sums = self.device_meters().map(|meter| of(meter, Op::Read) + of(meter, Op::Write));
+            sums.sum()
+        };
+        Totals {
+            at: now,
+            requests: both(DeviceMeter::requests),
+            device_bytes: both(|meter, op| meter.bytes(op).0),
+            device_s: self.device_meters().map(|meter| meter.busy_seconds(now)).sum(),
+            read_bytes: self.meters.iter().map(|meter| meter.bytes.0).collect(),
+            waited_s: self.meters.iter().map(|meter| seconds(meter.waited_ns)).sum(),
+            evicted_unread: self.path.cache_stats().evicted_before_use,
+        }
     }
 
     /// How many requests all devices were sent.

@@ -6,6 +6,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
 use super::CacheDump;
 use crate::lru::{Links, List};
@@ -19,7 +20,8 @@ use crate::units::Pages;
 ///            +----------------+------------------+
 ///   held     |  on no list    |  orphan, fresh   |
 ///            +----------------+------------------+
-///   not held |  inactive or   |  free            |
+///   not held |  ahead,        |  free            |
+///            |  inactive or   |                  |
 ///            |  active        |                  |
 ///            +----------------+------------------+
 /// ```
@@ -40,13 +42,21 @@ pub(super) struct Frames {
     fresh: u32,
     inactive: List,
     active: List,
+    /// Pages that were read ahead and not seen used since; empty unless the cache keeps unread ones.
+    ahead: List,
+    /// The next page on that list to look at; None is the one at the tail.
+    hand: Option<Frame>,
+    /// How many frames belong to that list, held ones as well.
+    ahead_homes: u32,
 }
 
 /// Where in the table the page of a frame is, and to which list the frame belongs; 0 is nowhere.
 ///
 /// ```text
-///   leaf, 28 bits | index in the leaf, 6 | active, 1 | 1
+///   leaf, 28 bits | index in the leaf, 6 | ahead, 1 | active, 1 | 1
 /// ```
+///
+/// A page that is both belongs to the ahead list until it is seen used, and is active then.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Home(u64);
 
@@ -64,6 +74,9 @@ impl Frames {
             fresh: 0,
             inactive: List::default(),
             active: List::default(),
+            ahead: List::default(),
+            hand: None,
+            ahead_homes: 0,
         }
     }
 
@@ -71,10 +84,29 @@ impl Frames {
         u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
     }
 
+    /// How many are free.
+    pub(super) fn free(&self) -> Pages {
+        Pages((self.free.len() + (self.len() - self.fresh)).into())
+    }
+
     /// How many are free or listed.
     pub(super) fn idle(&self) -> Pages {
-        let free = self.free.len() + (self.len() - self.fresh);
-        Pages((free + self.inactive.len() + self.active.len()).into())
+        self.free() + Pages((self.inactive.len() + self.active.len() + self.ahead.len()).into())
+    }
+
+    /// How many are free, inactive, or belong to the ahead list.
+    pub(super) fn room_for_ahead(&self) -> Pages {
+        self.free() + Pages((self.inactive.len() + self.ahead_homes).into())
+    }
+
+    /// How long the inactive and the active list are together.
+    pub(super) fn in_two_lists(&self) -> u32 {
+        self.inactive.len() + self.active.len()
+    }
+
+    /// How long the ahead list is.
+    pub(super) fn ahead(&self) -> u32 {
+        self.ahead.len()
     }
 
     /// How long the active list is.
@@ -102,11 +134,18 @@ impl Frames {
         })
     }
 
+    /// Gives back a frame that was taken from a list.
+    pub(super) fn put_free(&mut self, frame: Frame) {
+        assert!(self.home(frame) == Home::NONE, "{frame:?} holds a page");
+        assert!(!self.is_held(frame), "{frame:?} is held");
+        self.free.push_head(&mut self.links, frame);
+    }
+
     /// Starts the life of a page in the frame; the fill is its first hold.
-    pub(super) fn start(&mut self, frame: Frame, place: Place, active: bool) {
+    pub(super) fn start(&mut self, frame: Frame, place: Place, active: bool, ahead: bool) {
         assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
         assert!(!self.is_held(frame), "{frame:?} is held for another page");
-        self.homes[frame.0 as usize] = Home::new(place, active).0;
+        self.set_home(frame, Home::new(place, active, ahead));
         self.holds[frame.0 as usize] = 1;
     }
 
@@ -121,10 +160,11 @@ impl Frames {
     pub(super) fn settle(&mut self, frame: Frame, place: Place, active: bool) {
         assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
         assert!(self.is_held(frame), "{frame:?} is fresh no more");
-        self.homes[frame.0 as usize] = Home::new(place, active).0;
+        self.set_home(frame, Home::new(place, active, false));
     }
 
-    /// Whether the frame, whose page is in the table, belongs to the active list.
+    /// Whether the frame, whose page is in the table, belongs to the active list, now or once it is
+    /// seen used.
     pub(super) fn is_active(&self, frame: Frame) -> bool {
         self.home(frame).is_active()
     }
@@ -148,6 +188,7 @@ impl Frames {
         let home = self.home(frame);
         let list = match home.place() {
             None => &mut self.free,
+            Some(_) if home.is_ahead() => &mut self.ahead,
             Some(_) if home.is_active() => &mut self.active,
             Some(_) => &mut self.inactive,
         };
@@ -163,7 +204,7 @@ impl Frames {
     pub(super) fn disown(&mut self, frame: Frame, is_pinned: bool) -> bool {
         assert!(self.home(frame) != Home::NONE, "{frame:?} holds no page");
         self.hold(frame);
-        self.homes[frame.0 as usize] = Home::NONE.0;
+        self.set_home(frame, Home::NONE);
         !is_pinned && self.release(frame)
     }
 
@@ -173,34 +214,75 @@ impl Frames {
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
-    /// Takes the frame at the tail of the inactive list, whose page has left the table.
-    pub(super) fn take_tail(&mut self, expected: Frame) -> Frame {
-        let frame = self.inactive.pop_tail(&mut self.links).expect("there is a tail to take");
-        assert!(frame == expected, "{frame:?} is at the tail, not {expected:?}");
-        self.homes[frame.0 as usize] = Home::NONE.0;
-        frame
+    /// The frame at the tail of the ahead list, which has been there longest.
+    pub(super) fn oldest_ahead(&self) -> Option<(Frame, Place)> {
+        let frame = self.ahead.tail()?;
+        Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
-    /// Moves the frame at the tail of the inactive list to the head of the active list.
-    pub(super) fn promote_tail(&mut self) {
-        let frame = self.inactive.pop_tail(&mut self.links).expect("there is a tail to promote");
-        self.homes[frame.0 as usize] |= Home::ACTIVE;
+    /// The frame under the hand, which moves on to the one that came next, and from the head back
+    /// to the tail.
+    pub(super) fn next_ahead(&mut self) -> Option<(Frame, Place)> {
+        let frame = self.hand.or(self.ahead.tail())?;
+        self.hand = self.ahead.before(&self.links, frame);
+        Some((frame, self.place(frame).expect("a frame on a list holds a page")))
+    }
+
+    /// Takes a frame, whose page has left the table, from its list.
+    pub(super) fn take(&mut self, frame: Frame) {
+        assert!(!self.is_held(frame), "{frame:?} is on no list");
+        self.unlist(frame);
+        self.set_home(frame, Home::NONE);
+    }
+
+    /// Moves a frame from its list to the head of the active list; says whether it was to go
+    /// anywhere else.
+    pub(super) fn promote(&mut self, frame: Frame) -> bool {
+        let home = self.home(frame);
+        self.unlist(frame);
+        self.set_home(frame, Home(home.0 & !Home::AHEAD | Home::ACTIVE));
         self.active.push_head(&mut self.links, frame);
+        !home.is_active()
     }
 
     /// Moves frames from the tail of the active list to the head of the inactive one until the
-    /// active list is not the longer one; says how many.
+    /// active list is not longer than the others; says how many.
     ///
     /// Each of them was promoted before, so on average that is no more than one a promotion.
     pub(super) fn balance(&mut self) -> u32 {
         let mut demotions = 0;
-        while self.active.len() > self.inactive.len() {
-            let frame = self.active.pop_tail(&mut self.links).expect("the longer list has a tail");
-            self.homes[frame.0 as usize] &= !Home::ACTIVE;
-            self.inactive.push_head(&mut self.links, frame);
+        while self.active.len() > self.inactive.len() + self.ahead.len() {
+            assert!(self.demote(), "the longer list has a tail");
             demotions += 1;
         }
         demotions
+    }
+
+    /// Moves the frame at the tail of the active list to the head of the inactive one, if there is
+    /// one.
+    pub(super) fn demote(&mut self) -> bool {
+        let Some(frame) = self.active.pop_tail(&mut self.links) else { return false };
+        self.homes[frame.0 as usize] &= !Home::ACTIVE;
+        self.inactive.push_head(&mut self.links, frame);
+        true
+    }
+
+    /// Moves all that belongs to the ahead list to where it would be without it.
+    pub(super) fn disband_ahead(&mut self) {
+        for frame in (0..self.fresh).map(Frame) {
+            let home = self.home(frame);
+            if home.is_ahead() && self.is_held(frame) {
+                self.set_home(frame, Home(home.0 & !Home::AHEAD));
+            }
+        }
+        while let Some(frame) = self.ahead.tail() {
+            let home = self.home(frame);
+            self.unlist(frame);
+            self.set_home(frame, Home(home.0 & !Home::AHEAD));
+            let list = if home.is_active() { &mut self.active } else { &mut self.inactive };
+            list.push_head(&mut self.links, frame);
+        }
+        assert!(self.ahead_homes == 0, "what belongs to the ahead list is held or on it");
     }
 
     pub(super) fn dump(&self) -> CacheDump {
@@ -208,6 +290,7 @@ impl Frames {
             free: self.free.iter(&self.links).chain((self.fresh..self.len()).map(Frame)).collect(),
             inactive: self.inactive.iter(&self.links).collect(),
             active: self.active.iter(&self.links).collect(),
+            ahead: self.ahead.iter(&self.links).collect(),
             ..CacheDump::default()
         };
         for frame in (0..self.len()).map(Frame).filter(|&frame| self.is_held(frame)) {
@@ -222,8 +305,21 @@ impl Frames {
     fn unlist(&mut self, frame: Frame) {
         let home = self.home(frame);
         assert!(home != Home::NONE, "{frame:?} holds no page");
-        let list = if home.is_active() { &mut self.active } else { &mut self.inactive };
+        if self.hand == Some(frame) {
+            self.hand = self.ahead.before(&self.links, frame);
+        }
+        let list = match home {
+            home if home.is_ahead() => &mut self.ahead,
+            home if home.is_active() => &mut self.active,
+            _ => &mut self.inactive,
+        };
         list.remove(&mut self.links, frame);
+    }
+
+    fn set_home(&mut self, frame: Frame, home: Home) {
+        let was = Home(mem::replace(&mut self.homes[frame.0 as usize], home.0));
+        self.ahead_homes -= u32::from(was.is_ahead());
+        self.ahead_homes += u32::from(home.is_ahead());
     }
 
     fn home(&self, frame: Frame) -> Home {
@@ -235,19 +331,26 @@ impl Home {
     const NONE: Self = Self(0);
     const SOME: u64 = 1;
     const ACTIVE: u64 = 2;
+    const AHEAD: u64 = 4;
+    const FLAGS: u32 = 3;
 
-    fn new(place: Place, active: bool) -> Self {
+    fn new(place: Place, active: bool, ahead: bool) -> Self {
         let place = u64::from(place.leaf) << 6 | u64::from(place.index);
-        Self(place << 2 | if active { Self::ACTIVE } else { 0 } | Self::SOME)
+        let flags = if active { Self::ACTIVE } else { 0 } | if ahead { Self::AHEAD } else { 0 };
+        Self(place << Self::FLAGS | flags | Self::SOME)
     }
 
     fn place(self) -> Option<Place> {
-        let place = self.0 >> 2;
+        let place = self.0 >> Self::FLAGS;
         let leaf = u32::try_from(place >> 6).expect("a leaf's number fits 28 bits");
         (self != Self::NONE).then_some(Place { leaf, index: (place & 63) as u32 })
     }
 
     fn is_active(self) -> bool {
         self.0 & Self::ACTIVE != 0
+    }
+
+    fn is_ahead(self) -> bool {
+        self.0 & Self::AHEAD != 0
     }
 }

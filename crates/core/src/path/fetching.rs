@@ -11,10 +11,11 @@ use core::ops::Range;
 use super::ReadId;
 use super::hints::Hints;
 use super::job::{Job, PageFill, Run};
+use super::law::Law;
 use super::waiters::{Waiter, Waiters};
 use crate::cache::{PageCache, Use};
-use crate::readahead::Residency;
 use crate::readahead::walk::PageSet;
+use crate::readahead::{Ask, Residency, Streams, Terms};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
 use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
@@ -98,6 +99,8 @@ pub(super) struct Fetching<'a> {
     pub(super) no_reuse: bool,
     /// Where the pages of a hint are counted; None for a read and a marker.
     pub(super) hints: Option<&'a mut Hints>,
+    /// What streams share; None for a hint, and if the policy does not look at it.
+    pub(super) law: Option<Law<'a>>,
     /// None for a marker and a hint: nobody waits.
     pub(super) wanted: Option<&'a mut Wanted>,
 }
@@ -192,6 +195,18 @@ impl PageSet for Fetching<'_> {
             self.waiters.add(*frame, Waiter::Read(id));
         }
     }
+
+    fn terms(&mut self, file: &Streams, ask: Ask, max: Pages) -> Terms {
+        let Some(law) = &mut self.law else { return Terms { max, lead: None } };
+        let set_aside = self.wanted.as_ref().map_or(Pages::ZERO, |wanted| wanted.missing);
+        law.terms(self.cache, self.file, file, ask, max, set_aside)
+    }
+
+    fn decided(&mut self, file: &mut Streams, _ask: Ask) {
+        if let Some(law) = &mut self.law {
+            law.decided(file);
+        }
+    }
 }
 
 impl Fetching<'_> {
@@ -211,6 +226,9 @@ impl Fetching<'_> {
         };
         if !self.may_read_ahead || self.cache.available() <= set_aside {
             return None;
+        }
+        if let Some(room) = self.law.as_mut().and_then(|law| law.room.as_mut()) {
+            *room = Pages(room.0.checked_sub(1)?);
         }
         if let Some(hints) = &mut self.hints {
             if !hints.have_room(self.cache) {

@@ -33,6 +33,7 @@ impl IoPath {
             return;
         };
         state.is_closing = true;
+        Self::end_shares(&mut self.shares, &mut state.remembered);
         let (pages, streams) = (state.len.pages_up(), state.newest_stream.take());
         state.len = Bytes::ZERO;
         // It must not go before all is done.
@@ -158,7 +159,8 @@ impl IoPath {
     pub(super) fn end_if_over(&mut self, file: FileId) {
         let is_over = |state: &super::File| state.is_closing && state.reads + state.writes == 0;
         if self.files.get(file).is_some_and(is_over) {
-            self.files.remove(file);
+            let mut state = self.files.remove(file).expect("it is there");
+            Self::end_shares(&mut self.shares, &mut state.remembered);
         }
     }
 }

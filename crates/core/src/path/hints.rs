@@ -94,6 +94,7 @@ impl IoPath {
             may_read_ahead: self.queued.is_empty(),
             no_reuse: false,
             hints: Some(&mut self.hints),
+            law: None,
             wanted: None,
         };
         let asked = fetching.fetch(start..end, None);

@@ -81,6 +81,7 @@ impl IoPath {
     /// A device has done what `tag` asked: so many bytes, or the error number.
     pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
         self.log().did(|| Input::Complete { now, tag, result });
+        self.clock = now;
         let Flying { device, mut request, sent } =
             self.flying.remove(tag).expect("each tag completes once");
         // Before anybody stops waiting for it.
@@ -163,6 +164,9 @@ impl IoPath {
             read.wanted.outstanding -= 1;
             if read.wanted.outstanding == 0 {
                 self.watch.end();
+                if let Some(stream) = self.streams.get_mut(read.stream) {
+                    stream.blocked_ns += self.clock.0.saturating_sub(read.began.0);
+                }
                 self.ready.push_back(Ready { id, len: read.len, fault: read.fault });
             }
         }

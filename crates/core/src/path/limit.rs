@@ -287,6 +287,10 @@ impl Device {
         self.limiter.ended += 1;
         if origin.op == Op::Read {
             self.limiter.read_ended = Some(now);
+            self.useful.ended(now, arrival, sent.was_watched(watch));
+            if let Some(fit) = &self.fit {
+                self.useful.look(fit, &self.geometry);
+            }
         }
     }
 }

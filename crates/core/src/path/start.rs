@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 
 use super::fetching::{Fetching, Wanted};
 use super::job::Run;
+use super::law::Law;
 use super::waiters::Waiter;
 use super::{DeviceId, File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
 use crate::readahead::walk::{Memory, Reader};
-use crate::readahead::{Advice, Decided, Limits};
+use crate::readahead::{Advice, Decided, Limits, Policy};
 use crate::sched::{Class, Op, Origin};
 use crate::trace::What;
 use crate::units::{Bytes, Instant, PageIndex, Pages};
@@ -99,16 +100,24 @@ impl IoPath {
             return;
         };
         let (len, device, file_start) = (*len, *device, *file_start);
+        // Taken out while the walk runs, which looks at the other files.
+        let is_shared = self.policy == Policy::Adaptive;
+        let mut remembered = core::mem::take(remembered);
         // A read that nobody awaits any more may outlive its stream.
         let mut forgotten = Stream::new(file);
-        let Stream { state, advice, no_reuse, submitter, .. } =
+        let Stream { state, advice, no_reuse, submitter, blocked_ns, .. } =
             self.streams.get_mut(stream).unwrap_or(&mut forgotten);
-        let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
+        let state_of_device = self.devices.get(device).expect("a file's device outlives it");
+        let (geometry, useful) = (state_of_device.geometry, state_of_device.useful);
         let largest = largest_read(&self.cache);
-        // Twice as much for a sequential stream, but no more than one read may hold.
+        let is_learnt = self.is_window_learnt;
+        let max = if is_learnt { useful.window().min(largest) } else { self.max_window };
+        // Twice as much for a sequential stream, but no more than one read may hold, and no more
+        // than is of use.
         let max = match advice {
-            Advice::Sequential => self.max_window.min(Pages(largest.0 / 2)),
-            Advice::Normal | Advice::Random => self.max_window,
+            Advice::Sequential if is_learnt => Pages(max.0 / 2),
+            Advice::Sequential => max.min(Pages(largest.0 / 2)),
+            Advice::Normal | Advice::Random => max,
         };
         let reader = Reader {
             policy: self.policy,
@@ -132,14 +141,26 @@ impl IoPath {
             may_read_ahead: self.queued.is_empty(),
             no_reuse: *no_reuse,
             hints: None,
+            law: is_shared.then_some(Law {
+                shares: &mut self.shares,
+                files: &self.files,
+                now,
+                without: self.rules.without,
+                submitter: *submitter,
+                blocked_ns,
+                latency_ns: useful.latency_ns(),
+                room: None,
+                asked: None,
+            }),
             wanted,
         };
-        let memory = Memory { stream: state, file: remembered };
+        let memory = Memory { stream: state, file: &mut remembered };
         let (trace, windows) = (&mut self.trace, &mut self.windows);
         run(&reader, memory, &mut fetching, &mut |decided| {
             windows.add(decided.submitted);
             trace.push(now, || What::Decided { stream, decided });
         });
+        self.files.get_mut(file).expect("it is open").remembered = remembered;
         self.queue(now, device, runs, origin);
     }
 

@@ -101,6 +101,7 @@ impl Stream {
             advice: Advice::default(),
             no_reuse: false,
             submitter: Submitter::default(),
+            blocked_ns: 0,
             newer: None,
             older: None,
         }

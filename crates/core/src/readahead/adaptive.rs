@@ -15,6 +15,7 @@
 //! ```
 
 use super::linux_6::follows_previous_read;
+use super::shares::ShareId;
 use super::streams::{Entry, Place};
 use super::{Ask, Decision, Limits, Pattern, Residency, Streams, Trigger, Window, sizes};
 use crate::units::{PageIndex, Pages};
@@ -24,7 +25,8 @@ use crate::units::{PageIndex, Pages};
 /// ```text
 ///   miss    1  page 0                                              initial0
 ///           2  after the end of a window, the page before it       subsequent, one size larger
-///              still there: the stream outran its marker
+///              still there: the stream outran its marker; or
+///              gone, but the handle's last read ended here
 ///           3  inside a window, the page before it still there:    subsequent, of the same size
 ///              the page was evicted before its reader came
 ///           4  after a random read, one of the last 8 or itself    initial
@@ -40,27 +42,61 @@ pub(super) fn decide(
     streams: &mut Streams,
     ask: Ask,
     limits: Limits,
+    lead: Option<Pages>,
     cache: &impl Residency,
 ) -> Option<Decision> {
-    match (ask.trigger, limits.max) {
-        (Trigger::Miss, Pages::ZERO) => Some(Decision::random(ask, ask.count)),
-        (Trigger::Marker, Pages::ZERO) => None,
-        (Trigger::Miss, max) => Some(on_miss(streams, ask, max, cache)),
-        (Trigger::Marker, max) => on_marker(streams, ask, max, cache),
-    }
+    let decision = match (ask.trigger, limits.max) {
+        (Trigger::Miss, Pages::ZERO) => return Some(Decision::random(ask, ask.count)),
+        (Trigger::Marker, Pages::ZERO) => return None,
+        (Trigger::Miss, max) => on_miss(streams, ask, max, lead, cache),
+        (Trigger::Marker, max) => on_marker(streams, ask, max, lead, cache)?,
+    };
+    Some(decision)
 }
 
-fn on_miss(streams: &mut Streams, ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
+/// Whose question this is, if it is a remembered stream's.
+pub(super) fn who(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<ShareId> {
+    let place = match ask.trigger {
+        Trigger::Miss => expected(streams, ask, cache)?,
+        Trigger::Marker => streams.with_marker(ask.page)?,
+    };
+    Some(streams.share_at(place)).filter(|share| *share != ShareId::NONE)
+}
+
+/// How many pages ahead this question will ask for at most, if windows may have `max`.
+pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> Pages {
+    let place = match ask.trigger {
+        Trigger::Miss => streams.around(ask.page),
+        Trigger::Marker => streams.with_marker(ask.page),
+    };
+    let pace = place.map_or(max, |place| streams.get(place).pace);
+    sizes::next(pace.max(Pages(1)), max).max(sizes::initial(ask.count, max))
+}
+
+/// The stream that comes to the page that is missing.
+///
+/// A reader that comes to a page has just used the one before it. Where that one is gone, nobody
+/// has been for a long time, and what was remembered is a stream that ended. Unless it was this
+/// handle that just was there: some readers drop the pages behind them.
+fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
+    let place = streams.around(ask.page)?;
+    let drops_behind = || matches!(place, Place::Proved(_)) && follows_previous_read(ask);
+    (cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()).then_some(place)
+}
+
+fn on_miss(
+    streams: &mut Streams,
+    ask: Ask,
+    max: Pages,
+    lead: Option<Pages>,
+    cache: &impl Residency,
+) -> Decision {
     if ask.page == PageIndex(0) {
         let size = sizes::initial(ask.count, max);
         return begin(streams, Pattern::Initial0, ask, size);
     }
-    // A reader that comes to this page has just used the one before it. Where that one is gone,
-    // nobody has been for a long time, and what was remembered is a stream that ended.
-    if let Some(place) = streams.around(ask.page)
-        && cache.history(ask.page, Pages(1)) > Pages::ZERO
-    {
-        return go_on(streams, place, ask, max, cache);
+    if let Some(place) = expected(streams, ask, cache) {
+        return go_on(streams, place, ask, max, lead, cache);
     }
     if follows_previous_read(ask) {
         return begin(streams, Pattern::Initial, ask, initial(ask, max, cache));
@@ -71,7 +107,7 @@ fn on_miss(streams: &mut Streams, ask: Ask, max: Pages, cache: &impl Residency) 
 
 /// A first window. Whether it is the start of a stream shows when its marker is met.
 fn begin(streams: &mut Streams, pattern: Pattern, ask: Ask, size: Pages) -> Decision {
-    let window = around_read(ask, size);
+    let window = around_read(ask, size, None);
     streams.add_candidate(entry(ask, window, size));
     Decision { pattern, window }
 }
@@ -94,6 +130,7 @@ fn go_on(
     place: Place,
     ask: Ask,
     max: Pages,
+    lead: Option<Pages>,
     cache: &impl Residency,
 ) -> Decision {
     let known = *streams.get(place);
@@ -104,14 +141,14 @@ fn go_on(
             return Decision::random(ask, ask.count);
         }
         let size = initial(ask, max, cache);
-        let window = around_read(ask, size);
+        let window = around_read(ask, size, lead);
         streams.update(place, entry(ask, window, size));
         return Decision { pattern: Pattern::Initial, window };
     }
     let is_evicted = ask.page < known.end;
     let size = if is_evicted { known.pace.min(max) } else { sizes::next(known.pace, max) };
     let size = size.max(sizes::initial(ask.count, max));
-    let window = around_read(ask, size);
+    let window = around_read(ask, size, lead);
     streams.prove(place, entry(ask, window, size));
     Decision { pattern: Pattern::Subsequent, window }
 }
@@ -126,9 +163,14 @@ fn go_on(
 ///
 /// A read that would fill its window alone gets all of it behind itself: then nothing of a stream
 /// of large reads is asked for twice, and its marker is where its next read begins.
-fn around_read(ask: Ask, size: Pages) -> Window {
+fn around_read(ask: Ask, size: Pages, lead: Option<Pages>) -> Window {
     let ahead = if size > ask.count { size - ask.count } else { size };
-    Window { start: ask.page, size: ask.count + ahead, async_size: ahead }
+    Window { start: ask.page, size: ask.count + ahead, async_size: tail(ahead, lead) }
+}
+
+/// How much of `ahead` pages is still there when the reader asks for more: all of it, or its lead.
+fn tail(ahead: Pages, lead: Option<Pages>) -> Pages {
+    lead.map_or(ahead, |lead| ahead.min(lead.max(Pages(1))))
 }
 
 /// The reader has come to a marker: the next window begins at the hole behind what lies ahead.
@@ -145,6 +187,7 @@ fn on_marker(
     streams: &mut Streams,
     ask: Ask,
     max: Pages,
+    lead: Option<Pages>,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let known = streams.with_marker(ask.page);
@@ -167,7 +210,7 @@ fn on_marker(
     if meets_another(streams, known, ask.page, hole, size) {
         return None;
     }
-    let window = behind_read(ask, hole, size);
+    let window = behind_read(ask, hole, size, lead);
     match known {
         Some(place) => streams.prove(place, entry(ask, window, size)),
         None => streams.add_proved(entry(ask, window, size)),
@@ -192,7 +235,7 @@ fn meets_another(
 ) -> bool {
     let Some(place) = streams.ending_at(hole, page) else { return false };
     let mut other = *streams.get(place);
-    if other.marker.is_none_or(|marker| marker <= page) {
+    if other.marker().is_none_or(|marker| marker <= page) {
         streams.remove(place);
         return false;
     }
@@ -211,9 +254,9 @@ fn meets_another(
 ///   #===================|------------#------------|
 ///   ^page               ^hole        |<-- size -->|
 /// ```
-fn behind_read(ask: Ask, hole: PageIndex, size: Pages) -> Window {
+fn behind_read(ask: Ask, hole: PageIndex, size: Pages, lead: Option<Pages>) -> Window {
     let lacks = Pages((ask.page + ask.count).0.saturating_sub(hole.0));
-    Window { start: hole, size: lacks + size, async_size: size }
+    Window { start: hole, size: lacks + size, async_size: tail(size, lead) }
 }
 
 /// What is remembered of a window that was asked for here.

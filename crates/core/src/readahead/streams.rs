@@ -18,6 +18,7 @@
 mod set;
 
 use self::set::Set;
+use super::shares::ShareId;
 use crate::units::{PageIndex, Pages};
 
 /// What a file remembers of its streams. Empty until the first question, and then as large as there
@@ -30,6 +31,20 @@ pub struct Streams {
     arrivals: u32,
     /// How many times a proved stream was met.
     meetings: u32,
+    /// The one that was met last.
+    latest: Latest,
+    /// Shares of streams that were forgotten, until [`Self::take_dropped`].
+    dropped: [ShareId; DROPPED_MAX],
+}
+
+/// A [`Place`], in a byte: the number of a proved stream, or 64 and that of a candidate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Latest(u8);
+
+impl Default for Latest {
+    fn default() -> Self {
+        Self(u8::MAX)
+    }
 }
 
 /// What lies ahead of one stream.
@@ -42,14 +57,16 @@ pub struct Streams {
 pub(super) struct Entry {
     pub(super) start: PageIndex,
     pub(super) end: PageIndex,
-    /// The page whose use asks for more; None if there is none, or no longer.
-    pub(super) marker: Option<PageIndex>,
+    /// The page whose use asks for more; [`NO_MARKER`] if there is none, or no longer.
+    marker: PageIndex,
     /// The size that the next window grows from; 0 for a random read.
     pub(super) pace: Pages,
     /// When it was last met: `arrivals` or `meetings`.
     stamp: u32,
     /// How many random reads in a row made it.
     pub(super) reads: u32,
+    /// Its share of the memory, if somebody shares it out.
+    share: ShareId,
 }
 
 /// Which entry, until the next change.
@@ -103,16 +120,17 @@ impl Streams {
             Place::Proved(index) => self.proved.set(index, entry),
             Place::Candidate(index) => self.candidates.set(index, entry),
         }
+        self.latest = Latest::of(place);
     }
 
     /// The stream that waits for its reader to use this page.
     pub(super) fn with_marker(&self, page: PageIndex) -> Option<Place> {
-        self.find(page, |entry| entry.marker == Some(page))
+        self.find(page, |entry| entry.marker == page)
     }
 
     /// A stream that ends just before this page, other than the one with this marker.
     pub(super) fn ending_at(&self, page: PageIndex, not_marker: PageIndex) -> Option<Place> {
-        self.find(page, |entry| entry.end == page && entry.marker != Some(not_marker))
+        self.find(page, |entry| entry.end == page && entry.marker != not_marker)
     }
 
     /// The stream that had this page, or the one before it, ahead of it.
@@ -136,10 +154,12 @@ impl Streams {
         self.arrivals = self.arrivals.wrapping_add(1);
         let entry = Entry { stamp: self.arrivals, ..entry };
         if slot < self.candidates.len() {
+            self.drop_share(self.candidates.get(slot).share);
             self.candidates.set(slot, entry);
         } else {
             self.candidates.push(entry);
         }
+        self.latest = Latest::of(Place::Candidate(slot));
     }
 
     /// Remembers a proved stream, in place of the one that was met least recently if there are too
@@ -148,15 +168,20 @@ impl Streams {
         self.meetings = self.meetings.wrapping_add(1);
         let entry = Entry { stamp: self.meetings, ..entry };
         let entries = self.proved.entries();
-        if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
+        let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
             self.proved.set(free, entry);
+            free
         } else if entries.len() < Self::PROVED_MAX {
             self.proved.push(entry);
+            self.proved.len() - 1
         } else {
             let age = |index: &usize| self.meetings.wrapping_sub(entries[*index].stamp);
             let oldest = (0..entries.len()).max_by_key(age).expect("there are many");
+            self.drop_share(self.proved.get(oldest).share);
             self.proved.set(oldest, entry);
-        }
+            oldest
+        };
+        self.latest = Latest::of(Place::Proved(place));
     }
 
     /// The stream is here now. It is as proved as it was.
@@ -168,7 +193,8 @@ impl Streams {
             }
             Place::Candidate(_) => self.arrivals,
         };
-        self.set(place, Entry { stamp, ..entry });
+        let share = self.get(place).share;
+        self.set(place, Entry { stamp, share, ..entry });
     }
 
     /// The stream is here now, and it is one.
@@ -176,15 +202,78 @@ impl Streams {
         match place {
             Place::Proved(_) => self.update(place, entry),
             Place::Candidate(_) => {
-                self.remove(place);
-                self.add_proved(entry);
+                let share = self.get(place).share;
+                self.set(place, Entry::NOWHERE);
+                self.add_proved(Entry { share, ..entry });
             }
         }
     }
 
     /// Forgets one. The others stay in their places.
     pub(super) fn remove(&mut self, place: Place) {
+        self.drop_share(self.get(place).share);
         self.set(place, Entry::NOWHERE);
+    }
+
+    fn drop_share(&mut self, share: ShareId) {
+        if share != ShareId::NONE {
+            let free = self.dropped.iter_mut().find(|place| **place == ShareId::NONE);
+            *free.expect("a decision forgets few, and then they are taken") = share;
+        }
+    }
+
+    /// A share of a stream that was forgotten; to be asked for after each decision.
+    pub(crate) fn take_dropped(&mut self) -> Option<ShareId> {
+        let last = self.dropped.iter_mut().find(|share| **share != ShareId::NONE)?;
+        Some(core::mem::replace(last, ShareId::NONE))
+    }
+
+    /// Of the stream that was met last, if it is there: its share, the next page that nobody asked
+    /// the device for, and the size of its window.
+    pub(crate) fn latest(&self) -> Option<(ShareId, PageIndex)> {
+        let entry = self.get(self.latest.place()?);
+        (entry.is_there() && entry.pace > Pages::ZERO).then_some((entry.share, entry.end))
+    }
+
+    /// Gives a share to the stream that was met last.
+    pub(crate) fn set_share(&mut self, share: ShareId) {
+        let place = self.latest.place().expect("a stream was met");
+        let entry = Entry { share, ..*self.get(place) };
+        self.set(place, entry);
+    }
+
+    /// The share of a stream that has this page ahead of its reader, and of which more is true.
+    pub(crate) fn has_ahead(&self, page: PageIndex, is_it: impl Fn(ShareId) -> bool) -> bool {
+        self.find(page, |entry| page < entry.end && is_it(entry.share)).is_some()
+    }
+
+    /// All shares.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = ShareId> {
+        let entries = self.proved.entries().iter().chain(self.candidates.entries());
+        entries.map(|entry| entry.share).filter(|share| *share != ShareId::NONE)
+    }
+
+    pub(super) fn share_at(&self, place: Place) -> ShareId {
+        self.get(place).share
+    }
+}
+
+impl Latest {
+    #[expect(clippy::cast_possible_truncation, reason = "there are 64 of each")]
+    const fn of(place: Place) -> Self {
+        match place {
+            Place::Proved(index) => Self(index as u8),
+            Place::Candidate(index) => Self((Streams::PROVED_MAX + index) as u8),
+        }
+    }
+
+    fn place(self) -> Option<Place> {
+        let index = usize::from(self.0);
+        match index.checked_sub(Streams::PROVED_MAX) {
+            None => Some(Place::Proved(index)),
+            Some(index) if index < Streams::CANDIDATES_MAX => Some(Place::Candidate(index)),
+            Some(_) => None,
+        }
     }
 }
 
@@ -198,7 +287,16 @@ impl Entry {
         marker: Option<PageIndex>,
         pace: Pages,
     ) -> Self {
-        Self { start, end, marker, pace, stamp: 0, reads: 0 }
+        let marker = match marker {
+            Some(marker) => marker,
+            None => NO_MARKER,
+        };
+        Self { start, end, marker, pace, stamp: 0, reads: 0, share: ShareId::NONE }
+    }
+
+    /// The page whose use asks for more.
+    pub(super) fn marker(&self) -> Option<PageIndex> {
+        (self.marker != NO_MARKER).then_some(self.marker)
     }
 
     /// What random reads in a row leave: nothing ahead, and the place where they ended.
@@ -210,6 +308,12 @@ impl Entry {
         self.end > PageIndex(0)
     }
 }
+
+/// No file has this page.
+const NO_MARKER: PageIndex = PageIndex(u64::MAX);
+
+/// One decision forgets no more: two streams that meet, a candidate or a stream that is pushed out.
+const DROPPED_MAX: usize = 3;
 
 #[cfg(test)]
 mod tests {

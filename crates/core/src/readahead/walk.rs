@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use super::{
     Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Rules, State, Streams,
-    Trigger,
+    Terms, Trigger,
 };
 use crate::units::{Bytes, PageIndex, Pages};
 
@@ -40,6 +40,15 @@ pub trait PageSet: Residency {
 
     /// The reader takes this page, which is resident or on its way.
     fn consume(&mut self, page: PageIndex);
+
+    /// What a stream may have whose largest window is `max`: all of it, unless there are others
+    /// and the cache shares its memory out. Asked before each decision of `adaptive`.
+    fn terms(&mut self, _file: &Streams, _ask: Ask, max: Pages) -> Terms {
+        Terms { max, lead: None }
+    }
+
+    /// The decision is made, and `file` remembers what came of it.
+    fn decided(&mut self, _file: &mut Streams, _ask: Ask) {}
 }
 
 /// The reader's side of a read: what the policies need to know of a stream and its file.
@@ -154,7 +163,12 @@ impl Reader {
         decided(Decided { ask, decision, submitted });
     }
 
-    fn decide(&self, memory: &mut Memory<'_>, ask: Ask, cache: &impl PageSet) -> Option<Decision> {
+    fn decide(
+        &self,
+        memory: &mut Memory<'_>,
+        ask: Ask,
+        cache: &mut impl PageSet,
+    ) -> Option<Decision> {
         if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
             return Some(Decision::random(ask, ask.count));
         }
@@ -162,8 +176,27 @@ impl Reader {
         if let Some(decision) = self.rules.before(memory.stream, ask, limits) {
             return Some(decision);
         }
+        if self.policy == Policy::Adaptive {
+            return self.decide_on_terms(memory, ask, limits, cache);
+        }
         let decision = self.policy.decide(memory.stream, memory.file, ask, limits, cache)?;
         let max = if self.policy == Policy::None { Pages::ZERO } else { limits.max };
         Some(self.rules.after(decision, memory.stream, ask, max, self.end))
+    }
+
+    /// The same for a policy whose streams share the memory.
+    fn decide_on_terms(
+        &self,
+        memory: &mut Memory<'_>,
+        ask: Ask,
+        limits: Limits,
+        cache: &mut impl PageSet,
+    ) -> Option<Decision> {
+        let Terms { max, lead } = cache.terms(memory.file, ask, limits.max);
+        let limits = Limits { max, ..limits };
+        let Memory { stream, file } = memory;
+        let decision = self.policy.decide_with_lead(stream, file, ask, limits, lead, cache);
+        cache.decided(memory.file, ask);
+        Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }
 }

@@ -96,6 +96,11 @@ impl TableWriter {
             && self.update(place, Ordering::Relaxed, |entry| entry.without(REFERENCED)).is_present()
     }
 
+    /// Whether the page was read ahead and nobody has used it yet.
+    pub(crate) fn is_unused(&self, place: Place) -> bool {
+        Entry(self.table.cell(place).load(Ordering::Relaxed)).is_unused()
+    }
+
     /// Where the page is, if it is resident.
     pub(crate) fn place_of(&self, file: FileSlot, page: PageIndex) -> Option<Place> {
         let (_, leaf) = self.leaf_of(file, page)?;

@@ -129,7 +129,7 @@ impl Bench {
             }
         };
         let (before, ahead, elsewhere) = around;
-        let has_waited = ask.has_waited || self.cases % 7 == 0;
+        let has_waited = ask.has_waited || self.cases.is_multiple_of(7);
         let ask = Ask { has_waited, ..ask };
         for io_pages in every {
             let limits = Limits { max: Pages(max), io_pages: Pages(*io_pages) };

@@ -142,7 +142,7 @@ fn sweep(base: &Scenario, model: &str, window_kib: u64) -> f64 {
     let mut scenario = base.clone();
     let disk = scenario.device.get_mut("disk").expect("the scenario has it");
     *disk.model.get_mut() = known::find(model).expect("a known device");
-    scenario.cache.max_window = Size(Bytes(window_kib << 10));
+    scenario.cache.max_window = Size(Bytes(window_kib << 10)).into();
     let capacity = disk.model.get_ref().model.geometry().capacity;
     let file = scenario.file.get_mut("data").expect("the scenario has it");
     file.size = Size(file.size.0.min(Bytes(capacity.0 / 4096 * 4096)));

@@ -11,6 +11,7 @@ use crate::run::Ran;
 use crate::scenario::{PolicyName, Scenario};
 use crate::workload::Workload;
 use crate::workload::nfsd::Nfsd;
+use crate::workload::rates::Rates;
 use crate::workload::streaming::Streaming;
 
 pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
@@ -230,7 +231,7 @@ const POLICIES: [Policy; 5] = [
 
 fn streaming() -> Table {
     let base = Scenario::built_in(SERVER);
-    let rates = streaming_of(&base).kib_per_s.clone();
+    let rates = streaming_of(&base).kib_per_s.all();
     let mut cells = Vec::new();
     let mut is_as_computed = true;
     for policy in POLICIES {
@@ -290,7 +291,7 @@ fn twice_percent(base: &Scenario, policy: Policy, rates: &[f64]) -> Vec<f64> {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
     if let Workload::Streaming(streaming) = scenario.process[0].run.get_mut() {
-        streaming.kib_per_s = rates.to_vec();
+        streaming.kib_per_s = Rates::List(rates.to_vec());
     }
     let ran = go(&scenario);
     let clients = &ran.processes[..rates.len()];

@@ -9,12 +9,12 @@
 //! Fast clients pull their windows through the cache and push out those that slow ones have not
 //! come to yet. What was pushed out has to be read twice: that is counted for each client.
 
-use std::rc::Rc;
-
 use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Sector};
 use serde::Deserialize;
 
-use super::{check, due};
+use super::check;
+use super::pace::{Change, Pace};
+use super::rates::{Rates, is_rate};
 use crate::process::{Link, Process};
 use crate::run::SimFile;
 use crate::scenario::{Building, Scenario, unknown};
@@ -29,18 +29,35 @@ pub struct Streaming {
     /// How long each file is.
     pub file_size: Size,
     /// How fast each client takes its file, in KiB/s; so many clients as there are rates.
-    pub kib_per_s: Vec<f64>,
+    pub kib_per_s: Rates,
     /// How many more clients share what the link has left.
     #[serde(default)]
     pub fast_clients: u32,
     /// How much the server reads and sends at a time.
     #[serde(default = "chunk")]
     pub read: Size,
-    /// What the link moves, for all clients together.
-    pub link_kib_per_s: f64,
+    /// What the link moves, for all clients together; without it, as much as they want.
+    pub link_kib_per_s: Option<f64>,
     /// Clients come one after the other, all of them within this time.
     #[serde(default)]
     pub come_within_s: f64,
+    /// All rates change at these times.
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// Who was late reads what it has missed as fast as it can; otherwise it goes on later.
+    #[serde(default = "yes")]
+    pub catches_up: bool,
+}
+
+/// A client of a server, as the scenario has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Client {
+    /// Its process.
+    pub name: String,
+    /// How fast it takes its file, before any change.
+    pub kib_per_s: f64,
+    /// When it comes.
+    pub comes: Instant,
 }
 
 impl Streaming {
@@ -49,13 +66,13 @@ impl Streaming {
         let Some(device) = devices.get(&self.device) else {
             return Err(unknown("device", &self.device, devices.keys()));
         };
-        let clients = self.kib_per_s.len() as u64 + u64::from(self.fast_clients);
+        self.kib_per_s.check()?;
+        let clients = self.kib_per_s.all().len() as u64 + u64::from(self.fast_clients);
         check((1..=100_000).contains(&clients), "kib_per_s", "1 to 100000 clients in all")?;
-        let is_rate = |rate: &f64| rate.is_finite() && (1e-3..=1e9).contains(rate);
-        check(self.kib_per_s.iter().all(is_rate), "kib_per_s", "0.001 to 10^9")?;
-        check(is_rate(&self.link_kib_per_s), "link_kib_per_s", "0.001 to 10^9")?;
-        let is_room_left = self.fast_clients == 0 || is_rate(&self.fast_kib_per_s());
+        check(self.link_kib_per_s.is_none_or(is_rate), "link_kib_per_s", "0.001 to 10^9")?;
+        let is_room_left = self.fast_clients == 0 || is_rate(self.fast_kib_per_s());
         check(is_room_left, "link_kib_per_s", "more than what the clients with a rate take")?;
+        Change::check_all(&self.changes)?;
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
         let is_whole = self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > Bytes::ZERO;
         check(is_whole, "file_size", "whole pages of 4K, at least one")?;
@@ -73,45 +90,73 @@ impl Streaming {
         start: Instant,
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
-        let link = Link::new(self.link_kib_per_s * 1024.0 / 1e6);
-        let fast = std::iter::repeat_n(self.fast_kib_per_s(), self.fast_clients as usize);
-        let rates: Vec<f64> = self.kib_per_s.iter().copied().chain(fast).collect();
-        let gap_ns = crate::scenario::ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
-        for (index, kib_per_s) in rates.into_iter().enumerate() {
+        let link = self.link_kib_per_s.map(|rate| Link::new(rate * 1024.0 / 1e6));
+        for (index, client) in self.clients(name, start).into_iter().enumerate() {
             let first = Sector(index as u64 * (self.file_size.0.0 / 512));
             let file = building.run.try_file(device, first, self.file_size.0)?;
-            let (link, chunk) = (Rc::clone(&link), self.read.0);
-            let begins = Instant(start.0 + index as u64 * gap_ns);
-            building.begin(&format!("{name}-{index}"), begins, async move |process: Process| {
-                serve(&process, file, kib_per_s, chunk, &link).await;
+            let (link, server) = (link.clone(), self.clone());
+            building.begin(&client.name, client.comes, async move |process: Process| {
+                server.serve(&process, file, client.kib_per_s, link.as_deref()).await;
             });
         }
         Ok(())
     }
 
+    /// All clients of the server that is this process and begins at `start`.
+    #[must_use]
+    pub fn clients(&self, name: &str, start: Instant) -> Vec<Client> {
+        let fast = std::iter::repeat_n(self.fast_kib_per_s(), self.fast_clients as usize);
+        let rates: Vec<f64> = self.kib_per_s.all().into_iter().chain(fast).collect();
+        let gap_ns = crate::scenario::ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
+        let client = |(index, kib_per_s)| {
+            let comes = Instant(start.0 + index as u64 * gap_ns);
+            Client { name: format!("{name}-{index}"), kib_per_s, comes }
+        };
+        rates.into_iter().enumerate().map(client).collect()
+    }
+
+    /// How many bytes a client wants between two times, if it never waits.
+    #[must_use]
+    pub fn due_between(&self, client: &Client, from: Instant, until: Instant) -> f64 {
+        let pace = Pace::new(client.kib_per_s, &self.changes, client.comes, self.catches_up);
+        pace.kib_at(until).min(self.file_kib()) * 1024.0
+            - pace.kib_at(from).min(self.file_kib()) * 1024.0
+    }
+
+    fn file_kib(&self) -> f64 {
+        self.file_size.0.0 as f64 / 1024.0
+    }
+
     /// What each client without a rate gets.
     fn fast_kib_per_s(&self) -> f64 {
-        let left = self.link_kib_per_s - self.kib_per_s.iter().sum::<f64>();
+        let left = self.link_kib_per_s.unwrap_or(0.0) - self.kib_per_s.all().iter().sum::<f64>();
         left / f64::from(self.fast_clients.max(1))
     }
-}
 
-/// One client's connection. Its meter's `read_twice` is how many pages the device was asked for
-/// that it had been asked for before.
-async fn serve(process: &Process, file: SimFile, kib_per_s: f64, chunk: Bytes, link: &Link) {
-    let reader = process.open(file);
-    let began = process.now();
-    let mut pos = Bytes::ZERO;
-    while pos < reader.len() {
-        process.until(due(began, pos, kib_per_s)).await;
-        let Ok(got) = reader.read(pos, chunk).await else { return };
-        process.send(link, got).await;
-        pos += got;
-        let twice = reader.read_twice();
-        process.meter(|meter, _| meter.other.insert("read_twice", twice.0 as f64));
+    /// One client's connection. Its meter's `read_twice` is how many pages the device was asked for
+    /// that it had been asked for before.
+    async fn serve(&self, process: &Process, file: SimFile, kib_per_s: f64, link: Option<&Link>) {
+        let reader = process.open(file);
+        let mut pace = Pace::new(kib_per_s, &self.changes, process.now(), self.catches_up);
+        let mut pos = Bytes::ZERO;
+        while pos < reader.len() {
+            process.until(pace.due(pos)).await;
+            let Ok(got) = reader.read(pos, self.read.0).await else { return };
+            if let Some(link) = link {
+                process.send(link, got).await;
+            }
+            pos += got;
+            pace.has(pos, process.now());
+            let twice = reader.read_twice();
+            process.meter(|meter, _| meter.other.insert("read_twice", twice.0 as f64));
+        }
     }
 }
 
 fn chunk() -> Size {
     Size(Bytes(64 << 10))
+}
+
+fn yes() -> bool {
+    true
 }

@@ -55,6 +55,7 @@ impl IoPath {
     ///   dirty_age          ms         what is dirty for so long is written
     ///   writes_queued      a number   write requests of one device, queued or in flight
     ///   max_window         bytes      the largest read-ahead window; at most an eighth of it
+    ///                      auto       what is of use on its device, as far as was seen
     ///   policy             a name     who decides what is read ahead
     /// ```
     ///
@@ -85,7 +86,12 @@ impl IoPath {
                 let queued = value.parse().ok().filter(|queued| *queued > 0);
                 self.limits.queued = queued.ok_or_else(|| bad("a number, 1 or more"))?;
             }
+            "max_window" if value == "auto" => {
+                self.is_window_learnt = true;
+                self.max_window = largest_read(&self.cache);
+            }
             "max_window" => {
+                self.is_window_learnt = false;
                 let window = Pages(pages(size()?));
                 self.max_window = window.min(largest_read(&self.cache));
             }
@@ -93,6 +99,7 @@ impl IoPath {
                 let wants = "none, fixed, linux-2.6.28, linux-2.6.31, thrash-2009, thrash-2010, \
                              linux-6, distance or adaptive";
                 self.policy = Policy::from_name(value).ok_or_else(|| bad(wants))?;
+                self.keep_unread();
             }
             _ => {
                 let (name, choices) = (name.to_string(), Self::SETTINGS);
@@ -117,6 +124,7 @@ impl IoPath {
                     "dirty_background" => size(self.limits.background(limit)),
                     "dirty_age" => (self.limits.age_ns / MS).to_string(),
                     "writes_queued" => self.limits.queued.to_string(),
+                    "max_window" if self.is_window_learnt => "auto".to_string(),
                     "max_window" => size(self.max_window.0),
                     _ => self.policy.name().to_string(),
                 };

@@ -125,7 +125,7 @@ impl Way {
             Change::None => {}
             Change::Limit(max_command) => {
                 let limit = readahead_limit(chips.capacity.0, LimitRule::Published);
-                scenario.cache.max_window = Size(scaled_down(DEFAULT_WINDOW, limit));
+                scenario.cache.max_window = Size(scaled_down(DEFAULT_WINDOW, limit)).into();
                 chips.max_command = max_command;
             }
             Change::Random => blkid.advice = AdviceName::Random,

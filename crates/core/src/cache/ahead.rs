@@ -1,0 +1,180 @@
+//! Pages that were read ahead: they stay until they are used, and leave first when they have been.
+//!
+//! In:    how many frames the next window wants; which streams are alive.
+//! Out:   frames, none of them from an unread page of a live stream; how many there are.
+//! Never: a look at a page a use. Hits tell nobody, so it is a hand that finds out, by and by.
+//!
+//! Off unless asked for: then the ahead list is empty, and all is as if it were not there.
+//! Model: tests/cache_model.rs. Design: docs/cache.md.
+
+use super::PageCache;
+use crate::replay::Seen;
+use crate::table::{FileSlot, Frame, Place};
+use crate::units::{PageIndex, Pages};
+
+impl PageCache {
+    /// Whether a page that is read ahead has a list of its own until it is seen used, so that it is
+    /// the last to leave. Off at first.
+    ///
+    /// Turned off, its pages go where they would be without it; that takes a step for each frame.
+    pub fn set_keeps_unread(&mut self, keeps_unread: bool) {
+        if self.keeps_unread && !keeps_unread {
+            self.frames.disband_ahead();
+        }
+        self.keeps_unread = keeps_unread;
+    }
+
+    /// Whether it does.
+    #[must_use]
+    pub fn keeps_unread(&self) -> bool {
+        self.keeps_unread
+    }
+
+    /// How many frames read-ahead could have in the long run: all but those of active pages, and
+    /// those that are held for something else (wanted, dirty, orphans).
+    #[must_use]
+    pub fn room_for_ahead(&self) -> Pages {
+        self.frames.room_for_ahead()
+    }
+
+    /// Frees frames for pages that nobody has asked for yet, until `want` are free or nothing more
+    /// may leave; says how many are free.
+    ///
+    /// ```text
+    ///             tail                        ahead                         head
+    ///              | u  u  .  .  u  u  u  x  x  u  .  .  r  u  u  u  u  u  u |<-- filled
+    ///                    ---^ hand -->                    |
+    ///                       |                             +-- used again: active
+    ///                       +-- . used once: leaves; u unread, x unread by a stream that is gone
+    ///
+    ///   1. what is free   2. used once   3. unread, and not live   4. the tail of the inactive list
+    ///   never: unread and live; active, but for what is more than all the others
+    /// ```
+    ///
+    /// Why not the oldest first: the oldest unread page may be the next that a slow reader wants,
+    /// and it was read to be there. Pages of a stream are used in turn, so the hand finds those that
+    /// were used side by side. It looks at so many pages for each one wanted at most, and goes on
+    /// next time where it stopped: while one page in so many has been used, it finds enough.
+    ///
+    /// `is_live` says whether anybody is still to come for a page. It is asked for unread pages
+    /// only, and not before all that the hand may look at has been looked at once.
+    ///
+    /// Without a list of their own, pages are counted that are available, and none leaves.
+    pub fn reclaim(
+        &mut self,
+        want: Pages,
+        is_live: impl FnMut(FileSlot, PageIndex) -> bool,
+    ) -> Pages {
+        if !self.keeps_unread {
+            return self.available();
+        }
+        self.sweep(want, LOOKS_FOR_USED, |_, _| true);
+        self.sweep(want, LOOKS_FOR_DEAD, is_live);
+        while self.frames.free() < want {
+            let Some(frame) = self.evict_inactive() else { break };
+            self.frames.put_free(frame);
+        }
+        self.frames.free()
+    }
+
+    /// Takes the frame of the page that matters least, for a page that somebody wants.
+    ///
+    /// ```text
+    ///   1. used once, if the hand finds one soon     3. active, the tail
+    ///   2. the tail of the inactive list             4. unread, the oldest: somebody waits
+    /// ```
+    ///
+    /// Why active before unread: an active page that leaves may be wanted again, an unread one will
+    /// be, and it was already paid for.
+    pub(super) fn evict(&mut self) -> Frame {
+        assert!(self.idle() > self.frames.free(), "one is available, and it is not free");
+        if let Some(frame) = self.evict_used() {
+            return frame;
+        }
+        // More than once only if readers pin what is about to be met, each time.
+        loop {
+            if let Some(frame) = self.evict_inactive() {
+                return frame;
+            }
+            for _ in 0..self.frames.in_two_lists() {
+                self.stats.demotions += u64::from(self.frames.demote());
+                if let Some(frame) = self.evict_inactive() {
+                    return frame;
+                }
+            }
+            for _ in 0..self.frames.ahead() {
+                let (frame, place) = self.frames.oldest_ahead().expect("so many are there");
+                if self.close(frame) {
+                    return self.evict_closed(frame, place);
+                }
+                self.promote(frame);
+            }
+        }
+    }
+
+    /// Looks at a few pages on the ahead list, for one that was used once.
+    fn evict_used(&mut self) -> Option<Frame> {
+        (0..self.frames.ahead().min(LOOKS_FOR_ONE)).find_map(|_| {
+            let (frame, place) = self.frames.next_ahead()?;
+            if self.is_used(frame, place) { self.evict_if_once(frame, place) } else { None }
+        })
+    }
+
+    /// Looks at pages on the ahead list, no page twice, until so many frames are free.
+    fn sweep(
+        &mut self,
+        want: Pages,
+        looks_a_page: u64,
+        mut is_live: impl FnMut(FileSlot, PageIndex) -> bool,
+    ) {
+        let lacks = want.0.saturating_sub(self.frames.free().0);
+        let looks = lacks.saturating_mul(looks_a_page).min(self.frames.ahead().into());
+        for _ in 0..looks {
+            if self.frames.free() >= want {
+                return;
+            }
+            let Some((frame, place)) = self.frames.next_ahead() else { return };
+            let evicted = if self.is_used(frame, place) {
+                self.evict_if_once(frame, place)
+            } else {
+                let (file, page) = self.table.page_at(place);
+                if is_live(file, page) { None } else { self.evict_unless_pinned(frame, place) }
+            };
+            if let Some(frame) = evicted {
+                self.frames.put_free(frame);
+            }
+        }
+    }
+
+    fn is_used(&mut self, frame: Frame, place: Place) -> bool {
+        let is_used = !self.table.is_unused(place);
+        self.log.saw(Seen::Used, frame, is_used)
+    }
+
+    /// Evicts a page that was seen used, unless it was used again or has been here before: then it
+    /// becomes active.
+    fn evict_if_once(&mut self, frame: Frame, place: Place) -> Option<Frame> {
+        if self.take_referenced(frame, place) || self.frames.is_active(frame) {
+            self.promote(frame);
+            return None;
+        }
+        self.evict_unless_pinned(frame, place)
+    }
+
+    fn evict_unless_pinned(&mut self, frame: Frame, place: Place) -> Option<Frame> {
+        if self.close(frame) {
+            return Some(self.evict_closed(frame, place));
+        }
+        self.promote(frame);
+        None
+    }
+}
+
+/// How many pages the hand looks at for each one wanted, to find one that was used.
+const LOOKS_FOR_USED: u64 = 32;
+
+/// The same, to find an unread one that nobody will come for.
+const LOOKS_FOR_DEAD: u64 = 4;
+
+/// How many pages the hand looks at before a wanted page takes another's frame elsewhere.
+const LOOKS_FOR_ONE: u32 = 8;

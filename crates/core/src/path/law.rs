@@ -1,0 +1,134 @@
+//! What `adaptive` may have: the path's end of the shares.
+//!
+//! In:    a question on its way to the policy; what the device and the cache can give.
+//! Out:   the largest window and the lead for it; frames made free before it is decided.
+//! Never: a decision. Other policies do not come here.
+//!
+//! ```text
+//!   question --> who asks? --> shares: window, lead --> cache: so many frames can be had
+//!                                                          |
+//!                policy  <-- the smaller of the two -------'
+//! ```
+//!
+//! Why before the decision: a window that is cut afterwards has its marker in the wrong place.
+
+use super::{File, IoPath};
+use crate::cache::PageCache;
+use crate::readahead::shares::{Question, ShareId, Shares};
+use crate::readahead::{self, Ask, Policy, Streams, Terms, Trigger, Without};
+use crate::sched::Submitter;
+use crate::slab::Slab;
+use crate::table::FileSlot;
+use crate::units::{Instant, Pages};
+
+/// What a walk through one file's pages knows of the others.
+#[derive(Debug)]
+pub(super) struct Law<'p> {
+    pub(super) shares: &'p mut Shares,
+    pub(super) files: &'p Slab<File>,
+    pub(super) now: Instant,
+    pub(super) without: Without,
+    pub(super) submitter: Submitter,
+    /// How long the handle has waited since it last asked.
+    pub(super) blocked_ns: &'p mut u64,
+    /// How long requests take on this device.
+    pub(super) latency_ns: u64,
+    /// How many frames may be filled for pages ahead; None: as many as there are.
+    pub(super) room: Option<Pages>,
+    /// Who asked, and how; None if it was told to wait.
+    pub(super) asked: Option<(Option<ShareId>, Question)>,
+}
+
+impl Law<'_> {
+    /// What the stream may have that asks; `set_aside` frames are for who waits.
+    pub(super) fn terms(
+        &mut self,
+        cache: &mut PageCache,
+        slot: FileSlot,
+        file: &Streams,
+        ask: Ask,
+        ceiling: Pages,
+        set_aside: Pages,
+    ) -> Terms {
+        self.asked = None;
+        if ceiling == Pages::ZERO {
+            return Terms { max: ceiling, lead: None };
+        }
+        let question = Question {
+            now: self.now,
+            page: ask.page,
+            count: ask.count,
+            submitter: self.submitter,
+            has_waited: ask.has_waited,
+            blocked_ns: core::mem::take(self.blocked_ns),
+            ceiling,
+            latency_ns: self.latency_ns,
+        };
+        let id = readahead::who(file, ask, &cache.residency(slot));
+        let memory = cache.room_for_ahead();
+        let grant = match id {
+            Some(id) => self.shares.ask(id, question, memory),
+            None => self.shares.ask_new(question, memory),
+        };
+        let max = if self.without.law { ceiling } else { grant.window };
+        let lead = grant.lead.filter(|_| !self.without.lead);
+        self.asked = Some((id, question));
+        if self.without.clip {
+            return Terms { max, lead };
+        }
+
+        let wants = readahead::wants(file, ask, max);
+        let (shares, files, now) = (&*self.shares, self.files, self.now);
+        let is_live = |other: FileSlot, page| {
+            let is_live = |share| shares.is_live(now, share);
+            if other == slot {
+                return file.has_ahead(page, is_live);
+            }
+            files.at(other.0).is_some_and(|file| file.remembered.has_ahead(page, is_live))
+        };
+        let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside);
+        self.room = Some(room);
+        if ask.trigger == Trigger::Marker && room < wants.min(grant.least) {
+            self.asked = None;
+            return Terms { max: Pages::ZERO, lead };
+        }
+        Terms { max: if room < wants { room.max(Pages(1)) } else { max }, lead }
+    }
+
+    /// The policy has decided, and `file` remembers what came of it.
+    pub(super) fn decided(&mut self, file: &mut Streams) {
+        while let Some(share) = file.take_dropped() {
+            self.shares.end(share);
+        }
+        let Some((asked, question)) = self.asked.take() else { return };
+        let Some((share, end)) = file.latest() else { return };
+        let ahead = Pages(end.0.saturating_sub(question.page.0));
+        if share == ShareId::NONE {
+            file.set_share(self.shares.begin(question, ahead));
+        } else if asked == Some(share) {
+            self.shares.set_ahead(share, ahead);
+        }
+    }
+}
+
+impl IoPath {
+    /// Gives those who read for `submitter` a weight of their own: under pressure, memory for
+    /// read-ahead is shared by weight first, and what one cannot use is lent to the others. All
+    /// who have none are one submitter here, of weight 1. Only `adaptive` looks at it.
+    pub fn set_weight(&mut self, submitter: Submitter, weight: u32) {
+        self.log().did(|| crate::replay::Input::SetWeight { submitter, weight });
+        self.shares.set_weight(submitter, weight);
+    }
+
+    /// Pages that were read ahead are kept for their readers if the policy says how many there are.
+    pub(super) fn keep_unread(&mut self) {
+        let keeps = self.policy == Policy::Adaptive && !self.rules.without.clip;
+        self.cache.set_keeps_unread(keeps);
+    }
+
+    /// A file is forgotten, and with it its streams.
+    pub(super) fn end_shares(shares: &mut Shares, streams: &mut Streams) {
+        streams.shares().for_each(|share| shares.end(share));
+        streams.clear();
+    }
+}

@@ -1,0 +1,109 @@
+//! The largest window that is of use on a device, and how long its requests take: learnt.
+//!
+//! In:    what its completions told ([`Fit`]); when requests were asked for and when they ended.
+//! Out:   a window in pages, a power of two; a time.
+//! Never: a window that was set. This is for [`Config::AUTO_WINDOW`](super::Config::AUTO_WINDOW).
+//!
+//! ```text
+//!   throughput                 ____________________
+//!                        __----      ^ another doubling brings less than 2 %
+//!                    _--
+//!                 _-
+//!             4K    16K    64K    256K    1M    4M     window
+//! ```
+
+use crate::fit::{DeviceFit, Fit};
+use crate::geometry::{
+    DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
+};
+use crate::units::{Bytes, Instant, PAGE_SIZE, Pages};
+
+/// What a device is good for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Useful {
+    window: Pages,
+    /// How many reads have ended since it was last looked at.
+    ended: u32,
+    latency_ns: u64,
+}
+
+impl Useful {
+    /// Of a device of which only its size is known.
+    pub(super) fn new(geometry: &Geometry) -> Self {
+        let limit = readahead_limit(geometry.capacity, LimitRule::Published);
+        let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), Bytes(PAGE_SIZE));
+        Self { window: window.pages_up(), ended: 0, latency_ns: 0 }
+    }
+
+    /// The largest window that is of use.
+    pub(super) fn window(&self) -> Pages {
+        self.window
+    }
+
+    /// How long a read takes from being asked for to its end.
+    pub(super) fn latency_ns(&self) -> u64 {
+        self.latency_ns
+    }
+
+    /// A read has ended that was asked for at `arrival`. Who does not look for ends sees them late:
+    /// such a time says only that it did not take longer.
+    pub(super) fn ended(&mut self, now: Instant, arrival: Instant, was_watched: bool) {
+        let ns = now.0.saturating_sub(arrival.0);
+        if was_watched || ns < self.latency_ns {
+            let before = self.latency_ns;
+            self.latency_ns = if before == 0 { ns } else { before - before / 8 + ns / 8 };
+        }
+        self.ended += 1;
+    }
+
+    /// Looks at what was learnt, if enough ended since the last time.
+    pub(super) fn look(&mut self, fit: &DeviceFit, geometry: &Geometry) {
+        if self.ended < LOOK_EVERY {
+            return;
+        }
+        self.ended = 0;
+        let Some(known) = fit.fit() else { return };
+        let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * fit.at_least()));
+        let gain = |window: Pages| {
+            let once = window_ns(&known, window, geometry.max_io, ways);
+            let twice = window_ns(&known, window + window, geometry.max_io, ways);
+            2.0 * once / twice
+        };
+        let mut window = Pages(self.window.0.next_power_of_two());
+        while window < LARGEST && gain(window) >= GROWS {
+            window += window;
+        }
+        while window > Pages(1) && gain(Pages(window.0 / 2)) < SHRINKS {
+            window = Pages(window.0 / 2);
+        }
+        self.window = window;
+    }
+}
+
+/// How long a window takes on an idle device: in requests of at most `max_io` pages, so many of
+/// which are served at once as it has `ways`.
+fn window_ns(fit: &Fit, window: Pages, max_io: Pages, ways: f64) -> f64 {
+    let requests = window.0.div_ceil(max_io.0.max(1));
+    let kib = float(window.0.min(max_io.0) * (PAGE_SIZE / 1024));
+    let one = fit.per_request_ns + fit.per_kib_ns.unwrap_or(0.0).max(0.0) * kib;
+    one * (float(requests) / ways).max(1.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "pages of a window")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// A window grows while its double is so much faster: below that, what it gains is less than what
+/// its memory is worth to others.
+const GROWS: f64 = 1.02;
+
+/// And shrinks when it is less than that faster than its half. Between the two it stays, so that a
+/// device between two sizes does not change its mind with each request.
+const SHRINKS: f64 = 1.01;
+
+/// As many as make a fit.
+const LOOK_EVERY: u32 = 8;
+
+/// 1 GiB, a second of a fast device; the memory is the bound long before.
+const LARGEST: Pages = Pages(1 << 18);

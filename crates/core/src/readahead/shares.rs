@@ -1,0 +1,299 @@
+//! The memory for read-ahead, shared out among the streams that want it.
+//!
+//! In:    what a stream asks and when; how large its windows may be; how much memory there is.
+//! Out:   how large its next window is, and how early it is to ask for it ([`Grant`]).
+//! Never: a page, a file, a device, a clock. More than a few steps a question.
+//!
+//! ```text
+//!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
+//!                                                                                      5 % left
+//!   of one   |= leads, a quarter at most =|= streams at their ceiling =|= the others: by sqrt =|
+//! ```
+//!
+//! The law, its reason and its figures: docs/adaptive.md.
+
+mod groups;
+mod speed;
+
+use alloc::vec::Vec;
+
+use self::groups::{Groups, Part};
+use self::speed::Speed;
+use crate::sched::Submitter;
+use crate::units::{Instant, PageIndex, Pages};
+
+/// Names a share as long as its stream is remembered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ShareId(u32);
+
+/// What is known of all streams that have a share.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    shares: Vec<Share>,
+    free: Vec<u32>,
+    groups: Groups,
+    /// Which one is looked at next, whether its stream has stalled.
+    hand: usize,
+}
+
+/// One stream's.
+#[derive(Clone, Debug, Default)]
+struct Share {
+    is_there: bool,
+    group: u8,
+    /// Whether it gets what it can use, and not what the law gives.
+    is_capped: bool,
+    /// How often its lead was doubled, in eighths of a doubling.
+    urge: u16,
+    /// How much is ahead of its reader when it has just asked.
+    ahead: u32,
+    /// The largest read of late.
+    read: u32,
+    ceiling: u32,
+    /// How many pages its reader takes while a request is on its way, and its next read.
+    lead: u32,
+    speed: Speed,
+    /// When and where it asked last.
+    at: Instant,
+    page: PageIndex,
+    /// What it adds to its group's sums.
+    counted: Part,
+}
+
+/// A question, as far as shares look at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) now: Instant,
+    pub(crate) page: PageIndex,
+    /// The pages that are left of its read.
+    pub(crate) count: Pages,
+    /// For whom it reads.
+    pub(crate) submitter: Submitter,
+    /// Whether its reader had to wait, and for how long since it last asked.
+    pub(crate) has_waited: bool,
+    pub(crate) blocked_ns: u64,
+    /// The largest window that makes sense.
+    pub(crate) ceiling: Pages,
+    /// How long a request takes, from being asked for to its end.
+    pub(crate) latency_ns: u64,
+}
+
+/// What a stream may have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Grant {
+    /// Its largest window.
+    pub(crate) window: Pages,
+    /// How far ahead it asks; None: as far as it can, there is room for all.
+    pub(crate) lead: Option<Pages>,
+    /// With less than so many pages to be had it had better wait.
+    pub(crate) least: Pages,
+}
+
+impl Shares {
+    pub(crate) const fn new() -> Self {
+        Self { shares: Vec::new(), free: Vec::new(), groups: Groups::new(), hand: 0 }
+    }
+
+    /// How much of the memory goes to those who read for `submitter`, beside others.
+    pub(crate) fn set_weight(&mut self, submitter: Submitter, weight: u32) {
+        self.groups.set_weight(submitter, weight);
+    }
+
+    /// A stream has begun with this question, and has a window of `ahead` pages.
+    pub(crate) fn begin(&mut self, question: Question, ahead: Pages) -> ShareId {
+        let share = Share {
+            is_there: true,
+            group: self.groups.of(question.submitter),
+            ceiling: small(question.ceiling),
+            read: small(question.count),
+            at: question.now,
+            page: question.page,
+            ahead: small(ahead),
+            ..Share::default()
+        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.shares.push(Share::default());
+            u32::try_from(self.shares.len() - 1).expect("fewer streams than 2^32")
+        });
+        self.shares[index as usize] = share;
+        self.recount(index as usize, question.now);
+        ShareId(index)
+    }
+
+    /// Its stream is forgotten.
+    pub(crate) fn end(&mut self, id: ShareId) {
+        let share = core::mem::take(&mut self.shares[id.0 as usize]);
+        assert!(share.is_there, "a share ends once");
+        self.groups.change(share.group, share.counted, share.group, Part::default());
+        self.free.push(id.0);
+    }
+
+    /// So much is ahead of its reader now.
+    pub(crate) fn set_ahead(&mut self, id: ShareId, ahead: Pages) {
+        self.shares[id.0 as usize].ahead = small(ahead);
+    }
+
+    /// Whether its reader may still come: it has been away for less than several of the times that
+    /// it takes for what is ahead of it.
+    pub(crate) fn is_live(&self, now: Instant, id: ShareId) -> bool {
+        let share = self.shares.get(id.0 as usize);
+        share.is_some_and(|share| share.is_there && share.halvings(now) < DEAD_AFTER)
+    }
+
+    /// What a stream may have that asks.
+    ///
+    /// ```text
+    ///   room for all, twice     its ceiling, asked for as early as can be
+    ///   otherwise               w = 2 x (memory - leads) x sqrt(rate) / sum of all sqrt(rate)
+    /// ```
+    pub(crate) fn ask(&mut self, id: ShareId, question: Question, memory: Pages) -> Grant {
+        self.look_around(question.now);
+        let index = id.0 as usize;
+        self.shares[index].learn(question);
+        let group = self.groups.of(question.submitter);
+        self.move_to(index, group);
+        self.recount(index, question.now);
+
+        let share = &self.shares[index];
+        let (weight, lead, ceiling) = (share.counted.weight, share.lead, share.ceiling);
+        let room = self.groups.room(group, memory);
+        if !room.is_short() {
+            self.shares[index].is_capped = false;
+            return Grant { window: question.ceiling, lead: None, least: Pages(1) };
+        }
+        let rest = room.without(&self.shares[index].counted);
+        let by_law = rest.window_of(weight);
+        let window = by_law.min(question.ceiling).max(Pages(1));
+        self.shares[index].is_capped = by_law.0 >= u64::from(ceiling);
+        self.recount(index, question.now);
+        let lead = room.lead_of(lead).min(window).max(Pages(1));
+        Grant { window, lead: Some(lead), least: room.least().min(window) }
+    }
+
+    /// What a stream may have that begins: as much as one of the middle.
+    pub(crate) fn ask_new(&mut self, question: Question, memory: Pages) -> Grant {
+        self.look_around(question.now);
+        let group = self.groups.of(question.submitter);
+        let room = self.groups.room(group, memory).with_one_more(question.ceiling);
+        if !room.is_short() {
+            return Grant { window: question.ceiling, lead: None, least: Pages(1) };
+        }
+        let window = room.window_of(room.mean_weight()).min(question.ceiling).max(Pages(1));
+        Grant { window, lead: None, least: Pages(1) }
+    }
+
+    /// Looks at two of them: who has stalled counts less.
+    fn look_around(&mut self, now: Instant) {
+        for _ in 0..LOOKS {
+            if self.hand >= self.shares.len() {
+                self.hand = 0;
+            }
+            if self.shares.get(self.hand).is_some_and(|share| share.is_there) {
+                self.recount(self.hand, now);
+            }
+            self.hand += 1;
+        }
+    }
+
+    fn move_to(&mut self, index: usize, group: u8) {
+        let share = &mut self.shares[index];
+        if share.group != group {
+            self.groups.change(share.group, share.counted, group, share.counted);
+            share.group = group;
+        }
+    }
+
+    /// What it adds to the sums, as it is now.
+    fn recount(&mut self, index: usize, now: Instant) {
+        let share = &self.shares[index];
+        let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
+        let halvings = share.halvings(now).min(MOST_HALVINGS);
+        let ceiling = u64::from(share.ceiling);
+        let part = Part {
+            streams: u64::from(halvings < DEAD_AFTER),
+            weight: weight >> halvings,
+            demand: (2 * ceiling) >> halvings,
+            lead: u64::from(share.lead) >> halvings,
+            is_capped: share.is_capped,
+            ceiling: ceiling >> halvings,
+        };
+        let share = &mut self.shares[index];
+        self.groups.change(share.group, share.counted, share.group, part);
+        share.counted = part;
+    }
+}
+
+impl Share {
+    /// What a question tells.
+    fn learn(&mut self, question: Question) {
+        let Question { now, page, count, has_waited, blocked_ns, .. } = question;
+        let pages = Pages(page.0.saturating_sub(self.page.0));
+        let ns = now.0.saturating_sub(self.at.0).saturating_sub(blocked_ns);
+        self.speed.add(pages, ns);
+        (self.at, self.page) = (now, page);
+        self.ceiling = small(question.ceiling);
+        self.read = small(count).max(self.read - self.read.div_ceil(8));
+        self.urge = if has_waited {
+            (self.urge + DOUBLING).min(MOST_URGE)
+        } else {
+            self.urge.saturating_sub(1)
+        };
+        let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
+        let eighths = u64::from(self.urge % DOUBLING);
+        let grown = meanwhile.0.saturating_mul(8 + eighths) / 8 << (self.urge / DOUBLING);
+        self.lead = small(Pages(grown.saturating_add(u64::from(self.read))));
+        self.lead = self.lead.min(self.ceiling);
+    }
+
+    /// How often it counts half: not at all, until its reader has been away for several times what
+    /// it takes for what is ahead of it.
+    fn halvings(&self, now: Instant) -> u32 {
+        let away_ns = now.0.saturating_sub(self.at.0);
+        let lifetime_ns = self.speed.ns_of(Pages(u64::from(self.ahead))).unwrap_or(0);
+        let patience_ns = lifetime_ns.max(SHORTEST_LIFE_NS).saturating_mul(LIVES);
+        (away_ns / patience_ns).checked_ilog2().map_or(0, |doublings| doublings + 1)
+    }
+}
+
+impl ShareId {
+    /// None.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+impl Default for ShareId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Windows and reads fit 32 bits: memory is counted in fewer frames.
+fn small(pages: Pages) -> u32 {
+    u32::try_from(pages.0).unwrap_or(u32::MAX)
+}
+
+/// A reader may be late by so many times what it usually takes for what is ahead of it: clients
+/// pause, and a guess of its rate may be wrong by two.
+const LIVES: u64 = 4;
+
+/// And by no less than four seconds: no device keeps a reader waiting for so long, and one that
+/// reads at full speed waits for nothing else.
+const SHORTEST_LIFE_NS: u64 = 1_000_000_000;
+
+/// Counted a quarter, its pages may be taken: it had eight lives.
+const DEAD_AFTER: u32 = 2;
+
+/// From here on it counts nothing.
+const MOST_HALVINGS: u32 = 63;
+
+/// For each question two are looked at: all of them as often as half of the streams ask.
+const LOOKS: u32 = 2;
+
+/// A request may take twice as long as they take on average before its reader waits.
+const MARGIN: u64 = 2;
+
+/// A wait doubles the lead; it takes eight questions without one to halve it: a wait costs more
+/// than the memory of a lead that is too long.
+const DOUBLING: u16 = 8;
+
+/// After ten doublings a lead is as long as a window in any case.
+const MOST_URGE: u16 = 10 * DOUBLING;

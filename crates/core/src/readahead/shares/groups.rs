@@ -1,0 +1,262 @@
+//! Who gets how much of the memory: submitters by weight, and their streams by the law.
+//!
+//! In:    what each stream adds to the sums of its submitter.
+//! Out:   the memory of a submitter, and of a stream its window and its lead ([`Room`]).
+//! Never: a list of streams. The sums are all there is.
+
+use alloc::vec::Vec;
+
+use crate::sched::Submitter;
+use crate::units::Pages;
+
+/// Those who have a weight of their own, and all others together.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// The first is the common one.
+    groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    submitter: Option<Submitter>,
+    weight: u32,
+    sums: Sums,
+    /// Its memory, as it was last shared out.
+    budget: u64,
+    is_settled: bool,
+}
+
+/// What one stream adds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Part {
+    /// One, or none if it is as good as gone.
+    pub(super) streams: u64,
+    /// The root of its rate.
+    pub(super) weight: u64,
+    /// What it can use at most: two windows as large as make sense.
+    pub(super) demand: u64,
+    pub(super) lead: u64,
+    pub(super) is_capped: bool,
+    pub(super) ceiling: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    streams: u64,
+    /// Of those that are not at their ceiling.
+    weight: u64,
+    /// Windows of those that are.
+    capped: u64,
+    capped_weight: u64,
+    demand: u64,
+    lead: u64,
+}
+
+/// The memory of one group, and what its streams make of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    memory: u64,
+    sums: Sums,
+}
+
+impl Groups {
+    pub(super) const fn new() -> Self {
+        Self { groups: Vec::new() }
+    }
+
+    /// Gives a submitter a weight of its own. The place of one whose streams have ended is used
+    /// again; if there is none, it stays with the others.
+    pub(super) fn set_weight(&mut self, submitter: Submitter, weight: u32) {
+        self.begin();
+        let (submitter, weight) = (Some(submitter), weight.clamp(1, MOST_WEIGHT));
+        if let Some(group) = self.groups.iter_mut().find(|group| group.submitter == submitter) {
+            group.weight = weight;
+            return;
+        }
+        let group = Group { submitter, weight, ..Group::default() };
+        if self.groups.len() < MOST_GROUPS {
+            self.groups.push(group);
+        } else if let Some(old) = self.groups[1..].iter_mut().find(|old| old.sums.streams == 0) {
+            // What has stalled there for long counts as nothing, and goes on doing so.
+            *old = Group { sums: old.sums, ..group };
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.groups.is_empty() {
+            self.groups.push(Group { weight: 1, ..Group::default() });
+        }
+    }
+
+    /// Where the streams of a submitter are counted.
+    pub(super) fn of(&mut self, submitter: Submitter) -> u8 {
+        self.begin();
+        let own = self.groups.iter().position(|group| group.submitter == Some(submitter));
+        u8::try_from(own.unwrap_or(0)).expect("there are few groups")
+    }
+
+    /// A stream adds something else now, or elsewhere.
+    pub(super) fn change(&mut self, from: u8, before: Part, to: u8, after: Part) {
+        self.groups[usize::from(from)].sums.take(&before);
+        self.groups[usize::from(to)].sums.add(&after);
+    }
+
+    /// How much a stream weighs of which nothing is known: as much as one of the middle.
+    pub(super) fn mean_weight(&self, group: u8) -> u64 {
+        self.groups[usize::from(group)].sums.mean_weight()
+    }
+
+    /// What is there for one group.
+    pub(super) fn room(&mut self, group: u8, memory: Pages) -> Room {
+        let memory = memory.0 - memory.0 / SPARE;
+        if self.groups.len() == 1 {
+            return Room { memory, sums: self.groups[0].sums };
+        }
+        self.share_out(memory);
+        let group = &self.groups[usize::from(group)];
+        Room { memory: group.budget, sums: group.sums }
+    }
+
+    /// Shares the memory out by weight; what a group cannot use goes to the others.
+    ///
+    /// ```text
+    ///   weights 1, 1, 2; the first can use little
+    ///   fair         |=======|=======|===============|
+    ///   it becomes   |==|=========|==================|
+    /// ```
+    fn share_out(&mut self, memory: u64) {
+        let mut left = memory;
+        let mut weights = 0;
+        for group in &mut self.groups {
+            group.is_settled = group.sums.streams == 0;
+            group.budget = 0;
+            weights += if group.is_settled { 0 } else { u64::from(group.weight) };
+        }
+        let mut has_changed = true;
+        while has_changed && weights > 0 {
+            has_changed = false;
+            for group in self.groups.iter_mut().filter(|group| !group.is_settled) {
+                let weight = u64::from(group.weight);
+                if group.sums.demand * weights <= left * weight {
+                    group.budget = group.sums.demand;
+                    group.is_settled = true;
+                    left -= group.budget;
+                    weights -= weight;
+                    has_changed = true;
+                }
+            }
+        }
+        let open = |group: &&mut Group| !group.is_settled;
+        for group in self.groups.iter_mut().filter(open) {
+            group.budget = left * u64::from(group.weight) / weights;
+        }
+        // A group without streams may begin with one: it has a right to its weight.
+        let all = self.groups.iter().filter(|group| group.sums.streams > 0);
+        let all: u64 = all.map(|group| u64::from(group.weight)).sum();
+        for group in self.groups.iter_mut().filter(|group| group.sums.streams == 0) {
+            let weight = u64::from(group.weight);
+            group.budget = memory * weight / (all + weight);
+        }
+    }
+}
+
+impl Sums {
+    fn add(&mut self, part: &Part) {
+        self.streams += part.streams;
+        self.demand += part.demand;
+        self.lead += part.lead;
+        if part.is_capped {
+            self.capped += part.ceiling;
+            self.capped_weight += part.weight;
+        } else {
+            self.weight += part.weight;
+        }
+    }
+
+    fn take(&mut self, part: &Part) {
+        self.streams -= part.streams;
+        self.demand -= part.demand;
+        self.lead -= part.lead;
+        if part.is_capped {
+            self.capped -= part.ceiling;
+            self.capped_weight -= part.weight;
+        } else {
+            self.weight -= part.weight;
+        }
+    }
+
+    fn mean_weight(&self) -> u64 {
+        (self.weight + self.capped_weight).checked_div(self.streams).unwrap_or(0).max(1)
+    }
+}
+
+impl Room {
+    /// Whether there is not enough for all streams to have two windows as large as make sense.
+    pub(super) fn is_short(&self) -> bool {
+        self.sums.demand > self.memory
+    }
+
+    /// What it is like without one of its streams: but for the leads, which are of all.
+    pub(super) fn without(mut self, part: &Part) -> Self {
+        let lead = self.sums.lead;
+        self.sums.take(part);
+        self.sums.lead = lead;
+        self
+    }
+
+    /// What it is like when another stream has come.
+    pub(super) fn with_one_more(mut self, ceiling: Pages) -> Self {
+        self.sums.demand += 2 * ceiling.0;
+        self
+    }
+
+    pub(super) fn mean_weight(&self) -> u64 {
+        self.sums.mean_weight()
+    }
+
+    /// The window of one more stream of this weight.
+    ///
+    /// A window is there whole when it was read, and gone when the next is asked for: on average it
+    /// holds half of its pages, and all windows together are twice what there is room for.
+    pub(super) fn window_of(&self, weight: u64) -> Pages {
+        let spare = self.memory - self.all_leads();
+        let spare = (2 * spare).saturating_sub(self.sums.capped);
+        let weights = u128::from(self.sums.weight) + u128::from(weight);
+        let window = u128::from(spare) * u128::from(weight) / weights.max(1);
+        Pages(u64::try_from(window).expect("a part of the memory"))
+    }
+
+    /// All leads together: a quarter of the memory at most, or a device that is too slow would make
+    /// of all windows leads.
+    fn all_leads(&self) -> u64 {
+        self.sums.lead.min(self.memory / SHARE_OF_LEADS)
+    }
+
+    /// What a stream gets of the lead that it wants.
+    pub(super) fn lead_of(&self, lead: u32) -> Pages {
+        let lead = u128::from(lead) * u128::from(self.all_leads());
+        let lead = lead.checked_div(u128::from(self.sums.lead)).unwrap_or(0);
+        Pages(u64::try_from(lead).expect("a part of the memory"))
+    }
+
+    /// With less than so much a stream waits: a quarter of what it would have if all were alike.
+    pub(super) fn least(&self) -> Pages {
+        Pages(self.memory / (SHARE_OF_LEAST * self.sums.streams.max(1)))
+    }
+}
+
+/// One in twenty pages is left out of the sums: windows are whole pages, rates are guesses, and
+/// what is consumed is not found at once.
+const SPARE: u64 = 20;
+
+/// A quarter of the memory for all leads: the law has the rest.
+const SHARE_OF_LEADS: u64 = 4;
+
+/// See [`Room::least`].
+const SHARE_OF_LEAST: u64 = 4;
+
+/// So many submitters have a weight of their own: each question goes through them all.
+const MOST_GROUPS: usize = 16;
+
+/// A hundred times as much as another is enough, and a thousand more so.
+const MOST_WEIGHT: u32 = 1000;

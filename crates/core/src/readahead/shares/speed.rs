@@ -1,0 +1,61 @@
+//! How fast a reader goes while nothing keeps it waiting.
+//!
+//! In:    pages that it took, and how long it took.
+//! Out:   its rate, the root of its rate, how long so many pages last.
+//! Never: a rate of which nothing was seen. A rate above what memory can move.
+
+use crate::units::Pages;
+
+/// Pages and time, of which the newest count most: each time half of what was is forgotten.
+///
+/// Why sums and not rates: a reader that takes two windows at once and then pauses has two very
+/// different rates, and one true one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Speed {
+    pages: u64,
+    ns: u64,
+}
+
+impl Speed {
+    pub(super) fn add(&mut self, pages: Pages, ns: u64) {
+        let pages = pages.0.min(MOST_PAGES);
+        let ns = ns.max(pages * LEAST_NS_A_PAGE).min(MOST_NS);
+        if pages > 0 {
+            self.pages = self.pages / 2 + pages;
+            self.ns = self.ns / 2 + ns;
+        } else {
+            self.ns = (self.ns + ns).min(MOST_NS);
+        }
+    }
+
+    /// The root of its rate, in roots of micropages a second; None if nothing was seen of it.
+    pub(super) fn root(self) -> Option<u64> {
+        if self.pages == 0 {
+            return None;
+        }
+        let rate = u128::from(self.pages) * 1_000_000_000_000_000 / u128::from(self.ns.max(1));
+        Some(u64::try_from(rate).unwrap_or(u64::MAX).isqrt().max(1))
+    }
+
+    /// How many pages it takes in this time.
+    pub(super) fn pages_in(self, ns: u64) -> Pages {
+        let pages = u128::from(self.pages) * u128::from(ns) / u128::from(self.ns.max(1));
+        Pages(u64::try_from(pages).unwrap_or(u64::MAX).min(MOST_PAGES))
+    }
+
+    /// How long it takes for so many; None if nothing was seen of it.
+    pub(super) fn ns_of(self, pages: Pages) -> Option<u64> {
+        let ns = u128::from(self.ns) * u128::from(pages.0);
+        let ns = ns.checked_div(u128::from(self.pages))?;
+        Some(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+/// Four gigabytes a second: whoever only copies takes longer for a page.
+const LEAST_NS_A_PAGE: u64 = 1000;
+
+/// More than any memory has frames: so sums stay far from their ends.
+const MOST_PAGES: u64 = 1 << 32;
+
+/// A century and a half.
+const MOST_NS: u64 = 1 << 62;

@@ -1,0 +1,71 @@
+//! The largest window in a scenario: a size, or `"auto"`.
+
+use std::fmt;
+
+use foreread_core::path::Config;
+use foreread_core::units::{Bytes, Pages};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+use crate::size::Size;
+
+/// How large a window may be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MaxWindow {
+    /// As each device was seen to want it.
+    Auto,
+    /// No larger than this.
+    Size(Size),
+}
+
+impl MaxWindow {
+    /// What a path is told.
+    #[must_use]
+    pub fn pages(self) -> Pages {
+        match self {
+            Self::Auto => Config::AUTO_WINDOW,
+            Self::Size(size) => Pages(size.0.0 / 4096),
+        }
+    }
+}
+
+impl From<Size> for MaxWindow {
+    fn from(size: Size) -> Self {
+        Self::Size(size)
+    }
+}
+
+impl From<Option<Bytes>> for MaxWindow {
+    fn from(size: Option<Bytes>) -> Self {
+        size.map_or(Self::Auto, |size| Self::Size(Size(size)))
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxWindow {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(AutoOrSize)
+    }
+}
+
+struct AutoOrSize;
+
+impl Visitor<'_> for AutoOrSize {
+    type Value = MaxWindow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size such as \"128K\", or \"auto\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<MaxWindow, E> {
+        if text == "auto" {
+            return Ok(MaxWindow::Auto);
+        }
+        Size::of_text(text)
+            .map(MaxWindow::Size)
+            .map_err(|why| E::custom(format!("{text:?}: {why}; or \"auto\"")))
+    }
+
+    fn visit_i64<E: Error>(self, bytes: i64) -> Result<MaxWindow, E> {
+        Size::of_number(bytes).map(MaxWindow::Size).map_err(E::custom)
+    }
+}

@@ -1,0 +1,132 @@
+//! When a reader with a rate wants its next byte, if its rate changes with the time.
+//!
+//! ```text
+//!   rate      1              2                 1
+//!        |---------|-------------------|------------------
+//!        began     at_s                at_s                   time
+//! ```
+
+use foreread_core::units::{Bytes, Instant};
+use serde::Deserialize;
+
+use super::check;
+use super::rates::is_rate;
+use crate::scenario::{check_time, ns_of_ms};
+
+/// From a time on, a rate is so many times what it was at first.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// From when on, in seconds since the run began.
+    pub at_s: f64,
+    /// How many times its first rate.
+    pub times: f64,
+}
+
+impl Change {
+    pub(super) fn check_all(changes: &[Self]) -> Result<(), String> {
+        for change in changes {
+            check_time(change.at_s * 1e3, "at_s")?;
+            check(is_rate(change.times), "times", "0.001 to 10^9")?;
+        }
+        check(changes.is_sorted_by(|a, b| a.at_s < b.at_s), "changes", "one after the other")
+    }
+
+    fn at(&self) -> Instant {
+        Instant(ns_of_ms(self.at_s * 1e3))
+    }
+}
+
+/// A reader's rate as it changes, and where it was at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    kib_per_s: f64,
+    changes: Vec<Change>,
+    /// It had come to `pos` at this time.
+    from: Instant,
+    pos: Bytes,
+    catches_up: bool,
+}
+
+impl Pace {
+    pub(super) fn new(kib_per_s: f64, changes: &[Change], from: Instant, catches_up: bool) -> Self {
+        Self { kib_per_s, changes: changes.to_vec(), from, pos: Bytes::ZERO, catches_up }
+    }
+
+    /// When it wants the byte at `pos`.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits of bytes and of nanoseconds")]
+    pub(super) fn due(&self, pos: Bytes) -> Instant {
+        let mut kib = (pos - self.pos).0 as f64 / 1024.0;
+        let mut from = self.from;
+        let mut rate = self.kib_per_s;
+        for change in &self.changes {
+            let until = change.at();
+            if until > from {
+                let part = rate * ((until.0 - from.0) as f64 / 1e9);
+                if part >= kib {
+                    break;
+                }
+                kib -= part;
+                from = until;
+            }
+            rate = self.kib_per_s * change.times;
+        }
+        Instant(from.0.saturating_add(ns_of_ms(kib / rate * 1e3)))
+    }
+
+    /// How many KiB it wants up to a time, from `from` on.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds")]
+    pub(super) fn kib_at(&self, at: Instant) -> f64 {
+        let starts = self.changes.iter().map(|change| (change.at(), change.times));
+        let parts: Vec<_> = std::iter::once((Instant(0), 1.0)).chain(starts).collect();
+        let ends = parts.iter().skip(1).map(|part| part.0).chain([Instant(u64::MAX)]);
+        let part = |((start, times), end): (&(Instant, f64), Instant)| {
+            let (start, end) = ((*start).max(self.from), end.min(at));
+            end.0.saturating_sub(start.0) as f64 / 1e9 * self.kib_per_s * times
+        };
+        parts.iter().zip(ends).map(part).sum()
+    }
+
+    /// It has all up to `pos`. Who does not catch up goes on from here, if that is late: what was
+    /// to be played while nothing came is played now.
+    pub(super) fn has(&mut self, pos: Bytes, now: Instant) {
+        if !self.catches_up && now > self.due(pos) {
+            (self.from, self.pos) = (now, pos);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn pace(catches_up: bool) -> Pace {
+        let changes = [Change { at_s: 10.0, times: 2.0 }, Change { at_s: 20.0, times: 1.0 }];
+        Pace::new(4.0, &changes, Instant(2 * SECOND), catches_up)
+    }
+
+    #[test]
+    fn a_rate_that_doubles_and_comes_back_moves_what_is_due() {
+        let due = |kib: u64| pace(true).due(Bytes(kib << 10)).0;
+        assert_eq!(due(0), 2 * SECOND);
+        assert_eq!(due(32), 10 * SECOND);
+        assert_eq!(due(40), 11 * SECOND);
+        assert_eq!(due(112), 20 * SECOND);
+        assert_eq!(due(116), 21 * SECOND);
+        for kib in [0, 32, 40, 112, 116] {
+            assert_eq!(pace(true).kib_at(Instant(due(kib))), kib as f64);
+        }
+    }
+
+    #[test]
+    fn who_does_not_catch_up_goes_on_from_where_it_stalled() {
+        let mut pace = pace(false);
+        pace.has(Bytes(32 << 10), Instant(9 * SECOND));
+        assert_eq!(pace.due(Bytes(40 << 10)).0, 11 * SECOND, "it was in time");
+        pace.has(Bytes(40 << 10), Instant(15 * SECOND));
+        assert_eq!(pace.due(Bytes(48 << 10)).0, 16 * SECOND);
+        assert_eq!(pace.due(Bytes(84 << 10)).0, 21 * SECOND);
+    }
+}
