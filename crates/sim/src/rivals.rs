@@ -7,12 +7,16 @@
 //! The scenarios are in `scenarios/rivals/`: what each one shows stands there.
 
 mod list;
+mod losses;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foreread_core::readahead::Policy;
 use foreread_core::units::{Bytes, Instant};
 use serde::Serialize;
 
 pub use list::{Rival, all, find};
+pub use losses::{Loss, losses};
 
 use crate::meter::{Done, Meter, Totals};
 use crate::optimum;
@@ -94,6 +98,40 @@ pub fn run(rival: &Rival, how: &How, look: &mut dyn FnMut(&Run)) -> Row {
         streams: at_rate.len(),
         at_rate: at_rate.iter().filter(|is_so| **is_so).count(),
     }
+}
+
+/// A scenario and a way to run it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Which.
+    pub rival: &'static Rival,
+    /// How.
+    pub how: How,
+}
+
+/// Runs all of them, on so many threads; the rows come in the order of the jobs. `progress` is told
+/// how many have begun, and which was the last.
+///
+/// # Panics
+///
+/// If one of them does.
+pub fn run_all(jobs: &[Job], threads: usize, progress: &(dyn Fn(usize, &Job) + Sync)) -> Vec<Row> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut rows = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { return rows };
+            progress(index + 1, job);
+            rows.push((index, run(job.rival, &job.how, &mut |_| {})));
+        }
+    };
+    let mut rows: Vec<(usize, Row)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a run")).collect()
+    });
+    rows.sort_by_key(|(index, _)| *index);
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 impl How {

@@ -166,6 +166,18 @@ impl PageSet for Fetching<'_> {
         fetched
     }
 
+    /// The end of a hold puts a frame at the head of its list.
+    fn rescue(&mut self, pages: Range<PageIndex>) {
+        let mut page = pages.start;
+        while page < pages.end {
+            if let Some(entry) = self.cache.look_up(self.file, page) {
+                self.cache.hold(entry.frame());
+                self.cache.release(entry.frame());
+            }
+            page = page + Pages(1);
+        }
+    }
+
     fn consume(&mut self, page: PageIndex) {
         let wanted = self.wanted.as_mut().expect("only a read consumes");
         let entry = self.cache.look_up(self.file, page).expect("a consumed page was fetched");

@@ -4,7 +4,7 @@ use foreread_core::readahead::Policy;
 use foreread_core::units::Bytes;
 
 use super::How;
-use crate::scenario::Scenario;
+use crate::scenario::{PartName, Scenario};
 
 /// A scenario in which policies are compared.
 #[derive(Clone, Copy, Debug)]
@@ -36,26 +36,46 @@ impl Rival {
         Scenario::built_in(self.text)
     }
 
+    /// What it shows: the comment at the top of its file.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let lines = self.text.lines().map_while(|line| line.strip_prefix("# "));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Whether its clients' rates say what the fewest requests are.
     #[must_use]
     pub fn is_streaming(&self) -> bool {
         self.name.starts_with("streaming-")
     }
 
-    /// How a policy is run in it: `adaptive` learns how large its windows may be, the kernel's are
-    /// told, others are told the largest.
+    /// How a policy is run in it. `adaptive` learns how large its windows may be; others are told,
+    /// and those that adapt to what survives in the cache have the largest only.
     #[must_use]
     pub fn ways(&self, policy: Policy) -> Vec<How> {
         let way = |max_window| How { policy, max_window, without: Vec::new() };
-        match policy {
-            Policy::Adaptive => vec![way(None)],
-            Policy::Linux2_6_28 | Policy::Linux2_6_31 | Policy::Linux6 => {
-                self.windows.iter().map(|window| way(Some(*window))).collect()
-            }
-            Policy::None | Policy::Thrash2009 => {
-                vec![way(self.windows.last().copied())]
-            }
+        let has_one = policy == Policy::None || policy.name().starts_with("thrash-");
+        if policy == Policy::Adaptive {
+            vec![way(None)]
+        } else if has_one {
+            vec![way(self.windows.last().copied())]
+        } else {
+            self.windows.iter().map(|window| way(Some(*window))).collect()
         }
+    }
+
+    /// `adaptive`, and what is left of it without its parts, one by one and together.
+    #[must_use]
+    pub fn ablations(&self) -> Vec<How> {
+        let parts = PartName::ALL;
+        let chosen = |bits: u32| -> Vec<PartName> {
+            let is_out = |at: &usize| bits & 1 << at != 0;
+            (0..parts.len()).filter(is_out).map(|at| parts[at]).collect()
+        };
+        let mut all: Vec<_> = (0..1 << parts.len()).map(chosen).collect();
+        all.sort_by_key(Vec::len);
+        let how = |without| How { policy: Policy::Adaptive, max_window: None, without };
+        all.into_iter().map(how).collect()
     }
 }
 
