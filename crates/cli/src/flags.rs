@@ -118,6 +118,9 @@ fn about(policy: Policy) -> &'static str {
         Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
         Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
         Policy::Thrash2009 => "never more ahead than was seen to survive behind",
+        Policy::Thrash2010 => "windows as large as what survives behind; careful after a loss",
+        Policy::Fixed => "windows of the largest size, each asked for when the last is entered",
+        Policy::Distance => "asks further ahead each time its reader waited; no sharing",
         Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
     }
 }

@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::readahead::{Ask, Limits, Policy, Residency, Streams, Trigger, Window};
+use foreread_core::readahead::{Ask, Limits, Policy, Residency, State, Streams, Trigger, Window};
 use foreread_core::table::FileSlot;
 use foreread_core::units::{Bytes, PageIndex, Pages};
 
@@ -34,7 +34,7 @@ fn far(number: usize) -> PageIndex {
 
 /// What a file remembers in which so many streams have met their first marker.
 fn streams_of(count: usize, limits: Limits, residency: &impl Residency) -> Streams {
-    let mut streams = Streams::default();
+    let (mut state, mut streams) = (State::default(), Streams::default());
     for number in 1..=count {
         let prev_pos = Some(far(number).offset());
         let start = Ask {
@@ -46,7 +46,7 @@ fn streams_of(count: usize, limits: Limits, residency: &impl Residency) -> Strea
         };
         let mut ask = |ask| {
             let decision =
-                Policy::Adaptive.decide(Window::default(), &mut streams, ask, limits, residency);
+                Policy::Adaptive.decide(&mut state, &mut streams, ask, limits, residency);
             decision.expect("a stream").window
         };
         let first = ask(start);
@@ -75,16 +75,17 @@ fn decisions(c: &mut Criterion) {
     for policy in Policy::ALL {
         group.bench_function(format!("{}, 512 pages of history", policy.name()), |b| {
             let mut streams = Streams::default();
-            let last = Window::default();
-            b.iter(|| policy.decide(last, &mut streams, black_box(ask), limits, &residency));
+            let mut state = State::default();
+            b.iter(|| policy.decide(&mut state, &mut streams, black_box(ask), limits, &residency));
         });
     }
-    let known = Window { start: PageIndex(50), size: Pages(32), async_size: Pages(32) };
+    let window = Window { start: PageIndex(50), size: Pages(32), async_size: Pages(32) };
+    let mut known = State { window, ..State::default() };
     let marker = Ask { page: PageIndex(50), trigger: Trigger::Marker, ..ask };
     group.bench_function("linux-6, marker of a known stream", |b| {
         let mut streams = Streams::default();
         b.iter(|| {
-            Policy::Linux6.decide(known, &mut streams, black_box(marker), limits, &residency)
+            Policy::Linux6.decide(&mut known, &mut streams, black_box(marker), limits, &residency)
         });
     });
     for streams_before in [1, Streams::PROVED_MAX] {
@@ -96,7 +97,7 @@ fn decisions(c: &mut Criterion) {
             b.iter(|| {
                 let marker = Ask { page, ..marker };
                 let decision = Policy::Adaptive
-                    .decide(known, &mut streams, black_box(marker), limits, &residency)
+                    .decide(&mut known, &mut streams, black_box(marker), limits, &residency)
                     .expect("the marker of a known stream");
                 page = decision.window.start;
             });

@@ -10,6 +10,8 @@
 //! `readahead/`; golden traces in tests/golden; pictures, tables and sources in docs/readahead.md.
 
 mod adaptive;
+mod distance;
+mod fixed;
 mod linux_2_6_28;
 mod linux_2_6_31;
 mod linux_6;
@@ -18,10 +20,12 @@ pub(crate) mod shares;
 mod sizes;
 mod streams;
 mod thrash_2009;
+mod thrash_2010;
 pub mod walk;
 
 use core::fmt;
 
+pub use self::distance::Distance;
 pub use self::rules::{Rules, Without};
 pub use self::streams::Streams;
 use crate::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
@@ -115,6 +119,10 @@ pub struct State {
     pub seeked: bool,
     /// Whether it met a page on its way, and has asked for nothing since.
     pub has_waited: bool,
+    /// Whether it ever lost a page of a window before it came: `thrash-2010` looks at it.
+    pub has_thrashed: bool,
+    /// How far ahead it asks: `distance` keeps it.
+    pub distance: Distance,
 }
 
 /// What the owner of a stream says of it.
@@ -176,6 +184,8 @@ pub enum Pattern {
     Interleaved,
     /// A stream that reads towards the start of the file.
     Backwards,
+    /// A page of a stream's last window was evicted before its reader came.
+    Thrash,
     /// No stream: what is asked for, and nothing more.
     Random,
 }
@@ -213,6 +223,12 @@ pub enum Policy {
     Linux6,
     /// Never more ahead than was seen to survive behind; linux-2.6.31 where nothing is behind.
     Thrash2009,
+    /// A window as large as what survives behind, and care once a page was lost before it came.
+    Thrash2010,
+    /// Windows of the largest size, each asked for when the one before it is entered.
+    Fixed,
+    /// The distance ahead doubles when the reader waited, holds, and decays slowly.
+    Distance,
     /// The windows of `linux-6` for streams that are found by position, whatever their handle.
     #[default]
     Adaptive,
@@ -220,12 +236,15 @@ pub enum Policy {
 
 impl Policy {
     /// All of them, in the order of their age.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::None,
+        Self::Fixed,
         Self::Linux2_6_28,
         Self::Linux2_6_31,
         Self::Thrash2009,
+        Self::Thrash2010,
         Self::Linux6,
+        Self::Distance,
         Self::Adaptive,
     ];
 
@@ -238,6 +257,9 @@ impl Policy {
             Self::Linux2_6_31 => "linux-2.6.31",
             Self::Linux6 => "linux-6",
             Self::Thrash2009 => "thrash-2009",
+            Self::Thrash2010 => "thrash-2010",
+            Self::Fixed => "fixed",
+            Self::Distance => "distance",
             Self::Adaptive => "adaptive",
         }
     }
@@ -248,24 +270,25 @@ impl Policy {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Decides the next window of a stream whose last one was `last`, in a file that remembers
+    /// Decides the next window of a stream of which `state` is remembered, in a file that remembers
     /// `streams`.
     ///
-    /// The Linux policies look at `last` alone, which their caller keeps for each handle.
-    /// `adaptive` looks at `streams` alone, and keeps them itself.
+    /// `adaptive` looks at `streams` alone, and keeps them itself. The others look at `state` alone,
+    /// which their caller keeps for each handle: the Linux policies at its last window, which is
+    /// all that they know. What a policy learns beside windows it notes there itself.
     ///
     /// None means: nothing to read ahead. The page itself may still have to be read, singly.
     #[inline]
     #[must_use]
     pub fn decide(
         self,
-        last: Window,
+        state: &mut State,
         streams: &mut Streams,
         ask: Ask,
         limits: Limits,
         cache: &impl Residency,
     ) -> Option<Decision> {
-        self.decide_with_lead(last, streams, ask, limits, None, cache)
+        self.decide_with_lead(state, streams, ask, limits, None, cache)
     }
 
     /// The same, where a stream of `adaptive` is to ask for its next window only `lead` pages
@@ -274,7 +297,7 @@ impl Policy {
     #[must_use]
     pub fn decide_with_lead(
         self,
-        last: Window,
+        state: &mut State,
         streams: &mut Streams,
         ask: Ask,
         limits: Limits,
@@ -286,15 +309,23 @@ impl Policy {
         match self {
             Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
             // Switched off, these decide nothing; `linux-6` still reads the page that is missing.
-            Self::Linux2_6_28 | Self::Linux2_6_31 | Self::Thrash2009
+            Self::Linux2_6_28
+            | Self::Linux2_6_31
+            | Self::Thrash2009
+            | Self::Thrash2010
+            | Self::Fixed
+            | Self::Distance
                 if limits.max == Pages::ZERO =>
             {
                 None
             }
-            Self::Linux2_6_28 => linux_2_6_28::decide(last, ask, limits, cache),
-            Self::Linux2_6_31 => linux_2_6_31::decide(last, ask, limits, cache),
-            Self::Linux6 => linux_6::decide(last, ask, limits, cache),
-            Self::Thrash2009 => thrash_2009::decide(last, ask, limits, cache),
+            Self::Linux2_6_28 => linux_2_6_28::decide(state.window, ask, limits, cache),
+            Self::Linux2_6_31 => linux_2_6_31::decide(state.window, ask, limits, cache),
+            Self::Linux6 => linux_6::decide(state.window, ask, limits, cache),
+            Self::Thrash2009 => thrash_2009::decide(state.window, ask, limits, cache),
+            Self::Thrash2010 => thrash_2010::decide(state, ask, limits, cache),
+            Self::Fixed => fixed::decide(state.window, ask, limits, cache),
+            Self::Distance => distance::decide(state, ask, limits, cache),
             Self::Adaptive => adaptive::decide(streams, ask, limits, lead, cache),
         }
     }
@@ -313,9 +344,13 @@ impl Policy {
     #[must_use]
     pub fn marker(self, window: Window, end: PageIndex) -> Option<PageIndex> {
         match self {
-            Self::None | Self::Linux2_6_28 | Self::Linux2_6_31 | Self::Thrash2009 => {
-                window.marker().filter(|marker| *marker < end)
-            }
+            Self::None
+            | Self::Linux2_6_28
+            | Self::Linux2_6_31
+            | Self::Thrash2009
+            | Self::Thrash2010
+            | Self::Fixed
+            | Self::Distance => window.marker().filter(|marker| *marker < end),
             Self::Linux6 => window.clipped(end).marker(),
             // Nothing lies behind a window that reaches the end of the file.
             Self::Adaptive => window.marker().filter(|_| window.end() < end),
@@ -328,8 +363,9 @@ pub(crate) fn who(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option
     adaptive::who(streams, ask, cache)
 }
 
-/// How many pages ahead this question will ask for at most, if windows may have `max`.
-pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> Pages {
+/// How many pages this question will ask for at most that nobody waits for, if windows may have
+/// `max`: its window, and what its read lacks before it.
+pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
     adaptive::wants(streams, ask, max)
 }
 
@@ -389,6 +425,7 @@ impl Pattern {
             Self::Context => "context",
             Self::Interleaved => "interleaved",
             Self::Backwards => "backwards",
+            Self::Thrash => "thrash",
             Self::Random => "random",
         }
     }

@@ -5,20 +5,25 @@
 //! Never: a rule taken from the core. The models were written from a description of the kernels'
 //!        behaviour, before their author saw the policies; where the two differ, one is wrong.
 //!
-//! The models are in policy_model/model.rs; golden traces of real kernels are golden.rs's. Below:
+//! The models are in policy_model/model.rs and rivals.rs; golden traces of real kernels are golden.rs's. Below:
 //! decisions, sizes, markers, walks.
 
+#[path = "policy_model/every.rs"]
+mod every;
 #[path = "policy_model/model.rs"]
 mod model;
+#[path = "policy_model/rivals.rs"]
+mod rivals;
 
 use std::ops::Range;
 
+use every::{every_small_case, marked_at, marker, miss, previous_ends, state_of, unopened, window};
 use foreread_core::readahead::walk::{Memory, Reader};
 use foreread_core::readahead::{
-    Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Rules, State, Streams, Trigger, Window,
+    Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Rules, State, Streams, Window,
 };
 use foreread_core::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
-use model::{Around, NO_HOLE, Sheet, int};
+use model::{Around, Sheet, int};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -49,6 +54,22 @@ fn thrash_2009_is_what_the_model_says_in_every_small_case() {
     every_small_case(Policy::Thrash2009, &EVERY_PATTERN);
 }
 
+#[test]
+fn thrash_2010_is_what_the_model_says_in_every_small_case() {
+    use Pattern::{Context, Initial, Initial0, Oversize, Random, Thrash};
+    let patterns = [Initial0, Initial, Oversize, Context, Thrash, Random];
+    every_small_case(Policy::Thrash2010, &patterns);
+}
+
+#[test]
+fn fixed_and_distance_are_what_the_model_says_in_every_small_case() {
+    use Pattern::{Initial, Initial0, Interleaved, Random, Subsequent};
+    for policy in [Policy::Fixed, Policy::Distance] {
+        every_small_case(policy, &[Initial0, Initial, Subsequent, Interleaved, Random]);
+    }
+}
+
+/// What kernels know.
 const EVERY_PATTERN: [Pattern; 7] = [
     Pattern::Initial0,
     Pattern::Initial,
@@ -59,195 +80,17 @@ const EVERY_PATTERN: [Pattern; 7] = [
     Pattern::Random,
 ];
 
-/// The windows allowed: all small ones, where roundings and caps meet, and the default of Linux.
-const MAXES: [u64; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 32];
-
-const PAGES: Range<u64> = 0..13;
-const COUNTS: Range<u64> = 1..13;
-
-/// Asks model and policy the same, over and over, and checks that the answers are alike and that
-/// just these `patterns` occurred: a table of cases that never meets a rule proves nothing of it.
-///
-/// The full product of all inputs has some billions of cases. It is cut where rules cannot meet:
-///
-/// - a miss sees all histories, positions and counts, but three windows: none, one that ends at the
-///   page, one marked there. What lies past a missing page is either all resident or not at all;
-/// - a marker sees all distances of the hole, but only the policy that weighs the history against
-///   them sees all histories too;
-/// - all windows near the page are seen with few counts and little around the page;
-/// - the largest request of the device is varied where a policy knows of it, else taken in turn.
-fn every_small_case(policy: Policy, patterns: &[Pattern]) {
-    let mut bench = Bench { policy, cases: 0, seen: Vec::new() };
-    bench.misses();
-    bench.markers();
-    bench.windows();
-    for pattern in EVERY_PATTERN {
-        assert_eq!(bench.seen.contains(&pattern), patterns.contains(&pattern), "{pattern:?}");
-    }
-    println!("{}: {} cases", policy.name(), bench.cases);
-}
-
-struct Bench {
-    policy: Policy,
-    cases: u64,
-    seen: Vec<Pattern>,
-}
-
-impl Bench {
-    fn misses(&mut self) {
-        for (page, before) in PAGES.flat_map(|page| (0..=page).map(move |before| (page, before))) {
-            for (max, count) in MAXES.into_iter().flat_map(|max| COUNTS.map(move |n| (max, n))) {
-                let elsewhere = (page + before + count) % 2 == 0;
-                for prev_pos in previous_ends(page) {
-                    for last in [unopened(), ends_at(page), marked_at(page)] {
-                        let ask = miss(page, count, prev_pos);
-                        self.compare(last, ask, max, (before, 0, elsewhere));
-                    }
-                }
-            }
-        }
-    }
-
-    fn markers(&mut self) {
-        for (page, before) in PAGES.flat_map(|page| (0..=page).map(move |before| (page, before))) {
-            if self.policy != Policy::Thrash2009 && ![0, 1, page].contains(&before) {
-                continue;
-            }
-            for (max, count) in MAXES.into_iter().flat_map(|max| COUNTS.map(move |n| (max, n))) {
-                for ahead in (1..=max + 2).chain([NO_HOLE]) {
-                    let prev_pos = previous_ends(page)[usize::try_from(count % 9).unwrap()];
-                    for last in [unopened(), ends_at(page), marked_at(page)] {
-                        let ask = marker(page, count, prev_pos);
-                        self.compare(last, ask, max, (before, ahead, count % 2 == 0));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Every shape of window to 8 pages, with its start, its marker and its end just before the
-    /// page, at it and just after it.
-    fn windows(&mut self) {
-        for page in PAGES {
-            for (size, async_size) in (1..=8).flat_map(|size| (0..=size).map(move |a| (size, a))) {
-                let mut starts: Vec<u64> = [0, size - async_size, size]
-                    .into_iter()
-                    .flat_map(|there| (page..page + 3).map(move |page| (page, there)))
-                    .filter_map(|(page, there)| page.checked_sub(there + 1))
-                    .collect();
-                starts.sort_unstable();
-                starts.dedup();
-                for start in starts {
-                    self.window(page, window(start, size, async_size));
-                }
-            }
-        }
-    }
-
-    fn window(&mut self, page: u64, last: Window) {
-        let sequential = Some(Bytes(page * PAGE_SIZE)).filter(|end| end.0 > 0);
-        for (max, count) in MAXES.into_iter().flat_map(|max| [(max, 1), (max, 6)]) {
-            for before in [0, page.min(3)] {
-                for prev_pos in [None, sequential] {
-                    self.compare(last, miss(page, count, prev_pos), max, (before, 0, false));
-                }
-                self.compare(last, marker(page, count, None), max, (before, 3, false));
-            }
-        }
-    }
-
-    fn compare(&mut self, last: Window, ask: Ask, max: u64, around: (u64, u64, bool)) {
-        let every = match self.policy {
-            Policy::Linux6 => &[0, 4, 16][..],
-            Policy::None
-            | Policy::Linux2_6_28
-            | Policy::Linux2_6_31
-            | Policy::Thrash2009
-            | Policy::Adaptive => {
-                let turn = usize::try_from(self.cases % 3).unwrap();
-                &[0, 4, 16][turn..=turn]
-            }
-        };
-        let (before, ahead, elsewhere) = around;
-        for io_pages in every {
-            let limits = Limits { max: Pages(max), io_pages: Pages(*io_pages) };
-            let around = Around::new(self.policy, limits, ask, before, ahead, elsewhere);
-            let got = self.policy.decide(last, &mut Streams::default(), ask, limits, &around);
-            let want =
-                model::decide(self.policy, last, ask, limits, &|page| around.is_resident(page));
-            assert_eq!(got, want, "{last:?} {ask:?} {limits:?} {around:?}");
-            self.cases += 1;
-            if let Some(Decision { pattern, .. }) = got
-                && !self.seen.contains(&pattern)
-            {
-                self.seen.push(pattern);
-            }
-        }
-    }
-}
-
-/// The ends of a previous read that may decide whether `page` follows it: in the two pages before,
-/// in the page itself and after it, at the edges of pages and inside them. A read that returned
-/// nothing leaves no end, so no end is byte 0.
-fn previous_ends(page: u64) -> [Option<Bytes>; 9] {
-    let start = page * PAGE_SIZE;
-    let before = |bytes| start.checked_sub(bytes).filter(|end| *end > 0).map(Bytes);
-    [
-        None,
-        before(PAGE_SIZE + 1),
-        before(PAGE_SIZE),
-        before(PAGE_SIZE - 1),
-        before(0),
-        Some(Bytes(start + 1)),
-        Some(Bytes(start + PAGE_SIZE - 1)),
-        Some(Bytes(start + PAGE_SIZE)),
-        Some(Bytes(start + PAGE_SIZE + 1)),
-    ]
-}
-
-fn unopened() -> Window {
-    Window::default()
-}
-
-/// Up to three pages that end at `page`, with the last of them marked.
-fn ends_at(page: u64) -> Window {
-    let size = page.clamp(1, 3);
-    window(page.saturating_sub(size), size, 1)
-}
-
-/// Four pages of which `page` is marked: the third or, at the start of a file, the first.
-fn marked_at(page: u64) -> Window {
-    let start = page.saturating_sub(2);
-    window(start, 4, 4 - (page - start))
-}
-
-fn window(start: u64, size: u64, async_size: u64) -> Window {
-    Window { start: PageIndex(start), size: Pages(size), async_size: Pages(async_size) }
-}
-
-fn miss(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
-    Ask {
-        page: PageIndex(page),
-        count: Pages(count),
-        trigger: Trigger::Miss,
-        prev_pos,
-        has_waited: true,
-    }
-}
-
-fn marker(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
-    Ask {
-        page: PageIndex(page),
-        count: Pages(count),
-        trigger: Trigger::Marker,
-        prev_pos,
-        has_waited: false,
-    }
-}
-
 /// The policies that decide from a stream's last window; `adaptive` has a test file of its own.
-const BY_WINDOW: [Policy; 5] =
-    [Policy::None, Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Thrash2009, Policy::Linux6];
+const BY_WINDOW: [Policy; 8] = [
+    Policy::None,
+    Policy::Fixed,
+    Policy::Linux2_6_28,
+    Policy::Linux2_6_31,
+    Policy::Thrash2009,
+    Policy::Thrash2010,
+    Policy::Linux6,
+    Policy::Distance,
+];
 
 const LINUXES: [Policy; 3] = [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6];
 
@@ -315,7 +158,8 @@ fn next_size(policy: Policy, size: u64, max: u64, expected: u64) -> u64 {
 fn decide_empty(policy: Policy, last: Window, ask: Ask, max: u64) -> Decision {
     let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
     let around = Around::new(policy, limits, ask, 0, 0, false);
-    policy.decide(last, &mut Streams::default(), ask, limits, &around).expect("a decision")
+    let state = &mut state_of(last, false, (0, 0));
+    policy.decide(state, &mut Streams::default(), ask, limits, &around).expect("a decision")
 }
 
 #[test]
@@ -359,7 +203,8 @@ fn walks_are_those_of_the_model_for_every_read_of_every_tiny_file() {
                 let prev_pos = previous_ends(first)[if code % 2 == 0 { 0 } else { 4 }];
                 let reader = reader(policy, limits, prev_pos, PageIndex(end));
                 for window in [unopened(), marked_at(first)] {
-                    Pair { window, sheet: sheet.clone() }.read(&reader, first, count);
+                    Pair { state: state_of(window, false, (0, 0)), sheet: sheet.clone() }
+                        .read(&reader, first, count);
                     walks += 1;
                 }
             }
@@ -375,9 +220,12 @@ proptest! {
     fn large_numbers_change_no_rule((last, ask, limits, before, ahead) in question()) {
         for policy in BY_WINDOW {
             let around = Around::new(policy, limits, ask, before, ahead, true);
-            let got = policy.decide(last, &mut Streams::default(), ask, limits, &around);
-            let want = model::decide(policy, last, ask, limits, &|page| around.is_resident(page));
-            prop_assert_eq!(got, want, "{}", policy.name());
+            let mut state = state_of(last, limits.io_pages.0 % 2 == 1, (ahead, before));
+            let mut known = state;
+            let got = policy.decide(&mut state, &mut Streams::default(), ask, limits, &around);
+            let want =
+                model::decide(policy, &mut known, ask, limits, &|page| around.is_resident(page));
+            prop_assert_eq!((got, state), (want, known), "{}", policy.name());
         }
     }
 
@@ -386,14 +234,22 @@ proptest! {
         let io_pages = limits.io_pages.min(ask.count);
         for policy in Policy::ALL {
             let around = Around::new(policy, limits, ask, before, ahead, true);
-            let decision = policy.decide(last, &mut Streams::default(), ask, limits, &around);
+            let mut state = state_of(last, before % 2 == 1, (ahead, before));
+            let streams = &mut Streams::default();
+            let decision = policy.decide(&mut state, streams, ask, limits, &around);
             let Some(Decision { pattern, window }) = decision else { continue };
             prop_assert!(window.async_size <= window.size);
             match policy {
                 Policy::None => prop_assert_eq!(window.size, ask.count),
                 Policy::Linux2_6_28 => prop_assert!(window.size <= limits.max),
+                Policy::Fixed | Policy::Distance | Policy::Thrash2010
+                    if pattern == Pattern::Random =>
+                {
+                    prop_assert_eq!(window.size, ask.count);
+                }
+                Policy::Fixed | Policy::Distance => prop_assert!(window.size <= limits.max),
                 // A window whose first page would be its marker is joined with the next one.
-                Policy::Linux2_6_31 | Policy::Thrash2009 => {
+                Policy::Linux2_6_31 | Policy::Thrash2009 | Policy::Thrash2010 => {
                     let is_joined = window.start == ask.page && window.size > limits.max;
                     let (first, second) = (window.size - window.async_size, window.async_size);
                     let largest = if is_joined { first.max(second) } else { window.size };
@@ -414,14 +270,33 @@ proptest! {
         }
     }
 
+    /// What is ahead after an answer is no more than what was behind, twice where the file begins,
+    /// or the least window.
+    #[test]
+    fn thrash_2010_has_never_more_ahead_than_behind(
+        (last, ask, limits, before, ahead) in question(),
+    ) {
+        let around = Around::new(Policy::Thrash2010, limits, ask, before, ahead, true);
+        let mut state = state_of(last, true, (0, 0));
+        let streams = &mut Streams::default();
+        let decision = Policy::Thrash2010.decide(&mut state, streams, ask, limits, &around);
+        if let Some(Decision { pattern: Pattern::Context, window }) = decision {
+            let behind = if before == ask.page.0 { 2 * before } else { before };
+            prop_assert!(window.start - ask.page < Pages(behind));
+            let least = window.start + Pages(4).min(limits.max);
+            prop_assert!(window.end() <= least.max(ask.page + Pages(behind)));
+        }
+        prop_assert!(state.has_thrashed, "once and for all");
+    }
+
     #[test]
     fn thrash_2009_has_never_more_ahead_than_behind_and_one(
         (last, ask, limits, before, ahead) in question(),
     ) {
         let around = Around::new(Policy::Thrash2009, limits, ask, before, ahead, true);
         // With nothing behind, it is another policy's turn.
-        let streams = &mut Streams::default();
-        if let Some(decision) = Policy::Thrash2009.decide(last, streams, ask, limits, &around)
+        let (state, streams) = (&mut state_of(last, false, (0, 0)), &mut Streams::default());
+        if let Some(decision) = Policy::Thrash2009.decide(state, streams, ask, limits, &around)
             && before > 0
         {
             prop_assert!(decision.window.end() - ask.page <= Pages(before + 1));
@@ -442,7 +317,7 @@ proptest! {
     ) {
         let limits = Limits { max: Pages(max), io_pages: Pages(io_pages) };
         let end = PageIndex(bytes.div_ceil(PAGE_SIZE));
-        let mut windows = [Window::default(); 2];
+        let mut states = [State::default(); 2];
         let mut ends = [None; 2];
         let mut sheet = Sheet::of(end.0);
         for step in steps {
@@ -458,16 +333,17 @@ proptest! {
                 continue;
             }
             let reader = reader(policy, limits, ends[stream].map(Bytes), end);
-            let mut pair = Pair { window: windows[stream], sheet };
+            let mut pair = Pair { state: states[stream], sheet };
             let decided = pair.read(
                 &reader,
                 pos / PAGE_SIZE,
                 (pos + len).div_ceil(PAGE_SIZE) - pos / PAGE_SIZE,
             );
             if decided.iter().all(|line| line.decision.pattern == Pattern::Random) {
-                prop_assert_eq!(pair.window, windows[stream], "random reads are not remembered");
+                let (now, before) = (pair.state.window, states[stream].window);
+                prop_assert_eq!(now, before, "random reads are not remembered");
             }
-            (windows[stream], sheet) = (pair.window, pair.sheet);
+            (states[stream], sheet) = (pair.state, pair.sheet);
             ends[stream] = Some((pos + len).min(bytes));
         }
     }
@@ -561,25 +437,23 @@ fn question() -> impl Strategy<Value = (Window, Ask, Limits, u64, u64)> {
 
 /// A stream and its cache, as the core and as the model leave them.
 struct Pair {
-    window: Window,
+    state: State,
     sheet: Sheet,
 }
 
 impl Pair {
     /// Reads the same with the core's walk and with the model's; both must do the same.
     fn read(&mut self, reader: &Reader, first: u64, count: u64) -> Vec<Decided> {
-        let (mut window, mut sheet) = (self.window, self.sheet.clone());
-        let want = model::read(reader, &mut window, &mut sheet, first, count);
+        let (mut state, mut sheet) = (self.state, self.sheet.clone());
+        let want = model::read(reader, &mut state, &mut sheet, first, count);
         let mut got = Vec::new();
         self.sheet.next = first;
         let before = self.sheet.clone();
-        let mut state = State { window: self.window, ..State::default() };
-        let memory = Memory { stream: &mut state, file: &mut Streams::default() };
+        let memory = Memory { stream: &mut self.state, file: &mut Streams::default() };
         reader.read(memory, &mut self.sheet, PageIndex(first), Pages(count), |decided| {
             got.push(decided);
         });
-        self.window = state.window;
-        let same = got == want && self.window == window && self.sheet.same_pages(&sheet);
+        let same = got == want && self.state == state && self.sheet.same_pages(&sheet);
         assert!(same, "{first}+{count} {reader:?}\n{before:?}\ncore {got:#?}\nmodel {want:#?}");
         got
     }

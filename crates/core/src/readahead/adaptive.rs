@@ -63,14 +63,21 @@ pub(super) fn who(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option
     Some(streams.share_at(place)).filter(|share| *share != ShareId::NONE)
 }
 
-/// How many pages ahead this question will ask for at most, if windows may have `max`.
-pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> Pages {
+/// How many pages this question will ask for at most that nobody waits for, if windows may have
+/// `max`: its window, and what its read lacks before it.
+pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
     let place = match ask.trigger {
         Trigger::Miss => streams.around(ask.page),
         Trigger::Marker => streams.with_marker(ask.page),
     };
     let pace = place.map_or(max, |place| streams.get(place).pace);
-    sizes::next(pace.max(Pages(1)), max).max(sizes::initial(ask.count, max))
+    let size = sizes::next(pace.max(Pages(1)), max).max(sizes::initial(ask.count, max));
+    // Of a read that misses the pages are set aside.
+    let end = match (ask.trigger, place) {
+        (Trigger::Marker, Some(place)) => streams.get(place).end,
+        (Trigger::Marker, None) | (Trigger::Miss, _) => ask.page + ask.count,
+    };
+    (size, Pages((ask.page + ask.count).0.saturating_sub(end.0)))
 }
 
 /// The stream that comes to the page that is missing.

@@ -86,7 +86,7 @@ fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
 
 /// Adds the next window at once when the reader would meet its own marker on the page it is
 /// reading: asking again for the same page would only split the request. The sum may exceed `max`.
-fn merged_with_its_successor(window: Window, page: PageIndex, max: Pages) -> Window {
+pub(super) fn merged_with_its_successor(window: Window, page: PageIndex, max: Pages) -> Window {
     if window.start != page || window.size != window.async_size {
         return window;
     }

@@ -235,6 +235,25 @@ impl Streams {
         (entry.is_there() && entry.pace > Pages::ZERO).then_some((entry.share, entry.end))
     }
 
+    /// Nothing was read ahead from `end` on for the stream that was met last.
+    pub(crate) fn cut_latest(&mut self, end: PageIndex) {
+        let Some(place) = self.latest.place() else { return };
+        let entry = *self.get(place);
+        if entry.start < end && end < entry.end {
+            let marker = if entry.marker < end { entry.marker } else { NO_MARKER };
+            self.set(place, Entry { end, marker, ..entry });
+        }
+    }
+
+    /// The next window of the stream that was met last is to grow from `pace` at least.
+    pub(crate) fn quicken_latest(&mut self, pace: Pages) {
+        let Some(place) = self.latest.place() else { return };
+        let entry = *self.get(place);
+        if entry.pace > Pages::ZERO {
+            self.set(place, Entry { pace: entry.pace.max(pace), ..entry });
+        }
+    }
+
     /// Gives a share to the stream that was met last.
     pub(crate) fn set_share(&mut self, share: ShareId) {
         let place = self.latest.place().expect("a stream was met");

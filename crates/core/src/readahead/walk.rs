@@ -33,6 +33,11 @@ pub trait PageSet: Residency {
     /// of them. Pages that nobody waits for may be left out. Returns how many were asked for.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages;
 
+    /// A page of a window was evicted before its reader came, and these are next: those that are
+    /// still resident shall leave last, as if they had just come. A cache that knows no order need
+    /// not do anything.
+    fn rescue(&mut self, _pages: Range<PageIndex>) {}
+
     /// The reader takes this page, which is resident or on its way.
     fn consume(&mut self, page: PageIndex);
 
@@ -42,8 +47,8 @@ pub trait PageSet: Residency {
         Terms { max, lead: None }
     }
 
-    /// The decision is made, and `file` remembers what came of it.
-    fn decided(&mut self, _file: &mut Streams, _ask: Ask) {}
+    /// The decision is made and its pages are asked for; `file` remembers it.
+    fn decided(&mut self, _file: &mut Streams) {}
 }
 
 /// The reader's side of a read: what the policies need to know of a stream and its file.
@@ -137,7 +142,14 @@ impl Reader {
         let waited = core::mem::take(&mut memory.stream.has_waited);
         let has_waited = waited || trigger == Trigger::Miss;
         let ask = Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited };
-        let Some(mut decision) = self.decide(memory, ask, cache) else { return };
+        let last = memory.stream.fetched;
+        let Some(mut decision) = self.decide(memory, ask, cache) else {
+            cache.decided(memory.file);
+            return;
+        };
+        if decision.pattern == Pattern::Thrash {
+            cache.rescue(page..last.end().min(self.end));
+        }
         if decision.is_remembered() {
             memory.stream.window = decision.window;
         }
@@ -148,6 +160,7 @@ impl Reader {
             decision.window = pages;
         }
         let submitted = cache.fetch(pages.start..pages.end(), marker);
+        cache.decided(memory.file);
         if submitted > Pages::ZERO {
             memory.stream.seeked = false;
         }
@@ -167,14 +180,14 @@ impl Reader {
         if let Some(decision) = self.rules.before(memory.stream, ask, limits) {
             return Some(decision);
         }
-        let window = memory.stream.window;
         if self.policy == Policy::Adaptive {
             return self.decide_on_terms(memory, ask, limits, cache);
         }
-        let decision = self.policy.decide(window, memory.file, ask, limits, cache)?;
+        let decision = self.policy.decide(memory.stream, memory.file, ask, limits, cache)?;
         let max = if self.policy == Policy::None { Pages::ZERO } else { limits.max };
         Some(self.rules.after(decision, memory.stream, ask, max, self.end))
     }
+
     /// The same for a policy whose streams share the memory.
     fn decide_on_terms(
         &self,
@@ -184,9 +197,9 @@ impl Reader {
         cache: &mut impl PageSet,
     ) -> Option<Decision> {
         let Terms { max, lead } = cache.terms(memory.file, ask, limits.max);
-        let (window, limits) = (memory.stream.window, Limits { max, ..limits });
-        let decision = self.policy.decide_with_lead(window, memory.file, ask, limits, lead, cache);
-        cache.decided(memory.file, ask);
+        let limits = Limits { max, ..limits };
+        let Memory { stream, file } = memory;
+        let decision = self.policy.decide_with_lead(stream, file, ask, limits, lead, cache);
         Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }
 }

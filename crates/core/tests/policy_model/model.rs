@@ -6,20 +6,21 @@
 //!        each page itself, so that a limit that is wrong by one shows.
 //!
 //! First the walk, then the decisions, each kernel's rules in the order in which it tries them;
-//! then the caches that the core is asked about, which insist on what it owes them.
+//! then the caches that the core is asked about, which insist on what it owes them. The policies
+//! of no kernel that was released are in rivals.rs.
 
 use std::ops::Range;
 
 use foreread_core::readahead::walk::{PageSet, Reader};
 use foreread_core::readahead::{
-    Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Trigger, Window,
+    Ask, Decided, Decision, Limits, Pattern, Policy, Residency, State, Trigger, Window,
 };
 use foreread_core::units::{PAGE_SIZE, PageIndex, Pages};
 
 /// A whole read: each page is asked about when it is missing and when it is marked.
 pub(crate) fn read(
     reader: &Reader,
-    window: &mut Window,
+    state: &mut State,
     sheet: &mut Sheet,
     first: u64,
     count: u64,
@@ -33,12 +34,12 @@ pub(crate) fn read(
             Ask { page, count, trigger, prev_pos: reader.prev_pos, has_waited }
         };
         if !sheet.resident[here] {
-            trace.extend(answer(reader, window, sheet, ask(Trigger::Miss)));
+            trace.extend(answer(reader, state, sheet, ask(Trigger::Miss)));
             sheet.resident[here] = true;
         }
         if sheet.marked[here] {
             sheet.marked[here] = false;
-            trace.extend(answer(reader, window, sheet, ask(Trigger::Marker)));
+            trace.extend(answer(reader, state, sheet, ask(Trigger::Marker)));
         }
     }
     trace
@@ -46,15 +47,16 @@ pub(crate) fn read(
 
 /// Does what was decided: pages that are resident or past the end of the file are not read, and
 /// only a page that is read can be marked.
-fn answer(reader: &Reader, last: &mut Window, sheet: &mut Sheet, ask: Ask) -> Option<Decided> {
+fn answer(reader: &Reader, state: &mut State, sheet: &mut Sheet, ask: Ask) -> Option<Decided> {
     let is_resident = |page| sheet.is_there(page);
-    let mut decision = decide(reader.policy, *last, ask, reader.limits, &is_resident)?;
+    let mut decision = decide(reader.policy, state, ask, reader.limits, &is_resident)?;
     let Window { start, size, .. } = decision.window;
+    state.fetched = decision.window;
     if decision.pattern == Pattern::Random {
         // Nothing remembers a random read, so its line shows what was read of the file.
         decision.window.size = size.min(reader.end - start);
     } else {
-        *last = decision.window;
+        state.window = decision.window;
     }
     let marked = marker(reader.policy, decision.window, reader.end.0);
     let mut submitted = Pages::ZERO;
@@ -69,14 +71,15 @@ fn answer(reader: &Reader, last: &mut Window, sheet: &mut Sheet, ask: Ask) -> Op
     Some(Decided { ask, decision, submitted })
 }
 
-/// One decision. `is_resident` is the cache.
+/// One decision, and what the policy learns by it. `is_resident` is the cache.
 pub(crate) fn decide(
     policy: Policy,
-    last: Window,
+    state: &mut State,
     ask: Ask,
     limits: Limits,
     is_resident: &dyn Fn(u64) -> bool,
 ) -> Option<Decision> {
+    let last = state.window;
     let mut q = Question {
         page: int(ask.page.0),
         count: int(ask.count.0),
@@ -93,6 +96,9 @@ pub(crate) fn decide(
         Policy::Linux2_6_28 => q.linux_2_6_28(is_marker),
         Policy::Linux2_6_31 => q.linux_2_6_31(is_marker),
         Policy::Thrash2009 => q.thrash_2009(is_marker),
+        Policy::Thrash2010 => q.thrash_2010(is_marker, state),
+        Policy::Fixed => q.fixed(is_marker),
+        Policy::Distance => q.distance(is_marker, ask.has_waited, state),
         Policy::Adaptive => unreachable!("it looks at no window: adaptive.rs"),
         Policy::Linux6 if q.max == 0 => {
             // Read-ahead is off: a missing page is still read, alone; a marker brings nothing.
@@ -116,19 +122,19 @@ pub(crate) fn decide(
 
 /// A question in plain signed numbers, so that the rules can be written as they are told: the page
 /// before page 0 is -1, and so is the page of a previous read that never was.
-struct Question<'a> {
-    page: i64,
-    count: i64,
-    prev_pos: Option<i64>,
-    start: i64,
-    size: i64,
-    async_size: i64,
-    max: i64,
+pub(super) struct Question<'a> {
+    pub(super) page: i64,
+    pub(super) count: i64,
+    pub(super) prev_pos: Option<i64>,
+    pub(super) start: i64,
+    pub(super) size: i64,
+    pub(super) async_size: i64,
+    pub(super) max: i64,
     is_resident: &'a dyn Fn(u64) -> bool,
 }
 
 /// Pattern, start, size, async_size.
-type Answer = (Pattern, i64, i64, i64);
+pub(super) type Answer = (Pattern, i64, i64, i64);
 
 impl Question<'_> {
     fn linux_2_6_28(&self, is_marker: bool) -> Option<Answer> {
@@ -156,14 +162,17 @@ impl Question<'_> {
         if self.max == 0 {
             return None;
         }
-        let answer = self.linux_2_6_31_unjoined(is_marker)?;
+        Some(self.joined(self.linux_2_6_31_unjoined(is_marker)?))
+    }
+
+    /// The read would meet the marker of its own window at once: the next window joins it.
+    pub(super) fn joined(&self, answer: Answer) -> Answer {
         let (pattern, start, size, async_size) = answer;
-        // The read would meet the marker of its own window at once: the next window joins it.
         if pattern != Pattern::Random && start == self.page && size == async_size {
             let second = next(size, self.max);
-            return Some((pattern, start, size + second, second));
+            return (pattern, start, size + second, second);
         }
-        Some(answer)
+        answer
     }
 
     fn linux_2_6_31_unjoined(&self, is_marker: bool) -> Option<Answer> {
@@ -193,10 +202,7 @@ impl Question<'_> {
     }
 
     fn linux_6_miss(&self) -> Answer {
-        // Where the previous read ended counts, not the last page that it read: after a read to the
-        // end of a page, that is one page more.
-        let previous = self.prev_pos.map_or(-1, |end| end / int(PAGE_SIZE));
-        if self.page == 0 || self.count > self.max || self.follows(previous) {
+        if self.page == 0 || self.count > self.max || self.follows_returned_byte() {
             let size = init(self.count, self.max);
             let async_size = if size > self.count { size - self.count } else { size / 2 };
             let pattern = self.first_pattern(self.count > self.max);
@@ -243,13 +249,13 @@ impl Question<'_> {
 
     /// The first window of the older two: at the start of a stream, and for a large read. A read
     /// that fills it meets the marker on its first page.
-    fn first(&self, is_oversize: bool) -> Answer {
+    pub(super) fn first(&self, is_oversize: bool) -> Answer {
         let size = init(self.count, self.max);
         let async_size = if size > self.count { size - self.count } else { size };
         (self.first_pattern(is_oversize), self.page, size, async_size)
     }
 
-    fn first_pattern(&self, is_oversize: bool) -> Pattern {
+    pub(super) fn first_pattern(&self, is_oversize: bool) -> Pattern {
         if self.page == 0 {
             Pattern::Initial0
         } else if is_oversize {
@@ -272,17 +278,23 @@ impl Question<'_> {
     }
 
     /// The last page of the previous read, for the older two.
-    fn previous_page(&self) -> i64 {
+    pub(super) fn previous_page(&self) -> i64 {
         self.prev_pos.map_or(-1, |end| (end - 1) / int(PAGE_SIZE))
     }
 
+    /// Where the previous read ended counts, not the last page that it read: after a read to the end
+    /// of a page, that is one page more.
+    pub(super) fn follows_returned_byte(&self) -> bool {
+        self.follows(self.prev_pos.map_or(-1, |end| end / int(PAGE_SIZE)))
+    }
+
     /// A difference below zero is none of 0 and 1: a step back is not sequential.
-    fn follows(&self, previous: i64) -> bool {
+    pub(super) fn follows(&self, previous: i64) -> bool {
         self.page == previous || self.page == previous + 1
     }
 
     /// The resident pages just before the page, counted to `most`.
-    fn history(&self, most: i64) -> i64 {
+    pub(super) fn history(&self, most: i64) -> i64 {
         let mut count = 0;
         while count < most && self.is_resident(self.page - count - 1) {
             count += 1;
@@ -291,7 +303,7 @@ impl Question<'_> {
     }
 
     /// The first missing page from `first` to `last`.
-    fn first_hole(&self, first: i64, last: i64) -> Option<i64> {
+    pub(super) fn first_hole(&self, first: i64, last: i64) -> Option<i64> {
         (first..=last).find(|page| !self.is_resident(*page))
     }
 
@@ -327,7 +339,13 @@ pub(crate) fn marker(policy: Policy, window: Window, end: u64) -> Option<u64> {
     let (start, size) = (int(window.start.0), int(window.size.0));
     let read = size.min(int(end) - start).max(0);
     let index = match policy {
-        Policy::None | Policy::Linux2_6_28 | Policy::Linux2_6_31 | Policy::Thrash2009 => size,
+        Policy::None
+        | Policy::Linux2_6_28
+        | Policy::Linux2_6_31
+        | Policy::Thrash2009
+        | Policy::Thrash2010
+        | Policy::Fixed
+        | Policy::Distance => size,
         Policy::Linux6 => read,
         // A window that reaches the end has nothing behind it.
         Policy::Adaptive if read < size || start + size == int(end) => return None,
@@ -442,10 +460,11 @@ impl Around {
         let (max, io_pages) = (limits.max.0, limits.io_pages.0.min(ask.count.0));
         let reach = match policy {
             Policy::None => (0, 0),
-            Policy::Linux2_6_28 => (0, max + 1),
+            Policy::Linux2_6_28 | Policy::Fixed | Policy::Distance => (0, max + 1),
             Policy::Adaptive => (max, max + 1),
             Policy::Linux2_6_31 => (max, max + 1),
             Policy::Thrash2009 => (2 * max, max + 1),
+            Policy::Thrash2010 => (8 * max, max + 1),
             // One page less of history than a window: windows of one page find no stream by it.
             Policy::Linux6 => (max.max(io_pages).saturating_sub(1), max.max(io_pages) + 1),
         };

@@ -96,7 +96,8 @@ impl IoPath {
                 self.max_window = window.min(largest_read(&self.cache));
             }
             "policy" => {
-                let wants = "none, linux-2.6.28, linux-2.6.31, linux-6, thrash-2009 or adaptive";
+                let wants = "none, fixed, linux-2.6.28, linux-2.6.31, thrash-2009, thrash-2010, \
+                             linux-6, distance or adaptive";
                 self.policy = Policy::from_name(value).ok_or_else(|| bad(wants))?;
                 self.keep_unread();
             }
