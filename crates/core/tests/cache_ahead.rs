@@ -113,7 +113,7 @@ fn an_unread_page_that_left_and_comes_back_is_not_active_for_that() {
 #[test]
 fn the_hand_finds_what_was_used_among_many_that_were_not_and_no_call_looks_at_all() {
     const FRAMES: u64 = 40_000;
-    let mut cache = keeping(FRAMES as u32);
+    let mut cache = keeping(u32::try_from(FRAMES).unwrap());
     fill(&mut cache, FILE, 0..FRAMES, Use::Ahead);
     let asked = |cache: &mut PageCache, want| {
         let mut asked = 0;
@@ -134,7 +134,7 @@ fn the_hand_finds_what_was_used_among_many_that_were_not_and_no_call_looks_at_al
 #[test]
 fn looks_that_were_not_needed_are_saved_for_the_long_way_between() {
     const FRAMES: u64 = 14_000;
-    let mut cache = keeping(FRAMES as u32);
+    let mut cache = keeping(u32::try_from(FRAMES).unwrap());
     fill(&mut cache, FILE, 0..FRAMES, Use::Ahead);
     touch(&mut cache, 0..1000);
     (1..=99).for_each(|tens| assert_eq!(reclaim(&mut cache, tens * 10), tens * 10));
