@@ -36,7 +36,8 @@ impl Run<'_> {
         };
         if self.is_on_credit(mb_per_s) {
             self.fast_again += u32::from(self.is_drained && self.uses_credit(window));
-            if self.fast_again >= FAST_AGAIN {
+            let is_late = self.left_ns() < 0.5 * self.settings.aim.as_nanos() as f64;
+            if self.fast_again >= FAST_AGAIN || (is_late && self.taken.is_empty()) {
                 self.was_no_credit();
                 return Ok(true);
             }
