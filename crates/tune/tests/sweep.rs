@@ -6,6 +6,8 @@
 
 mod virtual_device;
 
+use std::time::Duration;
+
 use foreread_core::units::Bytes;
 use foreread_tune::probe::Stopped;
 use foreread_tune::sweep::{Outcome, Settings, Sweep};
@@ -210,14 +212,15 @@ fn who_shares_the_machine_with_others_gets_a_result_all_the_same() {
         let mut rng = Rng(seed);
         let curve = saturating(10.0_f64.powf(rng.range(1.0, 3.0)), rng.range(50.0, 2000.0));
         let (noise, stalls) = (rng.range(0.2, 0.5), rng.range(0.1, 0.5));
-        let mut device = Virtual::new(seed, curve).noisy(noise, stalls, 0.2);
-        let outcome = run(&mut device, if seed % 3 == 0 { quick() } else { full() });
+        let mut device = Virtual::new(seed, curve).noisy(noise, stalls, rng.range(0.2, 0.8));
+        let ten = Settings::within(Bytes(64 << 30), Duration::from_secs(10));
+        let outcome = run(&mut device, if seed % 3 == 0 { full() } else { ten });
         assert!(!outcome.rows.is_empty(), "seed {seed}: {outcome:?}");
         if outcome.plateau.is_none() {
             without.push(format!("seed {seed}: {:?}", outcome.notes));
         }
     }
-    assert!(without.len() <= 3, "{} of 300: {without:#?}", without.len());
+    assert!(without.len() <= 9, "{} of 300: {without:#?}", without.len());
 }
 
 #[test]
