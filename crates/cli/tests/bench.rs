@@ -14,7 +14,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{Need, needs};
+use common::{Need, looks_until, needs};
 use loop_device::Loop;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -341,10 +341,3 @@ fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
     killed.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.is_empty(), "no half of an answer: {said}");
 }
-
-fn looks_until(is_so: impl Fn() -> bool) -> bool {
-    (0..MOST_LOOKS).any(|_| is_so())
-}
-
-/// Some seconds' worth.
-const MOST_LOOKS: u32 = 1_000_000;

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{Need, needs};
+use common::{Need, looks_until, needs};
 use loop_device::Loop;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -188,10 +188,3 @@ fn what_is_mounted_is_refused() {
     assert_eq!(refused.status.code(), Some(2), "{line}");
     assert!(line.contains("is mounted"), "{line}");
 }
-
-fn looks_until(is_so: impl Fn() -> bool) -> bool {
-    (0..MOST_LOOKS).any(|_| is_so())
-}
-
-/// Some seconds' worth.
-const MOST_LOOKS: u32 = 1_000_000;

@@ -31,6 +31,19 @@ fn report(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The report of a sweep that comes to a recommendation: a machine that has much else to do needs
+/// longer.
+fn recommended(args: &[&str]) -> Value {
+    let found = ["10", "20", "60"].into_iter().find_map(|seconds| {
+        let output = ran(&[args, &["--seconds", seconds]].concat());
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let is_known = !found["recommended"].is_null();
+        assert!(output.status.success() || !is_known, "{args:?}: {output:?}");
+        is_known.then_some(found)
+    });
+    found.expect("a minute is enough")
+}
+
 /// The one line on stderr of an answer that was refused.
 fn refused(args: &[&str]) -> String {
     let output = ran(args);
@@ -105,16 +118,12 @@ fn a_device_is_measured_and_everything_is_as_before() {
     let disk = Loop::new(64);
     let (before, (_, writes)) = (disk.window_kib(), disk.requests());
     let node = disk.node();
-    let found = report(&[node.to_str().unwrap(), "--seconds", "10", "--json"]);
+    let found = recommended(&[node.to_str().unwrap(), "--json"]);
     assert_eq!(found["device"], disk.name.as_str());
     assert_eq!(found["method"], "kernel");
     assert_eq!(found["compared"]["now_kib"], before);
     assert_eq!(found["restored"], true, "{found}");
-    // How many windows the budget is enough for is the machine's affair; what was left out is said.
-    let windows = found["sweep"].as_array().unwrap().len();
-    let notes = found["notes"].to_string();
-    assert!(windows >= 5 || notes.contains("not all windows were tried"), "{found}");
-    assert!(windows >= 1, "{found}");
+    assert!(found["sweep"].as_array().unwrap().len() >= 5, "{found}");
     assert_eq!(disk.window_kib(), before);
     assert_eq!(disk.requests().1, writes, "nothing was written");
 }
@@ -188,7 +197,7 @@ fn what_is_remembered_is_listed_checked_and_undone() {
     // What no sweep recommends.
     fs::write(&window, "36").unwrap();
     let (node, remembered) = (disk.node(), Remembered(&disk));
-    let found = report(&[node.to_str().unwrap(), "--seconds", "10", "--json", "--remember"]);
+    let found = recommended(&[node.to_str().unwrap(), "--json", "--remember"]);
     let chosen = found["recommended"]["read_ahead_kb"].as_u64().unwrap();
     assert_eq!(disk.window_kib(), chosen, "it is in force at once");
 
@@ -288,8 +297,9 @@ fn others_than_root_measure_a_file_of_theirs() {
     assert!(output.status.success(), "{said}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["method"], "direct");
-    assert!(found["plateau_kib"].as_u64().is_some(), "{found}");
     let notes = found["notes"].to_string();
+    let is_late = notes.contains("not all windows were tried");
+    assert!(found["plateau_kib"].as_u64().is_some() || is_late, "{found}");
     assert!(notes.contains("not by the kernel's own read-ahead"), "{notes}");
 }
 

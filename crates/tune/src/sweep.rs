@@ -97,6 +97,8 @@ struct Run<'r> {
     burst: Option<Burst>,
     /// Nothing slow was read since the credit was used up.
     is_drained: bool,
+    /// How often it was fast all the same.
+    fast_again: u32,
     latencies: BTreeMap<Bytes, Vec<u64>>,
     notes: Vec<String>,
     /// Streams so far.
@@ -152,6 +154,7 @@ impl<'r> Run<'r> {
             round: 0,
             burst: None,
             is_drained: false,
+            fast_again: 0,
             latencies: BTreeMap::new(),
             notes: Vec::new(),
             streams: 0,

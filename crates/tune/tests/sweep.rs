@@ -6,6 +6,8 @@
 
 mod virtual_device;
 
+use std::time::Duration;
+
 use foreread_core::units::Bytes;
 use foreread_tune::probe::Stopped;
 use foreread_tune::sweep::{Outcome, Settings, Sweep};
@@ -201,6 +203,24 @@ fn a_device_that_gets_slower_bit_by_bit_is_said_to() {
     let mut device = Virtual::new(4, saturating(100.0, 300.0)).noisy(0.05, 0.0, 0.25);
     let outcome = run(&mut device, full());
     assert!(says(&outcome, "moved by") || says(&outcome, "fell from"), "{outcome:?}");
+}
+
+#[test]
+fn who_shares_the_machine_with_others_gets_a_result_all_the_same() {
+    let mut without = Vec::new();
+    for seed in 0..300 {
+        let mut rng = Rng(seed);
+        let curve = saturating(10.0_f64.powf(rng.range(1.0, 3.0)), rng.range(50.0, 2000.0));
+        let (noise, stalls) = (rng.range(0.2, 0.5), rng.range(0.1, 0.5));
+        let mut device = Virtual::new(seed, curve).noisy(noise, stalls, rng.range(0.2, 0.8));
+        let ten = Settings::within(Bytes(64 << 30), Duration::from_secs(10));
+        let outcome = run(&mut device, if seed % 3 == 0 { full() } else { ten });
+        assert!(!outcome.rows.is_empty(), "seed {seed}: {outcome:?}");
+        if outcome.plateau.is_none() {
+            without.push(format!("seed {seed}: {:?}", outcome.notes));
+        }
+    }
+    assert!(without.len() <= 9, "{} of 300: {without:#?}", without.len());
 }
 
 #[test]

@@ -167,3 +167,15 @@ pub fn output(command: &mut Command) -> Result<String, String> {
         Err(format!("{program}: {}", String::from_utf8_lossy(&done.stderr).trim()))
     }
 }
+
+/// Looks until it is so; after some seconds' worth of looks it will not be.
+pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
+    (0..MOST_LOOKS).any(|_| {
+        is_so() || {
+            std::thread::yield_now();
+            false
+        }
+    })
+}
+
+const MOST_LOOKS: u32 = 1_000_000;

@@ -163,13 +163,20 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        self.burst = None;
+        self.was_no_credit();
+        Ok(())
+    }
+
+    /// The device was slow for a while, for another reason than that it had used up its credit.
+    pub(super) fn was_no_credit(&mut self) {
+        let Some(burst) = self.burst.take() else { return };
         self.notes.push(format!(
             "for a while it delivered {:.1} instead of {:.1} MB/s, then no more: somebody else was \
              reading or writing",
             burst.slow, burst.fast
         ));
-        Ok(())
+        self.fast_again = 0;
+        self.take_part(burst.fast);
     }
 
     /// The windows up to the largest that fits a step at this speed.

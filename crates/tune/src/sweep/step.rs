@@ -35,6 +35,12 @@ impl Run<'_> {
             _ => sample.mb_per_s(),
         };
         if self.is_on_credit(mb_per_s) {
+            self.fast_again += u32::from(self.is_drained && self.uses_credit(window));
+            let is_late = self.left_ns() < 0.5 * self.settings.aim.as_nanos() as f64;
+            if self.fast_again >= FAST_AGAIN || (is_late && self.taken.is_empty()) {
+                self.was_no_credit();
+                return Ok(true);
+            }
             // It counts once the credit is gone; until then it is one that uses credit.
             self.is_drained = false;
             self.sustained_at_most(window);
@@ -178,6 +184,10 @@ const STREAM_MS_MIN: u128 = 5;
 
 /// and so many that may be shorter.
 const STREAMS_MAX: u128 = 1000;
+
+/// Credit that is gone does not come back while it is asked for. What is fast again so often was
+/// slowed down by somebody else.
+const FAST_AGAIN: u32 = 3;
 
 const BURST_STRETCH: Duration = Duration::from_millis(400);
 
