@@ -62,7 +62,7 @@ pub(crate) fn measure(
             if !can(arm, work.pattern) {
                 continue;
             }
-            let Some(mut opened) = course.open(arm, work.threads)? else { continue };
+            let Some(mut opened) = course.open(arm, work.readers())? else { continue };
             let pages = if own_pages { arm as u64 } else { 0 };
             let seed = ((round as u64) << 8 | pages) << 32;
             let mut work = Work { seed, ..*work };

@@ -19,6 +19,7 @@ pub(crate) enum Pattern {
     Inter2,
     Inter2By64k,
     Inter8,
+    Inter200,
     Coop8,
     Rand4k,
     Rand16k,
@@ -62,13 +63,14 @@ pub(crate) struct Area {
 }
 
 impl Pattern {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Seq4k,
         Self::Seq64k,
         Self::Seq1m,
         Self::Inter2,
         Self::Inter2By64k,
         Self::Inter8,
+        Self::Inter200,
         Self::Coop8,
         Self::Rand4k,
         Self::Rand16k,
@@ -90,6 +92,7 @@ impl Pattern {
             Self::Inter2 => "inter2",
             Self::Inter2By64k => "inter2-64k",
             Self::Inter8 => "inter8",
+            Self::Inter200 => "inter200",
             Self::Coop8 => "coop8",
             Self::Rand4k => "rand4k",
             Self::Rand16k => "rand16k",
@@ -111,7 +114,7 @@ impl Pattern {
     /// How many bytes each read wants.
     pub(crate) const fn block(self) -> u64 {
         match self {
-            Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Rand4k => PAGE,
+            Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Inter200 | Self::Rand4k => PAGE,
             Self::Stride | Self::Back | Self::Hot4k | Self::HotSmall | Self::HotPin => PAGE,
             Self::Rand16k => 16 << 10,
             Self::Seq64k | Self::Inter2By64k | Self::Coop8 => 64 << 10,
@@ -125,6 +128,7 @@ impl Pattern {
             Self::Seq4k | Self::Seq64k | Self::Seq1m => Shape::Streams(1),
             Self::Inter2 | Self::Inter2By64k => Shape::Streams(2),
             Self::Inter8 => Shape::Streams(8),
+            Self::Inter200 => Shape::Streams(200),
             Self::Coop8 => Shape::Shared,
             Self::Rand4k | Self::Rand16k | Self::Rand64k => Shape::Random,
             Self::Stride => Shape::Stride(16),
@@ -141,6 +145,11 @@ impl Pattern {
             Shape::Shared => 1,
             Shape::Random | Shape::Stride(_) | Shape::Back | Shape::Hot(_) => 0,
         }
+    }
+
+    /// How many handles a thread has: each stream its own, where they are many.
+    pub(crate) fn handles(self) -> u32 {
+        if self == Self::Inter200 { 200 } else { 1 }
     }
 
     /// How many threads it takes, if it says so itself.
@@ -305,6 +314,7 @@ mod tests {
                 "seq64k",
                 "seq1m",
                 "inter2-64k",
+                "inter200",
                 "coop8",
                 "rand64k",
                 "stride",

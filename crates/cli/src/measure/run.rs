@@ -71,21 +71,25 @@ impl Work {
         self.pattern.room(&self.area(0)).saturating_mul(areas)
     }
 
-    /// Runs it. There is one reader for each thread.
+    /// How many readers it takes.
+    pub(crate) fn readers(&self) -> u32 {
+        self.threads * self.pattern.handles()
+    }
+
+    /// Runs it. Each thread has its readers.
     pub(crate) fn run(&self, opened: &mut Opened<'_>) -> io::Result<Run> {
-        assert_eq!(opened.readers.len(), self.threads as usize);
+        assert_eq!(opened.readers.len(), self.readers() as usize);
         if let Some(set) = self.pattern.hot_set() {
             self.warm(&mut opened.readers[0], self.hot_set.unwrap_or(set))?;
         }
         let before = opened.meter.asked()?;
-        let (reads, elapsed) = match &mut opened.readers[..] {
+        let (reads, elapsed) = if self.threads == 1 {
             // No thread for one: it would be another one than has just warmed up.
-            [reader] => {
-                let started = clock();
-                let reads = self.read(0, reader, &AtomicU64::new(0), started)?;
-                (reads, clock().duration_since(started))
-            }
-            readers => self.run_threads(readers)?,
+            let started = clock();
+            let reads = self.read(0, &mut opened.readers, &AtomicU64::new(0), started)?;
+            (reads, clock().duration_since(started))
+        } else {
+            self.run_threads(&mut opened.readers)?
         };
         let asked = since(before, opened.meter.asked()?);
         let Self { pattern, threads, .. } = *self;
@@ -105,16 +109,16 @@ impl Work {
     /// From the start of the first to the end of the last.
     fn run_threads(&self, readers: &mut [Reader]) -> io::Result<(u64, Duration)> {
         let shared = AtomicU64::new(0);
-        let ready = Barrier::new(readers.len());
+        let ready = Barrier::new(self.threads as usize);
         let threads: Vec<io::Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
             let spawned: Vec<_> = (0..)
-                .zip(readers)
-                .map(|(thread, reader)| {
+                .zip(readers.chunks_mut(self.pattern.handles() as usize))
+                .map(|(thread, readers)| {
                     let (ready, shared) = (&ready, &shared);
                     scope.spawn(move || {
                         ready.wait();
                         let started = clock();
-                        let reads = self.read(thread, reader, shared, started)?;
+                        let reads = self.read(thread, readers, shared, started)?;
                         Ok((reads, started, clock()))
                     })
                 })
@@ -134,7 +138,7 @@ impl Work {
     fn read(
         &self,
         thread: u32,
-        reader: &mut Reader,
+        readers: &mut [Reader],
         shared: &AtomicU64,
         started: Instant,
     ) -> io::Result<u64> {
@@ -151,6 +155,7 @@ impl Work {
         };
         let seed = self.seed ^ u64::from(thread) << 48;
         let mut reads: u64 = 0;
+        let mut turn = (0..readers.len()).cycle();
         loop {
             if reads.is_multiple_of(enough.look) && clock().duration_since(started) >= enough.time {
                 return Ok(reads);
@@ -160,6 +165,8 @@ impl Work {
                 return Ok(reads);
             }
             let offset = pattern.offset(&area, i, seed);
+            // Streams take turns as their handles do.
+            let reader = &mut readers[turn.next().expect("there is one")];
             if is_pinned {
                 reader.pin(offset)?;
             } else {

@@ -187,6 +187,7 @@ fn default_amount(pattern: Pattern, course: &Course<'_>) -> Bytes {
     let fast_disk = match pattern {
         Pattern::Seq4k | Pattern::Seq64k | Pattern::Seq1m | Pattern::Coop8 => 256 << 20,
         Pattern::Inter2 | Pattern::Inter2By64k | Pattern::Inter8 => 128 << 20,
+        Pattern::Inter200 => 512 << 20,
         Pattern::Rand4k | Pattern::Stride | Pattern::Back => 16 << 20,
         Pattern::Rand16k => 32 << 20,
         Pattern::Rand64k => 128 << 20,
