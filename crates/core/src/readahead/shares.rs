@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
-//!                                                                                      5 % left
+//!                                                                                      4 % left
 //!   of one   |= leads, a quarter at most =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!
@@ -232,6 +232,7 @@ impl Shares {
         let ceiling = u64::from(share.ceiling);
         let part = Part {
             streams: u64::from(halvings < DEAD_AFTER),
+            is_known: share.speed.root().is_some(),
             weight: weight >> halvings,
             demand: (2 * ceiling) >> halvings,
             lead: u64::from(share.lead) >> halvings,
@@ -249,7 +250,8 @@ impl Share {
     fn learn(&mut self, question: Question) {
         let Question { now, page, count, has_waited, blocked_ns, .. } = question;
         let pages = Pages(page.0.saturating_sub(self.page.0));
-        let ns = now.0.saturating_sub(self.at.0).saturating_sub(blocked_ns);
+        let ns = now.0.saturating_sub(self.at.0);
+        let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
         self.speed.add(pages, ns);
         (self.at, self.page) = (now, page);
         self.ceiling = small(question.ceiling);
@@ -312,6 +314,10 @@ const LOOKS: u32 = 2;
 /// A quarter of its window: more requests for less each make an overload worse. Who waits has
 /// consumed more of its own by then.
 const SHARE_OF_LEAST: u64 = 4;
+
+/// A reader that waits nearly all the time is taken for one that could be eight times as fast: who
+/// reads many streams in turns waits for one of them and not for the others, and all are as fast.
+const MOST_SPEED_UP: u64 = 8;
 
 /// A request may take twice as long as they take on average before its reader waits.
 const MARGIN: u64 = 2;

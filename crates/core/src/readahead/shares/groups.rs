@@ -33,6 +33,8 @@ pub(super) struct Part {
     pub(super) streams: u64,
     /// The root of its rate.
     pub(super) weight: u64,
+    /// Whether that was seen.
+    pub(super) is_known: bool,
     /// What it can use at most: two windows as large as make sense.
     pub(super) demand: u64,
     pub(super) lead: u64,
@@ -47,7 +49,9 @@ struct Sums {
     weight: u64,
     /// Windows of those that are.
     capped: u64,
-    capped_weight: u64,
+    /// Of those whose rate was seen, how many they are and what they weigh.
+    known: u64,
+    known_weight: u64,
     demand: u64,
     lead: u64,
 }
@@ -101,10 +105,10 @@ impl Groups {
         self.groups[usize::from(to)].sums.add(&after);
     }
 
-    /// The mean weight of its streams, if it has any.
+    /// The mean weight of its streams, if that of any was seen.
     pub(super) fn known_weight(&self, group: u8) -> Option<u64> {
         let sums = &self.groups[usize::from(group)].sums;
-        (sums.streams > 0).then(|| sums.mean_weight())
+        (sums.known > 0).then(|| sums.mean_weight())
     }
 
     /// How much a stream weighs of which nothing is known: as much as one of the middle.
@@ -171,9 +175,12 @@ impl Sums {
         self.streams += part.streams;
         self.demand += part.demand;
         self.lead += part.lead;
+        if part.is_known {
+            self.known += 1;
+            self.known_weight += part.weight;
+        }
         if part.is_capped {
             self.capped += part.ceiling;
-            self.capped_weight += part.weight;
         } else {
             self.weight += part.weight;
         }
@@ -183,16 +190,19 @@ impl Sums {
         self.streams -= part.streams;
         self.demand -= part.demand;
         self.lead -= part.lead;
+        if part.is_known {
+            self.known -= 1;
+            self.known_weight -= part.weight;
+        }
         if part.is_capped {
             self.capped -= part.ceiling;
-            self.capped_weight -= part.weight;
         } else {
             self.weight -= part.weight;
         }
     }
 
     fn mean_weight(&self) -> u64 {
-        (self.weight + self.capped_weight).checked_div(self.streams).unwrap_or(0).max(1)
+        self.known_weight.checked_div(self.known).unwrap_or(0).max(1)
     }
 }
 
@@ -246,9 +256,9 @@ impl Room {
     }
 }
 
-/// One in twenty pages is left out of the sums: windows are whole pages, rates are guesses, and
+/// One in 24 pages is left out of the sums: windows are whole pages, rates are guesses, and
 /// what is consumed is not found at once. With half as much, more windows are cut.
-const SPARE: u64 = 20;
+const SPARE: u64 = 24;
 
 /// A quarter of the memory for all leads: the law has the rest.
 const SHARE_OF_LEADS: u64 = 4;
