@@ -263,9 +263,9 @@ impl Share {
         };
         let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
         let eighths = u64::from(self.urge % DOUBLING);
-        let grown = meanwhile.0.saturating_mul(8 + eighths) / 8 << (self.urge / DOUBLING);
-        self.lead = small(Pages(grown.saturating_add(u64::from(self.read))));
-        self.lead = self.lead.min(self.ceiling);
+        let lead = meanwhile.0.saturating_add(u64::from(self.read));
+        let lead = lead.saturating_mul(8 + eighths) / 8;
+        self.lead = small(Pages(lead << (self.urge / DOUBLING))).min(self.ceiling);
     }
 
     /// How often it counts half: not at all, until its reader has been away for several times what
@@ -326,5 +326,5 @@ const MARGIN: u64 = 2;
 /// than the memory of a lead that is too long.
 const DOUBLING: u16 = 8;
 
-/// After ten doublings a lead is as long as a window in any case.
-const MOST_URGE: u16 = 10 * DOUBLING;
+/// Four times is enough: what it starts from was measured.
+const MOST_URGE: u16 = 2 * DOUBLING;

@@ -102,7 +102,7 @@ fn a_stream_at_its_ceiling_leaves_the_rest_to_the_others() {
 #[test]
 fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
     let of = |ceiling| {
-        let mut world = World::new(&[10; 4], 8192, 4096);
+        let mut world = World::new(&[10; 4], 4096, 4096);
         world.shares.set_weight(Submitter(0), 1);
         world.shares.set_weight(Submitter(1), 3);
         world.shares.set_weight(Submitter(2), 4);
