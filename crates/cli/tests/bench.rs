@@ -258,7 +258,10 @@ fn a_window_of_less_than_a_page_is_said_to_be_none() {
 fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
     let target = Target::new(16);
     for (flags, says) in [
-        ("--pattern seq5k", "choose from seq4k, seq64k, seq1m, inter2, inter2-64k, inter8, inter200"),
+        (
+            "--pattern seq5k",
+            "choose from seq4k, seq64k, seq1m, inter2, inter2-64k, inter8, inter200",
+        ),
         ("--pattern", "a value is required"),
         ("--arm mmap", "choose from buffered, direct, foreread"),
         ("--policy clairvoyant", "linux-6"),

@@ -30,7 +30,7 @@ pub(crate) struct Links(Vec<Link>);
 ///          prev           prev           prev
 /// ```
 ///
-/// Frames come in at the head. The tail has been here longest, so what leaves is taken there.
+/// Pages come in at the head. The tail has been here longest, so what leaves is taken there.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     head: u32,
@@ -81,6 +81,21 @@ impl List {
             head => links.get(head)[PREV] = new,
         }
         self.head = new;
+        self.len += 1;
+    }
+
+    /// Puts a frame that is on no list at the tail.
+    pub(crate) fn push_tail(&mut self, links: &mut Links, frame: Frame) {
+        let new = frame.0 + 1;
+        assert!(*links.get(new) == [END; 2], "{frame:?} is on a list already");
+        assert!(self.head != new, "{frame:?} is alone on this list already");
+
+        *links.get(new) = [self.tail, END];
+        match self.tail {
+            END => self.head = new,
+            tail => links.get(tail)[NEXT] = new,
+        }
+        self.tail = new;
         self.len += 1;
     }
 
@@ -154,6 +169,18 @@ mod tests {
         assert_eq!(list.pop_tail(&mut links), Some(Frame(0)));
         assert_eq!(list.pop_tail(&mut links), None);
         assert_eq!(list.pop_head(&mut links), None);
+    }
+
+    #[test]
+    fn a_frame_comes_in_at_either_end() {
+        let (mut links, mut list) = (Links::new(4), List::default());
+        list.push_tail(&mut links, Frame(1));
+        list.push_tail(&mut links, Frame(3));
+        list.push_head(&mut links, Frame(0));
+        list.push_tail(&mut links, Frame(2));
+        assert_eq!(frames(&list, &links), [0, 1, 3, 2]);
+        assert_eq!(list.pop_tail(&mut links), Some(Frame(2)));
+        assert_eq!(list.pop_head(&mut links), Some(Frame(0)));
     }
 
     #[test]

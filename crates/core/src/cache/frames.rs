@@ -144,11 +144,19 @@ impl Frames {
         })
     }
 
-    /// Gives back a frame that was taken from a list.
+    /// Gives back a frame that was taken from a list; it is taken after all that are free already.
+    ///
+    /// ```text
+    ///   an old window   |a|b|c|d|    leaves in this order, and a new one takes its frames so:
+    ///   its memory      one piece    what a request reads into is one piece again
+    /// ```
+    ///
+    /// Why it matters: a request into scattered pages has a segment for each, and a device that
+    /// takes 128 of them makes two requests of 1 MiB.
     pub(super) fn put_free(&mut self, frame: Frame) {
         assert!(self.home(frame) == Home::NONE, "{frame:?} holds a page");
         assert!(!self.is_held(frame), "{frame:?} is held");
-        self.free.push_head(&mut self.links, frame);
+        self.free.push_tail(&mut self.links, frame);
     }
 
     /// Starts the life of a page in the frame; the fill is its first hold.
