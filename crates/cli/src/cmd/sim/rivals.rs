@@ -148,7 +148,10 @@ fn print_losses(out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
         writeln!(out, "\nadaptive loses nowhere by more than 2 %.")?;
         return Ok(());
     }
-    writeln!(out, "\nWhere adaptive loses by more than 2 % to one that serves its readers as well:")?;
+    writeln!(
+        out,
+        "\nWhere adaptive loses by more than 2 % to one that serves its readers as well:"
+    )?;
     for loss in losses {
         writeln!(out, "  {loss}")?;
     }
