@@ -203,7 +203,7 @@ impl PageCache {
 
 /// How many pages the hand may look at for each frame wanted, to find one that was used. The law of
 /// windows leaves one frame in twenty free of unread pages, so this is enough on average.
-const LOOKS_FOR_USED: u64 = 32;
+const LOOKS_FOR_USED: u64 = 96;
 
 /// How many looks can be saved: a way once round the pages of 64 MiB, about a tenth of a
 /// millisecond.

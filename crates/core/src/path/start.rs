@@ -150,6 +150,7 @@ impl IoPath {
                 blocked_ns,
                 latency_ns: useful.latency_ns(),
                 room: None,
+                pace: None,
                 asked: None,
             }),
             cut_at: None,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
-//!                                                                                      5 % left
+//!                                                                                      3 % left
 //!   of one   |= leads, a quarter at most =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!
@@ -14,6 +14,8 @@
 
 mod groups;
 mod speed;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
@@ -169,7 +171,7 @@ impl Shares {
         self.shares[index].is_capped = by_law.0 >= u64::from(ceiling);
         self.recount(index, question.now);
         let lead = room.lead_of(lead).min(window).max(Pages(1));
-        Grant { window, lead: Some(lead), least: room.least().min(window) }
+        Grant { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
     }
 
     /// What a stream may have that begins: as much as one of the middle.
@@ -289,6 +291,10 @@ const MOST_HALVINGS: u32 = 63;
 
 /// For each question two are looked at: all of them as often as half of the streams ask.
 const LOOKS: u32 = 2;
+
+/// A quarter of its window: more requests for less each make an overload worse. Who waits has
+/// consumed more of its own by then.
+const SHARE_OF_LEAST: u64 = 4;
 
 /// A request may take twice as long as they take on average before its reader waits.
 const MARGIN: u64 = 2;

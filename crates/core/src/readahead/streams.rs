@@ -245,6 +245,15 @@ impl Streams {
         }
     }
 
+    /// The next window of the stream that was met last is to grow from `pace` at least.
+    pub(crate) fn quicken_latest(&mut self, pace: Pages) {
+        let Some(place) = self.latest.place() else { return };
+        let entry = *self.get(place);
+        if entry.pace > Pages::ZERO {
+            self.set(place, Entry { pace: entry.pace.max(pace), ..entry });
+        }
+    }
+
     /// Gives a share to the stream that was met last.
     pub(crate) fn set_share(&mut self, share: ShareId) {
         let place = self.latest.place().expect("a stream was met");

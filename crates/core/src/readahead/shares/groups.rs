@@ -244,22 +244,15 @@ impl Room {
         let lead = lead.checked_div(u128::from(self.sums.lead)).unwrap_or(0);
         Pages(u64::try_from(lead).expect("a part of the memory"))
     }
-
-    /// With less than so much a stream waits: a quarter of what it would have if all were alike.
-    pub(super) fn least(&self) -> Pages {
-        Pages(self.memory / (SHARE_OF_LEAST * self.sums.streams.max(1)))
-    }
 }
 
-/// One in twenty pages is left out of the sums: windows are whole pages, rates are guesses, and
-/// what is consumed is not found at once.
-const SPARE: u64 = 20;
+/// One in 32 pages is left out of the sums: windows are whole pages, rates are guesses, and what is
+/// consumed is not found at once. Twice as much and windows are smaller than they could be; half as
+/// much and they are cut.
+const SPARE: u64 = 32;
 
 /// A quarter of the memory for all leads: the law has the rest.
 const SHARE_OF_LEADS: u64 = 4;
-
-/// See [`Room::least`].
-const SHARE_OF_LEAST: u64 = 4;
 
 /// So many submitters have a weight of their own: each question goes through them all.
 const MOST_GROUPS: usize = 16;
