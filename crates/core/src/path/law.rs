@@ -152,4 +152,4 @@ impl IoPath {
 
 /// So many frames are left for pages that somebody waits for, so that none of those takes one from
 /// another stream: more than there are such reads between one window and the next.
-const SHARE_OF_NEWCOMERS: u64 = 128;
+const SHARE_OF_NEWCOMERS: u64 = 256;

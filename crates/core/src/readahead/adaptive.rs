@@ -83,11 +83,14 @@ pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
 /// The stream that comes to the page that is missing.
 ///
 /// A reader that comes to a page has just used the one before it. Where that one is gone, nobody
-/// has been for a long time, and what was remembered is a stream that ended. Unless it was this
-/// handle that just was there: some readers drop the pages behind them.
+/// has been for a long time, and what was remembered is a stream that ended. Unless it was there
+/// just now, or this handle was: some readers drop the pages behind them.
 fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
     let place = streams.around(ask.page)?;
-    let drops_behind = || matches!(place, Place::Proved(_)) && follows_previous_read(ask);
+    let drops_behind = || {
+        streams.has_just_been(place, ask.page)
+            || matches!(place, Place::Proved(_)) && follows_previous_read(ask)
+    };
     (cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()).then_some(place)
 }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
-//!                                                                                      3 % left
+//!                                                                                      5 % left
 //!   of one   |= leads, a quarter at most =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!

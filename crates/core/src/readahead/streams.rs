@@ -37,13 +37,13 @@ pub struct Streams {
     dropped: [ShareId; DROPPED_MAX],
 }
 
-/// A [`Place`], in a byte: the number of a proved stream, or 64 and that of a candidate.
+/// A [`Place`], small: the number of a proved stream, or 256 and that of a candidate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Latest(u8);
+struct Latest(u16);
 
 impl Default for Latest {
     fn default() -> Self {
-        Self(u8::MAX)
+        Self(u16::MAX)
     }
 }
 
@@ -63,7 +63,8 @@ pub(super) struct Entry {
     pub(super) pace: Pages,
     /// When it was last met: `arrivals` or `meetings`.
     stamp: u32,
-    /// How many random reads in a row made it.
+    /// How many random reads in a row made it; of a proved stream, how many `arrivals` there were
+    /// when it was last met.
     pub(super) reads: u32,
     /// Its share of the memory, if somebody shares it out.
     share: ShareId,
@@ -78,8 +79,9 @@ pub(super) enum Place {
 
 impl Streams {
     /// The most streams of one file. One more pushes out the one that was met least recently; it is
-    /// found again by the marker that it left on a page.
-    pub const PROVED_MAX: usize = 64;
+    /// found again by the marker that it left on a page, but while it is forgotten what lies ahead
+    /// of it is nobody's. A device is one file, and its readers may be hundreds.
+    pub const PROVED_MAX: usize = 256;
 
     /// The most candidates, so that as many streams as are remembered may begin in turns.
     pub const CANDIDATES_MAX: usize = 64;
@@ -148,6 +150,16 @@ impl Streams {
         entry.reads > 1 || self.arrivals.wrapping_sub(entry.stamp) < Self::TRUSTED
     }
 
+    /// Whether the stream ends here, and few random reads came since it was met.
+    pub(super) fn has_just_been(&self, place: Place, page: PageIndex) -> bool {
+        let entry = self.get(place);
+        let met_at = match place {
+            Place::Proved(_) => entry.reads,
+            Place::Candidate(_) => entry.stamp,
+        };
+        entry.end == page && self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
+    }
+
     /// Remembers a new candidate, in place of the oldest if there are too many.
     pub(super) fn add_candidate(&mut self, entry: Entry) {
         let slot = self.arrivals as usize % Self::CANDIDATES_MAX;
@@ -166,7 +178,7 @@ impl Streams {
     /// many.
     pub(super) fn add_proved(&mut self, entry: Entry) {
         self.meetings = self.meetings.wrapping_add(1);
-        let entry = Entry { stamp: self.meetings, ..entry };
+        let entry = Entry { stamp: self.meetings, reads: self.arrivals, ..entry };
         let entries = self.proved.entries();
         let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
             self.proved.set(free, entry);
@@ -186,15 +198,15 @@ impl Streams {
 
     /// The stream is here now. It is as proved as it was.
     pub(super) fn update(&mut self, place: Place, entry: Entry) {
-        let stamp = match place {
+        let (stamp, reads) = match place {
             Place::Proved(_) => {
                 self.meetings = self.meetings.wrapping_add(1);
-                self.meetings
+                (self.meetings, self.arrivals)
             }
-            Place::Candidate(_) => self.arrivals,
+            Place::Candidate(_) => (self.arrivals, entry.reads),
         };
         let share = self.get(place).share;
-        self.set(place, Entry { stamp, share, ..entry });
+        self.set(place, Entry { stamp, reads, share, ..entry });
     }
 
     /// The stream is here now, and it is one.
@@ -278,11 +290,11 @@ impl Streams {
 }
 
 impl Latest {
-    #[expect(clippy::cast_possible_truncation, reason = "there are 64 of each")]
+    #[expect(clippy::cast_possible_truncation, reason = "there are hundreds")]
     const fn of(place: Place) -> Self {
         match place {
-            Place::Proved(index) => Self(index as u8),
-            Place::Candidate(index) => Self((Streams::PROVED_MAX + index) as u8),
+            Place::Proved(index) => Self(index as u16),
+            Place::Candidate(index) => Self((Streams::PROVED_MAX + index) as u16),
         }
     }
 
@@ -400,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_file_costs_a_few_kilobytes_at_most() {
-        const { assert!(Streams::BYTES_MAX <= 7400) };
+        const { assert!(Streams::BYTES_MAX <= 18 << 10) };
         const { assert!(size_of::<Streams>() <= 128, "a file that nobody reads") };
     }
 }

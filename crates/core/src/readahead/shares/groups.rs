@@ -246,10 +246,9 @@ impl Room {
     }
 }
 
-/// One in 32 pages is left out of the sums: windows are whole pages, rates are guesses, and what is
-/// consumed is not found at once. Twice as much and windows are smaller than they could be; half as
-/// much and they are cut.
-const SPARE: u64 = 32;
+/// One in twenty pages is left out of the sums: windows are whole pages, rates are guesses, and
+/// what is consumed is not found at once. With half as much, more windows are cut.
+const SPARE: u64 = 20;
 
 /// A quarter of the memory for all leads: the law has the rest.
 const SHARE_OF_LEADS: u64 = 4;
