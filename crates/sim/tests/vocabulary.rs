@@ -111,7 +111,7 @@ fn a_device_changes_when_it_is_said() {
 fn server(more: &str) -> String {
     format!(
         "name = 'a server'\nuntil_s = 100\ncount_from_s = 20\n[device.disk]\n\
-         model.flash = {{ capacity = '1G', mb_per_s = 1 }}\n[[process]]\nname = 'client'\n\
+         model.flash = {{ capacity = '8G', mb_per_s = 1 }}\n[[process]]\nname = 'client'\n\
          [process.run.streaming]\ndevice = 'disk'\nfile_size = '64M'\nread = '4K'\n{more}\n"
     )
 }
