@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use super::{
     Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Rules, State, Streams,
-    Terms, Trigger,
+    Stride, Terms, Trigger,
 };
 use crate::units::{Bytes, PageIndex, Pages};
 
@@ -156,7 +156,11 @@ impl Reader {
         if decision.pattern == Pattern::Random {
             decision.window = pages;
         }
-        let submitted = cache.fetch(pages.start..pages.end(), marker);
+        let all = pages.start..pages.end();
+        let submitted = match decision.pattern {
+            Pattern::Strided(stride) => fetch_pieces(cache, all, stride, marker),
+            _ => cache.fetch(all, marker),
+        };
         if submitted > Pages::ZERO {
             memory.stream.seeked = false;
         }
@@ -199,4 +203,20 @@ impl Reader {
         cache.decided(memory.file, ask);
         Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }
+}
+
+/// Asks for the first pages of each stride and leaves out the others.
+fn fetch_pieces(
+    cache: &mut impl PageSet,
+    pages: Range<PageIndex>,
+    stride: Stride,
+    marker: Option<PageIndex>,
+) -> Pages {
+    let mut submitted = Pages::ZERO;
+    let mut start = pages.start;
+    while start < pages.end {
+        submitted += cache.fetch(start..(start + stride.read).min(pages.end), marker);
+        start = start + stride.every;
+    }
+    submitted
 }

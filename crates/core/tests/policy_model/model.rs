@@ -461,7 +461,8 @@ impl Around {
         let reach = match policy {
             Policy::None => (0, 0),
             Policy::Linux2_6_28 | Policy::Fixed | Policy::Distance => (0, max + 1),
-            Policy::Adaptive => (max, max + 1),
+            // A marker is put on the first page behind the read that is not there.
+            Policy::Adaptive => (max, ask.count.0 + max + 1),
             Policy::Linux2_6_31 => (max, max + 1),
             Policy::Thrash2009 => (2 * max, max + 1),
             Policy::Thrash2010 => (8 * max, max + 1),
