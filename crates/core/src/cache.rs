@@ -49,6 +49,8 @@ pub struct PageCache {
     stats: CacheStats,
     /// Whether pages that are read ahead have a list of their own.
     keeps_unread: bool,
+    /// How many of them the hand may look at, beside those for the frames that are wanted next.
+    looks_saved: u64,
     /// The log of the path whose cache this is.
     log: Log,
 }
@@ -58,8 +60,10 @@ pub struct PageCache {
 pub enum Use {
     /// Somebody waits for it: that is its first use.
     Wanted,
-    /// Nobody has asked for it yet.
+    /// Nobody has asked for it yet, but somebody reads what comes before it.
     Ahead,
+    /// Nobody has asked for it yet, but somebody said that it would be needed.
+    Hinted,
 }
 
 /// A fill that has started: a frame into which a page is being read.
@@ -150,6 +154,7 @@ impl PageCache {
             shadows: Shadows::new(frames),
             stats: CacheStats::default(),
             keeps_unread: false,
+            looks_saved: 0,
             log: Log::default(),
         }
     }
@@ -260,11 +265,12 @@ impl PageCache {
         let generation = self.table.table().generation(frame);
         let unused = match use_ {
             Use::Wanted => false,
-            Use::Ahead => true,
+            Use::Ahead | Use::Hinted => true,
         };
+        let ahead = self.keeps_unread && use_ == Use::Ahead;
         let entry = Entry::new(frame, generation, unused, marker);
         let place = self.table.insert(file, page, entry);
-        self.frames.start(frame, place, active, unused && self.keeps_unread);
+        self.frames.start(frame, place, active, ahead);
         Filling { frame, generation }
     }
 
@@ -401,13 +407,9 @@ impl PageCache {
     /// before any is met twice, and one is not pinned. So this takes no more steps than there are
     /// pins, and those that readers add meanwhile, and `PROMOTIONS_MAX`, and one.
     ///
-    /// None if nothing is inactive, which cannot be while the ahead list is empty; or if all that
-    /// was met was pinned, and there may be something else on the ahead list.
-    fn evict_inactive(&mut self) -> Option<Frame> {
-        let steps_max = match self.frames.ahead() {
-            0 => u32::MAX,
-            _ => self.frames.in_two_lists(),
-        };
+    /// None if nothing is inactive, or after so many steps. With an ahead list that is empty, and a
+    /// frame available, it ends without a bound.
+    fn evict_inactive(&mut self, steps_max: u32) -> Option<Frame> {
         let mut promotions = 0;
         for _ in 0..steps_max {
             self.stats.demotions += u64::from(self.frames.balance());
@@ -423,12 +425,20 @@ impl PageCache {
     }
 
     /// Ends the life of a page whose frame was closed.
+    ///
+    /// One from the ahead list leaves before its turn: had it gone through the inactive list, it
+    /// would be here for as many more evictions as that is long. That is what its shadow says. One
+    /// that was kept and that nobody used leaves none: its first use will not be a second one.
     fn evict_closed(&mut self, frame: Frame, place: Place) -> Frame {
         let (file, page) = self.table.page_at(place);
         let last = self.table.remove(place);
-        self.shadows.leave(file, page);
         self.stats.evictions += 1;
         let is_unused = self.log.saw(Seen::Unused, frame, last.is_unused());
+        match (self.frames.is_ahead(frame), is_unused) {
+            (true, true) => self.shadows.count_eviction(),
+            (true, false) => self.shadows.leave(file, page, self.frames.inactive().into()),
+            (false, _) => self.shadows.leave(file, page, 0),
+        }
         self.stats.evicted_before_use += u64::from(is_unused);
         self.log.gave(|| Output::Evicted { file, page, frame });
         assert!(last.frame() == frame, "{last:?} is not the page of {frame:?}");

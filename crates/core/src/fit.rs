@@ -212,6 +212,14 @@ impl DeviceFit {
 }
 
 impl Sent {
+    /// Somebody has waited for most of the time since it was sent, so that its end was seen in time.
+    #[must_use]
+    pub fn seen_by(self, now: Instant, watch: Option<u64>, since: Instant) -> Self {
+        let (waited_ns, ns) = (now.0.saturating_sub(since.0), now.0.saturating_sub(self.at.0));
+        let is_seen = watch.is_some() && waited_ns > ns / SEEN;
+        Self { watch: if is_seen { watch } else { self.watch }, ..self }
+    }
+
     /// Whether somebody waited from then on until `watch`, so that its end is seen in time.
     #[must_use]
     pub fn was_watched(&self, watch: Option<u64>) -> bool {
@@ -245,6 +253,10 @@ impl Watch {
         (self.waiting > 0).then_some(self.serial)
     }
 }
+
+/// Who begins to wait finds at once what has ended before. What ends later than an eighth of its
+/// time after that was not there yet.
+const SEEN: u64 = 8;
 
 #[expect(
     clippy::cast_precision_loss,

@@ -226,6 +226,8 @@ pub struct IoPath {
     is_window_learnt: bool,
     /// When something last came back from a device.
     clock: Instant,
+    /// When somebody began to wait, if somebody waits.
+    watch_began: Instant,
     rules: Rules,
     devices: Slab<Device>,
     files: Slab<File>,
@@ -280,6 +282,7 @@ impl IoPath {
             max_window: config.max_window.min(largest),
             is_window_learnt: config.max_window == Config::AUTO_WINDOW,
             clock: Instant(0),
+            watch_began: Instant(0),
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
@@ -458,6 +461,9 @@ impl IoPath {
         };
         read.cover(state.len);
         let is_over = read.is_over();
+        if self.watch.now().is_none() {
+            self.watch_began = now;
+        }
         self.watch.begin();
         self.stats.reads += 1;
         self.stats.pages_wanted += (read.wanted.pages.end - read.wanted.pages.start).0;

@@ -384,8 +384,9 @@ pub(crate) fn who(
     adaptive::who(streams, ask, cache)
 }
 
-/// How many pages ahead this question will ask for at most, if windows may have `max`.
-pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> Pages {
+/// How many pages this question will ask for at most that nobody waits for, if windows may have
+/// `max`: its window, and what its read lacks before it.
+pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
     adaptive::wants(streams, ask, max)
 }
 

@@ -72,8 +72,13 @@ impl Shadows {
         self.age += 1;
     }
 
-    /// Leaves the shadow of a page that is evicted now.
-    pub(crate) fn leave(&mut self, file: FileSlot, page: PageIndex) {
+    /// Counts a page that was evicted and leaves no shadow.
+    pub(crate) fn count_eviction(&mut self) {
+        self.age += 1;
+    }
+
+    /// Leaves the shadow of a page that is evicted now, so many evictions before its turn.
+    pub(crate) fn leave(&mut self, file: FileSlot, page: PageIndex, too_early: u64) {
         let place = self.cursor;
         self.cursor = if place + 1 < self.len() { place + 1 } else { 0 };
         if self.ring[place as usize] != NO_SHADOW {
@@ -82,7 +87,7 @@ impl Shadows {
 
         let fingerprint = self.fingerprint(file, page);
         let bucket = self.bucket(fingerprint);
-        self.ring[place as usize] = [fingerprint, self.age];
+        self.ring[place as usize] = [fingerprint, self.age + too_early];
         self.older[place as usize] = self.buckets[bucket];
         self.buckets[bucket] = place + 1;
         self.age += 1;
@@ -100,7 +105,7 @@ impl Shadows {
     /// Why this number: each eviction and each activation moved the pages behind it one place
     /// nearer to the tail of the inactive list. With `distance` more places there, the page would
     /// have been resident now. So it is compared with the length of the active list: that is where
-    /// the places would have to come from.
+    /// the places would have to come from. Back before its turn came, it is 0.
     pub(crate) fn take(&mut self, file: FileSlot, page: PageIndex) -> Option<u64> {
         let fingerprint = self.fingerprint(file, page);
         let mut link = self.buckets[self.bucket(fingerprint)];
@@ -108,8 +113,7 @@ impl Shadows {
             let [found, evicted_at] = self.ring[place as usize];
             if found == fingerprint {
                 self.remove(place);
-                assert!(evicted_at < self.age, "an eviction counts itself");
-                return Some(self.age - evicted_at);
+                return Some(self.age.saturating_sub(evicted_at));
             }
             link = self.older[place as usize];
         }
@@ -175,10 +179,10 @@ mod tests {
     #[test]
     fn the_distance_counts_the_evictions_and_activations_since() {
         let mut shadows = Shadows::new(8);
-        shadows.leave(FILE, PageIndex(0));
-        shadows.leave(FILE, PageIndex(1));
+        shadows.leave(FILE, PageIndex(0), 0);
+        shadows.leave(FILE, PageIndex(1), 0);
         shadows.count_activation();
-        shadows.leave(FILE, PageIndex(2));
+        shadows.leave(FILE, PageIndex(2), 0);
         assert_eq!(shadows.take(FILE, PageIndex(2)), Some(1), "the page's own eviction counts");
         assert_eq!(shadows.take(FILE, PageIndex(1)), Some(3));
         assert_eq!(shadows.take(FILE, PageIndex(0)), Some(4));
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn a_shadow_is_matched_once() {
         let mut shadows = Shadows::new(8);
-        shadows.leave(FILE, PageIndex(5));
+        shadows.leave(FILE, PageIndex(5), 0);
         assert_eq!(shadows.take(FILE, PageIndex(5)), Some(1));
         assert_eq!(shadows.take(FILE, PageIndex(5)), None);
     }
@@ -195,7 +199,7 @@ mod tests {
     #[test]
     fn a_shadow_belongs_to_one_page_of_one_file() {
         let mut shadows = Shadows::new(8);
-        shadows.leave(FILE, PageIndex(5));
+        shadows.leave(FILE, PageIndex(5), 0);
         assert_eq!(shadows.take(FILE, PageIndex(6)), None);
         assert_eq!(shadows.take(FileSlot(8), PageIndex(5)), None);
         assert_eq!(shadows.take(FILE, PageIndex(5)), Some(1));
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn the_shadows_of_a_closed_file_match_nothing_that_reuses_its_slot() {
         let mut shadows = Shadows::new(8);
-        shadows.leave(FILE, PageIndex(5));
+        shadows.leave(FILE, PageIndex(5), 0);
         shadows.forget_file(FILE);
         assert_eq!(shadows.take(FILE, PageIndex(5)), None);
     }
@@ -215,7 +219,7 @@ mod tests {
             let mut shadows = Shadows::new(frames);
             let pages = u64::from(frames) * 3;
             for page in 0..pages {
-                shadows.leave(FILE, PageIndex(page));
+                shadows.leave(FILE, PageIndex(page), 0);
             }
             for page in 0..pages {
                 let kept = page >= pages - u64::from(frames);
@@ -246,7 +250,7 @@ mod tests {
                         known.and_then(|at| model[at].take()).map(|(_, then)| age - then);
                     assert_eq!(shadows.take(FILE, PageIndex(page)), distance, "{sequence}");
                     if leave {
-                        shadows.leave(FILE, PageIndex(page));
+                        shadows.leave(FILE, PageIndex(page), 0);
                         model.push(Some((page, age)));
                         age += 1;
                         if model.len() > frames as usize {

@@ -26,7 +26,7 @@ use proptest::prelude::*;
 enum Step {
     Fill {
         name: Name,
-        ahead: bool,
+        use_: Use,
         marker: bool,
     },
     End {
@@ -63,9 +63,28 @@ enum Step {
         file: u32,
         pages: u64,
     },
+    /// The written page stays held, until it is released.
+    Write {
+        name: Name,
+    },
+    DropWrite,
+    Reclaim {
+        want: usize,
+        live: Live,
+    },
+}
+
+/// Which streams are alive.
+#[derive(Clone, Copy, Debug)]
+enum Live {
+    All,
+    OnlyOf(u32),
+    UpTo(u64),
+    None,
 }
 use Step::{
-    End, Fill, ForgetFile, ForgetRange, Hold, Pin, Release, Report, TakeMarker, Touch, Unpin,
+    DropWrite, End, Fill, ForgetFile, ForgetRange, Hold, Pin, Reclaim, Release, Report, TakeMarker,
+    Touch, Unpin, Write,
 };
 
 #[test]
@@ -287,6 +306,15 @@ proptest! {
     ) {
         run(frames, &steps);
     }
+
+    #[test]
+    fn the_cache_that_keeps_unread_pages_does_what_the_model_does(
+        frames in 1..24_u32,
+        steps in prop::collection::vec(step(), 1..300),
+    ) {
+        let mut both = Both::keeping(frames);
+        steps.iter().for_each(|&step| both.step(step));
+    }
 }
 
 /// Pages on both sides of the borders of leaves, near and far.
@@ -299,9 +327,16 @@ fn step() -> impl Strategy<Value = Step> {
     let page = || prop::sample::select(&PAGES[..]);
     let name = move || (file(), page());
     let pages = || prop_oneof![0..3_u64, Just(64), Just(129), Just(1 << 50)];
+    let use_ = prop::sample::select(&[Use::Wanted, Use::Ahead, Use::Ahead, Use::Hinted][..]);
+    let live = prop_oneof![
+        3 => Just(Live::All),
+        1 => file().prop_map(Live::OnlyOf),
+        1 => page().prop_map(Live::UpTo),
+        1 => Just(Live::None),
+    ];
     prop_oneof![
-        10 => (name(), any::<bool>(), any::<bool>())
-            .prop_map(|(name, ahead, marker)| Fill { name, ahead, marker }),
+        10 => (name(), use_, any::<bool>())
+            .prop_map(|(name, use_, marker)| Fill { name, use_, marker }),
         9 => (any::<usize>(), prop::bool::weighted(0.9))
             .prop_map(|(fill, well)| End { fill, well }),
         3 => any::<usize>().prop_map(|page| Hold { page }),
@@ -314,11 +349,14 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (name(), pages())
             .prop_map(|((file, start), pages)| ForgetRange { file, start, pages }),
         1 => (file(), pages()).prop_map(|(file, pages)| ForgetFile { file, pages }),
+        2 => name().prop_map(|name| Write { name }),
+        1 => Just(DropWrite),
+        4 => (0..9_usize, live).prop_map(|(want, live)| Reclaim { want, live }),
     ]
 }
 
 fn fill(file: u32, page: u64) -> Step {
-    Fill { name: (file, page), ahead: false, marker: false }
+    Fill { name: (file, page), use_: Use::Wanted, marker: false }
 }
 
 /// The oldest fill ends well.
@@ -362,6 +400,13 @@ impl Both {
         }
     }
 
+    fn keeping(frames: u32) -> Self {
+        let mut both = Self::new(frames);
+        both.cache.set_keeps_unread(true);
+        both.model.keeps_unread = true;
+        both
+    }
+
     /// Uses pages as a reader does: what is not resident is filled.
     fn read(&mut self, names: impl IntoIterator<Item = Name>) {
         for name in names {
@@ -388,18 +433,17 @@ impl Both {
     fn apply(&mut self, step: Step) {
         let Self { cache, model, fills, holds, pins, unpinned, generations } = self;
         match step {
-            Fill { name, ahead, marker } => {
+            Fill { name, use_, marker } => {
                 if model.page(name).is_some() || model.available() == 0 {
                     return;
                 }
-                let use_ = if ahead { Use::Ahead } else { Use::Wanted };
                 let filling = cache.start_fill(FileSlot(name.0), PageIndex(name.1), use_, marker);
                 let before = generations.insert(filling.frame(), filling.generation());
                 assert!(
                     before != Some(filling.generation()),
                     "a frame's next page is not its last"
                 );
-                model.start_fill(name, ahead, marker, filling.frame().0);
+                model.start_fill(name, use_, marker, filling.frame().0);
                 fills.push(filling);
             }
             End { fill, well } => {
@@ -479,12 +523,51 @@ impl Both {
                 model.forget_file(file, pages.max(1 << 51));
                 cache.forget_file(FileSlot(file), Pages(pages.max(1 << 51)));
             }
+            Write { name } => {
+                if model.available() == 0 {
+                    return;
+                }
+                let fresh = cache.start_write();
+                model.start_write();
+                let frame = fresh.frame();
+                cache.put_written(FileSlot(name.0), PageIndex(name.1), fresh);
+                model.put_written(name, frame.0);
+                holds.push(frame);
+                let entry = cache.look_up(FileSlot(name.0), PageIndex(name.1)).unwrap();
+                generations.insert(frame, entry.generation());
+            }
+            DropWrite => {
+                if model.available() > 0 {
+                    let fresh = cache.start_write();
+                    cache.drop_fresh(fresh);
+                    model.start_write();
+                }
+            }
+            Reclaim { want, live } => {
+                let is_live = |(file, page): Name| match live {
+                    Live::All => true,
+                    Live::OnlyOf(only) => file == only,
+                    Live::UpTo(last) => page <= last,
+                    Live::None => false,
+                };
+                let kept = unread_and_live(model, is_live);
+                let free = cache.reclaim(Pages(want as u64), |file, page| {
+                    let page = (file.0, page.0);
+                    assert!(model.page(page).unwrap().unused, "{page:?} is asked for");
+                    is_live(page)
+                });
+                assert_eq!(free, Pages(model.reclaim(want, is_live) as u64));
+                if model.keeps_unread {
+                    assert_eq!(unread_and_live(model, is_live), kept);
+                }
+            }
         }
     }
 
     fn check(&self) {
         assert_eq!(self.cache.stats(), self.model.stats);
         assert_eq!(self.cache.available(), Pages(self.model.available() as u64));
+        assert_eq!(self.cache.room_for_ahead(), Pages(self.model.room_for_ahead() as u64));
         for name in names() {
             self.check_page(name);
             self.check_runs(name);
@@ -524,8 +607,9 @@ impl Both {
     /// Each frame is in one place, the lists are in order, and each listed frame names its page.
     fn check_frames(&self) {
         let dump = self.cache.dump();
-        let places = [&dump.free, &dump.inactive, &dump.active, &dump.held, &dump.orphans];
-        let all: Vec<Frame> = places.into_iter().flatten().copied().collect();
+        let lists = [&dump.inactive, &dump.active, &dump.ahead];
+        let places = [&dump.free, &dump.held, &dump.orphans].into_iter().chain(lists);
+        let all: Vec<Frame> = places.flatten().copied().collect();
         let distinct: BTreeSet<Frame> = all.iter().copied().collect();
         assert_eq!(all.len(), self.cache.frames() as usize, "{dump:?}");
         assert_eq!(distinct.len(), all.len(), "{dump:?}");
@@ -536,12 +620,19 @@ impl Both {
         };
         assert_eq!(pages(&dump.inactive), Vec::from(self.model.inactive.clone()));
         assert_eq!(pages(&dump.active), Vec::from(self.model.active.clone()));
+        assert_eq!(pages(&dump.ahead), Vec::from(self.model.ahead.clone()));
         assert!(pages(&dump.held).iter().all(|&name| self.model.page(name).unwrap().holds > 0));
         assert_eq!(dump.free.len(), self.model.free());
         let orphans: BTreeSet<u32> = dump.orphans.iter().map(|frame| frame.0).collect();
         assert_eq!(orphans, self.model.orphans.keys().copied().collect());
         assert!(orphans.iter().all(|&frame| self.cache.page_of(Frame(frame)).is_none()));
     }
+}
+
+/// The pages on the ahead list that nobody has used, but somebody will.
+fn unread_and_live(model: &Model, is_live: impl Fn(Name) -> bool) -> Vec<Name> {
+    let is_unread = |name: &Name| model.page(*name).is_some_and(|page| page.unused);
+    model.ahead.iter().copied().filter(is_unread).filter(|&name| is_live(name)).collect()
 }
 
 fn names() -> impl Iterator<Item = Name> {

@@ -53,6 +53,15 @@ pub trait Device: std::fmt::Debug {
 
     /// A command has ended at the time that was said.
     fn ended(&mut self, now: Instant, tag: Tag) -> Option<Ending>;
+
+    /// From a time on, for the commands that come then, it is another. Said in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot become that.
+    fn change(&mut self, _at: Instant, _to: &Model) -> Result<(), String> {
+        Err("change: wants flash, before and after".into())
+    }
 }
 
 /// A device by its parameters.

@@ -22,5 +22,6 @@ pub mod workload;
 
 mod clock;
 mod world;
+mod zipf;
 
 pub use world::SlotsId;

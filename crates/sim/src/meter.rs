@@ -28,6 +28,10 @@ pub struct Meter {
     pub ended: Option<Instant>,
     /// How long it waited for reads through the cache, in ns.
     pub waited_ns: u64,
+    /// How many windows were asked for by its files' streams.
+    pub windows: u64,
+    /// How many pages those asked the device for.
+    pub window_pages: u64,
     /// How long each operation took, in ns.
     pub latency: Histogram<u64>,
     /// What only its own kind measures, by name.
@@ -63,19 +67,60 @@ pub struct Totals {
     pub device_bytes: u64,
     /// How long devices were at work, in seconds.
     pub device_s: f64,
-    /// How many bytes each process read, in the order in which they began.
-    pub read_bytes: Vec<u64>,
+    /// What each process did, in the order in which they began.
+    pub processes: Vec<Done>,
     /// How long all processes waited for reads, in seconds.
     pub waited_s: f64,
     /// How many pages left the cache that were read ahead and that nobody had used.
     pub evicted_unread: u64,
 }
 
+/// What a process did up to a time, in sums.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// How many bytes it read.
+    pub bytes: u64,
+    /// How many windows its streams asked for.
+    pub windows: u64,
+    /// How many pages those asked the device for.
+    pub window_pages: u64,
+    /// How long it waited for reads, in ns.
+    pub waited_ns: u64,
+}
+
+impl Done {
+    /// What was done since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            bytes: self.bytes - before.bytes,
+            windows: self.windows - before.windows,
+            window_pages: self.window_pages - before.window_pages,
+            waited_ns: self.waited_ns - before.waited_ns,
+        }
+    }
+}
+
 impl Meter {
+    pub(crate) fn done(&self) -> Done {
+        let Self { bytes, windows, window_pages, waited_ns, .. } = *self;
+        Done { bytes: bytes.0, windows, window_pages, waited_ns }
+    }
+
     pub(crate) fn new(name: String, now: Instant) -> Self {
         let latency = Histogram::new(3).expect("three digits are possible");
-        let (ops, bytes, waited_ns, ended) = (0, Bytes::ZERO, 0, None);
-        Self { name, ops, bytes, began: now, ended, waited_ns, latency, other: BTreeMap::new() }
+        Self {
+            name,
+            ops: 0,
+            bytes: Bytes::ZERO,
+            began: now,
+            ended: None,
+            waited_ns: 0,
+            windows: 0,
+            window_pages: 0,
+            latency,
+            other: BTreeMap::new(),
+        }
     }
 
     /// An operation is over.

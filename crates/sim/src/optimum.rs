@@ -151,7 +151,7 @@ fn only_flash(scenario: &Scenario) -> Option<&Flash> {
 fn streams((server, name, start): &Server<'_>, at_s: f64, ceiling: f64) -> Vec<Stream> {
     let changed = server.changes.iter().rev().find(|change| change.at_s <= at_s);
     let times = changed.map_or(1.0, |change| change.times);
-    let file_pages = server.file_size.0.0 as f64 / PAGE_SIZE as f64;
+    let file_pages = server.taken().0 as f64 / PAGE_SIZE as f64;
     let stream = |kib_per_s: f64| Stream {
         pages_per_s: kib_per_s * times * 1024.0 / PAGE_SIZE as f64,
         most_pages: ceiling.min(file_pages),

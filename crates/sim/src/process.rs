@@ -25,7 +25,7 @@ use crate::world::{Answer, Coming, SlotsId, TaskId, Tell, World};
 pub struct Process {
     pub(crate) shared: Rc<Shared>,
     pub(crate) task: TaskId,
-    meter: usize,
+    pub(crate) meter: usize,
     class: Cell<Class>,
     /// None: nobody else reads for whom it reads.
     submitter: Cell<Option<Submitter>>,

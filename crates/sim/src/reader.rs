@@ -38,7 +38,7 @@ struct Stream {
 impl Reader {
     pub(crate) fn new(process: Process, file: SimFile) -> Self {
         let (submitter, shared) = (Cell::new(process.submitter()), Rc::clone(&process.shared));
-        let id = process.world(|world| world.new_stream(file.id));
+        let id = process.world(|world| world.new_stream(file.id, process.meter));
         let (prev_pos, advice) = (Cell::new(None), Cell::new(Advice::Normal));
         let stream = Rc::new(Stream { shared, id, prev_pos, advice });
         Self { process, file, stream, submitter }
@@ -112,6 +112,12 @@ impl Reader {
             world.path.invalidate(world.now(), self.file.id, start..end.max(start));
             world.pump();
         });
+    }
+
+    /// Forgets the pages that a read came to the end of.
+    pub fn forget_read(&self, pos: Bytes, got: Bytes) {
+        let start = pos.page().offset();
+        self.forget(start, pos + got - start);
     }
 
     /// Reads, and says how many bytes the file had of it. The process's meter counts it.

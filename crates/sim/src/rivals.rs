@@ -7,14 +7,18 @@
 //! The scenarios are in `scenarios/rivals/`: what each one shows stands there.
 
 mod list;
+mod losses;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foreread_core::readahead::Policy;
 use foreread_core::units::{Bytes, Instant};
 use serde::Serialize;
 
 pub use list::{Rival, all, find};
+pub use losses::{Loss, losses};
 
-use crate::meter::Totals;
+use crate::meter::{Done, Meter, Totals};
 use crate::optimum;
 use crate::record::Keep;
 use crate::run::{Ran, Run};
@@ -76,9 +80,58 @@ pub fn run(rival: &Rival, how: &How, look: &mut dyn FnMut(&Run)) -> Row {
     let mut scenario = rival.scenario();
     how.set(&mut scenario);
     let measured = measure(&scenario, look);
-    let (name, policy) = (rival.name, how.policy.name());
-    let without = how.without.iter().map(|part| part.name()).collect();
-    measured.row(&scenario, name, policy, how.max_window.map(|window| window.0), without)
+    let at_rate = measured.at_rate(&scenario);
+    let optimum = measured.optimum_requests(&scenario);
+    Row {
+        scenario: rival.name,
+        policy: how.policy.name(),
+        max_window: how.max_window.map(|window| window.0),
+        without: how.without.iter().map(|part| part.name()).collect(),
+        elapsed_s: measured.elapsed_s(),
+        requests: measured.requests(),
+        device_s: measured.to.device_s - measured.from.device_s,
+        amplification: measured.amplification(),
+        evicted_unread: measured.to.evicted_unread,
+        waited_s: measured.to.waited_s - measured.from.waited_s,
+        optimum_requests: optimum.filter(|_| rival.is_streaming()),
+        mb_per_s: measured.mb_per_s(),
+        streams: at_rate.len(),
+        at_rate: at_rate.iter().filter(|is_so| **is_so).count(),
+    }
+}
+
+/// A scenario and a way to run it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Which.
+    pub rival: &'static Rival,
+    /// How.
+    pub how: How,
+}
+
+/// Runs all of them, on so many threads; the rows come in the order of the jobs. `progress` is told
+/// how many have begun, and which was the last.
+///
+/// # Panics
+///
+/// If one of them does.
+pub fn run_all(jobs: &[Job], threads: usize, progress: &(dyn Fn(usize, &Job) + Sync)) -> Vec<Row> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut rows = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { return rows };
+            progress(index + 1, job);
+            rows.push((index, run(job.rival, &job.how, &mut |_| {})));
+        }
+    };
+    let mut rows: Vec<(usize, Row)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a run")).collect()
+    });
+    rows.sort_by_key(|(index, _)| *index);
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 impl How {
@@ -133,17 +186,35 @@ impl Measured {
         self.to.requests - self.from.requests
     }
 
-    /// How many bytes each process read, in the order in which they began.
+    /// What each process did, in the order in which they began.
     #[must_use]
-    pub fn read_bytes(&self) -> Vec<u64> {
-        let from = self.from.read_bytes.iter().chain(std::iter::repeat(&0));
-        self.to.read_bytes.iter().zip(from).map(|(to, from)| to - from).collect()
+    pub fn processes(&self) -> Vec<Done> {
+        let from = self.from.processes.iter().chain(std::iter::repeat(&NOTHING));
+        self.to.processes.iter().zip(from).map(|(to, from)| to.since(*from)).collect()
+    }
+
+    /// What those did whose names begin so.
+    #[must_use]
+    pub fn of(&self, prefix: &str) -> Vec<Done> {
+        let is_of = |meter: &Meter| meter.name.starts_with(prefix);
+        let all = self.ran.processes.iter().zip(self.processes());
+        all.filter(|(meter, _)| is_of(meter)).map(|(_, done)| done).collect()
+    }
+
+    /// Bytes that were read a second, in MB.
+    #[must_use]
+    pub fn mb_per_s(&self) -> f64 {
+        self.read_bytes() as f64 / self.elapsed_s().max(1e-9) / 1e6
+    }
+
+    fn read_bytes(&self) -> u64 {
+        self.processes().iter().map(|done| done.bytes).sum()
     }
 
     /// Bytes that the devices were asked for, a byte that was read.
     #[must_use]
     pub fn amplification(&self) -> f64 {
-        let wanted: u64 = self.read_bytes().iter().sum();
+        let wanted = self.read_bytes();
         (self.to.device_bytes - self.from.device_bytes) as f64 / wanted.max(1) as f64
     }
 
@@ -158,48 +229,23 @@ impl Measured {
     #[must_use]
     pub fn at_rate(&self, scenario: &Scenario) -> Vec<bool> {
         let mut at_rate = Vec::new();
-        let read_bytes = self.read_bytes();
+        let processes = self.processes();
         for (spec, name, start) in scenario.processes() {
             let Workload::Streaming(server) = spec.run.get_ref() else { continue };
             for client in server.clients(&name, start) {
-                let is_it = |meter: &crate::meter::Meter| meter.name == client.name;
+                let is_it = |meter: &Meter| meter.name == client.name;
                 let index = self.ran.processes.iter().position(is_it).expect("it was begun");
                 let due = server.due_between(&client, self.from.at, self.to.at);
-                let short = due * 0.99 - read_bytes[index] as f64;
+                let short = due * 0.99 - processes[index].bytes as f64;
                 at_rate.push(short <= 2.0 * server.read.0.0 as f64);
             }
         }
         at_rate
     }
-
-    fn row(
-        &self,
-        scenario: &Scenario,
-        name: &'static str,
-        policy: &'static str,
-        max_window: Option<u64>,
-        without: Vec<&'static str>,
-    ) -> Row {
-        let at_rate = self.at_rate(scenario);
-        let wanted: u64 = self.read_bytes().iter().sum();
-        Row {
-            scenario: name,
-            policy,
-            max_window,
-            without,
-            elapsed_s: self.elapsed_s(),
-            requests: self.requests(),
-            device_s: self.to.device_s - self.from.device_s,
-            amplification: self.amplification(),
-            evicted_unread: self.to.evicted_unread,
-            waited_s: self.to.waited_s - self.from.waited_s,
-            optimum_requests: self.optimum_requests(scenario),
-            mb_per_s: wanted as f64 / self.elapsed_s().max(1e-9) / 1e6,
-            streams: at_rate.len(),
-            at_rate: at_rate.iter().filter(|is_so| **is_so).count(),
-        }
-    }
 }
+
+/// What a process did that had not begun.
+const NOTHING: Done = Done { bytes: 0, windows: 0, window_pages: 0, waited_ns: 0 };
 
 /// Some hundredths of a second.
 const STEPS_BETWEEN_LOOKS: u64 = 50_000;

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use foreread_core::cache::CacheStats;
 use foreread_core::path::{Config, DeviceId, FileId};
 use foreread_core::replay::{Mismatch, Step, replay};
-use foreread_core::sched::{BadSetting, Choice};
+use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
 use foreread_core::units::{Bytes, Instant, Sector};
 
@@ -131,6 +131,20 @@ impl Run {
         self.shared.world.borrow_mut().add_device(name, model, scheduler)
     }
 
+    /// From a time on, a device is another one. Said in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot become that.
+    pub fn change_device(
+        &mut self,
+        device: DeviceId,
+        at: Instant,
+        to: &Model,
+    ) -> Result<(), String> {
+        self.shared.world.borrow_mut().change_device(device, at, to)
+    }
+
     /// Adds a file that lies in one piece.
     ///
     /// # Panics
@@ -154,6 +168,13 @@ impl Run {
         let id = self.shared.world.borrow_mut().open(device, start, len);
         let id = id.ok_or("file: there are too many, with those of all processes")?;
         Ok(SimFile { id, device, start, len })
+    }
+
+    /// Gives those who read for a submitter a weight: see [`IoPath::set_weight`].
+    ///
+    /// [`IoPath::set_weight`]: foreread_core::path::IoPath::set_weight
+    pub fn set_weight(&mut self, submitter: Submitter, weight: u32) {
+        self.shared.world.borrow_mut().path.set_weight(submitter, weight);
     }
 
     /// Changes a setting of a device's scheduler, at the time at which the run is.

@@ -81,6 +81,19 @@ pub struct DeviceSpec {
     /// `noop`, or another, with settings.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// What becomes of it with the time.
+    #[serde(default)]
+    pub change: Vec<DeviceChange>,
+}
+
+/// From a time on, a device is another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceChange {
+    /// From when on, in seconds.
+    pub at_s: f64,
+    /// What it is then: of the same size, and it takes as much at once.
+    pub model: Spanned<Chosen>,
 }
 
 /// A file in one piece.
@@ -108,8 +121,11 @@ pub struct ProcessSpec {
     /// When it begins, in ms.
     #[serde(default)]
     pub start_ms: f64,
-    /// For whom it reads; those of the same number share what is theirs.
+    /// For whom it reads.
     pub submitter: Option<u32>,
+    /// Its submitter has a share of the memory of its own: so many parts of it. Those who have no
+    /// weight share one part.
+    pub weight: Option<u32>,
     /// What it does.
     pub run: Spanned<Workload>,
 }
@@ -190,12 +206,21 @@ impl Scenario {
         for (name, spec) in &self.device {
             let model = &spec.model.get_ref().model;
             let id = building.run.device(name, model, &spec.scheduler.choice)?;
+            for change in &spec.change {
+                let at = Instant(ns_of_ms(change.at_s * 1e3));
+                building.run.change_device(id, at, &change.model.get_ref().model)?;
+            }
             building.devices.insert(name.clone(), id);
         }
         for (name, spec) in &self.file {
             let device = building.device(spec.device.get_ref())?;
             let file = building.run.try_file(device, Sector(spec.at.0.0 / 512), spec.size.0)?;
             building.files.insert(name.clone(), file);
+        }
+        for spec in &self.process {
+            if let Some((submitter, weight)) = spec.submitter.zip(spec.weight) {
+                building.run.set_weight(Submitter(submitter), weight);
+            }
         }
         for (spec, index) in self.each_process() {
             building.submitter = spec.submitter.map(Submitter).or_else(|| self.all_are_one());
@@ -238,7 +263,13 @@ impl Scenario {
         for spec in self.device.values() {
             let at = spec.model.span();
             let model = &spec.model.get_ref().model;
-            model.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
+            let mut device = model.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
+            for change in &spec.change {
+                let at = Instant(ns_of_ms(change.at_s * 1e3));
+                check_time(change.at_s * 1e3, "at_s")
+                    .and_then(|()| device.change(at, &change.model.get_ref().model))
+                    .map_err(|why| BadScenario::at(text, Some(change.model.span()), why))?;
+            }
         }
         for spec in self.file.values() {
             self.check_file(spec)
@@ -249,6 +280,7 @@ impl Scenario {
             let at = spec.run.span();
             check_time(spec.start_ms, "start_ms")
                 .and_then(|()| check_count(spec.count))
+                .and_then(|()| check_weight(spec))
                 .and_then(|()| check_names(spec, &mut names))
                 .and_then(|()| spec.run.get_ref().check(self))
                 .map_err(|why| BadScenario::at(text, Some(at), why))?;
@@ -418,6 +450,14 @@ const MOST_MS: f64 = 1e12;
 
 fn check_count(count: u32) -> Result<(), String> {
     if (1..=100_000).contains(&count) { Ok(()) } else { Err("count: wants 1 to 100000".into()) }
+}
+
+fn check_weight(spec: &ProcessSpec) -> Result<(), String> {
+    let is_someones = spec.weight.is_none() || spec.submitter.is_some();
+    if is_someones && spec.weight.is_none_or(|weight| (1..=1000).contains(&weight)) {
+        return Ok(());
+    }
+    Err("weight: wants 1 to 1000, and a submitter beside it".into())
 }
 
 /// A process draws from numbers of its name: two of one name would read the same places.

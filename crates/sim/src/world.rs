@@ -90,6 +90,8 @@ struct Asked {
     pages: Pages,
     /// One past the furthest of them.
     end: PageIndex,
+    /// The meter of who opened it.
+    meter: usize,
 }
 
 #[derive(Debug)]
@@ -133,6 +135,15 @@ impl World {
         assert!(id.index() as usize == self.disks.len(), "devices stay");
         self.disks.push(Disk { model: device, meter: DeviceMeter::new(name) });
         Ok(id)
+    }
+
+    pub(crate) fn change_device(
+        &mut self,
+        device: DeviceId,
+        at: Instant,
+        to: &Model,
+    ) -> Result<(), String> {
+        self.disks[device.index() as usize].model.change(at, to)
     }
 
     pub(crate) fn open(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
@@ -252,9 +263,9 @@ impl World {
         self.note_timeout(now);
     }
 
-    pub(crate) fn new_stream(&mut self, file: FileId) -> StreamId {
+    pub(crate) fn new_stream(&mut self, file: FileId, meter: usize) -> StreamId {
         let stream = self.path.stream(file);
-        *self.asked_by(stream) = Asked::default();
+        *self.asked_by(stream) = Asked { meter, ..Asked::default() };
         stream
     }
 
@@ -263,6 +274,9 @@ impl World {
             let asked = self.asked_by(stream);
             asked.pages += decided.submitted;
             asked.end = asked.end.max(decided.decision.window.end());
+            let meter = asked.meter;
+            self.meters[meter].windows += 1;
+            self.meters[meter].window_pages += decided.submitted.0;
         }
     }
 
@@ -275,7 +289,7 @@ impl World {
     ///   |<------------ end ------------>|       what it would have been once
     /// ```
     pub(crate) fn read_twice(&mut self, stream: StreamId) -> Pages {
-        let Asked { pages, end } = *self.asked_by(stream);
+        let Asked { pages, end, .. } = *self.asked_by(stream);
         pages.saturating_sub(end - PageIndex(0))
     }
 
@@ -331,7 +345,7 @@ impl World {
             requests: both(DeviceMeter::requests),
             device_bytes: both(|meter, op| meter.bytes(op).0),
             device_s: self.device_meters().map(|meter| meter.busy_seconds(now)).sum(),
-            read_bytes: self.meters.iter().map(|meter| meter.bytes.0).collect(),
+            processes: self.meters.iter().map(Meter::done).collect(),
             waited_s: self.meters.iter().map(|meter| seconds(meter.waited_ns)).sum(),
             evicted_unread: self.path.cache_stats().evicted_before_use,
         }

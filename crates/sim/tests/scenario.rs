@@ -68,7 +68,7 @@ fn the_good_one_is_good() {
 fn an_unknown_key_names_the_keys() {
     let wants = ["`sed`", "`seed`", "`until_s`"];
     assert_refused(with_more("seed", "sed = 8"), &wants);
-    let wants = ["`windows`", "`memory`", "`policy`", "`max_window`", "`rules`"];
+    let wants = ["`windows`", "`memory`", "`policy`", "`max_window`", "`rules`", "`without`"];
     assert_refused(with_more("memory", "windows = 3"), &wants);
     assert_refused(with_more("at", "sise = '1M'"), &["`sise`", "`device`", "`at`", "`size`"]);
     let wants = ["`start`", "`count`", "`start_ms`", "`run`"];
@@ -288,6 +288,9 @@ fn the_document_has_every_key() {
         with("run.capture = { x = 1 }"),
         with("run.nfsd = { x = 1 }"),
         with("run.streaming = { x = 1 }"),
+        with("run.streaming = { changes = [{ x = 1 }] }"),
+        with("run.streaming = { kib_per_s = { x = 1 } }"),
+        with_more("model", "change = [{ x = 1 }]"),
     ];
     let mut count = 0;
     for key in cases.into_iter().flat_map(keys_of) {
@@ -303,13 +306,17 @@ fn the_document_has_every_key() {
 #[test]
 fn those_that_come_with_the_program_are_good() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+    let files = |folder: &str| std::fs::read_dir(folder).expect("a folder");
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).expect("a folder") {
+    for entry in files(folder).chain(files(&format!("{folder}/rivals"))) {
         let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).expect("text");
         let scenario = Scenario::parse(&text);
         assert!(scenario.is_ok(), "{}: {}", path.display(), scenario.expect_err("it is wrong"));
         count += 1;
     }
-    assert!(count >= 7, "{count} scenarios");
+    assert!(count >= 30, "{count} scenarios");
 }

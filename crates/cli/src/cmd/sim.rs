@@ -7,13 +7,14 @@
 //! The keys of a scenario: docs/simulator.md.
 
 mod report;
+mod rivals;
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args as Flags;
+use clap::{Args as Flags, Subcommand};
 use foreread_core::readahead::Policy;
 use foreread_core::units::Instant;
 use foreread_sim::record::Keep;
@@ -31,10 +32,18 @@ use crate::output::{Failure, Output};
 /// of events instead of a ring. One seed gives one run: its hash is the same on every machine, and
 /// two runs with the same hash did the same.
 #[derive(Debug, Flags)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+#[command(
+    after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+)]
 pub(crate) struct Args {
-    /// The scenario
-    scenario: PathBuf,
+    /// The scenario; one whose name is that of a command is ./rivals
+    #[arg(required = true)]
+    scenario: Option<PathBuf>,
+
+    #[command(subcommand)]
+    verb: Option<Verb>,
 
     /// Who decides what is read ahead, in place of the scenario's
     #[arg(long, value_name = "POLICY", value_parser = policies())]
@@ -62,18 +71,28 @@ pub(crate) struct Args {
     json: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Rivals(rivals::Args),
+}
+
 const EXAMPLES: &str = "\
 Examples:
   foreread sim scenarios/000-sweep.toml
   foreread sim scenarios/000-sweep.toml --policy linux-6 --json
   foreread sim mine.toml --trace before.txt
   foreread sim mine.toml --compare before.txt
+  foreread sim rivals --scenario streaming-fast
 
 ";
 
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let scenario = read(args)?;
-    let ran = go(&scenario, keep(args)?)?;
+    if let Some(Verb::Rivals(args)) = &args.verb {
+        return rivals::run(args, out);
+    }
+    let path = args.scenario.as_ref().expect("clap wants one where no verb is");
+    let scenario = read(args, path)?;
+    let ran = go(&scenario, keep(args, path)?)?;
     if let Some(path) = &args.trace {
         write_lines(path, &ran.lines)?;
     }
@@ -86,8 +105,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     check(args, &scenario, &ran)
 }
 
-fn read(args: &Args) -> Result<Scenario, Failure> {
-    let path = &args.scenario;
+fn read(args: &Args, path: &Path) -> Result<Scenario, Failure> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
     let mut scenario = Scenario::parse(&text).map_err(|error| wrong(path, &error))?;
     if let Some(policy) = args.policy {
@@ -97,14 +115,14 @@ fn read(args: &Args) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn keep(args: &Args) -> Result<Keep, Failure> {
+fn keep(args: &Args, scenario: &Path) -> Result<Keep, Failure> {
     if let Some(path) = &args.compare {
         let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
         return Ok(Keep::Compare(text.lines().map(str::to_owned).collect()));
     }
     if let Some(path) = &args.trace {
         let are_same = matches!(
-            (fs::canonicalize(path), fs::canonicalize(&args.scenario)),
+            (fs::canonicalize(path), fs::canonicalize(scenario)),
             (Ok(trace), Ok(scenario)) if trace == scenario
         );
         if are_same {

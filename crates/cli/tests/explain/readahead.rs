@@ -30,7 +30,10 @@ fn twelve_pages_ahead_of_twenty_six_behind_bring_fourteen_new_ones() {
 #[test]
 fn a_random_read_prints_what_it_submits_clipped_at_the_end_of_the_file() {
     let want = ["random(req=10+37, ra=10+27-0, async=0) = 27"];
-    for policy in ["none", "linux-2.6.28", "linux-2.6.31", "linux-6", "thrash-2009", "adaptive"] {
+    let thrash = ["thrash-2009", "thrash-2010", "fixed", "distance"];
+    for policy in
+        ["none", "linux-2.6.28", "linux-2.6.31", "linux-6", "adaptive"].iter().chain(&thrash)
+    {
         let mut args = words("explain readahead --max-pages 64 --file-pages 37 10+37 --policy");
         args.push(policy);
         assert_eq!(lines(&args), want, "{policy}");

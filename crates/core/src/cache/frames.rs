@@ -84,6 +84,11 @@ impl Frames {
         u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
     }
 
+    /// Whether any was ever used.
+    pub(super) fn are_used(&self) -> bool {
+        self.fresh > 0
+    }
+
     /// How many are free.
     pub(super) fn free(&self) -> Pages {
         Pages((self.free.len() + (self.len() - self.fresh)).into())
@@ -97,6 +102,11 @@ impl Frames {
     /// How many are free, inactive, or belong to the ahead list.
     pub(super) fn room_for_ahead(&self) -> Pages {
         self.free() + Pages((self.inactive.len() + self.ahead_homes).into())
+    }
+
+    /// How long the inactive list is.
+    pub(super) fn inactive(&self) -> u32 {
+        self.inactive.len()
     }
 
     /// How long the inactive and the active list are together.
@@ -161,6 +171,11 @@ impl Frames {
         assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
         assert!(self.is_held(frame), "{frame:?} is fresh no more");
         self.set_home(frame, Home::new(place, active, false));
+    }
+
+    /// Whether the frame belongs to the ahead list.
+    pub(super) fn is_ahead(&self, frame: Frame) -> bool {
+        self.home(frame).is_ahead()
     }
 
     /// Whether the frame, whose page is in the table, belongs to the active list, now or once it is
@@ -245,6 +260,16 @@ impl Frames {
         !home.is_active()
     }
 
+    /// Moves a frame from the ahead list to the head of the inactive one.
+    pub(super) fn retire(&mut self, frame: Frame) {
+        let home = self.home(frame);
+        assert!(home.is_ahead(), "{frame:?} is not on the ahead list");
+        assert!(!home.is_active(), "{frame:?} is to be active");
+        self.unlist(frame);
+        self.set_home(frame, Home(home.0 & !Home::AHEAD));
+        self.inactive.push_head(&mut self.links, frame);
+    }
+
     /// Moves frames from the tail of the active list to the head of the inactive one until the
     /// active list is not longer than the others; says how many.
     ///
@@ -265,24 +290,6 @@ impl Frames {
         self.homes[frame.0 as usize] &= !Home::ACTIVE;
         self.inactive.push_head(&mut self.links, frame);
         true
-    }
-
-    /// Moves all that belongs to the ahead list to where it would be without it.
-    pub(super) fn disband_ahead(&mut self) {
-        for frame in (0..self.fresh).map(Frame) {
-            let home = self.home(frame);
-            if home.is_ahead() && self.is_held(frame) {
-                self.set_home(frame, Home(home.0 & !Home::AHEAD));
-            }
-        }
-        while let Some(frame) = self.ahead.tail() {
-            let home = self.home(frame);
-            self.unlist(frame);
-            self.set_home(frame, Home(home.0 & !Home::AHEAD));
-            let list = if home.is_active() { &mut self.active } else { &mut self.inactive };
-            list.push_head(&mut self.links, frame);
-        }
-        assert!(self.ahead_homes == 0, "what belongs to the ahead list is held or on it");
     }
 
     pub(super) fn dump(&self) -> CacheDump {

@@ -101,6 +101,8 @@ pub(super) struct Fetching<'a> {
     pub(super) hints: Option<&'a mut Hints>,
     /// What streams share; None for a hint, and if the policy does not look at it.
     pub(super) law: Option<Law<'a>>,
+    /// Where the fetches since the last decision first ended for want of frames.
+    pub(super) cut_at: Option<PageIndex>,
     /// None for a marker and a hint: nobody waits.
     pub(super) wanted: Option<&'a mut Wanted>,
 }
@@ -148,6 +150,7 @@ impl PageSet for Fetching<'_> {
                         Some(_) => self.stats.hints_shortened += 1,
                         None => self.stats.windows_shortened += 1,
                     }
+                    self.cut_at.get_or_insert(page);
                     break;
                 };
                 let filling = self.cache.start_fill(self.file, page, use_, marker == Some(page));
@@ -202,9 +205,10 @@ impl PageSet for Fetching<'_> {
         law.terms(self.cache, self.file, file, ask, max, set_aside)
     }
 
-    fn decided(&mut self, file: &mut Streams, _ask: Ask) {
+    fn decided(&mut self, file: &mut Streams) {
+        let cut_at = self.cut_at.take();
         if let Some(law) = &mut self.law {
-            law.decided(file);
+            law.decided(file, cut_at);
         }
     }
 }
@@ -235,17 +239,18 @@ impl Fetching<'_> {
                 return None;
             }
             self.stats.pages_hinted += 1;
+            Some(Use::Hinted)
         } else {
             self.stats.pages_ahead += 1;
+            Some(Use::Ahead)
         }
-        Some(Use::Ahead)
     }
 
     /// Adds the page to the newest run if it is its neighbour and fits, else begins another. A
     /// window is one request whether or not somebody waits for part of it.
     fn append(&mut self, page: PageIndex, fill: PageFill, use_: Use, first_new: usize) {
         let start = self.file_start + Sectors(page.0 * SECTORS_PER_PAGE);
-        let is_ahead = use_ == Use::Ahead;
+        let is_ahead = use_ != Use::Wanted;
         if let Some(last) = self.runs[first_new..].last_mut()
             && last.end() == start
             && last.job.page_count() < self.max_io

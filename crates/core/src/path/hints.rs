@@ -95,6 +95,7 @@ impl IoPath {
             no_reuse: false,
             hints: Some(&mut self.hints),
             law: None,
+            cut_at: None,
             wanted: None,
         };
         let asked = fetching.fetch(start..end, None);

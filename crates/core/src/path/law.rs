@@ -35,6 +35,8 @@ pub(super) struct Law<'p> {
     pub(super) latency_ns: u64,
     /// How many frames may be filled for pages ahead; None: as many as there are.
     pub(super) room: Option<Pages>,
+    /// How large the window is without the clip, if that shortened it.
+    pub(super) pace: Option<Pages>,
     /// Who asked, and how; None if it was told to wait.
     pub(super) asked: Option<(Option<ShareId>, Question, PageIndex)>,
 }
@@ -50,7 +52,7 @@ impl Law<'_> {
         ceiling: Pages,
         set_aside: Pages,
     ) -> Terms {
-        self.asked = None;
+        (self.asked, self.pace) = (None, None);
         if ceiling == Pages::ZERO {
             return Terms { max: ceiling, lead: None };
         }
@@ -79,7 +81,8 @@ impl Law<'_> {
             return Terms { max, lead };
         }
 
-        let wants = readahead::wants(file, ask, max);
+        let (size, lacks) = readahead::wants(file, ask, max);
+        let wants = size + lacks;
         let (shares, files, now) = (&*self.shares, self.files, self.now);
         let is_live = |other: FileSlot, page| {
             let is_live = |share| shares.is_live(now, share);
@@ -88,21 +91,35 @@ impl Law<'_> {
             }
             files.at(other.0).is_some_and(|file| file.remembered.has_ahead(page, is_live))
         };
+        // A read that begins with no window of its own finds a frame there.
+        let set_aside = set_aside + Pages(memory.0 / SHARE_OF_NEWCOMERS);
         let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside);
         self.room = Some(room);
         if ask.trigger == Trigger::Marker && room < wants.min(grant.least) {
             self.asked = None;
             return Terms { max: Pages::ZERO, lead };
         }
-        Terms { max: if room < wants { room.max(Pages(1)) } else { max }, lead }
+        if room >= wants {
+            return Terms { max, lead };
+        }
+        self.pace = Some(size);
+        Terms { max: room.saturating_sub(lacks).max(Pages(1)), lead }
     }
 
-    /// The policy has decided, and `file` remembers what came of it.
-    pub(super) fn decided(&mut self, file: &mut Streams) {
+    /// The policy has decided, and `file` remembers what came of it: of pages from `cut_at` on, if
+    /// there is one, nothing.
+    pub(super) fn decided(&mut self, file: &mut Streams, cut_at: Option<PageIndex>) {
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);
         }
         let Some((asked, question, page)) = self.asked.take() else { return };
+        if let Some(end) = cut_at {
+            file.cut_latest(end);
+        }
+        // The next window grows from what this one would have been.
+        if let Some(pace) = self.pace.take() {
+            file.quicken_latest(pace);
+        }
         let Some((share, ahead, position)) = file.latest(page) else { return };
         if share == ShareId::NONE {
             let question = Question { page: position, ..question };
@@ -134,3 +151,7 @@ impl IoPath {
         streams.clear();
     }
 }
+
+/// So many frames are left for pages that somebody waits for, so that none of those takes one from
+/// another stream: more than there are such reads between one window and the next.
+const SHARE_OF_NEWCOMERS: u64 = 256;

@@ -150,8 +150,10 @@ impl IoPath {
                 blocked_ns,
                 latency_ns: useful.latency_ns(),
                 room: None,
+                pace: None,
                 asked: None,
             }),
+            cut_at: None,
             wanted,
         };
         let memory = Memory { stream: state, file: &mut remembered };

@@ -301,7 +301,13 @@ impl IoPath {
     fn set_watched(&mut self, id: WriteId, is_watched: bool) {
         let write = self.writes.get_mut(id).expect("a write");
         match (write.is_watched, is_watched) {
-            (false, true) => self.watch.begin(),
+            (false, true) => {
+                if self.watch.now().is_none() {
+                    // Who waits for a write says nothing of when reads end that were sent before.
+                    self.watch_began = NEVER;
+                }
+                self.watch.begin();
+            }
             (true, false) => self.watch.end(),
             (false, false) | (true, true) => {}
         }

@@ -75,21 +75,28 @@ pub(super) fn who(
     Some(streams.share_at(place, ask.page)).filter(|(share, _)| *share != ShareId::NONE)
 }
 
-/// How many pages ahead this question will ask for at most, if windows may have `max`.
-pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> Pages {
+/// How many pages this question will ask for at most that nobody waits for, if windows may have
+/// `max`: its window, and what its read lacks before it.
+pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
     let place = match ask.trigger {
         Trigger::Miss => streams.around(ask.page),
         Trigger::Marker => streams.with_marker(ask.page),
     };
     let pace = place.map_or(max, |place| streams.get(place).pace);
-    sizes::next(pace.max(Pages(1)), max).max(sizes::initial(ask.count, max))
+    let size = sizes::next(pace.max(Pages(1)), max).max(sizes::initial(ask.count, max));
+    // Of a read that misses the pages are set aside.
+    let end = match (ask.trigger, place) {
+        (Trigger::Marker, Some(place)) => streams.get(place).end,
+        (Trigger::Marker, None) | (Trigger::Miss, _) => ask.page + ask.count,
+    };
+    (size, Pages((ask.page + ask.count).0.saturating_sub(end.0)))
 }
 
 /// The stream that comes to the page that is missing.
 ///
 /// A reader that comes to a page has just used the one before it. Where that one is gone, nobody
-/// has been for a long time, and what was remembered is a stream that ended. Unless it was this
-/// handle that just was there: some readers drop the pages behind them.
+/// has been for a long time, and what was remembered is a stream that ended. Unless it was there
+/// just now, or this handle was: some readers drop the pages behind them.
 fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
     let Some(place) = streams.around(ask.page) else {
         return backwards::expected(streams, ask, cache);
@@ -99,7 +106,10 @@ fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place
         Some(stride) => strided::is_there(known, stride, ask.page, cache),
         None if known.is_backwards() => backwards::is_there(ask.page + ask.count, cache),
         None => {
-            let drops_behind = || matches!(place, Place::Proved(_)) && follows_previous_read(ask);
+            let drops_behind = || {
+                streams.has_just_been(place, ask.page)
+                    || matches!(place, Place::Proved(_)) && follows_previous_read(ask)
+            };
             cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()
         }
     };

@@ -14,6 +14,8 @@
 
 mod groups;
 mod speed;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
@@ -102,14 +104,16 @@ impl Shares {
 
     /// A stream has begun with this question, and has a window of `ahead` pages.
     pub(crate) fn begin(&mut self, question: Question, ahead: Pages) -> ShareId {
+        let group = self.groups.of(question.submitter);
         let share = Share {
             is_there: true,
-            group: self.groups.of(question.submitter),
+            group,
             ceiling: small(question.ceiling),
             read: small(question.count),
             at: question.now,
             page: question.page,
             ahead: small(ahead),
+            speed: Speed::like(self.groups.known_weight(group)),
             ..Share::default()
         };
         let index = self.free.pop().unwrap_or_else(|| {
@@ -168,7 +172,7 @@ impl Shares {
         self.shares[index].is_capped = by_law.0 >= u64::from(ceiling);
         self.recount(index, question.now);
         let lead = room.lead_of(lead).min(window).max(Pages(1));
-        Grant { window, lead: Some(lead), least: room.least().min(window) }
+        Grant { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
     }
 
     /// What a stream may have that begins: as much as one of the middle.
@@ -288,6 +292,10 @@ const MOST_HALVINGS: u32 = 63;
 
 /// For each question two are looked at: all of them as often as half of the streams ask.
 const LOOKS: u32 = 2;
+
+/// A quarter of its window: more requests for less each make an overload worse. Who waits has
+/// consumed more of its own by then.
+const SHARE_OF_LEAST: u64 = 4;
 
 /// A request may take twice as long as they take on average before its reader waits.
 const MARGIN: u64 = 2;

@@ -33,19 +33,21 @@ pub struct Streams {
     arrivals: u32,
     /// How many times a proved stream was met.
     meetings: u32,
+    /// Whether a proved stream ever went backwards: where none did, none is looked for.
+    has_backwards: bool,
     /// The one that was met last.
     latest: Latest,
     /// Shares of streams that were forgotten, until [`Self::take_dropped`].
     dropped: [ShareId; DROPPED_MAX],
 }
 
-/// A [`Place`], in a byte: the number of a proved stream, or 64 and that of a candidate.
+/// A [`Place`], small: the number of a proved stream, or 256 and that of a candidate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Latest(u8);
+struct Latest(u16);
 
 impl Default for Latest {
     fn default() -> Self {
-        Self(u8::MAX)
+        Self(u16::MAX)
     }
 }
 
@@ -71,7 +73,8 @@ pub(super) struct Entry {
     pub(super) pace: Pages,
     /// When it was last met: `arrivals` or `meetings`.
     stamp: u32,
-    /// How many random reads in a row made it; of a strided stream, the pages of a piece.
+    /// How many random reads in a row made it; of a proved stream, how many `arrivals` there were
+    /// when it was last met; but of a strided one, the pages of a piece.
     pub(super) reads: u32,
     pub(super) way: Way,
     /// Its share of the memory, if somebody shares it out.
@@ -92,8 +95,9 @@ pub(super) enum Place {
 
 impl Streams {
     /// The most streams of one file. One more pushes out the one that was met least recently; it is
-    /// found again by the marker that it left on a page.
-    pub const PROVED_MAX: usize = 64;
+    /// found again by the marker that it left on a page, but while it is forgotten what lies ahead
+    /// of it is nobody's. A device is one file, and its readers may be hundreds.
+    pub const PROVED_MAX: usize = 256;
 
     /// The most candidates, so that as many streams as are remembered may begin in turns.
     pub const CANDIDATES_MAX: usize = 64;
@@ -157,8 +161,10 @@ impl Streams {
     /// not with the first of them.
     pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<Place> {
         let is_it = |entry: &Entry| entry.is_before(&pages);
-        let proved = self.proved.find_start(&pages, is_it).map(Place::Proved);
-        proved.or_else(|| self.candidates.find_start(&pages, is_it).map(Place::Candidate))
+        let proved = self.has_backwards.then(|| self.proved.find_start(&pages, is_it)).flatten();
+        proved
+            .map(Place::Proved)
+            .or_else(|| self.candidates.find_start(&pages, is_it).map(Place::Candidate))
     }
 
     /// The random read that came so many questions ago; 1 is the last one.
@@ -176,6 +182,16 @@ impl Streams {
     /// Whether few random reads came since the candidate was met, or it was met twice.
     pub(super) fn is_trusted(&self, entry: &Entry) -> bool {
         entry.reads > 1 || self.arrivals.wrapping_sub(entry.stamp) < Self::TRUSTED
+    }
+
+    /// Whether the stream ends here, and few random reads came since it was met.
+    pub(super) fn has_just_been(&self, place: Place, page: PageIndex) -> bool {
+        let entry = self.get(place);
+        let met_at = match place {
+            Place::Proved(_) => entry.reads,
+            Place::Candidate(_) => entry.stamp,
+        };
+        entry.end == page && self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
     }
 
     /// Remembers a new candidate, in place of the oldest if there are too many.
@@ -196,7 +212,9 @@ impl Streams {
     /// many.
     pub(super) fn add_proved(&mut self, entry: Entry) {
         self.meetings = self.meetings.wrapping_add(1);
-        let entry = Entry { stamp: self.meetings, ..entry };
+        let reads = entry.reads_when_met(self.arrivals);
+        let entry = Entry { stamp: self.meetings, reads, ..entry };
+        self.has_backwards |= entry.way == Way::BACKWARDS;
         let entries = self.proved.entries();
         let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
             self.proved.set(free, entry);
@@ -216,15 +234,15 @@ impl Streams {
 
     /// The stream is here now. It is as proved as it was.
     pub(super) fn update(&mut self, place: Place, entry: Entry) {
-        let stamp = match place {
+        let (stamp, reads) = match place {
             Place::Proved(_) => {
                 self.meetings = self.meetings.wrapping_add(1);
-                self.meetings
+                (self.meetings, entry.reads_when_met(self.arrivals))
             }
-            Place::Candidate(_) => self.arrivals,
+            Place::Candidate(_) => (self.arrivals, entry.reads),
         };
         let share = self.get(place).share;
-        self.set(place, Entry { stamp, share, ..entry });
+        self.set(place, Entry { stamp, reads, share, ..entry });
     }
 
     /// The stream is here now, and it is one.
@@ -266,6 +284,35 @@ impl Streams {
         is_stream.then(|| (entry.share, entry.ahead_of(page), entry.position(page)))
     }
 
+    /// Nothing was read ahead from `end` on for the stream that was met last.
+    pub(crate) fn cut_latest(&mut self, end: PageIndex) {
+        let Some(place) = self.latest.place() else { return };
+        let entry = *self.get(place);
+        if entry.way == Way::BACKWARDS {
+            // What lies before is there, and what is missing is next: the marker, too, as a rule.
+            self.set(place, Entry { marker: NO_MARKER, ..entry });
+            return;
+        }
+        // A strided stream goes on with the first piece that is not there.
+        let end = entry.way.stride().map_or(end, |stride| {
+            let cut = end.0.saturating_sub(entry.start.0);
+            PageIndex(entry.start.0 + cut.next_multiple_of(stride.0))
+        });
+        if entry.start < end && end < entry.end {
+            let marker = if entry.marker < end { entry.marker } else { NO_MARKER };
+            self.set(place, Entry { end, marker, ..entry });
+        }
+    }
+
+    /// The next window of the stream that was met last is to grow from `pace` at least.
+    pub(crate) fn quicken_latest(&mut self, pace: Pages) {
+        let Some(place) = self.latest.place() else { return };
+        let entry = *self.get(place);
+        if entry.pace > Pages::ZERO {
+            self.set(place, Entry { pace: entry.pace.max(pace), ..entry });
+        }
+    }
+
     /// Gives a share to the stream that was met last.
     pub(crate) fn set_share(&mut self, share: ShareId) {
         let place = self.latest.place().expect("a stream was met");
@@ -292,11 +339,11 @@ impl Streams {
 }
 
 impl Latest {
-    #[expect(clippy::cast_possible_truncation, reason = "there are 64 of each")]
+    #[expect(clippy::cast_possible_truncation, reason = "there are hundreds")]
     const fn of(place: Place) -> Self {
         match place {
-            Place::Proved(index) => Self(index as u8),
-            Place::Candidate(index) => Self((Streams::PROVED_MAX + index) as u8),
+            Place::Proved(index) => Self(index as u16),
+            Place::Candidate(index) => Self((Streams::PROVED_MAX + index) as u16),
         }
     }
 
@@ -341,6 +388,11 @@ impl Entry {
     /// The same, if it goes another way than forwards, in pieces of so many pages if it leaves gaps.
     pub(super) fn going(self, way: Way, reads: u32) -> Self {
         Self { way, reads, ..self }
+    }
+
+    /// What `reads` is of a proved stream that is met after so many arrivals.
+    fn reads_when_met(&self, arrivals: u32) -> u32 {
+        if self.way.stride().is_some() { self.reads } else { arrivals }
     }
 
     /// Whether it is a stream that goes backwards: after three reads it is one.
@@ -481,7 +533,7 @@ mod tests {
 
     #[test]
     fn a_file_costs_a_few_kilobytes_at_most() {
-        const { assert!(Streams::BYTES_MAX <= 7400) };
+        const { assert!(Streams::BYTES_MAX <= 18 << 10) };
         const { assert!(size_of::<Streams>() <= 128, "a file that nobody reads") };
     }
 }

@@ -47,8 +47,8 @@ pub trait PageSet: Residency {
         Terms { max, lead: None }
     }
 
-    /// The decision is made, and `file` remembers what came of it.
-    fn decided(&mut self, _file: &mut Streams, _ask: Ask) {}
+    /// The decision is made and its pages are asked for; `file` remembers it.
+    fn decided(&mut self, _file: &mut Streams) {}
 }
 
 /// The reader's side of a read: what the policies need to know of a stream and its file.
@@ -143,7 +143,10 @@ impl Reader {
         let has_waited = waited || trigger == Trigger::Miss;
         let ask = Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited };
         let last = memory.stream.fetched;
-        let Some(mut decision) = self.decide(memory, ask, cache) else { return };
+        let Some(mut decision) = self.decide(memory, ask, cache) else {
+            cache.decided(memory.file);
+            return;
+        };
         if decision.pattern == Pattern::Thrash {
             cache.rescue(page..last.end().min(self.end));
         }
@@ -157,10 +160,12 @@ impl Reader {
             decision.window = pages;
         }
         let all = pages.start..pages.end();
-        let submitted = match decision.pattern {
-            Pattern::Strided(stride) => fetch_pieces(cache, all, stride, marker),
-            _ => cache.fetch(all, marker),
+        let submitted = if let Pattern::Strided(stride) = decision.pattern {
+            fetch_pieces(cache, all, stride, marker)
+        } else {
+            cache.fetch(all, marker)
         };
+        cache.decided(memory.file);
         if submitted > Pages::ZERO {
             memory.stream.seeked = false;
         }
@@ -200,7 +205,6 @@ impl Reader {
         let limits = Limits { max, ..limits };
         let Memory { stream, file } = memory;
         let decision = self.policy.decide_with_lead(stream, file, ask, limits, lead, cache);
-        cache.decided(memory.file, ask);
         Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }
 }

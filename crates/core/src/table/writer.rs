@@ -96,9 +96,29 @@ impl TableWriter {
             && self.update(place, Ordering::Relaxed, |entry| entry.without(REFERENCED)).is_present()
     }
 
-    /// Whether the page was read ahead and nobody has used it yet.
-    pub(crate) fn is_unused(&self, place: Place) -> bool {
-        Entry(self.table.cell(place).load(Ordering::Relaxed)).is_unused()
+    /// The page's entry.
+    pub(crate) fn entry_at(&self, place: Place) -> Entry {
+        Entry(self.table.cell(place).load(Ordering::Relaxed))
+    }
+
+    /// Where the pages just before and just after the one at this place are, if they are resident.
+    pub(crate) fn beside(&self, place: Place) -> [Option<Place>; 2] {
+        let Place { leaf, index } = place;
+        let at = |leaf: u32, index: u32| {
+            (self.resident[leaf as usize] & 1 << index != 0).then_some(Place { leaf, index })
+        };
+        let last = LEAF_PAGES as u32 - 1;
+        let key = || self.table.key(leaf).expect("a place lies in a leaf that is in use");
+        let in_leaf = |key: Option<Key>, beside: u32, index: u32| {
+            self.leaf_beside(key?, beside).and_then(|(_, leaf)| at(leaf, index))
+        };
+        let before = match index {
+            0 => in_leaf(key().before(), leaf.wrapping_sub(1), last),
+            _ => at(leaf, index - 1),
+        };
+        let after =
+            if index == last { in_leaf(key().after(), leaf + 1, 0) } else { at(leaf, index + 1) };
+        [before, after]
     }
 
     /// Where the page is, if it is resident.

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use foreread_core::cache::CacheStats;
+use foreread_core::cache::{CacheStats, Use};
 
 /// A page: its file, and its index.
 pub(crate) type Name = (u32, u64);
@@ -18,6 +18,12 @@ pub(crate) struct Model {
     /// Heads are at the front.
     pub(crate) inactive: VecDeque<Name>,
     pub(crate) active: VecDeque<Name>,
+    pub(crate) ahead: VecDeque<Name>,
+    /// Whether what is read ahead goes to that list.
+    pub(crate) keeps_unread: bool,
+    /// The next of them to look at; None is the one at the back.
+    hand: Option<Name>,
+    looks_saved: usize,
     /// The frames that are held or pinned and whose page has left the table.
     pub(crate) orphans: HashMap<u32, Orphan>,
     /// The oldest is at the front; None was matched.
@@ -37,6 +43,7 @@ pub(crate) struct Page {
     pub(crate) unused: bool,
     pub(crate) referenced: bool,
     active: bool,
+    ahead: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +61,10 @@ impl Model {
             pages: HashMap::new(),
             inactive: VecDeque::new(),
             active: VecDeque::new(),
+            ahead: VecDeque::new(),
+            keeps_unread: false,
+            hand: None,
+            looks_saved: 0,
             orphans: HashMap::new(),
             shadows: VecDeque::new(),
             age: 0,
@@ -75,20 +86,144 @@ impl Model {
 
     /// A quarter of the frames is for pins, whether there are any or not.
     pub(crate) fn available(&self) -> usize {
-        let idle = self.free() + self.inactive.len() + self.active.len();
+        let idle = self.free() + self.inactive.len() + self.active.len() + self.ahead.len();
         idle.saturating_sub(self.frames / 4)
     }
 
     /// Makes room and starts the fill; the cache says afterwards which frame it took.
-    pub(crate) fn start_fill(&mut self, name: Name, ahead: bool, marker: bool, frame: u32) {
+    pub(crate) fn start_fill(&mut self, name: Name, use_: Use, marker: bool, frame: u32) {
         let active = self.refault(name);
         if self.free() == 0 {
             self.evict();
         }
         assert!(self.page_in(frame).is_none(), "frame {frame} holds a page that did not leave");
         assert!(!self.orphans.contains_key(&frame), "frame {frame} is an orphan");
-        let page = Page { frame, holds: 1, marker, unused: ahead, active, ..Page::default() };
+        let unused = use_ != Use::Wanted;
+        let ahead = self.keeps_unread && use_ == Use::Ahead;
+        let page = Page { frame, holds: 1, marker, unused, active, ahead, ..Page::default() };
         self.pages.insert(name, page);
+    }
+
+    /// Makes room for a write.
+    pub(crate) fn start_write(&mut self) {
+        if self.free() == 0 {
+            self.evict();
+        }
+    }
+
+    /// What was written is in this frame now, and held.
+    pub(crate) fn put_written(&mut self, name: Name, frame: u32) {
+        let mut page = Page { frame, holds: 1, up_to_date: true, ..Page::default() };
+        if let Some(&old) = self.page(name) {
+            self.forget(name);
+            page = Page { marker: old.marker, referenced: old.referenced, ..page };
+            page.active = old.active;
+        } else {
+            page.active = self.refault(name);
+        }
+        self.pages.insert(name, page);
+    }
+
+    /// How many frames are free once that is done.
+    pub(crate) fn reclaim(&mut self, want: usize, is_live: impl Fn(Name) -> bool) -> usize {
+        if !self.keeps_unread {
+            return self.available();
+        }
+        let lacks = want.saturating_sub(self.free());
+        let looks = self.looks_saved + 32 * lacks;
+        self.looks_saved = (looks - self.look(want, looks, |_| true)).min(16384);
+        let lacks = want.saturating_sub(self.free());
+        self.look(want, 4 * lacks, is_live);
+        while self.free() < want && self.evict_inactive(self.inactive.len() + self.active.len()) {}
+        self.free()
+    }
+
+    /// Free, inactive, and what was read ahead and not seen used, on its way as well.
+    pub(crate) fn room_for_ahead(&self) -> usize {
+        let held = self.pages.values().filter(|page| page.holds > 0 && page.ahead);
+        self.free() + self.inactive.len() + self.ahead.len() + held.count()
+    }
+
+    fn look(&mut self, want: usize, looks: usize, is_live: impl Fn(Name) -> bool) -> usize {
+        let looks = looks.min(self.ahead.len());
+        for looked in 0..looks {
+            if self.free() >= want {
+                return looked;
+            }
+            let name = self.next_under_hand();
+            let page = self.pages[&name];
+            if !page.unused {
+                self.settle_used(name);
+            } else if !is_live(name) {
+                if page.pins == 0 { self.leave(name) } else { self.promote(name) }
+            }
+        }
+        looks
+    }
+
+    fn next_under_hand(&mut self) -> Name {
+        let name = self.hand.unwrap_or_else(|| *self.ahead.back().unwrap());
+        self.hand = self.after_on_list(name);
+        name
+    }
+
+    fn after_on_list(&self, name: Name) -> Option<Name> {
+        let at = self.ahead.iter().position(|&listed| listed == name).unwrap();
+        at.checked_sub(1).map(|at| self.ahead[at])
+    }
+
+    fn settle_used(&mut self, name: Name) {
+        let page = self.pages[&name];
+        let beside = |page: Option<u64>| page.and_then(|page| self.pages.get(&(name.0, page)));
+        let (before, after) = (beside(name.1.checked_sub(1)), beside(name.1.checked_add(1)));
+        if page.referenced || page.active {
+            self.promote(name);
+        } else if before.is_some_and(|page| page.unused) || after.is_some_and(|page| page.unused) {
+            // Its reader is still there.
+        } else if after.is_none() {
+            self.unlist(name);
+            self.pages.get_mut(&name).unwrap().ahead = false;
+            self.inactive.push_front(name);
+        } else if page.pins > 0 {
+            self.promote(name);
+        } else {
+            self.leave(name);
+        }
+    }
+
+    /// To the active list. Counts unless it was bound to go there already.
+    fn promote(&mut self, name: Name) {
+        self.unlist(name);
+        self.active.push_front(name);
+        let page = self.pages.get_mut(&name).unwrap();
+        (page.ahead, page.referenced) = (false, false);
+        if !std::mem::replace(&mut page.active, true) {
+            self.stats.activations += 1;
+            self.age += 1;
+        }
+    }
+
+    fn demote(&mut self) {
+        let name = self.active.pop_back().unwrap();
+        self.pages.get_mut(&name).unwrap().active = false;
+        self.inactive.push_front(name);
+        self.stats.demotions += 1;
+    }
+
+    /// A listed page is evicted.
+    fn leave(&mut self, name: Name) {
+        self.unlist(name);
+        let page = self.pages.remove(&name).unwrap();
+        self.stats.evictions += 1;
+        self.stats.evicted_before_use += u64::from(page.unused);
+        let credit = if page.ahead { self.inactive.len() as u64 } else { 0 };
+        if !(page.ahead && page.unused) {
+            self.shadows.push_back(Some((name, self.age + credit)));
+        }
+        self.age += 1;
+        if self.shadows.len() > self.frames {
+            self.shadows.pop_front();
+        }
     }
 
     pub(crate) fn end_fill(&mut self, frame: u32, well: bool) {
@@ -112,7 +247,11 @@ impl Model {
             let page = self.pages.get_mut(&name).unwrap();
             page.holds -= 1;
             if page.holds == 0 {
-                let list = if page.active { &mut self.active } else { &mut self.inactive };
+                let list = match (page.ahead, page.active) {
+                    (true, _) => &mut self.ahead,
+                    (false, true) => &mut self.active,
+                    (false, false) => &mut self.inactive,
+                };
                 list.push_front(name);
             }
         } else {
@@ -195,7 +334,7 @@ impl Model {
             return false;
         };
         self.stats.refaults += 1;
-        let is_early = self.age - then <= self.active.len() as u64;
+        let is_early = self.age.saturating_sub(then) <= self.active.len() as u64;
         if is_early {
             self.stats.refaults_activated += 1;
             self.stats.activations += 1;
@@ -205,32 +344,55 @@ impl Model {
     }
 
     fn evict(&mut self) {
-        loop {
-            while self.active.len() > self.inactive.len() {
-                let name = self.active.pop_back().unwrap();
-                self.pages.get_mut(&name).unwrap().active = false;
-                self.inactive.push_front(name);
-                self.stats.demotions += 1;
+        let before = self.pages.len();
+        for _ in 0..self.ahead.len().min(8) {
+            let name = self.next_under_hand();
+            if !self.pages[&name].unused {
+                self.settle_used(name);
             }
-            let name = self.inactive.pop_back().unwrap();
-            let page = self.pages.get_mut(&name).unwrap();
-            if !page.referenced && page.pins == 0 {
-                self.stats.evictions += 1;
-                self.stats.evicted_before_use += u64::from(page.unused);
-                self.pages.remove(&name);
-                self.shadows.push_back(Some((name, self.age)));
-                self.age += 1;
-                if self.shadows.len() > self.frames {
-                    self.shadows.pop_front();
-                }
+            if self.pages.len() < before {
                 return;
             }
-            page.referenced = false;
-            page.active = true;
-            self.active.push_front(name);
-            self.stats.activations += 1;
-            self.age += 1;
         }
+        loop {
+            let two = self.inactive.len() + self.active.len();
+            if self.evict_inactive(if self.ahead.is_empty() { usize::MAX } else { two }) {
+                return;
+            }
+            for _ in 0..two {
+                if !self.active.is_empty() {
+                    self.demote();
+                }
+                if self.evict_inactive(two) {
+                    return;
+                }
+            }
+            for _ in 0..self.ahead.len() {
+                let name = *self.ahead.back().unwrap();
+                if self.pages[&name].pins == 0 {
+                    self.leave(name);
+                    return;
+                }
+                self.promote(name);
+            }
+        }
+    }
+
+    /// Whether one was evicted.
+    fn evict_inactive(&mut self, steps: usize) -> bool {
+        for _ in 0..steps {
+            while self.active.len() > self.inactive.len() + self.ahead.len() {
+                self.demote();
+            }
+            let Some(&name) = self.inactive.back() else { return false };
+            let page = &self.pages[&name];
+            if !page.referenced && page.pins == 0 {
+                self.leave(name);
+                return true;
+            }
+            self.promote(name);
+        }
+        false
     }
 
     fn forget(&mut self, name: Name) {
@@ -243,6 +405,10 @@ impl Model {
     }
 
     fn unlist(&mut self, name: Name) {
+        if self.hand == Some(name) {
+            self.hand = self.after_on_list(name);
+        }
+        self.ahead.retain(|&listed| listed != name);
         self.inactive.retain(|&listed| listed != name);
         self.active.retain(|&listed| listed != name);
     }

@@ -9,11 +9,15 @@
 //!   channel 1   |overhead, stall|. . . . . . . |== transfer ==|      the bus is busy
 //! ```
 
+use std::collections::VecDeque;
+
 use foreread_core::path::Tag;
 use foreread_core::units::{Bytes, Instant};
 use serde::Deserialize;
 
-use super::{Command, Device, Ending, check, check_common, is_rate, is_time, later, transfer_ns};
+use super::{
+    Command, Device, Ending, Model, check, check_common, is_rate, is_time, later, transfer_ns,
+};
 use crate::size::Size;
 
 /// The parameters of a flash device.
@@ -45,6 +49,22 @@ pub struct Flash {
     pub stall_size: Size,
 }
 
+impl Flash {
+    fn check(&self) -> Result<(), String> {
+        check_common(self.capacity.0, self.max_command.0, self.depth)?;
+        check(is_rate(self.mb_per_s), "mb_per_s", "0.001 to 1000000")?;
+        check(is_time(self.overhead_us), "overhead_us", "0 to 10^9")?;
+        check(is_time(self.stall_us), "stall_us", "0 to 10^9")?;
+        check((1..=1024).contains(&self.channels), "channels", "1 to 1024")
+    }
+
+    /// What its host was told of it stays: how much it holds, how much it takes at once.
+    fn can_become(&self, other: &Self) -> bool {
+        let told = |flash: &Self| (flash.capacity, flash.max_command, flash.depth, flash.channels);
+        told(self) == told(other)
+    }
+}
+
 /// A flash device at work.
 #[derive(Debug)]
 pub struct Chips {
@@ -52,6 +72,8 @@ pub struct Chips {
     /// When each channel is free.
     channels: Vec<Instant>,
     bus: Instant,
+    /// What it will be, and from when on.
+    coming: VecDeque<(Instant, Flash)>,
 }
 
 impl Chips {
@@ -61,13 +83,9 @@ impl Chips {
     ///
     /// Which parameter is impossible.
     pub fn new(model: Flash) -> Result<Self, String> {
-        check_common(model.capacity.0, model.max_command.0, model.depth)?;
-        check(is_rate(model.mb_per_s), "mb_per_s", "0.001 to 1000000")?;
-        check(is_time(model.overhead_us), "overhead_us", "0 to 10^9")?;
-        check(is_time(model.stall_us), "stall_us", "0 to 10^9")?;
-        check((1..=1024).contains(&model.channels), "channels", "1 to 1024")?;
+        model.check()?;
         let channels = vec![Instant(0); model.channels as usize];
-        Ok(Self { model, channels, bus: Instant(0) })
+        Ok(Self { model, channels, bus: Instant(0), coming: VecDeque::new() })
     }
 
     /// What a command of this size costs before its transfer, in ns.
@@ -80,6 +98,9 @@ impl Chips {
 
 impl Device for Chips {
     fn submit(&mut self, now: Instant, command: Command) -> Option<Ending> {
+        while let Some((_, model)) = self.coming.pop_front_if(|(at, _)| *at <= now) {
+            self.model = model;
+        }
         let size = command.sectors.bytes();
         let before = self.before_transfer_ns(size);
         let free = self.channels.iter_mut().min().expect("at least one channel");
@@ -92,6 +113,17 @@ impl Device for Chips {
 
     fn ended(&mut self, _now: Instant, _tag: Tag) -> Option<Ending> {
         None
+    }
+
+    fn change(&mut self, at: Instant, to: &Model) -> Result<(), String> {
+        let Model::Flash(to) = to else { return Err("change: wants flash".into()) };
+        to.check()?;
+        let wants = "the same capacity, max_command, depth and channels";
+        check(self.model.can_become(to), "change", wants)?;
+        let is_later = self.coming.back().is_none_or(|(last, _)| *last < at);
+        check(is_later, "change", "one after the other")?;
+        self.coming.push_back((at, to.clone()));
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use foreread_core::readahead::Policy;
 use foreread_core::units::Bytes;
 
 use super::How;
-use crate::scenario::Scenario;
+use crate::scenario::{PartName, Scenario};
 
 /// A scenario in which policies are compared.
 #[derive(Clone, Copy, Debug)]
@@ -36,20 +36,46 @@ impl Rival {
         Scenario::built_in(self.text)
     }
 
-    /// How a policy is run in it: `adaptive` learns how large its windows may be, the kernel's are
-    /// told, others are told the largest.
+    /// What it shows: the comment at the top of its file.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let lines = self.text.lines().map_while(|line| line.strip_prefix("# "));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Whether its clients' rates say what the fewest requests are.
+    #[must_use]
+    pub fn is_streaming(&self) -> bool {
+        self.name.starts_with("streaming-")
+    }
+
+    /// How a policy is run in it. `adaptive` learns how large its windows may be; others are told,
+    /// and those that adapt to what survives in the cache have the largest only.
     #[must_use]
     pub fn ways(&self, policy: Policy) -> Vec<How> {
         let way = |max_window| How { policy, max_window, without: Vec::new() };
-        match policy {
-            Policy::Adaptive => vec![way(None)],
-            Policy::Linux2_6_28 | Policy::Linux2_6_31 | Policy::Linux6 => {
-                self.windows.iter().map(|window| way(Some(*window))).collect()
-            }
-            Policy::None | Policy::Thrash2009 => {
-                vec![way(self.windows.last().copied())]
-            }
+        let has_one = policy == Policy::None || policy.name().starts_with("thrash-");
+        if policy == Policy::Adaptive {
+            vec![way(None)]
+        } else if has_one {
+            vec![way(self.windows.last().copied())]
+        } else {
+            self.windows.iter().map(|window| way(Some(*window))).collect()
         }
+    }
+
+    /// `adaptive`, and what is left of it without its parts, one by one and together.
+    #[must_use]
+    pub fn ablations(&self) -> Vec<How> {
+        let parts = PartName::ALL;
+        let chosen = |bits: u32| -> Vec<PartName> {
+            let is_out = |at: &usize| bits & 1 << at != 0;
+            (0..parts.len()).filter(is_out).map(|at| parts[at]).collect()
+        };
+        let mut all: Vec<_> = (0..1 << parts.len()).map(chosen).collect();
+        all.sort_by_key(Vec::len);
+        let how = |without| How { policy: Policy::Adaptive, max_window: None, without };
+        all.into_iter().map(how).collect()
     }
 }
 
@@ -63,12 +89,36 @@ macro_rules! rival {
     };
 }
 
-const RIVALS: [Rival; 4] = [
+const RIVALS: [Rival; 25] = [
     rival!("streaming-many-slow", BOTH),
     rival!("streaming-fast", BOTH),
     rival!("streaming-lognormal", BOTH),
     rival!("streaming-thousand", BOTH),
+    rival!("streaming-server", BOTH),
+    rival!("streaming-overload", BOTH),
+    rival!("turns-200-in-128m", BOTH),
+    rival!("turns-200-in-64m", BOTH),
+    rival!("turns-200-in-32m", BOTH),
+    rival!("sequential-parallel", BOTH),
+    rival!("sequential-one-head", BOTH),
+    rival!("eight-devices", BOTH),
+    rival!("device-changes", BOTH),
+    rival!("slow-beside-fast", BOTH),
+    rival!("shares-one-to-three", DEFAULT),
+    rival!("shares-hundred-beside-one", DEFAULT),
+    rival!("zipf-mix", BOTH),
+    rival!("random-4k", DEFAULT),
+    rival!("random-16k", DEFAULT),
+    rival!("random-64k", DEFAULT),
+    rival!("heads", BOTH),
+    rival!("drop-behind", DEFAULT),
+    rival!("one-handle", DEFAULT),
+    rival!("backwards", DEFAULT),
+    rival!("strided", DEFAULT),
 ];
+
+/// The kernel's default, where a larger window changes little.
+const DEFAULT: [Bytes; 1] = [Bytes(128 << 10)];
 
 /// The kernel's default, and what servers of large files are told to set.
 const BOTH: [Bytes; 2] = [Bytes(128 << 10), Bytes(1 << 20)];

@@ -1,4 +1,4 @@
-//! Several streams in turns, through one handle.
+//! Several streams in turns, through one handle or one each.
 //!
 //! ```text
 //!   streams = 2    | 0  1  2  3 ..                | 1000  1001  1002 ..
@@ -34,6 +34,12 @@ pub struct Interleaved {
     pub read: Size,
     /// How often each has its turn; without it, to the end of its part.
     pub reads: Option<u64>,
+    /// Each stream has a handle of its own.
+    #[serde(default)]
+    pub own_handles: bool,
+    /// It lets the cache forget each page once it has read it, as `posix_fadvise` with `DONTNEED`.
+    #[serde(default)]
+    pub drops_behind: bool,
     /// What is read instead, in this order: pages, each by its index, or as `"64+32"` for 32 from
     /// page 64 on.
     #[serde(default)]
@@ -62,6 +68,7 @@ impl Interleaved {
         let size = file_of(scenario, &self.file)?.size.0;
         if !self.pages.is_empty() {
             check(self.reads.is_none(), "reads", "nothing beside pages")?;
+            check(!self.own_handles, "own_handles", "nothing beside pages")?;
             let holds = |run: &Run| run.start.offset() < size;
             return check(self.pages.iter().all(holds), "pages", "pages that the file has");
         }
@@ -79,24 +86,26 @@ impl Interleaved {
         let file = building.file(&self.file)?;
         let params = self.clone();
         building.begin(name, start, async move |process: Process| {
-            let reader = process.open(file);
+            let handles = if params.own_handles { params.streams } else { 1 };
+            let readers: Vec<_> = (0..handles).map(|_| process.open(file)).collect();
             if params.pages.is_empty() {
-                params.in_turns(&reader).await;
+                params.in_turns(&readers).await;
             } else {
-                params.in_order(&reader).await;
+                params.in_order(&readers[0]).await;
             }
         });
         Ok(())
     }
 
-    async fn in_turns(&self, reader: &Reader) {
-        let part = reader.len().0 / self.streams / self.read.0.0 * self.read.0.0;
+    async fn in_turns(&self, readers: &[Reader]) {
+        let part = readers[0].len().0 / self.streams / self.read.0.0 * self.read.0.0;
         let most = part / self.read.0.0;
         for turn in 0..self.reads.unwrap_or(most).min(most) {
-            for stream in 0..self.streams {
+            for (stream, reader) in (0..self.streams).zip(readers.iter().cycle()) {
                 let pos = Bytes(stream * part + turn * self.read.0.0);
-                if reader.read(pos, self.read.0).await.is_err() {
-                    return;
+                let Ok(got) = reader.read(pos, self.read.0).await else { return };
+                if self.drops_behind {
+                    reader.forget_read(pos, got);
                 }
             }
         }

@@ -11,6 +11,7 @@ use crate::rng::Rng;
 use crate::run::SimFile;
 use crate::scenario::{Building, Scenario, check_time};
 use crate::size::Size;
+use crate::zipf::Zipf;
 
 /// Reads at places of which each is as likely.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,6 +23,8 @@ pub struct Random {
     pub read: Size,
     /// How many reads; without it, until the run stops.
     pub reads: Option<u64>,
+    /// Some places are likelier: the n-th likeliest as 1 / n to the power of this.
+    pub zipf: Option<f64>,
     /// Past the cache, as with `O_DIRECT`.
     #[serde(default)]
     pub direct: bool,
@@ -46,6 +49,10 @@ impl Random {
             check_request(scenario, file.device.get_ref(), read, "read")?;
         }
         check(self.direct || !self.write, "write", "direct = true beside it")?;
+        let is_power = self.zipf.is_none_or(|power| (0.01..=0.99).contains(&power));
+        check(is_power, "zipf", "0.01 to 0.99")?;
+        let is_few = self.zipf.is_none() || file.size.0.0 / read.0 <= Zipf::MOST_PLACES;
+        check(is_few, "zipf", "no more than 4194304 places")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || scenario.until_s.is_some();
@@ -79,8 +86,9 @@ impl Random {
     async fn direct(&self, process: &Process, file: SimFile, mut rng: Rng) {
         let op = if self.write { Op::Write } else { Op::Read };
         let sectors = Sectors(self.read.0.0 / 512);
+        let places = self.places(file);
         for _ in 0..self.reads.unwrap_or(u64::MAX) {
-            let start = file.start + Sectors(self.place(file, &mut rng).0 / 512);
+            let start = file.start + Sectors(self.place(&places, &mut rng).0 / 512);
             let done = process.direct(file.device, op, start, sectors).await;
             if done.is_err() {
                 return;
@@ -91,8 +99,9 @@ impl Random {
 
     async fn cached(&self, process: &Process, file: SimFile, mut rng: Rng) {
         let reader = process.open(file);
+        let places = self.places(file);
         for _ in 0..self.reads.unwrap_or(u64::MAX) {
-            if reader.read(self.place(file, &mut rng), self.read.0).await.is_err() {
+            if reader.read(self.place(&places, &mut rng), self.read.0).await.is_err() {
                 return;
             }
             process.pass_ns(self.cpu_ns()).await;
@@ -103,8 +112,23 @@ impl Random {
         cpu_ns(self.cpu_us, self.cpu_ns_per_byte, self.read.0)
     }
 
-    fn place(&self, file: SimFile, rng: &mut Rng) -> Bytes {
-        let places = file.len.0 / self.read.0.0;
-        Bytes(rng.below(places) * self.read.0.0)
+    fn places(&self, file: SimFile) -> Places {
+        let count = file.len.0 / self.read.0.0;
+        self.zipf.map_or(Places::Alike(count), |power| Places::Zipf(Zipf::new(count, power)))
     }
+
+    fn place(&self, places: &Places, rng: &mut Rng) -> Bytes {
+        let place = match places {
+            Places::Alike(count) => rng.below(*count),
+            Places::Zipf(zipf) => zipf.draw(rng),
+        };
+        Bytes(place * self.read.0.0)
+    }
+}
+
+/// Where it may read.
+enum Places {
+    /// Of so many places, each is as likely.
+    Alike(u64),
+    Zipf(Zipf),
 }

@@ -1,5 +1,7 @@
 //! A reader of one stream: `dd`, `cat`, a scan.
 
+use std::ops::Range;
+
 use foreread_core::readahead::Advice;
 use foreread_core::units::{Bytes, Instant};
 use serde::Deserialize;
@@ -24,6 +26,12 @@ pub struct Sequential {
     /// From where.
     #[serde(default)]
     pub from: Size,
+    /// From one read's start to the next one's, if that is not where the read ends: a column of a
+    /// table, every n-th record.
+    pub stride: Option<Size>,
+    /// From the end towards the start.
+    #[serde(default)]
+    pub backwards: bool,
     /// What it does with each byte, in ns.
     #[serde(default)]
     pub cpu_ns_per_byte: f64,
@@ -32,6 +40,9 @@ pub struct Sequential {
     pub cpu_us: f64,
     /// No faster than this, in KiB/s: it waits before each read until it is due.
     pub kib_per_s: Option<f64>,
+    /// It lets the cache forget each page once it has read it, as `posix_fadvise` with `DONTNEED`.
+    #[serde(default)]
+    pub drops_behind: bool,
     /// What it says of how it will read.
     #[serde(default)]
     pub advice: AdviceName,
@@ -64,6 +75,7 @@ impl Sequential {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         file_of(scenario, &self.file_name(0))?;
         check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check(self.step() >= self.read.0, "stride", "no less than read")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let rate = self.kib_per_s.unwrap_or(1.0);
@@ -98,16 +110,31 @@ impl Sequential {
         let end =
             self.amount.map_or(reader.len(), |amount| from + amount.0.min(reader.len() - from));
         let began = process.now();
-        let mut pos = from;
-        while pos < end {
+        let mut done = Bytes::ZERO;
+        for turn in 0..(end - from).0.div_ceil(self.step().0) {
             if let Some(kib_per_s) = self.kib_per_s {
-                process.until(due(began, pos - from, kib_per_s)).await;
+                process.until(due(began, done, kib_per_s)).await;
             }
+            let pos = self.place(from..end, turn);
             let part = self.read.0.min(end - pos);
             let Ok(got) = reader.read(pos, part).await else { return };
-            pos += got;
+            if self.drops_behind {
+                reader.forget_read(pos, got);
+            }
+            done += got;
             process.pass_ns(cpu_ns(self.cpu_us, self.cpu_ns_per_byte, got)).await;
         }
+    }
+
+    fn step(&self) -> Bytes {
+        self.stride.map_or(self.read.0, |stride| stride.0)
+    }
+
+    /// Where it reads at its n-th turn. Backwards it begins with what may be less than a step.
+    fn place(&self, range: Range<Bytes>, turn: u64) -> Bytes {
+        let turns = (range.end - range.start).0.div_ceil(self.step().0);
+        let steps = if self.backwards { turns - 1 - turn } else { turn };
+        Bytes(range.start.0 + steps * self.step().0)
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Streaming {
     pub device: String,
     /// How long each file is.
     pub file_size: Size,
+    /// How much of it each client takes; without it, all.
+    pub amount: Option<Size>,
     /// How fast each client takes its file, in KiB/s; so many clients as there are rates.
     pub kib_per_s: Rates,
     /// How many more clients share what the link has left.
@@ -119,12 +121,14 @@ impl Streaming {
     #[must_use]
     pub fn due_between(&self, client: &Client, from: Instant, until: Instant) -> f64 {
         let pace = Pace::new(client.kib_per_s, &self.changes, client.comes, self.catches_up);
-        pace.kib_at(until).min(self.file_kib()) * 1024.0
-            - pace.kib_at(from).min(self.file_kib()) * 1024.0
+        let bytes_at = |at| (pace.kib_at(at) * 1024.0).min(self.taken().0 as f64);
+        bytes_at(until) - bytes_at(from)
     }
 
-    fn file_kib(&self) -> f64 {
-        self.file_size.0.0 as f64 / 1024.0
+    /// How much of its file a client takes.
+    #[must_use]
+    pub fn taken(&self) -> Bytes {
+        self.amount.map_or(self.file_size.0, |amount| amount.0.min(self.file_size.0))
     }
 
     /// What each client without a rate gets.
@@ -139,9 +143,11 @@ impl Streaming {
         let reader = process.open(file);
         let mut pace = Pace::new(kib_per_s, &self.changes, process.now(), self.catches_up);
         let mut pos = Bytes::ZERO;
-        while pos < reader.len() {
+        while pos < self.taken() {
             process.until(pace.due(pos)).await;
-            let Ok(got) = reader.read(pos, self.read.0).await else { return };
+            let Ok(got) = reader.read(pos, self.read.0.min(self.taken() - pos)).await else {
+                return;
+            };
             if let Some(link) = link {
                 process.send(link, got).await;
             }

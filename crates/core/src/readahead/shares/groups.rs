@@ -101,6 +101,12 @@ impl Groups {
         self.groups[usize::from(to)].sums.add(&after);
     }
 
+    /// The mean weight of its streams, if it has any.
+    pub(super) fn known_weight(&self, group: u8) -> Option<u64> {
+        let sums = &self.groups[usize::from(group)].sums;
+        (sums.streams > 0).then(|| sums.mean_weight())
+    }
+
     /// How much a stream weighs of which nothing is known: as much as one of the middle.
     pub(super) fn mean_weight(&self, group: u8) -> u64 {
         self.groups[usize::from(group)].sums.mean_weight()
@@ -238,22 +244,14 @@ impl Room {
         let lead = lead.checked_div(u128::from(self.sums.lead)).unwrap_or(0);
         Pages(u64::try_from(lead).expect("a part of the memory"))
     }
-
-    /// With less than so much a stream waits: a quarter of what it would have if all were alike.
-    pub(super) fn least(&self) -> Pages {
-        Pages(self.memory / (SHARE_OF_LEAST * self.sums.streams.max(1)))
-    }
 }
 
 /// One in twenty pages is left out of the sums: windows are whole pages, rates are guesses, and
-/// what is consumed is not found at once.
+/// what is consumed is not found at once. With half as much, more windows are cut.
 const SPARE: u64 = 20;
 
 /// A quarter of the memory for all leads: the law has the rest.
 const SHARE_OF_LEADS: u64 = 4;
-
-/// See [`Room::least`].
-const SHARE_OF_LEAST: u64 = 4;
 
 /// So many submitters have a weight of their own: each question goes through them all.
 const MOST_GROUPS: usize = 16;

@@ -17,6 +17,15 @@ pub(super) struct Speed {
 }
 
 impl Speed {
+    /// Of a reader of which nothing was seen, beside others: as if it had taken a few pages as one
+    /// of the middle does. Its first pages may come in one read, and tell no rate.
+    pub(super) fn like(root: Option<u64>) -> Self {
+        let Some(root) = root else { return Self::default() };
+        let ns = GUESSED_PAGES * SCALE / u128::from(root).pow(2).max(1);
+        let ns = u64::try_from(ns).unwrap_or(MOST_NS).min(MOST_NS);
+        Self { pages: u64::try_from(GUESSED_PAGES).unwrap_or(1), ns }
+    }
+
     pub(super) fn add(&mut self, pages: Pages, ns: u64) {
         let pages = pages.0.min(MOST_PAGES);
         let ns = ns.max(pages * LEAST_NS_A_PAGE).min(MOST_NS);
@@ -33,7 +42,7 @@ impl Speed {
         if self.pages == 0 {
             return None;
         }
-        let rate = u128::from(self.pages) * 1_000_000_000_000_000 / u128::from(self.ns.max(1));
+        let rate = u128::from(self.pages) * SCALE / u128::from(self.ns.max(1));
         Some(u64::try_from(rate).unwrap_or(u64::MAX).isqrt().max(1))
     }
 
@@ -50,6 +59,12 @@ impl Speed {
         Some(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 }
+
+/// A rate in micropages a second, of pages and nanoseconds.
+const SCALE: u128 = 1_000_000_000_000_000;
+
+/// How much a guess counts: half of this is forgotten with the first window.
+const GUESSED_PAGES: u128 = 16;
 
 /// Four gigabytes a second: whoever only copies takes longer for a page.
 const LEAST_NS_A_PAGE: u64 = 1000;

@@ -1,0 +1,58 @@
+//! The page docs/rivals.md: the table as a document, with what each scenario shows.
+
+use std::io::Write as _;
+
+use foreread_sim::rivals::{self, Row};
+
+use super::cells;
+use crate::output::{Failure, Output};
+
+pub(super) fn print(out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
+    write!(out, "{HEAD}")?;
+    for rival in rivals::all() {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.scenario == rival.name).collect();
+        if of.is_empty() {
+            continue;
+        }
+        writeln!(out, "\n### {}\n\n{}\n", rival.name, rival.about())?;
+        writeln!(out, "{COLUMNS}")?;
+        for row in of {
+            writeln!(out, "| {} |", cells(row)[1..].join(" | "))?;
+        }
+    }
+    let losses = rivals::losses(rows);
+    writeln!(out, "\n## Where adaptive loses\n\n{RULE}\n")?;
+    for loss in &losses {
+        writeln!(out, "- {loss}")?;
+    }
+    if losses.is_empty() {
+        writeln!(out, "Nowhere.")?;
+    }
+    Ok(())
+}
+
+const HEAD: &str = "\
+# Rivals
+
+Every policy in the same scenarios, in virtual time: a page that this command writes, with a release
+build, in some minutes:
+
+```text
+foreread sim rivals --markdown > docs/rivals.md
+```
+
+`foreread sim rivals --help` says what the columns are. A scenario is a file of its name in
+`crates/sim/scenarios/rivals/`, which `foreread sim` runs, too. Policies that are told how large a
+window may be have it behind their name; `adaptive` is told nothing. *x best* is over the fewest
+requests that windows could come to, by the law, from the true rates ([simulator.md](simulator.md)).
+
+## Figures
+";
+
+const COLUMNS: &str = "\
+| policy | elapsed | MB/s | requests | x best | device s | x bytes | unread | waited s | at rate |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
+
+const RULE: &str = "\
+By more than 2 %, to a policy that serves its readers as well: as many bytes a second, as many
+clients at their rate.";

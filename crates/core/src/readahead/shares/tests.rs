@@ -1,0 +1,181 @@
+//! What the shares promise, of streams whose rates are known.
+//!
+//! In:    readers that take pages at a rate.
+//! Out:   windows as the law says; sums that end where they began.
+//! Never: a cache or a device. What comes of it there is the simulator's to show.
+
+use alloc::vec::Vec;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Readers at their rates, in pages a second.
+struct World {
+    shares: Shares,
+    ids: Vec<ShareId>,
+    rates: Vec<u64>,
+    memory: Pages,
+    ceiling: Pages,
+}
+
+impl World {
+    fn new(rates: &[u64], memory: u64, ceiling: u64) -> Self {
+        let (memory, ceiling) = (Pages(memory), Pages(ceiling));
+        let mut world =
+            Self { shares: Shares::new(), ids: Vec::new(), rates: rates.to_vec(), memory, ceiling };
+        for stream in 0..rates.len() {
+            let id = world.shares.begin(world.question(stream, 0), Pages(4));
+            world.ids.push(id);
+        }
+        world
+    }
+
+    fn question(&self, stream: usize, second: u64) -> Question {
+        Question {
+            now: Instant(second * SECOND),
+            page: PageIndex(second * self.rates[stream]),
+            count: Pages(1),
+            submitter: Submitter(u32::try_from(stream).unwrap()),
+            has_waited: false,
+            blocked_ns: 0,
+            ceiling: self.ceiling,
+            latency_ns: 1_000_000,
+        }
+    }
+
+    fn ask(&mut self, stream: usize, second: u64) -> Grant {
+        let question = self.question(stream, second);
+        let grant = self.shares.ask(self.ids[stream], question, self.memory);
+        self.shares.set_ahead(self.ids[stream], grant.window);
+        grant
+    }
+
+    /// What each gets in the end, when all have asked each second until then.
+    fn settle(&mut self, seconds: u64) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        for second in 1..=seconds {
+            grants = (0..self.ids.len()).map(|stream| self.ask(stream, second)).collect();
+        }
+        grants
+    }
+}
+
+#[test]
+fn with_room_for_two_windows_each_all_have_their_ceiling_and_ask_as_early_as_can_be() {
+    for grant in World::new(&[1, 100, 10_000], 200, 32).settle(10) {
+        assert_eq!((grant.window, grant.lead), (Pages(32), None));
+    }
+    let short = World::new(&[1, 100, 10_000, 10_000], 200, 32).settle(10);
+    assert!(short.iter().all(|grant| grant.lead.is_some()), "four of them are too many");
+}
+
+#[test]
+fn windows_are_as_the_roots_of_the_rates_and_twice_the_memory_in_all() {
+    let windows: Vec<u64> = World::new(&[10, 40, 90, 160], 10_000, 1 << 20)
+        .settle(20)
+        .iter()
+        .map(|grant| grant.window.0)
+        .collect();
+    let all: u64 = windows.iter().sum();
+    assert!((19_000..=20_000).contains(&all), "{windows:?}");
+    for (window, root) in windows.iter().zip([1, 2, 3, 4]) {
+        assert!(window.abs_diff(all * root / 10) <= all / 200, "{windows:?}");
+    }
+}
+
+#[test]
+fn a_stream_at_its_ceiling_leaves_the_rest_to_the_others() {
+    let mut world = World::new(&[10; 9], 10_000, 1 << 20);
+    world.rates[0] = 100_000;
+    let before: Vec<u64> = world.settle(20).iter().map(|grant| grant.window.0).collect();
+    assert!(before[0] > 15_000, "{before:?}");
+    world.ceiling = Pages(3000);
+    let mut after = Vec::new();
+    for second in 21..60 {
+        after = (0..9).map(|stream| world.ask(stream, second).window.0).collect();
+    }
+    assert_eq!(after[0], 3000);
+    assert!(after[1..].iter().all(|window| (1950..=2050).contains(window)), "{after:?}");
+}
+
+#[test]
+fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
+    let of = |ceiling| {
+        let mut world = World::new(&[10; 4], 8192, 4096);
+        world.shares.set_weight(Submitter(0), 1);
+        world.shares.set_weight(Submitter(1), 3);
+        world.shares.set_weight(Submitter(2), 4);
+        world.shares.set_weight(Submitter(3), 4);
+        world.ceiling = Pages(4096);
+        let mut grants = world.settle(9);
+        for second in 10..20 {
+            for stream in 0..4 {
+                world.ceiling = Pages(if stream == 3 { ceiling } else { 4096 });
+                grants[stream] = world.ask(stream, second);
+            }
+        }
+        grants.iter().map(|grant| grant.window.0).collect::<Vec<_>>()
+    };
+    let even = of(4096);
+    assert!(even[1].abs_diff(3 * even[0]) <= 8, "{even:?}");
+    assert!(even[2].abs_diff(4 * even[0]) <= 8 && even[2] == even[3], "{even:?}");
+    let lent = of(16);
+    assert_eq!(lent[3], 16);
+    assert!(lent[0] > even[0] * 3 / 2 && lent[1].abs_diff(3 * lent[0]) <= 8, "{lent:?} {even:?}");
+}
+
+#[test]
+fn who_has_stalled_counts_less_and_less_and_then_its_pages_may_go() {
+    let mut world = World::new(&[100; 4], 1000, 1 << 20);
+    let before = world.settle(10)[0].window;
+    let mut windows = Vec::new();
+    for second in 11..400 {
+        windows.push(world.ask(0, second).window.0);
+        assert!(world.shares.is_live(Instant(second * SECOND), world.ids[0]));
+    }
+    assert!(windows[0].abs_diff(before.0) <= before.0 / 50);
+    assert!(windows.windows(2).all(|pair| pair[0] <= pair[1] + 8), "{windows:?}");
+    assert!(*windows.last().unwrap() > 3 * before.0, "{before:?} {windows:?}");
+    assert!(!world.shares.is_live(Instant(400 * SECOND), world.ids[1]));
+    let back = world.ask(1, 400);
+    assert!(back.window > Pages(1), "who comes back is welcome: {back:?}");
+}
+
+#[test]
+fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
+    let mut world = World::new(&[100; 10], 1000, 1 << 20);
+    let quiet = world.settle(10)[0].lead.unwrap();
+    for second in 11..40 {
+        for stream in 0..10 {
+            let question = Question { has_waited: true, ..world.question(stream, second) };
+            let grant = world.shares.ask(world.ids[stream], question, world.memory);
+            assert!(grant.lead.unwrap() <= grant.window);
+            if second == 39 {
+                assert!(grant.lead.unwrap() > quiet);
+                assert!(grant.lead.unwrap() <= Pages(25), "{grant:?}");
+                assert!(grant.window >= Pages(140), "{grant:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_end_where_they_began() {
+    let mut world = World::new(&[1, 10, 100, 1000, 10_000], 500, 64);
+    world.shares.set_weight(Submitter(3), 7);
+    world.settle(30);
+    for id in world.ids.split_off(0) {
+        world.shares.end(id);
+    }
+    let empty = world.shares.ask_new(Question { now: Instant(0), ..question() }, Pages(100));
+    assert_eq!((empty.window, empty.lead), (Pages(8), None));
+    let again = world.shares.begin(question(), Pages(1));
+    assert!(world.shares.is_live(Instant(0), again));
+}
+
+fn question() -> Question {
+    let mut world = World::new(&[1], 10, 8);
+    world.rates = Vec::from([1]);
+    world.question(0, 1)
+}

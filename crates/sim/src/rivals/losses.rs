@@ -1,0 +1,181 @@
+//! Where `adaptive` loses, and by how much.
+//!
+//! In:    rows.
+//! Out:   for each scenario and measure, the rival that is furthest ahead of `adaptive`.
+//! Never: a rival that is ahead because it leaves its readers waiting: who reads less in the same
+//!        time needs fewer requests, and that is no merit.
+
+use std::fmt;
+
+use foreread_core::readahead::Policy;
+
+use super::Row;
+
+/// A figure in which a rival is ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// Where.
+    pub scenario: &'static str,
+    /// In what.
+    pub measure: &'static str,
+    /// Whether more is better.
+    pub more_is_better: bool,
+    /// Who is ahead: the policy, with its largest window.
+    pub rival: String,
+    /// The rival's figure.
+    pub rivals: f64,
+    /// That of `adaptive`.
+    pub ours: f64,
+}
+
+/// All losses of more than a fiftieth.
+#[must_use]
+pub fn losses(rows: &[Row]) -> Vec<Loss> {
+    let is_ours = |row: &&Row| row.policy == Policy::Adaptive.name() && row.without.is_empty();
+    let mut all = Vec::new();
+    for ours in rows.iter().filter(is_ours) {
+        let is_rival = |row: &&Row| row.scenario == ours.scenario && row.policy != ours.policy;
+        let rivals: Vec<&Row> = rows.iter().filter(is_rival).collect();
+        all.extend(MEASURES.iter().filter_map(|measure| measure.loss(ours, &rivals)));
+    }
+    all
+}
+
+struct Measure {
+    name: &'static str,
+    of: fn(&Row) -> f64,
+    more_is_better: bool,
+    /// Less than this is no difference, however many times the other it is.
+    least: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ratios")]
+const MEASURES: [Measure; 6] = [
+    Measure { name: "MB/s", of: |row| row.mb_per_s, more_is_better: true, least: 0.01 },
+    Measure { name: "s waited", of: |row| row.waited_s, more_is_better: false, least: 0.5 },
+    Measure { name: "s of the device", of: |row| row.device_s, more_is_better: false, least: 0.1 },
+    Measure { name: "requests", of: |row| row.requests as f64, more_is_better: false, least: 10.0 },
+    Measure {
+        name: "bytes a byte wanted",
+        of: |row| row.amplification,
+        more_is_better: false,
+        least: 0.005,
+    },
+    Measure {
+        name: "unread pages evicted",
+        of: |row| row.evicted_unread as f64,
+        more_is_better: false,
+        least: 1.0,
+    },
+];
+
+impl Measure {
+    fn loss(&self, ours: &Row, rivals: &[&Row]) -> Option<Loss> {
+        // Who does not read at all evicts nothing: only those that serve as well can be ahead.
+        let serves =
+            |row: &&&Row| row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate;
+        let key = |row: &Row| if self.more_is_better { -(self.of)(row) } else { (self.of)(row) };
+        let best = rivals.iter().filter(serves).min_by(|a, b| key(a).total_cmp(&key(b)))?;
+        let (mine, theirs) = ((self.of)(ours), (self.of)(best));
+        let (less, more) = if self.more_is_better { (mine, theirs) } else { (theirs, mine) };
+        let is_loss = less < more * SAME && more - less >= self.least;
+        is_loss.then(|| Loss {
+            scenario: ours.scenario,
+            measure: self.name,
+            more_is_better: self.more_is_better,
+            rival: best.label(),
+            rivals: theirs,
+            ours: mine,
+        })
+    }
+}
+
+/// Two figures that are closer than this are the same.
+const SAME: f64 = 0.98;
+
+impl Row {
+    /// The policy, what is left out of it, and the largest window that it was told.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut label = self.policy.to_owned();
+        for part in &self.without {
+            label += &format!(" -{part}");
+        }
+        if let Some(window) = self.max_window.filter(|_| self.policy != Policy::None.name()) {
+            label +=
+                &format!(" {}", foreread_core::sizes::Exact(foreread_core::units::Bytes(window)));
+        }
+        label
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scenario, measure, rival, rivals, ours, .. } = self;
+        let digits = if rivals.max(*ours) < 10.0 { 3 } else { 1 };
+        write!(f, "{scenario}: {ours:.digits$} {measure}, {rival} {rivals:.digits$}")?;
+        let (less, more) = if self.more_is_better { (ours, rivals) } else { (rivals, ours) };
+        if *less <= 0.0 {
+            return Ok(());
+        }
+        let percent = if self.more_is_better {
+            (1.0 - less / more) * 100.0
+        } else {
+            (more / less - 1.0) * 100.0
+        };
+        let word = if self.more_is_better { "less" } else { "more" };
+        write!(f, " ({percent:.0} % {word})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(policy: &'static str, mb_per_s: f64, requests: u64, at_rate: usize) -> Row {
+        Row {
+            scenario: "one",
+            policy,
+            max_window: (policy != "adaptive").then_some(128 << 10),
+            without: Vec::new(),
+            elapsed_s: 1.0,
+            requests,
+            device_s: 1.0,
+            amplification: 1.0,
+            evicted_unread: 0,
+            waited_s: 0.0,
+            optimum_requests: None,
+            mb_per_s,
+            streams: 2,
+            at_rate,
+        }
+    }
+
+    #[test]
+    fn the_rival_that_is_furthest_ahead_is_named_with_both_figures() {
+        let rows = [
+            row("linux-6", 110.0, 120, 2),
+            row("none", 125.0, 1000, 2),
+            row("adaptive", 100.0, 150, 2),
+        ];
+        let said: Vec<_> = losses(&rows).iter().map(ToString::to_string).collect();
+        let speed = "one: 100.0 MB/s, none 125.0 (20 % less)";
+        assert_eq!(said, [speed, "one: 150.0 requests, linux-6 128K 120.0 (25 % more)"]);
+    }
+
+    #[test]
+    fn who_serves_fewer_or_is_slower_is_not_ahead() {
+        let ours = row("adaptive", 100.0, 150, 2);
+        assert_eq!(losses(&[row("linux-6", 90.0, 10, 2), ours.clone()]), []);
+        assert_eq!(losses(&[row("linux-6", 100.0, 10, 1), ours.clone()]), []);
+        assert_eq!(losses(&[row("linux-6", 100.0, 149, 2), ours]), [], "a hundredth is nothing");
+    }
+
+    #[test]
+    fn what_is_left_of_adaptive_without_a_part_is_no_rival() {
+        let mut part = row("adaptive", 200.0, 10, 2);
+        part.without = vec!["law"];
+        assert_eq!(part.label(), "adaptive -law");
+        assert_eq!(losses(&[part, row("adaptive", 100.0, 150, 2)]), []);
+    }
+}

@@ -1,0 +1,50 @@
+//! What `adaptive` has to reach, in the scenarios of `scenarios/rivals/`.
+//!
+//! Each test is a line of the table that the policy was built for; the figures are in
+//! docs/rivals.md. Everything is virtual: a test that fails fails everywhere.
+
+#[path = "adaptive/devices.rs"]
+mod devices;
+#[path = "adaptive/shares.rs"]
+mod shares;
+#[path = "adaptive/streaming.rs"]
+mod streaming;
+#[path = "adaptive/turns.rs"]
+mod turns;
+
+use foreread_core::readahead::Policy;
+use foreread_core::units::Bytes;
+use foreread_sim::rivals::{self, How, Measured, Row};
+use foreread_sim::scenario::Scenario;
+
+/// A scenario with `adaptive`, which is told nothing.
+fn scenario(name: &str) -> Scenario {
+    let mut scenario = rivals::find(name).expect(name).scenario();
+    how(Policy::Adaptive, None).set(&mut scenario);
+    scenario
+}
+
+fn how(policy: Policy, window_kib: Option<u64>) -> How {
+    How { policy, max_window: window_kib.map(|kib| Bytes(kib << 10)), without: Vec::new() }
+}
+
+fn row(name: &str, policy: Policy, window_kib: Option<u64>) -> Row {
+    let row = rivals::run(rivals::find(name).expect(name), &how(policy, window_kib), &mut |_| {});
+    println!("{row:?}");
+    row
+}
+
+fn ours(name: &str) -> Row {
+    row(name, Policy::Adaptive, None)
+}
+
+fn measure(scenario: &Scenario) -> Measured {
+    rivals::measure(scenario, &mut |_| {})
+}
+
+/// A scenario that is not in the list.
+fn parsed(text: &str) -> Scenario {
+    let mut scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    how(Policy::Adaptive, None).set(&mut scenario);
+    scenario
+}
