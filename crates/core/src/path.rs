@@ -151,6 +151,8 @@ pub struct Device {
     /// None until something was read or written: many files are opened and few of them used.
     fit: Option<Box<DeviceFit>>,
     useful: Useful,
+    /// Whether windows follow from what it is good for.
+    is_learnt: bool,
 }
 
 /// An open file.
@@ -330,6 +332,7 @@ impl IoPath {
             limiter: Limiter::default(),
             fit: None,
             useful: Useful::new(&geometry),
+            is_learnt: self.is_window_learnt && self.policy == Policy::Adaptive,
         };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));

@@ -186,7 +186,7 @@ impl IoPath {
     /// Puts a device in the line for dispatch if it has something queued and room for it.
     pub(super) fn note_busy(&mut self, device: DeviceId) {
         let Some(state) = self.devices.get_mut(device) else { return };
-        let has_room = state.in_flight < state.geometry.depth;
+        let has_room = state.in_flight < state.depth();
         let is_full = !has_room && !state.queue.is_empty();
         self.set_full(device, is_full);
         let Some(state) = self.devices.get_mut(device) else { return };
@@ -218,7 +218,7 @@ impl IoPath {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         // One without room is asked when a request ends, and not before.
-        let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
+        let has_room = |device: &super::Device| device.in_flight < device.depth();
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
         let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
         wake_at.chain(self.next_write_out()).min()

@@ -259,6 +259,11 @@ impl Device {
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
 
+    /// How many requests it is given at once.
+    pub(super) fn depth(&self) -> u32 {
+        if self.is_learnt && self.useful.wants_them_alone() { 1 } else { self.geometry.depth }
+    }
+
     /// A request was taken for the device.
     pub(super) fn sent(&mut self, now: Instant, op: Op, watch: Option<u64>) -> Sent {
         let is_expired = self.queue.why() == Some(Why::Expired);

@@ -25,6 +25,8 @@ pub(super) struct Useful {
     /// How many reads have ended since it was last looked at.
     ended: u32,
     latency_ns: u64,
+    /// So many more requests go to the device one at a time.
+    alone: u32,
 }
 
 impl Useful {
@@ -32,7 +34,7 @@ impl Useful {
     pub(super) fn new(geometry: &Geometry) -> Self {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), Bytes(PAGE_SIZE));
-        Self { window: window.pages_up(), ended: 0, latency_ns: 0 }
+        Self { window: window.pages_up(), ended: 0, latency_ns: 0, alone: ALONE }
     }
 
     /// The largest window that is of use.
@@ -54,6 +56,14 @@ impl Useful {
             self.latency_ns = if before == 0 { ns } else { before - before / 8 + ns / 8 };
         }
         self.ended += 1;
+        self.alone = self.alone.saturating_sub(1);
+    }
+
+    /// Whether requests are to go one at a time, so that they tell what they cost: a reader that is
+    /// never short of read-ahead never leaves its device idle, and would never learn what it is
+    /// like.
+    pub(super) fn wants_them_alone(&self) -> bool {
+        self.alone > 0
     }
 
     /// Looks at what was learnt, if enough ended since the last time.
@@ -70,8 +80,10 @@ impl Useful {
             2.0 * once / twice
         };
         let mut window = Pages(self.window.0.next_power_of_two());
-        while window < LARGEST && gain(window) >= GROWS {
+        // Step by step: each size tells what its bytes cost.
+        if window < LARGEST && gain(window) >= GROWS {
             window += window;
+            self.alone = if window <= geometry.max_io { ALONE } else { 0 };
         }
         while window > Pages(1) && gain(Pages(window.0 / 2)) < SHRINKS {
             window = Pages(window.0 / 2);
@@ -101,6 +113,9 @@ const GROWS: f64 = 1.02;
 /// And shrinks when it is less than that faster than its half. Between the two it stays, so that a
 /// device between two sizes does not change its mind with each request.
 const SHRINKS: f64 = 1.01;
+
+/// So many requests of a size that was not seen yet go alone: a few more than make a fit.
+const ALONE: u32 = 12;
 
 /// As many as make a fit.
 const LOOK_EVERY: u32 = 8;

@@ -154,6 +154,10 @@ impl Shares {
     pub(crate) fn ask(&mut self, id: ShareId, question: Question, memory: Pages) -> Grant {
         self.look_around(question.now);
         let index = id.0 as usize;
+        let before = self.shares[index].ceiling;
+        if small(question.ceiling) > before {
+            self.lift(before, small(question.ceiling), question.now);
+        }
         self.shares[index].learn(question);
         let group = self.groups.of(question.submitter);
         self.move_to(index, group);
@@ -197,6 +201,19 @@ impl Shares {
                 self.recount(self.hand, now);
             }
             self.hand += 1;
+        }
+    }
+
+    /// More has turned out to be of use: for all whose ceiling was the same, at once. Or the first to
+    /// ask would find all others at the old one, and get what those do not know yet that they want.
+    /// A ceiling doubles a few times in the life of a device.
+    fn lift(&mut self, before: u32, ceiling: u32, now: Instant) {
+        for index in 0..self.shares.len() {
+            let share = &mut self.shares[index];
+            if share.is_there && share.ceiling == before {
+                (share.ceiling, share.is_capped) = (ceiling, false);
+                self.recount(index, now);
+            }
         }
     }
 
