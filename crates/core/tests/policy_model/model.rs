@@ -282,8 +282,8 @@ impl Question<'_> {
         self.prev_pos.map_or(-1, |end| (end - 1) / int(PAGE_SIZE))
     }
 
-    /// Where the previous read ended counts, not the last page that it read: after a read to the end
-    /// of a page, that is one page more.
+    /// Where the previous read ended counts, not the last page that it read: after a read to the
+    /// end of a page, that is one page more.
     pub(super) fn follows_returned_byte(&self) -> bool {
         self.follows(self.prev_pos.map_or(-1, |end| end / int(PAGE_SIZE)))
     }
