@@ -113,7 +113,7 @@ fn an_unread_page_that_left_and_comes_back_is_not_active_for_that() {
 #[test]
 fn the_hand_finds_what_was_used_among_many_that_were_not_and_no_call_looks_at_all() {
     const FRAMES: u64 = 40_000;
-    let mut cache = keeping(FRAMES as u32);
+    let mut cache = keeping(u32::try_from(FRAMES).unwrap());
     fill(&mut cache, FILE, 0..FRAMES, Use::Ahead);
     let asked = |cache: &mut PageCache, want| {
         let mut asked = 0;
@@ -129,6 +129,29 @@ fn the_hand_finds_what_was_used_among_many_that_were_not_and_no_call_looks_at_al
     let calls = (0..).find(|_| asked(&mut cache, 32).0 == 32).unwrap();
     assert_eq!(calls, 10, "38,000 pages at 96 times 32, and four times 32, a call");
     assert_eq!(missing(&cache, FILE, 0..FRAMES).len(), 32);
+}
+
+#[test]
+fn looks_that_were_not_needed_are_saved_for_the_long_way_between() {
+    const FRAMES: u64 = 14_000;
+    let mut cache = keeping(u32::try_from(FRAMES).unwrap());
+    fill(&mut cache, FILE, 0..FRAMES, Use::Ahead);
+    touch(&mut cache, 0..1000);
+    (1..=99).for_each(|tens| assert_eq!(reclaim(&mut cache, tens * 10), tens * 10));
+    touch(&mut cache, 13_000..14_000);
+    assert_eq!(reclaim(&mut cache, 1010), 1010, "9 are left here, then 12,000 looks at once");
+}
+
+#[test]
+fn a_wanted_page_looks_at_eight_before_it_takes_an_inactive_one() {
+    let mut cache = keeping(32);
+    fill(&mut cache, FILE, 0..20, Use::Ahead);
+    fill(&mut cache, FILE, 100..112, Use::Wanted);
+    touch(&mut cache, 7..20);
+    fill(&mut cache, FILE, 200..201, Use::Wanted);
+    assert_eq!(missing(&cache, FILE, 0..120), (20..101).chain(112..120).collect::<Vec<_>>());
+    fill(&mut cache, FILE, 201..202, Use::Wanted);
+    assert_eq!(missing(&cache, FILE, 0..20), [8]);
 }
 
 #[test]

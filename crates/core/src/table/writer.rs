@@ -107,7 +107,7 @@ impl TableWriter {
         let at = |leaf: u32, index: u32| {
             (self.resident[leaf as usize] & 1 << index != 0).then_some(Place { leaf, index })
         };
-        let last = LEAF_PAGES as u32 - 1;
+        let last = index_in_leaf(PageIndex(LEAF_PAGES - 1));
         let key = || self.table.key(leaf).expect("a place lies in a leaf that is in use");
         let in_leaf = |key: Option<Key>, beside: u32, index: u32| {
             self.leaf_beside(key?, beside).and_then(|(_, leaf)| at(leaf, index))
