@@ -43,15 +43,15 @@ impl PageCache {
     ///                       |                             +-- used again: active
     ///                       +-- u used once: leaves; - unread, x unread by a stream that is gone
     ///
-    ///   1. what is free   2. used once   3. unread, and not live   4. the tail of the inactive list
+    ///   1. what is free   2. used once   3. unread, not live   4. the tail of the inactive list
     ///   never: unread and live; active, but for what is more than all the others
     /// ```
     ///
     /// Why not the oldest first: the oldest unread page may be the next that a slow reader wants,
-    /// and it was read to be there. Pages of a stream are used in turn, so the hand finds those that
-    /// were used side by side, and has a long way between. So looks are saved: each frame wanted is
-    /// worth so many, and what one does not need another may have. While one page in so many has
-    /// been used, the hand finds enough, and no call pays for all pages each time.
+    /// and it was read to be there. Pages of a stream are used in turn, so the hand finds those
+    /// that were used side by side, and has a long way between. So looks are saved: each frame
+    /// wanted is worth so many, and what one does not need another may have. While one page in so
+    /// many has been used, the hand finds enough, and no call pays for all pages each time.
     ///
     /// `is_live` says whether anybody is still to come for a page. It is asked for unread pages
     /// only, and not before all that the hand may look at has been looked at once.

@@ -42,7 +42,8 @@ pub(super) struct Frames {
     fresh: u32,
     inactive: List,
     active: List,
-    /// Pages that were read ahead and not seen used since; empty unless the cache keeps unread ones.
+    /// Pages that were read ahead and not seen used since; empty unless the cache keeps
+    /// unread ones.
     ahead: List,
     /// The next page on that list to look at; None is the one at the tail.
     hand: Option<Frame>,

@@ -1,0 +1,82 @@
+//! Devices: they come, are set otherwise, and go.
+//!
+//! In:    what a device is like, and the scheduler in front of it.
+//! Out:   ids.
+//! Never: a request lost. Who waits for a device that goes is told.
+
+use alloc::string::ToString as _;
+
+use super::limit::Limiter;
+use super::useful::Useful;
+use super::{Device, DeviceId, Fault, IoPath};
+use crate::geometry::Geometry;
+use crate::readahead::Policy;
+use crate::replay::{Input, Output};
+use crate::sched::{BadSetting, Choice};
+use crate::units::{Bytes, Instant, SECTORS_PER_PAGE, Sectors};
+
+impl IoPath {
+    /// Adds a device, with a scheduler in front of it.
+    pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
+        self.log().did(|| Input::AddDevice { geometry, scheduler: scheduler.clone() });
+        let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
+        let device = Device {
+            geometry,
+            queue,
+            in_flight: 0,
+            writes: 0,
+            is_busy: false,
+            is_full: false,
+            limiter: Limiter::default(),
+            fit: None,
+            useful: Useful::new(&geometry),
+            is_learnt: self.is_window_learnt && self.policy == Policy::Adaptive,
+        };
+        let id = self.devices.insert(device);
+        self.log().gave(|| Output::Device(id));
+        id
+    }
+
+    /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is
+    /// one: `noop`, or `deadline` with its limit of writes learnt. Of a device that is gone:
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the scheduler has no such setting, or the value makes no sense for it.
+    pub fn set_scheduler(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        value: &str,
+    ) -> Result<(), BadSetting> {
+        self.log().did(|| {
+            let (name, value) = (name.to_string(), value.to_string());
+            Input::SetScheduler { device, name, value }
+        });
+        if name == "scheduler" {
+            return self.exchange_scheduler(device, value);
+        }
+        let Some(state) = self.devices.get_mut(device) else { return Ok(()) };
+        state.queue.set(name, value)?;
+        self.note_busy(device);
+        Ok(())
+    }
+
+    /// Removes a device that no open file lies on. What was queued for it is dropped, and those who
+    /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
+    pub fn remove_device(&mut self, now: Instant, id: DeviceId) {
+        self.log().did(|| Input::RemoveDevice { now, device: id });
+        self.clock = now;
+        let Some(mut device) = self.devices.remove(id) else { return };
+        self.full -= usize::from(device.is_full);
+        for mut request in device.queue.drain() {
+            self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
+            self.end_writes(now, id, &mut request.load, Bytes::ZERO, Fault::Short);
+            for page in request.load.pages {
+                self.fail(page, Fault::Short);
+            }
+        }
+        self.admit(now);
+    }
+}
