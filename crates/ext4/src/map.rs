@@ -1,0 +1,147 @@
+//! Where a file's bytes are: the runs of blocks that its map names.
+//!
+//! In:    an inode, a block of the file.
+//! Out:   the run from there on: on the device, or zeros.
+//! Never: a block outside of the file system; a map that is walked in circles.
+//!
+//! ```text
+//!   file     0         4         8                   18
+//!            |-- 4 ----|-- 4 ----|------- 10 --------|
+//!   device   | 700..704| (zeros) |     9000..9010    |
+//! ```
+//!
+//! A circle cannot be walked, since each step down must find what belongs one level below. A tree
+//! whose branches meet again can make a file of any length out of few blocks; [`Layout`] ends when
+//! it has met more blocks than the file system has.
+
+use crate::error::{Error, Place};
+use crate::features;
+use crate::inode::{FileKind, Inode};
+use crate::source::BlockSource;
+use crate::{Ext4, extents, indirect};
+
+/// Blocks of a file that lie one after another on the device, or that are all zeros.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// The first one's number in the file.
+    pub first: u64,
+    /// How many.
+    pub blocks: u64,
+    /// The first one's number on the device. None: zeros, a hole or written by nobody yet.
+    pub at: Option<u64>,
+}
+
+impl Run {
+    /// One past the last block's number in the file.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.first + self.blocks
+    }
+
+    /// Whether `next` goes on where this ends, in the file and on the device.
+    fn goes_on_with(&self, next: &Self) -> bool {
+        let on_device = match (self.at, next.at) {
+            (Some(at), Some(next)) => at + self.blocks == next,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.end() == next.first && on_device
+    }
+}
+
+impl<S: BlockSource> Ext4<S> {
+    /// The run of blocks from `block` of the file on: one block at least, and maybe not all that
+    /// follow each other.
+    ///
+    /// # Errors
+    ///
+    /// If the map is damaged or cannot be read, or the file has none.
+    pub fn run(&self, inode: &Inode, block: u64) -> Result<Run, Error> {
+        let has_map = match inode.kind {
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink => !inode.is_inline(),
+            FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {
+                false
+            }
+        };
+        if !has_map {
+            return Err(Error::WrongKind { wanted: "a file with blocks" });
+        }
+        let run = match u32::try_from(block) {
+            Ok(block) if inode.has_extents() => extents::run(self, inode, block)?,
+            Ok(block) => indirect::run(self, inode, block)?,
+            Err(_) => return Err(Place::Inode(inode.number).is("has no such block")),
+        };
+        assert!(run.first == block && run.blocks > 0);
+        Ok(run)
+    }
+
+    /// All runs of a file, in order, up to its size; nothing for one whose bytes are inline.
+    pub fn layout<'f>(&'f self, inode: &'f Inode) -> Layout<'f, S> {
+        let end = inode.size.div_ceil(u64::from(self.superblock().block_size));
+        let end = if inode.is_inline() { 0 } else { end };
+        let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
+        let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
+        Layout { fs: self, inode, next: None, at: 0, end, met: 0, limit }
+    }
+}
+
+/// The runs of a file. Made by [`Ext4::layout`].
+#[derive(Debug)]
+pub struct Layout<'f, S> {
+    fs: &'f Ext4<S>,
+    inode: &'f Inode,
+    /// Already read, and not the same run.
+    next: Option<Run>,
+    /// The block to ask for next.
+    at: u64,
+    end: u64,
+    /// How many blocks were met; a hole counts as one, as each needs a neighbour that is none or
+    /// a node of the map.
+    met: u64,
+    limit: u64,
+}
+
+impl<S: BlockSource> Layout<'_, S> {
+    fn read(&mut self) -> Result<Option<Run>, Error> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let mut run = self.fs.run(self.inode, self.at)?;
+        run.blocks = run.blocks.min(self.end - self.at);
+        self.at = run.end();
+        self.met += if run.at.is_some() { run.blocks } else { 1 };
+        // Holes and blocks in turns, plus a hole at the end of each node.
+        let limit = self.limit.saturating_mul(3).saturating_add(3);
+        let place = Place::Map { inode: self.inode.number, block: 0 };
+        place.has(self.met <= limit, "has more blocks than the file system")?;
+        Ok(Some(run))
+    }
+
+    fn step(&mut self) -> Result<Option<Run>, Error> {
+        let Some(mut run) = self.next.take().map_or_else(|| self.read(), |run| Ok(Some(run)))?
+        else {
+            return Ok(None);
+        };
+        while let Some(next) = self.read()? {
+            if !run.goes_on_with(&next) {
+                self.next = Some(next);
+                break;
+            }
+            run.blocks += next.blocks;
+        }
+        Ok(Some(run))
+    }
+}
+
+impl<S: BlockSource> Iterator for Layout<'_, S> {
+    type Item = Result<Run, Error>;
+
+    /// After an error there is nothing more.
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            (self.at, self.next) = (self.end, None);
+        }
+        step.transpose()
+    }
+}
