@@ -5,7 +5,14 @@
 //! let image = std::fs::File::open("disk.img")?;
 //! let fs = foreread_ext4::Ext4::open(image, foreread_ext4::Journal::Refuse)?;
 //!
-//! let inode = fs.root()?;
+//! let inode = fs.resolve(b"/etc/os-release")?; // follows symbolic links
+//! let mut text = vec![0; 4096];
+//! let n = fs.read_at(&inode, 0, &mut text)?;
+//!
+//! for entry in fs.read_dir(&fs.root()?)? {
+//!     let entry = entry?;
+//!     println!("{} {}", entry.inode, entry.name.escape_ascii());
+//! }
 //! for run in fs.layout(&inode) {
 //!     println!("{:?}", run?); // which blocks of the device
 //! }
@@ -23,23 +30,33 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
+mod attributes;
 mod crc;
+mod dir;
+mod dir_block;
 mod error;
 mod extents;
 mod features;
 mod fields;
+mod file;
 mod group;
+mod hash;
+mod htree;
 mod indirect;
 mod inode;
 mod map;
+mod path;
 mod source;
 mod superblock;
+mod walk;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+pub use dir::{Entry, ReadDir};
 pub use error::{Error, Place};
 pub use features::Features;
 pub use group::Group;
@@ -47,6 +64,7 @@ pub use inode::{Device, FileKind, Inode, ROOT_INODE, Time};
 pub use map::{Layout, Run};
 pub use source::BlockSource;
 pub use superblock::{SUPERBLOCK_LEN, SUPERBLOCK_OFFSET, Superblock};
+pub use walk::{Met, Walk};
 
 /// What to do about a journal with changes that are not in their places.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
