@@ -55,9 +55,10 @@ impl<'b> RawEntry<'b> {
         if len < NAME || !len.is_multiple_of(4) || len > rest.len() {
             return Err("has an entry of no possible length");
         }
+        // Where kinds are not kept this byte is the upper one of the length, and always zero but in
+        // a checksum's entry.
         let has_kinds = superblock.features.incompat(features::FILETYPE);
-        let (name_len, kind) =
-            if has_kinds { (u16::from(rest[6]), rest[7]) } else { (le16(rest, 6), 0) };
+        let (name_len, kind) = (rest[6], if has_kinds { rest[7] } else { 0 });
         let inode = le32(rest, 0);
         let name = rest[..len].get(NAME..NAME + usize::from(name_len));
         let name = name.ok_or("has a name that does not fit in its entry")?;
@@ -90,17 +91,17 @@ pub(crate) fn check_sum(
     }
     let place = Place::Directory { inode: inode.number, block: number };
     let seed = inode.seed(superblock);
-    let (before, tail) = bytes.split_at(bytes.len() - usize::from(TAIL_LEN));
-    let (sum, found) = if tail.starts_with(&TAIL) {
-        (crc32c(seed, before), le32(tail, TAIL.len()))
-    } else {
-        let header = index_header(superblock, bytes);
-        let header = header.ok_or_else(|| place.is("has no checksum; e2fsck -D makes one"))?;
+    // An index first: its tail may still have in it what was a leaf's.
+    let (sum, found) = if let Some(header) = index_header(superblock, bytes) {
         let (limit, count) = limit_and_count(bytes, header);
         let tail = header + limit * 8;
         place.has(count <= limit && tail + 8 <= bytes.len(), "has an index of no possible size")?;
         let crc = crc32c(seed, &bytes[..header + count * 8]);
         (crc32c(crc32c(crc, &bytes[tail..tail + 4]), &[0; 4]), le32(bytes, tail + 4))
+    } else {
+        let (before, tail) = bytes.split_at(bytes.len() - usize::from(TAIL_LEN));
+        place.has(tail.starts_with(&TAIL), "has no checksum; e2fsck -D makes one")?;
+        (crc32c(seed, before), le32(tail, TAIL.len()))
     };
     place.has(sum == found, "its checksum does not match")
 }

@@ -166,6 +166,7 @@ impl Inode {
         let may_be_inline = superblock.features.incompat(features::INLINE_DATA);
         place.has(flags & INLINE == 0 || may_be_inline, "has inline data, and must not")?;
 
+        let size = size(superblock, kind, &raw);
         let time = |low, high| time(&raw, extra, low, high);
         let this = Self {
             number,
@@ -173,9 +174,9 @@ impl Inode {
             mode,
             uid: u32::from(le16(&raw, 0x2)) | u32::from(le16(&raw, 0x78)) << 16,
             gid: u32::from(le16(&raw, 0x18)) | u32::from(le16(&raw, 0x7A)) << 16,
-            size: size(superblock, kind, &raw),
+            size,
             links,
-            sectors: sectors(superblock, flags, &raw),
+            sectors: sectors(superblock, flags, &raw) + inline_sectors(kind, flags, size),
             accessed: time(0x8, 0x8C),
             modified: time(0x10, 0x88),
             changed: time(0xC, 0x84),
@@ -315,6 +316,12 @@ fn sectors(superblock: &Superblock, flags: u32, raw: &[u8]) -> u64 {
     let count = halves(low, u32::from(le16(raw, 0x74)));
     // 48 bits, and at most 128 sectors in a block.
     if flags & HUGE == 0 { count } else { count * u64::from(superblock.block_size / 512) }
+}
+
+/// Inline contents count as if they had blocks of their own: programs take a file without any for
+/// one without contents. As in Linux, only of regular files.
+fn inline_sectors(kind: FileKind, flags: u32, size: u64) -> u64 {
+    if kind == FileKind::Regular && flags & INLINE != 0 { size.div_ceil(512) } else { 0 }
 }
 
 /// The first number is of the time when a device had 16 bits; the second counts if it is zero.
