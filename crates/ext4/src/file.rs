@@ -28,7 +28,9 @@ impl<S: BlockSource> Ext4<S> {
         }
         let left = inode.size.saturating_sub(offset);
         let len = usize::try_from(left).map_or(to.len(), |left| left.min(to.len()));
-        self.fill(inode, offset, &mut to[..len])?;
+        if len > 0 {
+            self.fill(inode, offset, &mut to[..len])?;
+        }
         Ok(len)
     }
 

@@ -81,7 +81,7 @@ impl<S: BlockSource> Ext4<S> {
         let end = if inode.is_inline() { 0 } else { end };
         let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
         let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
-        Layout { fs: self, inode, next: None, at: 0, end, met: 0, limit }
+        Layout { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }
     }
 }
 
@@ -95,9 +95,10 @@ pub struct Layout<'f, S> {
     /// The block to ask for next.
     at: u64,
     end: u64,
-    /// How many blocks were met; a hole counts as one, as each needs a neighbour that is none or
-    /// a node of the map.
-    met: u64,
+    /// How many blocks of the device were met, and how many holes. Each block is one file's, at one
+    /// place of it.
+    blocks: u64,
+    holes: u64,
     limit: u64,
 }
 
@@ -109,11 +110,15 @@ impl<S: BlockSource> Layout<'_, S> {
         let mut run = self.fs.run(self.inode, self.at)?;
         run.blocks = run.blocks.min(self.end - self.at);
         self.at = run.end();
-        self.met += if run.at.is_some() { run.blocks } else { 1 };
-        // Holes and blocks in turns, plus a hole at the end of each node.
-        let limit = self.limit.saturating_mul(3).saturating_add(3);
+        match run.at {
+            Some(_) => self.blocks += run.blocks,
+            None => self.holes += 1,
+        }
+        // A hole is behind a block, or at the end of a node, which is a block itself.
+        let holes_max = self.limit.saturating_mul(2).saturating_add(3);
+        let is_possible = self.blocks <= self.limit && self.holes <= holes_max;
         let place = Place::Map { inode: self.inode.number, block: 0 };
-        place.has(self.met <= limit, "has more blocks than the file system")?;
+        place.has(is_possible, "has more blocks than the file system")?;
         Ok(Some(run))
     }
 
