@@ -10,7 +10,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread_core::readahead::Policy;
 
-use crate::cmd::{bench, demo, doctor, explain, seeds, serve, set, sim, stats, tune};
+use crate::cmd::{
+    bench, cat, demo, doctor, explain, ls, seeds, serve, set, sim, stat, stats, tune,
+};
 use crate::measure::{self, nbd_load, slow_server};
 
 /// See what a read-ahead policy decides, and what it is worth
@@ -43,6 +45,12 @@ pub(crate) enum Verb {
     Stats(stats::Args),
 
     Set(set::Args),
+
+    Ls(ls::Args),
+
+    Cat(cat::Args),
+
+    Stat(stat::Args),
 
     Doctor(doctor::Args),
 

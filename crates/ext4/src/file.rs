@@ -12,9 +12,6 @@ use crate::source::BlockSource;
 /// Longer than this a path cannot be, so nor can a link.
 const LINK_MAX: u64 = 4096;
 
-/// Shorter than this, a link is in the inode, where else its map would be.
-const SHORT_LINK: u64 = 60;
-
 impl<S: BlockSource> Ext4<S> {
     /// Reads from `offset` of a regular file on, and returns how many bytes: fewer than asked only
     /// at the end of the file, where it returns 0.
@@ -47,7 +44,7 @@ impl<S: BlockSource> Ext4<S> {
         place.has(inode.size <= LINK_MAX, "is a link that is longer than a path can be")?;
         let size = usize::try_from(inode.size).expect("at most 4096");
         let mut target = vec![0; size];
-        if inode.size < SHORT_LINK && !inode.is_inline() {
+        if inode.is_short_link() {
             target.copy_from_slice(&inode.area()[..size]);
         } else {
             self.fill(inode, 0, &mut target)?;

@@ -198,6 +198,24 @@ impl Inode {
         self.flags & INLINE != 0
     }
 
+    /// Whether its contents lie in blocks, so that it has a layout.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        match self.kind {
+            FileKind::Regular | FileKind::Directory => !self.is_inline(),
+            FileKind::Symlink => !self.is_inline() && !self.is_short_link(),
+            FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {
+                false
+            }
+        }
+    }
+
+    /// Whether it is a link whose target is where else its map would be.
+    pub(crate) fn is_short_link(&self) -> bool {
+        let fits = self.size < AREA.len() as u64;
+        self.kind == FileKind::Symlink && fits && !self.is_inline()
+    }
+
     /// Whether it is a directory with an index by hashes.
     #[must_use]
     pub fn is_indexed(&self) -> bool {

@@ -95,7 +95,7 @@ impl<S: BlockSource> Ext4<S> {
     /// or its journal has changes that are not in their places.
     pub fn open(source: S, journal: Journal) -> Result<Self, Error> {
         let io = |source| Error::Io { offset: 0, source };
-        let found = source.len().map_err(io)?;
+        let found = source.size().map_err(io)?;
         if found < SUPERBLOCK_OFFSET + SUPERBLOCK_LEN as u64 {
             return Err(Error::NotExt4);
         }
@@ -103,7 +103,7 @@ impl<S: BlockSource> Ext4<S> {
         let offset = SUPERBLOCK_OFFSET;
         source.read(offset, &mut bytes).map_err(|source| Error::Io { offset, source })?;
         let superblock = Superblock::parse(&bytes)?;
-        let wanted = superblock.len();
+        let wanted = superblock.size();
         if found < wanted {
             return Err(Error::Short { wanted, found });
         }

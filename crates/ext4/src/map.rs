@@ -16,7 +16,7 @@
 
 use crate::error::{Error, Place};
 use crate::features;
-use crate::inode::{FileKind, Inode};
+use crate::inode::Inode;
 use crate::source::BlockSource;
 use crate::{Ext4, extents, indirect};
 
@@ -57,13 +57,7 @@ impl<S: BlockSource> Ext4<S> {
     ///
     /// If the map is damaged or cannot be read, or the file has none.
     pub fn run(&self, inode: &Inode, block: u64) -> Result<Run, Error> {
-        let has_map = match inode.kind {
-            FileKind::Regular | FileKind::Directory | FileKind::Symlink => !inode.is_inline(),
-            FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {
-                false
-            }
-        };
-        if !has_map {
+        if !inode.has_blocks() {
             return Err(Error::WrongKind { wanted: "a file with blocks" });
         }
         let run = match u32::try_from(block) {
@@ -75,10 +69,10 @@ impl<S: BlockSource> Ext4<S> {
         Ok(run)
     }
 
-    /// All runs of a file, in order, up to its size; nothing for one whose bytes are inline.
+    /// All runs of a file, in order, up to its size; none for one without blocks.
     pub fn layout<'f>(&'f self, inode: &'f Inode) -> Layout<'f, S> {
         let end = inode.size.div_ceil(u64::from(self.superblock().block_size));
-        let end = if inode.is_inline() { 0 } else { end };
+        let end = if inode.has_blocks() { end } else { 0 };
         let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
         let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
         Layout { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }

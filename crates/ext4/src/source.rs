@@ -2,7 +2,7 @@
 //!
 //! In:    an offset and a buffer.
 //! Out:   the bytes, or what the system said.
-//! Never: a read outside the image: whoever asks has looked at [`BlockSource::len`] first.
+//! Never: a read outside the image: whoever asks has looked at [`BlockSource::size`] first.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -19,7 +19,7 @@ pub trait BlockSource {
     /// # Errors
     ///
     /// What the system said.
-    fn len(&self) -> io::Result<u64>;
+    fn size(&self) -> io::Result<u64>;
 
     /// Fills `to` with the bytes from `offset` on: metadata, a structure or a block at a time, all
     /// over the image.
@@ -42,7 +42,7 @@ pub trait BlockSource {
 }
 
 impl BlockSource for File {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         // A block device has no length but its end.
         let mut file = self;
         file.seek(SeekFrom::End(0))
@@ -54,7 +54,7 @@ impl BlockSource for File {
 }
 
 impl BlockSource for Vec<u8> {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.as_slice().len() as u64)
     }
 
@@ -69,8 +69,8 @@ impl BlockSource for Vec<u8> {
 macro_rules! passed_on {
     ($($pointer:ty),*) => {$(
         impl<S: BlockSource + ?Sized> BlockSource for $pointer {
-            fn len(&self) -> io::Result<u64> {
-                (**self).len()
+            fn size(&self) -> io::Result<u64> {
+                (**self).size()
             }
 
             fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {

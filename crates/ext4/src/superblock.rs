@@ -180,7 +180,7 @@ impl Superblock {
 
     /// The length of the file system in bytes.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         // `agreed` has seen that it fits.
         self.blocks * u64::from(self.block_size)
     }

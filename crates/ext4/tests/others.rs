@@ -87,7 +87,8 @@ fn bytes(fs: &Ext4<File>, inode: &Inode) -> Vec<u8> {
             assert_eq!(fs.read_at(inode, 0, &mut bytes).unwrap(), bytes.len());
             bytes
         }
-        _ => Vec::new(),
+        FileKind::Directory => Vec::new(),
+        other => panic!("{other:?}"),
     }
 }
 

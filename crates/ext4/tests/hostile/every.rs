@@ -42,7 +42,7 @@ impl Watched {
 }
 
 impl BlockSource for Watched {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.bytes.len() as u64)
     }
 

@@ -117,7 +117,7 @@ fn contents(root: &Path) {
 
 /// Bytes that differ from place to place.
 pub fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect()
+    (0..len).map(|at| (at % 251 + (at >> 12)).to_le_bytes()[0]).collect()
 }
 
 /// Files whose maps are deep or have nothing in them.

@@ -171,9 +171,10 @@ fn record<S: BlockSource>(fs: &Ext4<S>, inode: &Inode) -> Record {
         device: inode.device.map_or((0, 0), |device| (device.major, device.minor)),
         times: [inode.accessed, inode.modified, inode.changed].map(time),
         attributes: names.into_iter().map(attribute).collect(),
-        target: match inode.kind {
-            FileKind::Symlink => fs.read_link(inode).expect("a link"),
-            _ => Vec::new(),
+        target: if inode.kind == FileKind::Symlink {
+            fs.read_link(inode).expect("a link")
+        } else {
+            Vec::new()
         },
         contents: parts.as_ref().map(|parts| {
             contents(inode.size, parts, |offset, to| {
