@@ -59,13 +59,15 @@ impl Target {
 fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
     let target = target.display();
     let place = path.map(|path| format!("{}: ", node::text(path))).unwrap_or_default();
-    let help = match error {
-        Error::Journal => format!(
+    let help = if matches!(error, Error::Journal) {
+        format!(
             "; unmount it, or run 'e2fsck -p {target}', or read what is in place with \
              --ignore-journal"
-        ),
-        Error::Corrupt { .. } => format!("; 'e2fsck -fn {target}' says what else is"),
-        _ => String::new(),
+        )
+    } else if matches!(error, Error::Corrupt { .. }) {
+        format!("; 'e2fsck -fn {target}' says what else is")
+    } else {
+        String::new()
     };
     format!("{target}: {place}{error}{help}")
 }
