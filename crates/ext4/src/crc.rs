@@ -2,7 +2,7 @@
 //!
 //! In:    the checksum so far, and bytes.
 //! Out:   the checksum with them.
-//! Never: an inversion at the start or the end. ext4 chains the bare remainder: seed, number, bytes.
+//! Never: an inversion at the start or the end. ext4 chains bare remainders: seed, number, bytes.
 //!
 //! Eight tables, eight bytes a step: 1 us for a directory block of 4 KiB. The processor's own
 //! instruction would be faster, and `unsafe`.

@@ -67,7 +67,7 @@ fn words<const N: usize>(chunk: &[u8], left: usize, is_signed: bool) -> [u32; N]
 
 fn half_md4(state: &mut [u32; 4], words: &[u32; 8]) {
     type Mix = fn(u32, u32, u32) -> u32;
-    // How the three others are mixed, a constant, how far is turned, and which words in which order.
+    // How the three others are mixed, a constant, how far is turned, which words in which order.
     let rounds: [(Mix, u32, [u32; 4], [usize; 8]); 3] = [
         (|x, y, z| (x & y) | (!x & z), 0, [3, 7, 11, 19], [0, 1, 2, 3, 4, 5, 6, 7]),
         (

@@ -6,7 +6,7 @@
 //!        than the image has room for reasons.
 //!
 //! `EXT4_FUZZ_IMAGES=120000` is how many damaged images are read instead of the few of a usual run;
-//! a failure prints its `SEED`, with which only that one is read.
+//! a failure prints its `SEED`, with which only that one is read. With both, it is the first.
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
@@ -57,10 +57,21 @@ fn images() -> &'static [Image] {
                 let fs = Ext4::open(source, Journal::Refuse).expect("an image");
                 let errors = every_question(&fs);
                 assert!(errors.is_empty(), "{name}: {errors:?}");
-                Image { name, read: fs.source().places(), bytes: fs.source().bytes.clone() }
+                let bytes = fs.source().bytes.clone();
+                Image { name, read: worth_damage(&bytes, fs.source().places()), bytes }
             })
             .collect()
     })
+}
+
+/// What decides something: no inode that is not in use, and a block as often as an inode.
+fn worth_damage(bytes: &[u8], places: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let is_used =
+        |&(start, _): &(u64, u64)| bytes[usize::try_from(start).unwrap()..][..2] != [0; 2];
+    let (inodes, blocks): (Vec<_>, Vec<_>) = places.into_iter().partition(|&(_, len)| len < 1024);
+    let inodes: Vec<_> = inodes.into_iter().filter(is_used).collect();
+    let again = inodes.len() / blocks.len() + 1;
+    inodes.into_iter().chain(blocks.repeat(again)).collect()
 }
 
 /// An image that mkfs fills itself, so that it needs no mount.
@@ -110,25 +121,32 @@ impl Random {
     }
 }
 
-/// Damages an image in up to twelve places, most of them ones that a walk reads.
+/// Damages an image in up to six places, or up to sixty, most of them ones that a walk reads.
 fn damage(image: &Image, random: &mut Random) -> Vec<u8> {
     let mut bytes = image.bytes.clone();
-    for _ in 0..=random.below(12) {
-        let at = if random.below(8) > 0 {
-            let (start, len) = image.read[random.below(image.read.len())];
-            // Structures begin with what matters.
-            let within = random.below(usize::try_from(len).unwrap());
-            let within = if random.below(2) == 0 { within.min(random.below(128)) } else { within };
-            usize::try_from(start).unwrap() + within
-        } else {
-            random.below(bytes.len())
+    let block_size = 1024 << image.bytes[1024 + 0x18];
+    let count = if random.below(3) == 0 { 60 } else { 6 };
+    for _ in 0..=random.below(count) {
+        let at = match random.below(8) {
+            0 => random.below(bytes.len()),
+            1..4 => field(image, random),
+            _ => anywhere_read(image, random),
         };
         let other = random.below(bytes.len());
         match random.below(6) {
             0 => bytes[at] ^= 1 << random.below(8),
             1 => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][random.below(5)],
             2 => {
-                let value = [0_u32, 1, 2, 11, 12, !0, !0 >> 1, 1 << 20][random.below(8)];
+                // Most of them a block with a structure in it.
+                let (start, _) = image.read[random.below(image.read.len())];
+                let block = match random.below(4) {
+                    0 => random.below(bytes.len()) / block_size,
+                    _ => usize::try_from(start).unwrap() / block_size,
+                };
+                let block = u32::try_from(block).unwrap();
+                let value =
+                    [0_u32, 1, 2, 11, 12, !0, !0 >> 1, 1 << 20, 0x8_0000, block, block, block]
+                        [random.below(12)];
                 put(&mut bytes, at & !3, &value.to_le_bytes());
             }
             // A number that is one somewhere else: of a block, of an inode, of a length.
@@ -140,7 +158,7 @@ fn damage(image: &Image, random: &mut Random) -> Vec<u8> {
                 put(&mut bytes, at & !3, &value);
             }
             4 => {
-                let block = u32::try_from(at / 1024).unwrap();
+                let block = u32::try_from(at / block_size).unwrap();
                 put(&mut bytes, other & !3, &block.to_le_bytes());
                 put(&mut bytes, at & !3, &block.to_le_bytes());
             }
@@ -158,6 +176,30 @@ fn damage(image: &Image, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// A byte of what a walk reads. Structures begin with what matters.
+fn anywhere_read(image: &Image, random: &mut Random) -> usize {
+    let (start, len) = image.read[random.below(image.read.len())];
+    let within = random.below(usize::try_from(len).unwrap());
+    let within = if random.below(2) == 0 { within.min(random.below(128)) } else { within };
+    usize::try_from(start).unwrap() + within
+}
+
+/// Where a number is that decides what is read: of an inode, or of a block of a directory or map.
+fn field(image: &Image, random: &mut Random) -> usize {
+    let (start, len) = image.read[random.below(image.read.len())];
+    let within = match len {
+        // Mode, size, links, flags, the attribute block, how large it is; or its map.
+        128 | 256 if random.below(2) == 0 => {
+            [0x0, 0x4, 0x6, 0x1A, 0x20, 0x22, 0x68, 0x6C, 0x80][random.below(9)]
+        }
+        128 | 256 => 0x28 + random.below(60),
+        // The first entries, and their lengths.
+        _ => random.below(24) * 4 + random.below(4),
+    };
+    let last = usize::try_from(len).unwrap() - 1;
+    usize::try_from(start).unwrap() + within.min(last)
+}
+
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     for (to, from) in bytes.iter_mut().skip(at).zip(value) {
         *to = *from;
@@ -171,10 +213,9 @@ fn no_damage_brings_it_to_a_panic_a_hang_or_a_read_outside() {
         return;
     }
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("EXT4_FUZZ_IMAGES").unwrap_or(USUAL),
-    };
+    let (first, count) = (number("SEED"), number("EXT4_FUZZ_IMAGES"));
+    let count = count.unwrap_or(if first.is_some() { 1 } else { USUAL });
+    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + count;
     let images = images();
     let (mut opened, mut wrong, mut reads, mut most) = (0_u64, 0_usize, 0, 0);
     for seed in seeds.clone() {
