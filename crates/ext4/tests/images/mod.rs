@@ -25,7 +25,9 @@ use crate::common::{Need, needs, output, scratch};
 
 /// Whether images can be made here.
 pub fn can_make(test: &str) -> bool {
-    ["mkfs.ext4", "debugfs", "tune2fs"].into_iter().all(|tool| needs(Need::Tool(tool), test))
+    ["mkfs.ext4", "debugfs", "tune2fs", "e2fsck"]
+        .into_iter()
+        .all(|tool| needs(Need::Tool(tool), test))
 }
 
 /// Whether the kernel can mount what was made.

@@ -148,7 +148,14 @@ pub fn of_image<S: BlockSource>(fs: &Ext4<S>) -> Tree {
         assert!(tree.insert(met.path.clone(), record).is_none(), "{}", met.path.escape_ascii());
         let found = fs.resolve_link(&met.path).expect("a name that was met");
         assert_eq!(found.number, inode.number, "{}", met.path.escape_ascii());
+        if inode.kind == FileKind::Directory {
+            // A directory is met in front of what is in it.
+            let above = met.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            let parent = fs.parent(&inode).expect("a parent");
+            assert_eq!(u64::from(parent), tree[&met.path[..above]].inode);
+        }
     }
+    assert_eq!(fs.parent(&root).expect("a parent"), root.number);
     tree
 }
 
