@@ -12,7 +12,9 @@ use foreread_core::readahead::Policy;
 use foreread_core::sizes;
 use foreread_core::units::Bytes;
 
-use crate::cmd::{bench, demo, doctor, explain, seeds, serve, set, sim, stats, tune};
+use crate::cmd::{
+    bench, cat, demo, doctor, explain, ls, seeds, serve, set, sim, stat, stats, tune,
+};
 use crate::measure::{self, nbd_load, slow_server};
 
 /// See what a read-ahead policy decides, and what it is worth
@@ -62,6 +64,12 @@ pub(crate) enum Verb {
     Stats(stats::Args),
 
     Set(set::Args),
+
+    Ls(ls::Args),
+
+    Cat(cat::Args),
+
+    Stat(stat::Args),
 
     Doctor(doctor::Args),
 

@@ -8,6 +8,7 @@
 
 mod cmd;
 mod flags;
+mod image;
 mod measure;
 mod output;
 mod table;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
         Verb::Serve(args) => cmd::serve::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args, &mut out),
         Verb::Set(args) => cmd::set::run(&args, &mut out),
+        Verb::Ls(args) => cmd::ls::run(&args, &mut out),
+        Verb::Cat(args) => cmd::cat::run(&args, &mut out),
+        Verb::Stat(args) => cmd::stat::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
         Verb::Tune(args) => cmd::tune::run(&args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),

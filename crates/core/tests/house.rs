@@ -27,9 +27,10 @@ struct Place {
     others: Option<&'static [&'static str]>,
 }
 
-const HOUSE: [Place; 6] = [
+const HOUSE: [Place; 7] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core"], others: None },
+    Place { folder: "ext4", ours: &[], others: Some(&[]) },
     Place { folder: "tune", ours: &["foreread-core"], others: None },
     Place {
         folder: "engine",
@@ -39,7 +40,14 @@ const HOUSE: [Place; 6] = [
     Place { folder: "serve", ours: &["foreread"], others: None },
     Place {
         folder: "cli",
-        ours: &["foreread", "foreread-core", "foreread-serve", "foreread-sim", "foreread-tune"],
+        ours: &[
+            "foreread",
+            "foreread-core",
+            "foreread-ext4",
+            "foreread-serve",
+            "foreread-sim",
+            "foreread-tune",
+        ],
         others: None,
     },
 ];

@@ -1,0 +1,180 @@
+//! `foreread ls`: the names in a directory of an ext4 image.
+//!
+//! In:    an image, a path in it.
+//! Out:   a line for each name, or JSON; what is damaged among them, on its line.
+//! Never: a name that is left out because its inode cannot be read.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use clap::Args as Flags;
+use foreread_ext4::{Error, Ext4, FileKind, Inode};
+use serde::Serialize;
+
+use crate::flags::CODES_AND_UNITS;
+use crate::image::node::{self, Node};
+use crate::image::{Image, Target};
+use crate::output::{Failure, Output};
+
+/// List a directory of an ext4 image, without mounting it
+///
+/// A line for each name, sorted by its bytes, as `ls -lA` has them: mode, links, owner, group,
+/// size, when it was modified, name; owners are numbers and times are UTC, since the image's users
+/// and place are not this machine's. If PATH is no directory, its own line. Nothing needs root but
+/// reading TARGET itself.
+///
+/// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
+/// and the exit code is 1.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+
+    /// A path in the image, from its root
+    #[arg(default_value = "/")]
+    path: OsString,
+
+    /// Everything below PATH, each name with its path from there
+    #[arg(short = 'R', long)]
+    recursive: bool,
+
+    /// Print a list of JSON objects
+    ///
+    /// Keys: name (of bytes that are no text, control characters and backslashes, \xNN), inode,
+    /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
+    /// links, uid, gid, size, sectors (of 512 bytes), accessed, modified, changed, created, device
+    /// (MAJOR:MINOR), target (of a symlink); what a file does not have is left out. What is damaged
+    /// has name and error alone. Keys that exist keep their meaning; others may be added.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread ls disk.img
+  foreread ls disk.img /var/log
+  foreread ls -R disk.img --json | jq -r '.[] | select(.size == 0) | .name'
+  foreread ls --ignore-journal /dev/vdb1 /etc
+
+";
+
+/// A name, and what has it.
+struct Line {
+    name: Vec<u8>,
+    found: Result<(Inode, Option<Vec<u8>>), Error>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let fs = args.target.open()?;
+    let path = args.path.as_bytes();
+    let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));
+    let inode = fs.resolve(path).map_err(|error| wrong(&error))?;
+    let mut lines = if inode.kind == FileKind::Directory {
+        listed(&fs, &inode, args.recursive).map_err(|error| wrong(&error))?
+    } else {
+        vec![Line { name: path.to_vec(), found: Ok((inode, None)) }]
+    };
+    lines.sort_by(|a, b| a.name.cmp(&b.name));
+
+    if args.json {
+        out.json(lines.iter().map(Object::of))?;
+    } else {
+        print(&lines, out)?;
+    }
+    let errors = lines.iter().filter_map(|line| Some((line, line.found.as_ref().err()?)));
+    match errors.clone().next() {
+        None => Ok(()),
+        Some((line, error)) => {
+            out.flush()?;
+            let first = args.target.says_at(&line.name, error);
+            let count = errors.count();
+            let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+            Err(Failure::Check(first + &more))
+        }
+    }
+}
+
+fn listed(fs: &Ext4<Image>, inode: &Inode, is_deep: bool) -> Result<Vec<Line>, Error> {
+    let found = |inode: Inode| {
+        let is_link = inode.kind == FileKind::Symlink;
+        let target = is_link.then(|| fs.read_link(&inode)).transpose()?;
+        Ok((inode, target))
+    };
+    if is_deep {
+        let walk = fs.walk(inode)?;
+        return Ok(walk
+            .map(|met| Line { name: met.path, found: met.inode.and_then(found) })
+            .collect());
+    }
+    let lines = fs.read_dir(inode)?.map(|entry| match entry {
+        Ok(entry) => Line { name: entry.name, found: fs.inode(entry.inode).and_then(found) },
+        Err(error) => Line { name: b".".to_vec(), found: Err(error) },
+    });
+    Ok(lines.collect())
+}
+
+/// Columns as wide as their widest cell.
+fn print(lines: &[Line], out: &mut Output) -> Result<(), Failure> {
+    let rows: Vec<_> = lines.iter().map(|line| line.found.as_ref().ok().map(cells)).collect();
+    let mut widths = [0; COLUMNS];
+    for row in rows.iter().flatten() {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.len().max(*width);
+        }
+    }
+    for (line, row) in lines.iter().zip(&rows) {
+        match row {
+            Some(row) => {
+                for (cell, width) in row.iter().zip(widths) {
+                    write!(out, "{cell:>width$} ")?;
+                }
+                write!(out, "{}", node::text(&line.name))?;
+            }
+            None => write!(out, "?????????? {}", node::text(&line.name))?,
+        }
+        match &line.found {
+            Ok((_, Some(target))) => writeln!(out, " -> {}", node::text(target))?,
+            Ok((_, None)) => writeln!(out)?,
+            Err(error) => writeln!(out, ": {error}")?,
+        }
+    }
+    Ok(())
+}
+
+/// All but the name.
+const COLUMNS: usize = 6;
+
+fn cells((inode, _): &(Inode, Option<Vec<u8>>)) -> [String; COLUMNS] {
+    let size = inode.device.map_or_else(
+        || inode.size.to_string(),
+        |device| format!("{}, {}", device.major, device.minor),
+    );
+    [
+        node::mode(inode),
+        inode.links.to_string(),
+        inode.uid.to_string(),
+        inode.gid.to_string(),
+        size,
+        node::short_time(inode.modified),
+    ]
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Object {
+    Found(Box<Node>),
+    Damaged { name: String, error: String },
+}
+
+impl Object {
+    fn of(line: &Line) -> Self {
+        match &line.found {
+            Ok((inode, target)) => {
+                Self::Found(Box::new(Node::new(&line.name, inode, target.as_deref())))
+            }
+            Err(error) => Self::Damaged { name: node::text(&line.name), error: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `foreread stat`: all that an ext4 image says of a file.
+//!
+//! In:    an image, paths in it.
+//! Out:   the inode's fields, its extended attributes, and where its blocks are.
+//! Never: contents.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use clap::Args as Flags;
+use foreread_ext4::{Error, Ext4, FileKind, Inode, Run};
+use serde::Serialize;
+
+use crate::flags::CODES_AND_UNITS;
+use crate::image::node::{self, Node};
+use crate::image::{Image, Target};
+use crate::output::{Failure, Output};
+
+/// Show what an ext4 image says of a file: its inode, its attributes, its blocks
+///
+/// Beside what stat(1) shows: the byte of the image where the inode is, the flags of lsattr(1), the
+/// extended attributes with their values, and the runs of blocks on the device that hold the
+/// contents; "zeros" is a hole, or space that was reserved and never written. A symbolic link is
+/// shown itself, unless a / follows it. Times are UTC.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+
+    /// Paths in the image, from its root
+    #[arg(required = true)]
+    path: Vec<OsString>,
+
+    /// Print a list of JSON objects
+    ///
+    /// The keys of `foreread ls --json`, and: inode_at (the byte of the image), flags, generation,
+    /// block_size, attributes (name, value: bytes that are no text as \xNN), inline (whether the
+    /// contents are in the inode), runs (first: the block of the file, blocks, at: the block of the
+    /// device, left out for zeros).
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread stat disk.img /etc/os-release
+  foreread stat disk.img / /var/lib/db/table --json | jq '.[].runs | length'
+
+";
+
+/// All of a file but its contents.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    node: Node,
+    inode_at: u64,
+    flags: u32,
+    generation: u32,
+    block_size: u32,
+    attributes: Vec<Attribute>,
+    inline: bool,
+    runs: Vec<Blocks>,
+    #[serde(skip)]
+    mode: String,
+}
+
+#[derive(Serialize)]
+struct Attribute {
+    name: String,
+    value: String,
+}
+
+#[derive(Serialize)]
+struct Blocks {
+    first: u64,
+    blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let fs = args.target.open()?;
+    let mut shown = Vec::new();
+    for path in &args.path {
+        let path = path.as_bytes();
+        let one = fs.resolve_link(path).and_then(|inode| Shown::of(&fs, path, &inode));
+        shown.push(one.map_err(|error| Failure::WrongUse(args.target.says_at(path, &error)))?);
+    }
+    if args.json {
+        return out.json(shown);
+    }
+    for (index, one) in shown.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        one.print(out)?;
+    }
+    Ok(())
+}
+
+impl Shown {
+    fn of(fs: &Ext4<Image>, path: &[u8], inode: &Inode) -> Result<Self, Error> {
+        let target = match inode.kind {
+            FileKind::Symlink => Some(fs.read_link(inode)?),
+            FileKind::Regular
+            | FileKind::Directory
+            | FileKind::CharDevice
+            | FileKind::BlockDevice
+            | FileKind::Fifo
+            | FileKind::Socket => None,
+        };
+        let mut attributes = Vec::new();
+        for name in fs.attribute_names(inode)? {
+            let value = fs.attribute(inode, &name)?.unwrap_or_default();
+            attributes.push(Attribute { name: node::text(&name), value: node::text(&value) });
+        }
+        let block_size = fs.superblock().block_size;
+        Ok(Self {
+            node: Node::new(path, inode, target.as_deref()),
+            inode_at: fs.inode_place(inode.number)?.0,
+            flags: inode.flags,
+            generation: inode.generation,
+            block_size,
+            attributes,
+            inline: inode.is_inline(),
+            runs: runs(fs, inode)?,
+            mode: node::mode(inode),
+        })
+    }
+
+    fn print(&self, out: &mut Output) -> Result<(), Failure> {
+        let node = &self.node;
+        let target = node.target.as_ref().map(|target| format!(" -> {target}"));
+        writeln!(out, "      file: {}{}", node.name, target.unwrap_or_default())?;
+        writeln!(out, "      kind: {}", node.kind)?;
+        writeln!(out, "     inode: {} at byte {}", node.inode, self.inode_at)?;
+        writeln!(out, "      mode: {} ({})", node.mode, self.mode)?;
+        writeln!(out, "     links: {}", node.links)?;
+        writeln!(out, "     owner: {}, group {}", node.uid, node.gid)?;
+        if let Some(device) = &node.device {
+            writeln!(out, "    device: {device}")?;
+        }
+        writeln!(out, "      size: {} bytes, {} sectors", node.size, node.sectors)?;
+        writeln!(out, "  accessed: {}", node.accessed)?;
+        writeln!(out, "  modified: {}", node.modified)?;
+        writeln!(out, "   changed: {}", node.changed)?;
+        if let Some(created) = &node.created {
+            writeln!(out, "   created: {created}")?;
+        }
+        writeln!(out, "     flags: {:#x}, generation {}", self.flags, self.generation)?;
+        for Attribute { name, value } in &self.attributes {
+            writeln!(out, " attribute: {name} = {value}")?;
+        }
+        if self.inline {
+            writeln!(out, "    blocks: none, the contents are in the inode")?;
+        }
+        for Blocks { first, blocks, at } in &self.runs {
+            let end = first + blocks;
+            match at {
+                Some(at) => writeln!(out, "    blocks: {first}..{end} at {at}..{}", at + blocks)?,
+                None => writeln!(out, "    blocks: {first}..{end} zeros")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What of a file lies where; nothing for what has no blocks.
+fn runs(fs: &Ext4<Image>, inode: &Inode) -> Result<Vec<Blocks>, Error> {
+    let blocks = |Run { first, blocks, at }| Blocks { first, blocks, at };
+    fs.layout(inode).map(|run| run.map(blocks)).collect()
+}

@@ -1,0 +1,100 @@
+//! An ext4 image, read through foreread.
+//!
+//! In:    a target, a path in it.
+//! Out:   the file system; what is wrong with it, with the command that mends it.
+//! Never: a write, or more memory for pages than a few verbs that end at once should take.
+
+pub(crate) mod node;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args as Flags;
+use foreread::{Advice, Engine, Stream};
+use foreread_ext4::{BlockSource, Error, Ext4, Journal};
+
+use crate::output::Failure;
+
+/// Enough for the metadata of millions of files, and for windows of any size.
+const MEMORY: u64 = 64 << 20;
+
+/// What `ls`, `cat` and `stat` have in common.
+#[derive(Debug, Flags)]
+pub(crate) struct Target {
+    /// An image of an ext2, ext3 or ext4 file system, or a block device with one
+    pub(crate) target: PathBuf,
+
+    /// Read what is in place although the journal has changes that are not
+    ///
+    /// What is read may be old and contradict itself; it is never written to. Without this flag
+    /// such an image is refused: it is mounted somewhere, or was not unmounted.
+    #[arg(long)]
+    ignore_journal: bool,
+}
+
+impl Target {
+    pub(crate) fn open(&self) -> Result<Ext4<Image>, Failure> {
+        let engine = Engine::builder().memory(MEMORY).build();
+        let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;
+        let file = engine.open(&self.target);
+        let file = file.map_err(|error| Failure::WrongUse(error.to_string()))?;
+        let image = Image { size: file.len(), metadata: file.stream(), contents: file.stream() };
+        // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
+        image.metadata.advise(Advice::Random);
+        let journal = if self.ignore_journal { Journal::Ignore } else { Journal::Refuse };
+        Ext4::open(image, journal).map_err(|error| Failure::WrongUse(self.says(&error)))
+    }
+
+    /// One line about an error of the whole image, or of what has no name.
+    pub(crate) fn says(&self, error: &Error) -> String {
+        line(&self.target, None, error)
+    }
+
+    /// One line about an error at a path.
+    pub(crate) fn says_at(&self, path: &[u8], error: &Error) -> String {
+        line(&self.target, Some(path), error)
+    }
+}
+
+fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
+    let target = target.display();
+    let place = path.map(|path| format!("{}: ", node::text(path))).unwrap_or_default();
+    let help = if matches!(error, Error::Journal) {
+        format!(
+            "; unmount it, or run 'e2fsck -p {target}', or read what is in place with \
+             --ignore-journal"
+        )
+    } else if matches!(error, Error::Corrupt { .. }) {
+        format!("; 'e2fsck -fn {target}' says what else is")
+    } else {
+        String::new()
+    };
+    format!("{target}: {place}{error}{help}")
+}
+
+/// An image that the engine reads: names and inodes as they are asked for, contents ahead.
+#[derive(Debug)]
+pub(crate) struct Image {
+    size: u64,
+    metadata: Stream,
+    contents: Stream,
+}
+
+impl BlockSource for Image {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        whole(&self.metadata, offset, to)
+    }
+
+    fn read_contents(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        whole(&self.contents, offset, to)
+    }
+}
+
+fn whole(stream: &Stream, offset: u64, to: &mut [u8]) -> io::Result<()> {
+    let len = stream.read_at(to, offset).map_err(io::Error::other)?;
+    if len == to.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}

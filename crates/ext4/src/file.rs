@@ -1,0 +1,87 @@
+//! What is in a file, and what a symbolic link says.
+//!
+//! In:    an inode, an offset, a buffer.
+//! Out:   the file's bytes; zeros where nobody has written.
+//! Never: bytes behind the end, or those of blocks that were only reserved.
+
+use crate::Ext4;
+use crate::error::{Error, Place};
+use crate::inode::{FileKind, Inode};
+use crate::source::BlockSource;
+
+/// Longer than this a path cannot be, so nor can a link.
+const LINK_MAX: u64 = 4096;
+
+impl<S: BlockSource> Ext4<S> {
+    /// Reads from `offset` of a regular file on, and returns how many bytes: fewer than asked only
+    /// at the end of the file, where it returns 0.
+    ///
+    /// # Errors
+    ///
+    /// If it is no regular file, its map is damaged, or it cannot be read.
+    pub fn read_at(&self, inode: &Inode, offset: u64, to: &mut [u8]) -> Result<usize, Error> {
+        if inode.kind != FileKind::Regular {
+            return Err(Error::WrongKind { wanted: "a regular file" });
+        }
+        let left = inode.size.saturating_sub(offset);
+        let len = usize::try_from(left).map_or(to.len(), |left| left.min(to.len()));
+        if len > 0 {
+            self.fill(inode, offset, &mut to[..len])?;
+        }
+        Ok(len)
+    }
+
+    /// What a symbolic link points to.
+    ///
+    /// # Errors
+    ///
+    /// If it is no symbolic link, is damaged, or cannot be read.
+    pub fn read_link(&self, inode: &Inode) -> Result<Vec<u8>, Error> {
+        if inode.kind != FileKind::Symlink {
+            return Err(Error::WrongKind { wanted: "a symbolic link" });
+        }
+        let place = Place::Inode(inode.number);
+        place.has(inode.size <= LINK_MAX, "is a link that is longer than a path can be")?;
+        let size = usize::try_from(inode.size).expect("at most 4096");
+        let mut target = vec![0; size];
+        if inode.is_short_link() {
+            target.copy_from_slice(&inode.area()[..size]);
+        } else {
+            self.fill(inode, 0, &mut target)?;
+        }
+        // A path ends at the first zero, whatever comes behind it.
+        let end = target.iter().position(|&byte| byte == 0);
+        target.truncate(end.unwrap_or(size));
+        place.has(!target.is_empty(), "is a link to nowhere")?;
+        Ok(target)
+    }
+
+    /// Fills `to` with the bytes from `offset` on, all of which the file has.
+    pub(crate) fn fill(&self, inode: &Inode, offset: u64, to: &mut [u8]) -> Result<(), Error> {
+        assert!(offset.checked_add(to.len() as u64).is_some_and(|end| end <= inode.size));
+        if inode.is_inline() {
+            let (head, tail) = inode.inline_parts()?;
+            let mut bytes = head.iter().chain(tail).skip(usize::try_from(offset).expect("short"));
+            to.fill_with(|| *bytes.next().expect("as many bytes as its size says"));
+            return Ok(());
+        }
+        let block_size = u64::from(self.superblock().block_size);
+        let (mut at, mut to) = (offset, to);
+        while !to.is_empty() {
+            let run = self.run(inode, at / block_size)?;
+            let left = usize::try_from(run.end() * block_size - at);
+            let (now, later) = to.split_at_mut(left.map_or(to.len(), |left| left.min(to.len())));
+            match run.at {
+                None => now.fill(0),
+                Some(block) => {
+                    let offset = block * block_size + at % block_size;
+                    let read = self.source().read_contents(offset, now);
+                    read.map_err(|source| Error::Io { offset, source })?;
+                }
+            }
+            at += now.len() as u64;
+            to = later;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! The index of a large directory: a name's hash leads to the block that has it.
+//!
+//! In:    a directory with an index, a name.
+//! Out:   the inode that has the name; that none has it; that the index cannot say.
+//! Never: more steps than the directory has blocks.
+//!
+//! ```text
+//!   root    | 0 ->1 | 4a..->2 | 9c..->3 |       the last entry that is not behind the hash
+//!                        |
+//!   leaf 2  | names with hashes from 4a.. to 9c.. |
+//! ```
+//!
+//! Names of the same hash may go on in the next leaf; then that one begins with their hash.
+
+use crate::Ext4;
+use crate::dir_block::{RawEntry, index_header, limit_and_count};
+use crate::error::{Error, Place};
+use crate::features;
+use crate::fields::le32;
+use crate::hash::{Kind, hash};
+use crate::inode::Inode;
+use crate::source::BlockSource;
+
+/// What an index knows of a name.
+pub(crate) enum Answer {
+    Found(u32),
+    NotThere,
+    /// There is none, or one that is sorted by what is not known here.
+    NoIndex,
+}
+
+/// Looks a name up.
+pub(crate) fn lookup<S: BlockSource>(
+    fs: &Ext4<S>,
+    inode: &Inode,
+    name: &[u8],
+) -> Result<Answer, Error> {
+    let root = Node::read(fs, inode, 0)?;
+    let kind = match root.bytes[0x1C] {
+        0 | 3 => Kind::Legacy,
+        1 | 4 => Kind::HalfMd4,
+        2 | 5 => Kind::Tea,
+        _ => return Ok(Answer::NoIndex),
+    };
+    let superblock = fs.superblock();
+    let is_signed = match (root.bytes[0x1C], superblock.hash_is_signed) {
+        (3..=5, _) => false,
+        (_, Some(is_signed)) => is_signed,
+        (_, None) => return Ok(Answer::NoIndex),
+    };
+    let levels = usize::from(root.bytes[0x1E]);
+    let most = if superblock.features.incompat(features::LARGEDIR) { 2 } else { 1 };
+    root.place.has(levels <= most, "its index is too deep")?;
+
+    let wanted = hash(kind, is_signed, superblock.hash_seed, name);
+    let mut path = descend(fs, inode, vec![root.before(wanted)], levels)?;
+    // Each leaf is in the index once.
+    let leaves = superblock.blocks.min(inode.size / u64::from(superblock.block_size));
+    for _ in 0..leaves {
+        let leaf = path.last().expect("a root at least").block();
+        if let Some(found) = in_leaf(fs, inode, leaf, name)? {
+            return Ok(Answer::Found(found));
+        }
+        if !next_has(&mut path, wanted) {
+            return Ok(Answer::NotThere);
+        }
+        path = descend(fs, inode, path, levels)?;
+    }
+    Err(root_place(inode).is("its index has more leaves than it has blocks"))
+}
+
+fn root_place(inode: &Inode) -> Place {
+    Place::Directory { inode: inode.number, block: 0 }
+}
+
+/// Goes down to the lowest node. The entries that go on with a hash are behind it, as their lowest
+/// bit is set: a node that begins with one is entered at its first.
+fn descend<S: BlockSource>(
+    fs: &Ext4<S>,
+    inode: &Inode,
+    mut path: Vec<Node>,
+    levels: usize,
+) -> Result<Vec<Node>, Error> {
+    while path.len() <= levels {
+        let above = path.last().expect("a root at least");
+        let node = Node::read(fs, inode, above.block())?;
+        let wanted = above.wanted;
+        path.push(node.before(wanted));
+    }
+    Ok(path)
+}
+
+/// Moves to the next leaf, if it goes on with the same hash.
+fn next_has(path: &mut Vec<Node>, wanted: u32) -> bool {
+    while path.last().is_some_and(|node| node.at + 1 == node.count) {
+        path.pop();
+    }
+    let Some(node) = path.last_mut() else {
+        return false;
+    };
+    node.at += 1;
+    // The lowest bit says that the hash began before.
+    node.hash(node.at) & !1 == wanted
+}
+
+/// The name in a leaf.
+fn in_leaf<S: BlockSource>(
+    fs: &Ext4<S>,
+    inode: &Inode,
+    number: u64,
+    name: &[u8],
+) -> Result<Option<u32>, Error> {
+    let place = Place::Directory { inode: inode.number, block: number };
+    let bytes = block(fs, inode, number)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        let entry = RawEntry::parse(fs.superblock(), &bytes, at).map_err(|what| place.is(what))?;
+        if entry.is_name() && entry.name == name {
+            return Ok(Some(entry.inode));
+        }
+        at = entry.end;
+    }
+    Ok(None)
+}
+
+fn block<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Vec<u8>, Error> {
+    let place = Place::Directory { inode: inode.number, block: number };
+    let end = inode.size / u64::from(fs.superblock().block_size);
+    place.has(number < end, "its index names a block that it does not have")?;
+    let at = fs.run(inode, number)?.at;
+    fs.directory_block(inode, number, at.ok_or_else(|| place.is("is a hole"))?)
+}
+
+/// A node of the index, and which of its entries leads on.
+struct Node {
+    bytes: Vec<u8>,
+    place: Place,
+    header: usize,
+    count: usize,
+    at: usize,
+    wanted: u32,
+}
+
+impl Node {
+    fn read<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Self, Error> {
+        let place = Place::Directory { inode: inode.number, block: number };
+        let bytes = block(fs, inode, number)?;
+        let header = index_header(fs.superblock(), &bytes);
+        let header = header.ok_or_else(|| place.is("is no node of an index"))?;
+        let is_root = header == crate::dir_block::ROOT_HEADER;
+        place.has(is_root == (number == 0), "is another node of the index than it should be")?;
+        let (limit, count) = limit_and_count(&bytes, header);
+        let fits = (1..=limit).contains(&count) && header + limit * 8 <= bytes.len();
+        place.has(fits, "has an index of no possible size")?;
+        Ok(Self { bytes, place, header, count, at: 0, wanted: 0 })
+    }
+
+    /// At the last entry that does not begin behind a hash.
+    fn before(mut self, wanted: u32) -> Self {
+        let (mut low, mut high) = (1, self.count);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.hash(middle) <= wanted { low = middle + 1 } else { high = middle }
+        }
+        (self.at, self.wanted) = (low - 1, wanted);
+        self
+    }
+
+    /// Where an entry begins; the first one is the header, and begins with everything.
+    fn hash(&self, index: usize) -> u32 {
+        if index == 0 { 0 } else { le32(&self.bytes, self.header + index * 8) }
+    }
+
+    /// The block of the directory that the entry leads to; the upper bits are nobody's.
+    fn block(&self) -> u64 {
+        u64::from(le32(&self.bytes, self.header + self.at * 8 + 4) & 0x0FFF_FFFF)
+    }
+}

@@ -1,0 +1,103 @@
+//! Block maps of ext2 and ext3: numbers of blocks, and of blocks full of numbers.
+//!
+//! In:    an inode without extents, a block of the file.
+//! Out:   the run from there on.
+//! Never: more than three steps down. A number may be any block's, its own too: the steps are
+//!        counted, so that ends as well.
+//!
+//! ```text
+//!   inode   | 0 .. 11 | single | double | triple |       n = block size / 4
+//!             12 blocks   n       n * n    n * n * n
+//! ```
+
+use crate::Ext4;
+use crate::error::{Error, Place};
+use crate::fields::le32;
+use crate::inode::Inode;
+use crate::map::Run;
+use crate::source::BlockSource;
+
+/// How many blocks the inode names itself.
+const DIRECT: u64 = 12;
+
+/// The run from `block` on.
+pub(crate) fn run<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, block: u32) -> Result<Run, Error> {
+    let first = u64::from(block);
+    let place = Place::Map { inode: inode.number, block: 0 };
+    if first < DIRECT {
+        return count(fs, &inode.area()[..48], place, first, first, 1);
+    }
+    let numbers = u64::from(fs.superblock().block_size) / 4;
+    // Where in the tree that has it, and how much of the file each number at its root stands for.
+    let (mut within, mut span) = (first - DIRECT, 1);
+    for slot in 12..15 {
+        if within < span * numbers {
+            return descend(fs, inode, slot, Sought { first, within, span: span * numbers });
+        }
+        span *= numbers;
+        within -= span;
+    }
+    Err(place.is("has no such block"))
+}
+
+/// What is looked for in one of the three trees.
+struct Sought {
+    /// The block of the file.
+    first: u64,
+    /// Its number among the blocks that the number at hand stands for.
+    within: u64,
+    /// How many these are.
+    span: u64,
+}
+
+fn descend<S: BlockSource>(
+    fs: &Ext4<S>,
+    inode: &Inode,
+    slot: usize,
+    mut sought: Sought,
+) -> Result<Run, Error> {
+    let numbers = u64::from(fs.superblock().block_size) / 4;
+    let root = Place::Map { inode: inode.number, block: 0 };
+    let mut at = u64::from(le32(inode.area(), slot * 4));
+    if at == 0 {
+        return Ok(Run { first: sought.first, blocks: sought.span - sought.within, at: None });
+    }
+    let mut place = root;
+    loop {
+        let bytes = fs.block(at, place)?;
+        place = Place::Map { inode: inode.number, block: at };
+        sought.span /= numbers;
+        let index = sought.within / sought.span;
+        let within = sought.within % sought.span;
+        let number = le32(&bytes, usize::try_from(index * 4).expect("an offset in a block"));
+        if sought.span == 1 || number == 0 {
+            return count(fs, &bytes, place, sought.first, index, sought.span)
+                .map(|run| Run { blocks: run.blocks - within, ..run });
+        }
+        (at, sought.within) = (u64::from(number), within);
+    }
+}
+
+/// The run that begins with the number at `index` in a list of them, each of which stands for
+/// `span` blocks: zeros, or, where a number stands for one block, consecutive ones.
+fn count<S>(
+    fs: &Ext4<S>,
+    list: &[u8],
+    place: Place,
+    first: u64,
+    index: u64,
+    span: u64,
+) -> Result<Run, Error> {
+    let index = usize::try_from(index).expect("an index in a block");
+    let mut rest = list.chunks_exact(4).skip(index).map(|number| u64::from(le32(number, 0)));
+    let at = rest.next().expect("an index in the list");
+    if at == 0 {
+        let more = rest.take_while(|&number| number == 0).count() as u64;
+        return Ok(Run { first, blocks: (more + 1) * span, at: None });
+    }
+    assert_eq!(span, 1, "a number that stands for more is not the last");
+    let more = (at + 1..).zip(rest).take_while(|(next, number)| next == number).count() as u64;
+    let is_there = fs.superblock().has_blocks(at, more + 1);
+    place.has(is_there, "names a block outside of the file system")?;
+    Ok(Run { first, blocks: more + 1, at: Some(at) })
+}

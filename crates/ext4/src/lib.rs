@@ -1,0 +1,226 @@
+//! A reader of ext4 images: ext2, ext3 and ext4, without the kernel.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let image = std::fs::File::open("disk.img")?;
+//! let fs = foreread_ext4::Ext4::open(image, foreread_ext4::Journal::Refuse)?;
+//!
+//! let inode = fs.resolve(b"/etc/os-release")?; // follows symbolic links
+//! let mut text = vec![0; 4096];
+//! let n = fs.read_at(&inode, 0, &mut text)?;
+//!
+//! for entry in fs.read_dir(&fs.root()?)? {
+//!     let entry = entry?;
+//!     println!("{} {}", entry.inode, entry.name.escape_ascii());
+//! }
+//! for run in fs.layout(&inode) {
+//!     println!("{:?}", run?); // which blocks of the device
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! In:    bytes at offsets ([`BlockSource`]): a file, a device, a cache with read-ahead.
+//! Out:   inodes, names, contents, layouts, extended attributes.
+//! Never: a write, a panic, a read outside of the image, or a step without an end, whatever the
+//!        bytes. A clock. Memory that grows with the image: who asks has the answer, and besides
+//!        that there are [`Ext4`]'s last descriptor blocks.
+//!
+//! The format is described in the kernel's documentation, Documentation/filesystems/ext4; what is
+//! read of it and what is not, in docs/ext4.md.
+
+#![forbid(unsafe_code)]
+
+mod acl;
+mod attributes;
+mod crc;
+mod dir;
+mod dir_block;
+mod error;
+mod extents;
+mod features;
+mod fields;
+mod file;
+mod group;
+mod hash;
+mod htree;
+mod indirect;
+mod inode;
+mod map;
+mod path;
+mod source;
+mod superblock;
+mod walk;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+pub use dir::{Entry, ReadDir};
+pub use error::{Error, Place};
+pub use features::Features;
+pub use group::Group;
+pub use inode::{Device, FileKind, Inode, ROOT_INODE, Time};
+pub use map::{Layout, Run};
+pub use source::BlockSource;
+pub use superblock::{SUPERBLOCK_LEN, SUPERBLOCK_OFFSET, Superblock};
+pub use walk::{Met, Walk};
+
+/// What to do about a journal with changes that are not in their places.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Journal {
+    /// Refuse the image.
+    Refuse,
+    /// Read what is in place. It may be old, and contradict itself.
+    Ignore,
+}
+
+/// An ext4 file system in an image. Any number of threads may read it at once.
+pub struct Ext4<S> {
+    source: S,
+    superblock: Superblock,
+    /// Blocks of descriptors, the last used one at the end: each inode needs one of them.
+    descriptors: Mutex<VecDeque<(u64, Vec<u8>)>>,
+}
+
+/// How many blocks of descriptors are kept. One of 4 KiB describes 8 GiB.
+const DESCRIPTOR_BLOCKS: usize = 16;
+
+impl<S: BlockSource> Ext4<S> {
+    /// Opens an image.
+    ///
+    /// # Errors
+    ///
+    /// If it is no ext4 file system, is damaged or cut short, has a feature that is not read here,
+    /// or its journal has changes that are not in their places.
+    pub fn open(source: S, journal: Journal) -> Result<Self, Error> {
+        let io = |source| Error::Io { offset: 0, source };
+        let found = source.size().map_err(io)?;
+        if found < SUPERBLOCK_OFFSET + SUPERBLOCK_LEN as u64 {
+            return Err(Error::NotExt4);
+        }
+        let mut bytes = [0; SUPERBLOCK_LEN];
+        let offset = SUPERBLOCK_OFFSET;
+        source.read(offset, &mut bytes).map_err(|source| Error::Io { offset, source })?;
+        let superblock = Superblock::parse(&bytes)?;
+        let wanted = superblock.size();
+        if found < wanted {
+            return Err(Error::Short { wanted, found });
+        }
+        if superblock.needs_recovery() && journal == Journal::Refuse {
+            return Err(Error::Journal);
+        }
+        let descriptors = Mutex::new(VecDeque::with_capacity(DESCRIPTOR_BLOCKS));
+        Ok(Self { source, superblock, descriptors })
+    }
+
+    /// The descriptor of a group.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such group, or its descriptor is damaged or cannot be read.
+    pub fn group(&self, number: u32) -> Result<Group, Error> {
+        let place = Place::Group(number);
+        place.has(number < self.superblock.groups, "there is no such group")?;
+        let (block, offset) = self.superblock.descriptor_place(number)?;
+        let range = offset..offset + usize::from(self.superblock.descriptor_size);
+
+        let kept = self.keep_descriptors(block, None, &range);
+        let descriptor = if let Some(kept) = kept {
+            kept
+        } else {
+            // Without the lock: others find theirs meanwhile.
+            let bytes = self.block(block, place)?;
+            self.keep_descriptors(block, Some(bytes), &range).expect("just given")
+        };
+        Group::parse(&self.superblock, number, &descriptor)
+    }
+
+    /// Part of a block of descriptors, if it is kept or given; the block is the last to be let go.
+    fn keep_descriptors(
+        &self,
+        block: u64,
+        given: Option<Vec<u8>>,
+        range: &Range<usize>,
+    ) -> Option<Vec<u8>> {
+        let mut kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|(at, _)| *at == block);
+        let found = found.and_then(|index| kept.remove(index)).map(|(_, bytes)| bytes);
+        let bytes = found.or(given)?;
+        let descriptor = bytes[range.clone()].to_vec();
+        if kept.len() == DESCRIPTOR_BLOCKS {
+            kept.pop_front();
+        }
+        kept.push_back((block, bytes));
+        Some(descriptor)
+    }
+
+    /// Where an inode is: the offset of its first byte in the image, and its group.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such inode, or its group is damaged or cannot be read.
+    pub fn inode_place(&self, number: u32) -> Result<(u64, Group), Error> {
+        let is_one = (1..=self.superblock.inodes).contains(&number);
+        Place::Inode(number).has(is_one, "there is no such inode")?;
+        let per_group = self.superblock.inodes_per_group;
+        let group = self.group((number - 1) / per_group)?;
+        let in_table = u64::from((number - 1) % per_group) * u64::from(self.superblock.inode_size);
+        let table = group.inode_table * u64::from(self.superblock.block_size);
+        Ok((table + in_table, group))
+    }
+
+    /// An inode by its number.
+    ///
+    /// # Errors
+    ///
+    /// If it is not in use, damaged, or cannot be read.
+    pub fn inode(&self, number: u32) -> Result<Inode, Error> {
+        let (offset, _) = self.inode_place(number)?;
+        let mut raw = vec![0; usize::from(self.superblock.inode_size)].into_boxed_slice();
+        self.source.read(offset, &mut raw).map_err(|source| Error::Io { offset, source })?;
+        Inode::parse(&self.superblock, number, raw)
+    }
+
+    /// The root directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::inode`], or if it is no directory.
+    pub fn root(&self) -> Result<Inode, Error> {
+        let root = self.inode(ROOT_INODE)?;
+        let is_directory = root.kind == FileKind::Directory;
+        Place::Inode(ROOT_INODE).has(is_directory, "the root is no directory")?;
+        Ok(root)
+    }
+
+    /// A block, which somebody at `place` has named.
+    fn block(&self, number: u64, place: Place) -> Result<Vec<u8>, Error> {
+        let is_there = self.superblock.has_blocks(number, 1);
+        place.has(is_there, "names a block outside of the file system")?;
+        let mut bytes = vec![0; self.superblock.block_size as usize];
+        let offset = number * u64::from(self.superblock.block_size);
+        self.source.read(offset, &mut bytes).map_err(|source| Error::Io { offset, source })?;
+        Ok(bytes)
+    }
+}
+
+impl<S> Ext4<S> {
+    /// What the file system says of itself.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Where the bytes come from.
+    #[must_use]
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+}
+
+impl<S> fmt::Debug for Ext4<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ext4").field("superblock", &self.superblock).finish_non_exhaustive()
+    }
+}

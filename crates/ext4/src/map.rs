@@ -1,0 +1,146 @@
+//! Where a file's bytes are: the runs of blocks that its map names.
+//!
+//! In:    an inode, a block of the file.
+//! Out:   the run from there on: on the device, or zeros.
+//! Never: a block outside of the file system; a map that is walked in circles.
+//!
+//! ```text
+//!   file     0         4         8                   18
+//!            |-- 4 ----|-- 4 ----|------- 10 --------|
+//!   device   | 700..704| (zeros) |     9000..9010    |
+//! ```
+//!
+//! A circle cannot be walked, since each step down must find what belongs one level below. A tree
+//! whose branches meet again can make a file of any length out of few blocks; [`Layout`] ends when
+//! it has met more blocks than the file system has.
+
+use crate::error::{Error, Place};
+use crate::features;
+use crate::inode::Inode;
+use crate::source::BlockSource;
+use crate::{Ext4, extents, indirect};
+
+/// Blocks of a file that lie one after another on the device, or that are all zeros.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// The first one's number in the file.
+    pub first: u64,
+    /// How many.
+    pub blocks: u64,
+    /// The first one's number on the device. None: zeros, a hole or written by nobody yet.
+    pub at: Option<u64>,
+}
+
+impl Run {
+    /// One past the last block's number in the file.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.first + self.blocks
+    }
+
+    /// Whether `next` goes on where this ends, in the file and on the device.
+    fn goes_on_with(&self, next: &Self) -> bool {
+        let on_device = match (self.at, next.at) {
+            (Some(at), Some(next)) => at + self.blocks == next,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.end() == next.first && on_device
+    }
+}
+
+impl<S: BlockSource> Ext4<S> {
+    /// The run of blocks from `block` of the file on: one block at least, and maybe not all that
+    /// follow each other.
+    ///
+    /// # Errors
+    ///
+    /// If the map is damaged or cannot be read, or the file has none.
+    pub fn run(&self, inode: &Inode, block: u64) -> Result<Run, Error> {
+        if !inode.has_blocks() {
+            return Err(Error::WrongKind { wanted: "a file with blocks" });
+        }
+        let run = match u32::try_from(block) {
+            Ok(block) if inode.has_extents() => extents::run(self, inode, block)?,
+            Ok(block) => indirect::run(self, inode, block)?,
+            Err(_) => return Err(Place::Inode(inode.number).is("has no such block")),
+        };
+        assert!(run.first == block && run.blocks > 0);
+        Ok(run)
+    }
+
+    /// All runs of a file, in order, up to its size; none for one without blocks.
+    pub fn layout<'f>(&'f self, inode: &'f Inode) -> Layout<'f, S> {
+        let end = inode.size.div_ceil(u64::from(self.superblock().block_size));
+        let end = if inode.has_blocks() { end } else { 0 };
+        let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
+        let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
+        Layout { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }
+    }
+}
+
+/// The runs of a file. Made by [`Ext4::layout`].
+#[derive(Debug)]
+pub struct Layout<'f, S> {
+    fs: &'f Ext4<S>,
+    inode: &'f Inode,
+    /// Already read, and not the same run.
+    next: Option<Run>,
+    /// The block to ask for next.
+    at: u64,
+    end: u64,
+    /// How many blocks of the device were met, and how many holes. Each block is one file's, at one
+    /// place of it.
+    blocks: u64,
+    holes: u64,
+    limit: u64,
+}
+
+impl<S: BlockSource> Layout<'_, S> {
+    fn read(&mut self) -> Result<Option<Run>, Error> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let mut run = self.fs.run(self.inode, self.at)?;
+        run.blocks = run.blocks.min(self.end - self.at);
+        self.at = run.end();
+        match run.at {
+            Some(_) => self.blocks += run.blocks,
+            None => self.holes += 1,
+        }
+        // A hole is behind a block, or at the end of a node, which is a block itself.
+        let holes_max = self.limit.saturating_mul(2).saturating_add(3);
+        let is_possible = self.blocks <= self.limit && self.holes <= holes_max;
+        let place = Place::Map { inode: self.inode.number, block: 0 };
+        place.has(is_possible, "has more blocks than the file system")?;
+        Ok(Some(run))
+    }
+
+    fn step(&mut self) -> Result<Option<Run>, Error> {
+        let Some(mut run) = self.next.take().map_or_else(|| self.read(), |run| Ok(Some(run)))?
+        else {
+            return Ok(None);
+        };
+        while let Some(next) = self.read()? {
+            if !run.goes_on_with(&next) {
+                self.next = Some(next);
+                break;
+            }
+            run.blocks += next.blocks;
+        }
+        Ok(Some(run))
+    }
+}
+
+impl<S: BlockSource> Iterator for Layout<'_, S> {
+    type Item = Result<Run, Error>;
+
+    /// After an error there is nothing more.
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            (self.at, self.next) = (self.end, None);
+        }
+        step.transpose()
+    }
+}

@@ -1,0 +1,212 @@
+//! The superblock: what a file system says of itself.
+//!
+//! In:    the 1024 bytes at byte 1024.
+//! Out:   [`Superblock`], whose numbers agree with each other.
+//! Never: a division by what may be zero, or a size that the rest would have to doubt.
+
+use crate::crc::{self, crc32c};
+use crate::error::{Error, Place};
+use crate::features::{self, Features};
+use crate::fields::{array16, halves, le16, le32};
+
+/// Where the superblock is, whatever the block size.
+pub const SUPERBLOCK_OFFSET: u64 = 1024;
+
+/// How long it is.
+pub const SUPERBLOCK_LEN: usize = 1024;
+
+/// The first inode without a meaning of its own, before a superblock could say so.
+const FIRST_INODE: u32 = 11;
+
+/// What a file system says of itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Superblock {
+    /// In bytes: a power of two from 1024 to 65536.
+    pub block_size: u32,
+    /// How many blocks there are.
+    pub blocks: u64,
+    /// How many of them are free.
+    pub free_blocks: u64,
+    /// How many of the free ones are only for root.
+    pub reserved_blocks: u64,
+    /// How many blocks hold the file system's own structures; 0 if it does not say.
+    pub overhead_blocks: u32,
+    /// How many inodes there are.
+    pub inodes: u32,
+    /// How many of them are free.
+    pub free_inodes: u32,
+    /// The first inode that is anybody's.
+    pub first_inode: u32,
+    /// In bytes: a power of two from 128 to the block size.
+    pub inode_size: u16,
+    /// The block that group 0 begins with: 1 where blocks are of 1 KiB, else 0.
+    pub first_data_block: u32,
+    /// How many groups there are.
+    pub groups: u32,
+    /// How many blocks a group has; the last one may have fewer.
+    pub blocks_per_group: u32,
+    /// How many inodes a group has.
+    pub inodes_per_group: u32,
+    /// The length of a group's descriptor in bytes.
+    pub descriptor_size: u16,
+    /// Its features.
+    pub features: Features,
+    /// Its name in the universe.
+    pub uuid: [u8; 16],
+    /// Its name among people, without the zeros behind it.
+    pub label: Vec<u8>,
+    /// Whether it was unmounted, and no error was seen since it was last checked.
+    pub is_clean: bool,
+    /// What hashes of names begin with; all zeros is the default of the hash.
+    pub(crate) hash_seed: [u32; 4],
+    /// Whether the bytes of names are signed numbers to the hash; None if it does not say.
+    pub(crate) hash_is_signed: Option<bool>,
+    /// What checksums begin with.
+    pub(crate) seed: u32,
+    /// From which descriptor block on descriptors lie in the groups that they describe.
+    pub(crate) first_meta_bg: u32,
+    /// The groups with a copy of the superblock, if there are two at most.
+    pub(crate) backup_groups: [u32; 2],
+}
+
+impl Superblock {
+    /// Reads it from the [`SUPERBLOCK_LEN`] bytes at [`SUPERBLOCK_OFFSET`].
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it is damaged, or what it describes cannot be read.
+    pub fn parse(bytes: &[u8; SUPERBLOCK_LEN]) -> Result<Self, Error> {
+        if le16(bytes, 0x38) != 0xEF53 {
+            return Err(Error::NotExt4);
+        }
+        let is_dynamic = le32(bytes, 0x4C) >= 1;
+        let features = if is_dynamic {
+            Features {
+                compat: le32(bytes, 0x5C),
+                incompat: le32(bytes, 0x60),
+                ro_compat: le32(bytes, 0x64),
+            }
+        } else {
+            Features::default()
+        };
+        // Before anything else is believed. What comes after a refused feature may mean anything.
+        check_sum(bytes, features)?;
+        features.can_be_read()?;
+
+        let block_size = block_size(bytes)?;
+        let flags = le32(bytes, 0x160);
+        let uuid = array16(bytes, 0x68);
+        let label = bytes[0x78..0x88].split(|&byte| byte == 0).next().unwrap_or_default();
+        let high = |at| if features.incompat(features::BIT64) { le32(bytes, at) } else { 0 };
+        let this = Self {
+            block_size,
+            blocks: halves(le32(bytes, 0x4), high(0x150)),
+            free_blocks: halves(le32(bytes, 0xC), high(0x158)),
+            reserved_blocks: halves(le32(bytes, 0x8), high(0x154)),
+            overhead_blocks: le32(bytes, 0x248),
+            inodes: le32(bytes, 0x0),
+            free_inodes: le32(bytes, 0x10),
+            first_inode: if is_dynamic { le32(bytes, 0x54) } else { FIRST_INODE },
+            inode_size: if is_dynamic { le16(bytes, 0x58) } else { 128 },
+            first_data_block: le32(bytes, 0x14),
+            groups: 0,
+            blocks_per_group: le32(bytes, 0x20),
+            inodes_per_group: le32(bytes, 0x28),
+            descriptor_size: if features.incompat(features::BIT64) {
+                le16(bytes, 0xFE)
+            } else {
+                32
+            },
+            features,
+            uuid,
+            label: label.to_vec(),
+            is_clean: le16(bytes, 0x3A) & 0x3 == 0x1,
+            hash_seed: [0xEC, 0xF0, 0xF4, 0xF8].map(|at| le32(bytes, at)),
+            hash_is_signed: match flags & 0x3 {
+                0x1 => Some(true),
+                0x2 => Some(false),
+                _ => None,
+            },
+            seed: if features.incompat(features::CSUM_SEED) {
+                le32(bytes, 0x270)
+            } else {
+                crc32c(crc::START, &uuid)
+            },
+            first_meta_bg: le32(bytes, 0x104),
+            backup_groups: [le32(bytes, 0x24C), le32(bytes, 0x250)],
+        };
+        this.agreed()
+    }
+
+    /// Checks that the numbers agree, and counts the groups.
+    fn agreed(mut self) -> Result<Self, Error> {
+        let sane = |holds, what| Place::Superblock.has(holds, what);
+        let bits = u64::from(self.block_size) * 8;
+
+        let inode_size = u32::from(self.inode_size);
+        let fits = (128..=self.block_size).contains(&inode_size);
+        sane(fits && inode_size.is_power_of_two(), "no such size of an inode")?;
+        let least = if self.features.incompat(features::BIT64) { 64 } else { 32 };
+        let size = u32::from(self.descriptor_size);
+        let fits = (least..=self.block_size.min(1024)).contains(&size);
+        sane(fits && size.is_power_of_two(), "no such size of a group descriptor")?;
+
+        let first = u64::from(self.first_data_block);
+        sane(first <= u64::from(self.block_size == 1024), "no such first block")?;
+        sane(self.blocks > first, "no blocks")?;
+        sane(self.blocks.checked_mul(u64::from(self.block_size)).is_some(), "too many blocks")?;
+        sane(self.blocks_per_group > 0, "no blocks in a group")?;
+        let groups = (self.blocks - first).div_ceil(u64::from(self.blocks_per_group));
+        self.groups = u32::try_from(groups).map_err(|_| Place::Superblock.is("too many groups"))?;
+
+        let per_group = u64::from(self.inodes_per_group);
+        sane((1..=bits).contains(&per_group), "no such number of inodes in a group")?;
+        sane(groups * per_group == u64::from(self.inodes), "inodes and groups do not agree")?;
+        Ok(self)
+    }
+
+    /// Whether metadata has checksums.
+    #[must_use]
+    pub fn has_checksums(&self) -> bool {
+        self.features.ro_compat(features::METADATA_CSUM)
+    }
+
+    /// Whether the journal has changes that are not in their places.
+    #[must_use]
+    pub fn needs_recovery(&self) -> bool {
+        self.features.incompat(features::RECOVER)
+    }
+
+    /// The length of the file system in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        // `agreed` has seen that it fits.
+        self.blocks * u64::from(self.block_size)
+    }
+
+    /// Whether these blocks are some that a file system has.
+    pub(crate) fn has_blocks(&self, first: u64, count: u64) -> bool {
+        let end = first.checked_add(count);
+        // Nobody's data lies where the superblock is.
+        first > u64::from(self.first_data_block) && end.is_some_and(|end| end <= self.blocks)
+    }
+}
+
+fn block_size(bytes: &[u8]) -> Result<u32, Error> {
+    let log = le32(bytes, 0x18);
+    Place::Superblock.has(log <= 6, "blocks of more than 64 KiB")?;
+    Ok(1024 << log)
+}
+
+fn check_sum(bytes: &[u8; SUPERBLOCK_LEN], features: Features) -> Result<(), Error> {
+    if !features.ro_compat(features::METADATA_CSUM) {
+        return Ok(());
+    }
+    let (before, sum) = bytes.split_at(0x3FC);
+    Place::Superblock.has(bytes[0x175] == 1, "checksums of an unknown kind")?;
+    Place::Superblock.has(
+        crc32c(crc::START, before) == le32(sum, 0),
+        "its checksum does not match (e2fsck -b can use a copy)",
+    )
+}

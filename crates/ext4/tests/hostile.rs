@@ -1,0 +1,429 @@
+//! Images that lie: damaged at random, cut short, and made to lead in circles.
+//!
+//! In:    small images of all kinds, a seed.
+//! Out:   answers or errors, from every question there is.
+//! Never: a panic, a read outside of the image, a buffer larger than a question needs, more reads
+//!        than the image has room for reasons.
+//!
+//! `EXT4_FUZZ_IMAGES=120000` is how many damaged images are read instead of the few of a usual run;
+//! a failure prints its `SEED`, with which only that one is read. With both, it is the first.
+
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "hostile/every.rs"]
+mod every;
+mod images;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use every::{Watched, every_question};
+use foreread_ext4::{Error, Ext4, Journal, Place};
+use images::{can_make, debugfs_write, folder, pattern};
+
+/// The kinds of images: their names, how large, the options.
+const KINDS: [(&str, u64, &[&str]); 6] = [
+    ("plain", 2, &["-b", "1024", "-N", "200", "-O", "^metadata_csum,^uninit_bg,^has_journal"]),
+    ("maps", 2, &["-b", "1024", "-N", "200", "-O", "^metadata_csum,^extent,^64bit,^has_journal"]),
+    ("inline", 1, &["-b", "1024", "-N", "200", "-O", "^metadata_csum,inline_data,^has_journal"]),
+    ("checked", 2, &["-b", "1024", "-N", "200", "-O", "ea_inode,^has_journal"]),
+    ("wide", 2, &["-N", "200", "-O", "^metadata_csum,ea_inode,^has_journal"]),
+    ("groups", 2, &["-b", "1024", "-g", "256", "-N", "256", "-O", GROUPS]),
+];
+const GROUPS: &str = "^metadata_csum,uninit_bg,meta_bg,^resize_inode,^has_journal";
+
+/// How many damaged images a usual run reads.
+const USUAL: u64 = 3000;
+
+/// The images, and which bytes of them are metadata.
+struct Image {
+    name: &'static str,
+    bytes: Vec<u8>,
+    /// Where a whole walk has read.
+    read: Vec<(u64, u64)>,
+}
+
+fn images() -> &'static [Image] {
+    static IMAGES: OnceLock<Vec<Image>> = OnceLock::new();
+    IMAGES.get_or_init(|| {
+        KINDS
+            .iter()
+            .map(|(name, mib, options)| {
+                let bytes = image_of_tree(*mib, options);
+                let source = Watched::new(bytes);
+                let fs = Ext4::open(source, Journal::Refuse).expect("an image");
+                let errors = every_question(&fs);
+                assert!(errors.is_empty(), "{name}: {errors:?}");
+                let bytes = fs.source().bytes.clone();
+                Image { name, read: worth_damage(&bytes, fs.source().places()), bytes }
+            })
+            .collect()
+    })
+}
+
+/// What decides something: no inode that is not in use, and a block as often as an inode.
+fn worth_damage(bytes: &[u8], places: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let is_used =
+        |&(start, _): &(u64, u64)| bytes[usize::try_from(start).unwrap()..][..2] != [0; 2];
+    let (inodes, blocks): (Vec<_>, Vec<_>) = places.into_iter().partition(|&(_, len)| len < 1024);
+    let inodes: Vec<_> = inodes.into_iter().filter(is_used).collect();
+    let again = inodes.len() / blocks.len() + 1;
+    inodes.into_iter().chain(blocks.repeat(again)).collect()
+}
+
+/// An image that mkfs fills itself, so that it needs no mount.
+fn image_of_tree(mib: u64, options: &[&str]) -> Vec<u8> {
+    let folder = folder();
+    let tree = folder.path().join("tree");
+    fs::create_dir_all(tree.join("many")).unwrap();
+    for n in 0..70 {
+        fs::write(tree.join(format!("many/name {n} {}", "n".repeat(n))), vec![b'x'; n]).unwrap();
+    }
+    fs::create_dir_all(tree.join("a/b/c/d")).unwrap();
+    fs::write(tree.join("a/b/file"), pattern(90_000)).unwrap();
+    for (name, len) in [("short", 20), ("long", 200)] {
+        std::os::unix::fs::symlink("l".repeat(len), tree.join("a").join(name)).unwrap();
+    }
+    // With gaps, so that its tree has another level.
+    let comb = fs::File::create(tree.join("a/comb")).unwrap();
+    for tooth in 0..12 {
+        std::os::unix::fs::FileExt::write_all_at(&comb, b"tooth", tooth * 20_480).unwrap();
+    }
+    let image = images::make(
+        folder.path(),
+        mib,
+        &[options, &["-d", tree.to_str().unwrap(), "-m", "0"]].concat(),
+    );
+    // Attributes that any user may set are lost on a tmpfs; debugfs needs nobody's leave.
+    let value = folder.path().join("value");
+    fs::write(&value, pattern(500)).unwrap();
+    debugfs_write(&image, "ea_set /a/b/file user.short value");
+    debugfs_write(&image, &format!("ea_set -f {} /a/b/file user.long", value.display()));
+    fs::read(image).unwrap()
+}
+
+/// Numbers that differ from seed to seed: SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+}
+
+/// Damages an image in up to six places, or up to sixty, most of them ones that a walk reads.
+fn damage(image: &Image, random: &mut Random) -> Vec<u8> {
+    let mut bytes = image.bytes.clone();
+    let block_size = 1024 << image.bytes[1024 + 0x18];
+    let count = if random.below(3) == 0 { 60 } else { 6 };
+    for _ in 0..=random.below(count) {
+        let at = match random.below(8) {
+            0 => random.below(bytes.len()),
+            1..4 => field(image, random),
+            _ => anywhere_read(image, random),
+        };
+        let other = random.below(bytes.len());
+        match random.below(6) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][random.below(5)],
+            2 => {
+                // Most of them a block with a structure in it.
+                let (start, _) = image.read[random.below(image.read.len())];
+                let block = match random.below(4) {
+                    0 => random.below(bytes.len()) / block_size,
+                    _ => usize::try_from(start).unwrap() / block_size,
+                };
+                let block = u32::try_from(block).unwrap();
+                let value =
+                    [0_u32, 1, 2, 11, 12, !0, !0 >> 1, 1 << 20, 0x8_0000, block, block, block]
+                        [random.below(12)];
+                put(&mut bytes, at & !3, &value.to_le_bytes());
+            }
+            // A number that is one somewhere else: of a block, of an inode, of a length.
+            3 => {
+                let (start, len) = image.read[random.below(image.read.len())];
+                let from = usize::try_from(start).unwrap()
+                    + random.below(usize::try_from(len.max(4) - 3).unwrap());
+                let value: [u8; 4] = bytes[from & !3..][..4].try_into().unwrap();
+                put(&mut bytes, at & !3, &value);
+            }
+            4 => {
+                let block = u32::try_from(at / block_size).unwrap();
+                put(&mut bytes, other & !3, &block.to_le_bytes());
+                put(&mut bytes, at & !3, &block.to_le_bytes());
+            }
+            _ => {
+                let len = random.below(64);
+                let from: Vec<u8> = bytes[other..].iter().take(len).copied().collect();
+                put(&mut bytes, at, &from);
+            }
+        }
+    }
+    if random.below(30) == 0 {
+        let len = random.below(bytes.len());
+        bytes.truncate(len);
+    }
+    bytes
+}
+
+/// A byte of what a walk reads. Structures begin with what matters.
+fn anywhere_read(image: &Image, random: &mut Random) -> usize {
+    let (start, len) = image.read[random.below(image.read.len())];
+    let within = random.below(usize::try_from(len).unwrap());
+    let within = if random.below(2) == 0 { within.min(random.below(128)) } else { within };
+    usize::try_from(start).unwrap() + within
+}
+
+/// Where a number is that decides what is read: of an inode, or of a block of a directory or map.
+fn field(image: &Image, random: &mut Random) -> usize {
+    let (start, len) = image.read[random.below(image.read.len())];
+    let within = match len {
+        // Mode, size, links, flags, the attribute block, how large it is; or its map.
+        128 | 256 if random.below(2) == 0 => {
+            [0x0, 0x4, 0x6, 0x1A, 0x20, 0x22, 0x68, 0x6C, 0x80][random.below(9)]
+        }
+        128 | 256 => 0x28 + random.below(60),
+        // The first entries, and their lengths.
+        _ => random.below(24) * 4 + random.below(4),
+    };
+    let last = usize::try_from(len).unwrap() - 1;
+    usize::try_from(start).unwrap() + within.min(last)
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    for (to, from) in bytes.iter_mut().skip(at).zip(value) {
+        *to = *from;
+    }
+}
+
+#[test]
+fn no_damage_brings_it_to_a_panic_a_hang_or_a_read_outside() {
+    let test = "no_damage_brings_it_to_a_panic_a_hang_or_a_read_outside";
+    if !can_make(test) {
+        return;
+    }
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let (first, count) = (number("SEED"), number("EXT4_FUZZ_IMAGES"));
+    let count = count.unwrap_or(if first.is_some() { 1 } else { USUAL });
+    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + count;
+    let images = images();
+    let (mut opened, mut wrong, mut reads, mut most) = (0_u64, 0_usize, 0, 0);
+    for seed in seeds.clone() {
+        let mut random = Random(seed);
+        let image = &images[random.below(images.len())];
+        let bytes = damage(image, &mut random);
+        let run = std::panic::catch_unwind(move || {
+            let source = Watched::new(bytes);
+            Ext4::open(source, Journal::Ignore).map(|fs| {
+                let wrong = every_question(&fs).len();
+                (wrong, fs.source().reads())
+            })
+        });
+        match run {
+            Ok(Ok((errors, its))) => {
+                opened += 1;
+                wrong += errors;
+                reads += its;
+                most = most.max(its);
+            }
+            Ok(Err(_)) => {}
+            Err(_) => panic!("SEED={seed}, an image of kind {}", image.name),
+        }
+    }
+    let _ = writeln!(
+        std::io::stderr(),
+        "{} damaged images, {opened} opened, {wrong} errors, {reads} reads, at most {most}",
+        seeds.end - seeds.start
+    );
+    if seeds.end - seeds.start > 100 {
+        // Else the damage would be too little or too much to say anything.
+        assert!(opened > (seeds.end - seeds.start) / 2 && wrong > 100, "{opened} {wrong}");
+    }
+}
+
+#[test]
+fn every_length_of_an_image_is_too_short_but_the_whole() {
+    if !can_make("every_length_of_an_image_is_too_short_but_the_whole") {
+        return;
+    }
+    let image = &images()[0];
+    for len in (0..image.bytes.len()).step_by(4099).chain([0, 1023, 1024, 1025, 2047, 2048]) {
+        let error = Ext4::open(image.bytes[..len].to_vec(), Journal::Refuse).unwrap_err();
+        if let Error::Short { wanted, found } = error {
+            assert_eq!((wanted, found), (image.bytes.len() as u64, len as u64));
+        } else {
+            assert!(matches!(error, Error::NotExt4) && len < 2048, "{len}: {error}");
+        }
+    }
+}
+
+/// The file of an image may be cut while it is read.
+#[test]
+fn what_shrinks_later_is_an_error_for_what_was_cut_off() {
+    if !can_make("what_shrinks_later_is_an_error_for_what_was_cut_off") {
+        return;
+    }
+    let folder = folder();
+    let path = folder.path().join("image");
+    fs::write(&path, &images()[0].bytes).unwrap();
+    let fs = Ext4::open(fs::File::open(&path).unwrap(), Journal::Refuse).unwrap();
+    let root = fs.root().unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    assert!(matches!(fs.inode(2), Err(Error::Io { .. })));
+    let met: Vec<_> = fs.walk(&root).unwrap().collect();
+    assert!(met.iter().all(|met| matches!(met.inode, Err(Error::Io { .. }))), "{met:?}");
+}
+
+/// The directory's entry is the way in, and so is the one that leads back.
+#[test]
+fn a_directory_below_itself_is_met_once() {
+    if !can_make("a_directory_below_itself_is_met_once") {
+        return;
+    }
+    let bytes = changed(&[], |image| {
+        debugfs_write(image, "link /a /a/b/c/d/again");
+        debugfs_write(image, "link /a/b /many/other");
+    });
+    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
+    let root = fs.root().unwrap();
+    let twice: Vec<_> = fs.walk(&root).unwrap().filter_map(|met| met.inode.err()).collect();
+    assert_eq!(twice.len(), 2, "{twice:?}");
+    for error in twice {
+        let text = error.to_string();
+        assert!(text.ends_with("is a directory in more than one place"), "{text}");
+    }
+    // A path has an end, so it may lead through.
+    let around = "a/".to_owned() + &"b/c/d/again/".repeat(50) + "b/file";
+    assert_eq!(fs.resolve(around.as_bytes()).unwrap().size, 90_000);
+}
+
+#[test]
+fn sizes_that_lie_are_found_or_end() {
+    if !can_make("sizes_that_lie_are_found_or_end") {
+        return;
+    }
+    let bytes = changed(&["-O", "^extent,^64bit"], |image| {
+        debugfs_write(image, "sif /a/b/file size 4402345672704");
+        debugfs_write(image, "sif /a/comb size 17000000000");
+        debugfs_write(image, "sif /many size 4294967295");
+    });
+    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
+    let error = fs.resolve(b"a/b/file").unwrap_err();
+    assert!(error.to_string().ends_with("is larger than a file can be"), "{error}");
+    // What is behind its last block is a hole, however long.
+    let comb = fs.resolve(b"a/comb").unwrap();
+    let runs: Vec<_> = fs.layout(&comb).map(Result::unwrap).collect();
+    assert_eq!(runs.last().unwrap().end(), 17_000_000_000_u64.div_ceil(1024));
+    let many = fs.resolve(b"many").unwrap();
+    let (names, errors): (Vec<_>, Vec<_>) = fs.read_dir(&many).unwrap().partition(Result::is_ok);
+    assert_eq!(names.len(), 70);
+    assert!(errors.len() <= 5, "{errors:?}");
+}
+
+/// Each block of numbers is its own: every path down ends at the same block, 16 million times.
+#[test]
+fn a_map_that_leads_to_itself_ends() {
+    if !can_make("a_map_that_leads_to_itself_ends") {
+        return;
+    }
+    let mut at = 0;
+    let mut bytes = changed(&["-O", "^extent,^64bit"], |image| {
+        let text = images::debugfs(image, "stat /a/b/file");
+        let block = text.split("(IND):").nth(1).expect("an indirect block");
+        at = block.split([',', ' ', '\n']).next().unwrap().trim().parse().unwrap();
+        debugfs_write(image, &format!("sif /a/b/file block[TIND] {at}"));
+        debugfs_write(image, "sif /a/b/file size 17000000000");
+    });
+    let block = &mut bytes[at as usize * 1024..][..1024];
+    block.chunks_exact_mut(4).for_each(|number| number.copy_from_slice(&u32::to_le_bytes(at)));
+    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
+    let file = fs.resolve(b"a/b/file").unwrap();
+    let end = fs.layout(&file).find_map(Result::err).expect("an error");
+    assert!(end.to_string().ends_with("has more blocks than the file system"), "{end}");
+    assert!(fs.source().reads() < 10_000, "{}", fs.source().reads());
+}
+
+#[test]
+fn a_tree_of_extents_that_leads_to_itself_is_found() {
+    if !can_make("a_tree_of_extents_that_leads_to_itself_is_found") {
+        return;
+    }
+    let mut bytes = changed(&[], |_| {});
+    let fs = Ext4::open(bytes.clone(), Journal::Refuse).unwrap();
+    let comb = fs.resolve(b"a/comb").unwrap();
+    let (offset, _) = fs.inode_place(comb.number).unwrap();
+    // A root of one level names a node, which becomes one that names itself.
+    let root = usize::try_from(offset).unwrap() + 0x28;
+    assert_eq!(bytes[root + 6], 1, "one level");
+    let node = u32::from_le_bytes(bytes[root + 16..][..4].try_into().unwrap()) as usize * 1024;
+    bytes[node + 6] = 1;
+    let own = u32::try_from(node / 1024).unwrap().to_le_bytes();
+    bytes[node + 16..][..4].copy_from_slice(&own);
+    bytes[node + 20..][..2].copy_from_slice(&[0, 0]);
+    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
+    let error = fs.run(&fs.resolve(b"a/comb").unwrap(), 0).unwrap_err();
+    let place = Place::Map { inode: comb.number, block: node as u64 / 1024 };
+    assert!(matches!(error, Error::Corrupt { place: at, .. } if at == place), "{error}");
+}
+
+/// An image without checksums, changed by hand.
+fn changed(options: &[&str], change: impl FnOnce(&Path)) -> Vec<u8> {
+    let base = ["-b", "1024", "-N", "200", "-O", "^metadata_csum,^uninit_bg,^has_journal"];
+    let bytes = image_of_tree(2, &[&base, options].concat());
+    let folder = folder();
+    let path = folder.path().join("image");
+    fs::write(&path, bytes).unwrap();
+    change(&path);
+    fs::read(path).unwrap()
+}
+
+#[test]
+fn what_is_no_ext4_is_said_to_be_none() {
+    for bytes in [vec![], vec![0; 100], vec![0; 1 << 20], vec![0xFF; 1 << 20]] {
+        assert!(matches!(Ext4::open(bytes, Journal::Refuse), Err(Error::NotExt4)));
+    }
+}
+
+#[test]
+fn features_that_are_not_read_are_refused_by_name() {
+    if !can_make("features_that_are_not_read_are_refused_by_name") {
+        return;
+    }
+    for (options, names) in [
+        (&["-O", "encrypt"][..], "encrypt"),
+        (&["-O", "casefold"], "casefold"),
+        (&["-O", "journal_dev"], "journal_dev"),
+        (&["-O", "casefold,encrypt"], "encrypt, casefold"),
+    ] {
+        let folder = folder();
+        let image = images::make(folder.path(), 8, options);
+        let error = Ext4::open(fs::File::open(image).unwrap(), Journal::Ignore).unwrap_err();
+        assert!(matches!(&error, Error::Unsupported { features } if features == names), "{error}");
+    }
+}
+
+#[test]
+fn a_journal_with_changes_is_refused_unless_it_may_be_ignored() {
+    if !can_make("a_journal_with_changes_is_refused_unless_it_may_be_ignored") {
+        return;
+    }
+    let folder = folder();
+    let image = images::make(folder.path(), 8, &[]);
+    let set = &mut Command::new("debugfs");
+    common::output(set.args(["-w", "-R", "feature needs_recovery"]).arg(&image)).unwrap();
+    let open = |journal| Ext4::open(fs::File::open(&image).unwrap(), journal);
+    assert!(matches!(open(Journal::Refuse), Err(Error::Journal)));
+    let fs = open(Journal::Ignore).unwrap();
+    assert!(fs.superblock().needs_recovery());
+    assert_eq!(fs.resolve(b"/lost+found").unwrap().number, 11);
+}

@@ -1,0 +1,170 @@
+//! Every question that can be asked of an image, and a source that watches what is read for it.
+//!
+//! In:    an image, damaged or not.
+//! Out:   the errors, in order.
+//! Never: more of one file than its beginning, its end and its layout: sizes may lie.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foreread_ext4::{BlockSource, Error, Ext4, FileKind, Inode};
+
+/// So many reads no answer needs.
+const READS_MAX: u64 = 3_000_000;
+
+/// The largest buffer that anything asks for: what [`every_question`] gives itself.
+const READ_MAX: usize = 64 << 10;
+
+/// Bytes, and where they were read.
+pub(crate) struct Watched {
+    pub(crate) bytes: Vec<u8>,
+    reads: AtomicU64,
+    places: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Watched {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, reads: AtomicU64::new(0), places: Mutex::default() }
+    }
+
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Offset and length of each read of metadata, once each.
+    pub(crate) fn places(&self) -> Vec<(u64, u64)> {
+        let mut places = self.places.lock().unwrap().clone();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+}
+
+impl BlockSource for Watched {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        let mut places = self.places.lock().unwrap();
+        if places.len() < 10_000 {
+            places.push((offset, to.len() as u64));
+        }
+        drop(places);
+        self.read_contents(offset, to)
+    }
+
+    fn read_contents(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        assert!(to.len() <= READ_MAX, "a buffer of {} bytes", to.len());
+        let end = offset.checked_add(to.len() as u64).expect("no overflow");
+        assert!(end <= self.bytes.len() as u64, "a read up to {end}");
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        assert!(reads < READS_MAX, "a question without an end");
+        to.copy_from_slice(&self.bytes[usize::try_from(offset).unwrap()..][..to.len()]);
+        Ok(())
+    }
+}
+
+/// Asks everything there is to ask.
+pub(crate) fn every_question<S: BlockSource>(fs: &Ext4<S>) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let root = match fs.root() {
+        Ok(root) => root,
+        Err(error) => return vec![error],
+    };
+    of_inode(fs, &root, &mut errors);
+    for met in fs.walk(&root).expect("a directory") {
+        match met.inode {
+            Ok(inode) => {
+                of_inode(fs, &inode, &mut errors);
+                errors.extend(fs.resolve(&met.path).err().filter(|_| {
+                    // Links of the test lead nowhere, and so may any other.
+                    inode.kind != FileKind::Symlink
+                }));
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    for group in 0..fs.superblock().groups.min(100) {
+        errors.extend(fs.group(group).err());
+    }
+    // Also those that nobody names; most of them are not in use.
+    for number in 0..fs.superblock().inodes.min(300) {
+        if let Ok(inode) = fs.inode(number) {
+            of_inode(fs, &inode, &mut Vec::new());
+        }
+    }
+    for error in &errors {
+        let text = error.to_string();
+        assert!(!text.is_empty() && !text.contains('\n') && text.len() < 200, "{text}");
+    }
+    errors
+}
+
+fn of_inode<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, errors: &mut Vec<Error>) {
+    match fs.attribute_names(inode) {
+        Ok(names) => {
+            for name in names {
+                match fs.attribute(inode, &name) {
+                    Ok(value) => assert!(value.expect("a name has a value").len() <= 1 << 20),
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+        Err(error) => errors.push(error),
+    }
+    match inode.kind {
+        FileKind::Regular => of_file(fs, inode, errors),
+        FileKind::Directory => of_directory(fs, inode, errors),
+        FileKind::Symlink => errors.extend(fs.read_link(inode).err()),
+        FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {}
+    }
+}
+
+fn of_file<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, errors: &mut Vec<Error>) {
+    let mut end = 0;
+    for run in fs.layout(inode) {
+        match run {
+            Ok(run) => {
+                assert!(run.first == end && run.blocks > 0, "{run:?} behind {end}");
+                end = run.end();
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    let mut bytes = vec![0; READ_MAX];
+    for offset in [0, 1025, inode.size / 2, inode.size.saturating_sub(5000), inode.size, u64::MAX] {
+        match fs.read_at(inode, offset, &mut bytes) {
+            Ok(len) => {
+                let left = inode.size.saturating_sub(offset);
+                assert_eq!(len as u64, left.min(READ_MAX as u64));
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+}
+
+fn of_directory<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, errors: &mut Vec<Error>) {
+    errors.extend(fs.parent(inode).err());
+    let mut positions = Vec::new();
+    for entry in fs.read_dir(inode).expect("a directory") {
+        match entry {
+            Ok(entry) => {
+                if positions.len() < 200 {
+                    errors.extend(fs.lookup(inode, &entry.name).err());
+                }
+                positions.push(entry.next);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    errors.extend(fs.lookup(inode, b"no such name").err());
+    // In order, and each is where the rest begins.
+    assert!(positions.is_sorted_by(|a, b| a < b), "{positions:?}");
+    for (index, &position) in positions.iter().enumerate().step_by(17) {
+        let rest = fs.read_dir_from(inode, position).expect("a directory");
+        let rest: Vec<_> = rest.filter_map(Result::ok).map(|entry| entry.next).collect();
+        assert_eq!(rest, positions[index + 1..]);
+    }
+}
