@@ -72,10 +72,10 @@ proptest! {
     }
 
     /// With room for everything, the order in which devices answer changes no decision: they are
-    /// those of the plain walk over a plain set.
+    /// those of the plain walk over a plain set. There nobody waits, so `distance` is left out.
     #[test]
     fn with_enough_memory_decisions_are_those_of_the_plain_walk(
-        policy in policy(),
+        policy in policy().prop_filter("follows waits", |policy| *policy != Policy::Distance),
         max in 1..40_u64,
         reads in proptest::collection::vec((0..2_usize, 0..900_u64, 1..40_u64, any::<bool>()), 1..80),
     ) {
@@ -107,6 +107,9 @@ proptest! {
             }
             world.pump();
             want.extend(plain[stream].read(&mut pages, page, count).into_iter().map(|(l, _)| (id, l)));
+            for (_, decided) in world.decisions.iter_mut().chain(&mut want) {
+                decided.ask.has_waited = false;
+            }
             prop_assert_eq!(&world.decisions, &want);
         }
         world.finish();

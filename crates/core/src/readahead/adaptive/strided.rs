@@ -27,13 +27,16 @@ use crate::units::{PageIndex, Pages};
 /// file of 1 GiB one of some millions looks like that.
 pub(super) fn begin(streams: &mut Streams, ask: Ask, max: Pages, lead: Lead) -> Option<Decision> {
     let stride = (1..=TURNS_MAX).find_map(|turns| {
-        let (second, first) = (streams.recent(turns)?, streams.recent(2 * turns)?);
+        let second = streams.recent(turns)?;
+        let stride = ask.page.0.wrapping_sub(second.start.0);
+        // Nearly always; only then is there more to look at.
+        if stride <= ask.count.0 || stride > STRIDE_MAX {
+            return None;
+        }
+        let first = streams.recent(2 * turns)?;
         let is_alike = |entry: &Entry| entry.end - entry.start == ask.count;
-        let stride = ask.page.0.checked_sub(second.start.0)?;
-        let is_one = second.start.0.checked_sub(first.start.0) == Some(stride)
-            && (ask.count.0 + 1..=STRIDE_MAX).contains(&stride)
-            && is_alike(second)
-            && is_alike(first);
+        let is_one =
+            first.start + Pages(stride) == second.start && is_alike(second) && is_alike(first);
         is_one.then_some(Pages(stride))
     })?;
     let size = sizes::initial(ask.count, max);

@@ -29,6 +29,8 @@ pub(super) struct Set {
 struct Lane {
     starts: [u32; LANE],
     lens: [u32; LANE],
+    /// Where the entries begin: of a random read only its end is a start.
+    heads: [u32; LANE],
 }
 
 const LANE: usize = 8;
@@ -84,8 +86,8 @@ impl Set {
         let most = u32::try_from(pages.end.0 - pages.start.0 - 1).unwrap_or(u32::MAX);
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut is_near = false;
-            for start in &lane.starts {
-                is_near |= start.wrapping_sub(low) <= most;
+            for head in &lane.heads {
+                is_near |= head.wrapping_sub(low) <= most;
             }
             if is_near {
                 let first = number * LANE;
@@ -108,6 +110,11 @@ impl Set {
     pub(super) fn set(&mut self, index: usize, entry: Entry) {
         self.entries[index] = entry;
         let lane = &mut self.lanes[index / LANE];
+        lane.heads[index % LANE] = low_half(entry.start.0);
+        if entry.is_random() {
+            (lane.starts[index % LANE], lane.lens[index % LANE]) = (low_half(entry.end.0), 0);
+            return;
+        }
         lane.starts[index % LANE] = low_half(entry.start.0);
         // A window of more pages is looked at in any case.
         lane.lens[index % LANE] = u32::try_from(entry.end.0 - entry.start.0).unwrap_or(u32::MAX);
