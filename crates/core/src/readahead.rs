@@ -184,10 +184,26 @@ pub enum Pattern {
     Interleaved,
     /// A stream that reads towards the start of the file.
     Backwards,
+    /// A stream that leaves gaps. Of its window only the pieces are read.
+    Strided(Stride),
     /// A page of a stream's last window was evicted before its reader came.
     Thrash,
     /// No stream: what is asked for, and nothing more.
     Random,
+}
+
+/// The pieces of a window with gaps.
+///
+/// ```text
+///   |<- every ->|
+///   |====|------|====|------|====|     the first `read` pages of each
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Stride {
+    /// From the start of a piece to that of the next.
+    pub every: Pages,
+    /// How many pages a piece has.
+    pub read: Pages,
 }
 
 /// What a policy decided.
@@ -358,8 +374,13 @@ impl Policy {
     }
 }
 
-/// Whose question this is, if it is that of a stream which has a share.
-pub(crate) fn who(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<shares::ShareId> {
+/// Whose question this is, if it is that of a stream which has a share; and how many of its pages
+/// were before.
+pub(crate) fn who(
+    streams: &Streams,
+    ask: Ask,
+    cache: &impl Residency,
+) -> Option<(shares::ShareId, PageIndex)> {
     adaptive::who(streams, ask, cache)
 }
 
@@ -425,6 +446,7 @@ impl Pattern {
             Self::Context => "context",
             Self::Interleaved => "interleaved",
             Self::Backwards => "backwards",
+            Self::Strided(_) => "strided",
             Self::Thrash => "thrash",
             Self::Random => "random",
         }

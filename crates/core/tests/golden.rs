@@ -243,7 +243,10 @@ fn a_reader_that_goes_backwards_has_windows_that_grow_as_published() {
             "{}",
             policy.name()
         );
-        // Off, each of them waits for the device.
+        if policy == Policy::Adaptive {
+            continue;
+        }
+        // Off, each of them waits for the device; `adaptive` sees it by itself.
         let off = with_rules(policy, 1920, 1 << 20, Rules::default(), &eights[..3]);
         assert_eq!(off, "10000+8 9992+8 9984+8", "{}", policy.name());
     }

@@ -14,7 +14,7 @@ fn the_documents_show_what_the_commands_print() {
         ("docs/deadline.md", 6),
         ("docs/geometry.md", 5),
         ("docs/itable.md", 4),
-        ("docs/readahead.md", 7),
+        ("docs/readahead.md", 8),
         ("docs/tune.md", 1),
     ] {
         let text = std::fs::read_to_string(root.join(document)).unwrap();

@@ -146,8 +146,8 @@ fn every_flag_is_in_the_help_of_its_verb() {
             "readahead",
             "--policy --max-pages --io-pages --file-pages --file-bytes --resident --mark \
              --rule --picture --json READ none linux-2.6.28 linux-2.6.31 linux-6 thrash-2009 \
-             adaptive lseek snap-eof backwards PAGE+COUNT @POS:LEN NAME: seek: hint: \
-             advise:random",
+             thrash-2010 fixed distance adaptive lseek snap-eof backwards PAGE+COUNT @POS:LEN \
+             NAME: seek: hint: advise:random",
         ),
     ];
     for (verb, flags) in verbs {

@@ -101,7 +101,7 @@ pub(super) struct Fetching<'a> {
     pub(super) hints: Option<&'a mut Hints>,
     /// What streams share; None for a hint, and if the policy does not look at it.
     pub(super) law: Option<Law<'a>>,
-    /// Where the last fetch ended for want of frames.
+    /// Where the fetches since the last decision first ended for want of frames.
     pub(super) cut_at: Option<PageIndex>,
     /// None for a marker and a hint: nobody waits.
     pub(super) wanted: Option<&'a mut Wanted>,
@@ -150,7 +150,7 @@ impl PageSet for Fetching<'_> {
                         Some(_) => self.stats.hints_shortened += 1,
                         None => self.stats.windows_shortened += 1,
                     }
-                    self.cut_at = Some(page);
+                    self.cut_at.get_or_insert(page);
                     break;
                 };
                 let filling = self.cache.start_fill(self.file, page, use_, marker == Some(page));

@@ -38,7 +38,7 @@ pub(super) struct Law<'p> {
     /// How large the window is without the clip, if that shortened it.
     pub(super) pace: Option<Pages>,
     /// Who asked, and how; None if it was told to wait.
-    pub(super) asked: Option<(Option<ShareId>, Question)>,
+    pub(super) asked: Option<(Option<ShareId>, Question, PageIndex)>,
 }
 
 impl Law<'_> {
@@ -66,7 +66,9 @@ impl Law<'_> {
             ceiling,
             latency_ns: self.latency_ns,
         };
-        let id = readahead::who(file, ask, &cache.residency(slot));
+        let who = readahead::who(file, ask, &cache.residency(slot));
+        let id = who.map(|(share, _)| share);
+        let question = Question { page: who.map_or(ask.page, |(_, page)| page), ..question };
         let memory = cache.room_for_ahead();
         let grant = match id {
             Some(id) => self.shares.ask(id, question, memory),
@@ -74,7 +76,7 @@ impl Law<'_> {
         };
         let max = if self.without.law { ceiling } else { grant.window };
         let lead = grant.lead.filter(|_| !self.without.lead);
-        self.asked = Some((id, question));
+        self.asked = Some((id, question, ask.page));
         if self.without.clip {
             return Terms { max, lead };
         }
@@ -110,7 +112,7 @@ impl Law<'_> {
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);
         }
-        let Some((asked, question)) = self.asked.take() else { return };
+        let Some((asked, question, page)) = self.asked.take() else { return };
         if let Some(end) = cut_at {
             file.cut_latest(end);
         }
@@ -118,9 +120,9 @@ impl Law<'_> {
         if let Some(pace) = self.pace.take() {
             file.quicken_latest(pace);
         }
-        let Some((share, end)) = file.latest() else { return };
-        let ahead = Pages(end.0.saturating_sub(question.page.0));
+        let Some((share, ahead, position)) = file.latest(page) else { return };
         if share == ShareId::NONE {
+            let question = Question { page: position, ..question };
             file.set_share(self.shares.begin(question, ahead));
         } else if asked == Some(share) {
             self.shares.set_ahead(share, ahead);

@@ -14,9 +14,12 @@
 //!             after its end ------+                            is a stream
 //! ```
 
+mod backwards;
+mod strided;
+
 use super::linux_6::follows_previous_read;
 use super::shares::ShareId;
-use super::streams::{Entry, Place};
+use super::streams::{Entry, Place, Way};
 use super::{Ask, Decision, Limits, Pattern, Residency, Streams, Trigger, Window, sizes};
 use crate::units::{PageIndex, Pages};
 
@@ -31,10 +34,15 @@ use crate::units::{PageIndex, Pages};
 ///              the page was evicted before its reader came
 ///           4  after a random read, one of the last 8 or itself    initial
 ///              in a row with another
-///           5  in or next to the last read of the same handle      initial
-///           6  anything else                                       random, and remembered
+///           5  just before a window, or the third read in a row    backwards
+///              that is just before the last
+///           6  in or next to the last read of the same handle      initial
+///           7  the third read of one size at one distance          strided
+///           8  anything else                                       random, and remembered
 ///   marker  1  of a remembered stream                              subsequent
 ///           2  any other                                           interleaved
+///
+///   2, 3 and marker 1 of a stream that goes backwards or in strides bring a window as it goes.
 /// ```
 ///
 /// Switched off (`max` 0), each miss reads what is left of its read.
@@ -42,7 +50,7 @@ pub(super) fn decide(
     streams: &mut Streams,
     ask: Ask,
     limits: Limits,
-    lead: Option<Pages>,
+    lead: Lead,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let decision = match (ask.trigger, limits.max) {
@@ -54,13 +62,17 @@ pub(super) fn decide(
     Some(decision)
 }
 
-/// Whose question this is, if it is a remembered stream's.
-pub(super) fn who(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<ShareId> {
+/// Whose question this is, if it is a remembered stream's, and how many of its pages were before.
+pub(super) fn who(
+    streams: &Streams,
+    ask: Ask,
+    cache: &impl Residency,
+) -> Option<(ShareId, PageIndex)> {
     let place = match ask.trigger {
         Trigger::Miss => expected(streams, ask, cache)?,
         Trigger::Marker => streams.with_marker(ask.page)?,
     };
-    Some(streams.share_at(place)).filter(|share| *share != ShareId::NONE)
+    Some(streams.share_at(place, ask.page)).filter(|(share, _)| *share != ShareId::NONE)
 }
 
 /// How many pages this question will ask for at most that nobody waits for, if windows may have
@@ -86,38 +98,57 @@ pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
 /// has been for a long time, and what was remembered is a stream that ended. Unless it was there
 /// just now, or this handle was: some readers drop the pages behind them.
 fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
-    let place = streams.around(ask.page)?;
-    let drops_behind = || {
-        streams.has_just_been(place, ask.page)
-            || matches!(place, Place::Proved(_)) && follows_previous_read(ask)
+    let Some(place) = streams.around(ask.page) else {
+        return backwards::expected(streams, ask, cache);
     };
-    (cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()).then_some(place)
+    let known = streams.get(place);
+    let is_there = match known.way.stride() {
+        Some(stride) => strided::is_there(known, stride, ask.page, cache),
+        None if known.is_backwards() => backwards::is_there(ask.page + ask.count, cache),
+        None => {
+            let drops_behind = || {
+                streams.has_just_been(place, ask.page)
+                    || matches!(place, Place::Proved(_)) && follows_previous_read(ask)
+            };
+            cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()
+        }
+    };
+    is_there.then_some(place)
 }
 
 fn on_miss(
     streams: &mut Streams,
     ask: Ask,
     max: Pages,
-    lead: Option<Pages>,
+    lead: Lead,
     cache: &impl Residency,
 ) -> Decision {
     if ask.page == PageIndex(0) {
         let size = sizes::initial(ask.count, max);
-        return begin(streams, Pattern::Initial0, ask, size);
+        return begin(streams, Pattern::Initial0, ask, size, cache);
     }
     if let Some(place) = expected(streams, ask, cache) {
         return go_on(streams, place, ask, max, lead, cache);
     }
     if follows_previous_read(ask) {
-        return begin(streams, Pattern::Initial, ask, initial(ask, max, cache));
+        return begin(streams, Pattern::Initial, ask, initial(ask, max, cache), cache);
     }
-    streams.add_candidate(Entry::random(ask.page + ask.count, 1));
+    if let Some(decision) = strided::begin(streams, ask, max, lead) {
+        return decision;
+    }
+    streams.add_candidate(Entry::random(ask.page, ask.page + ask.count, 1));
     Decision::random(ask, ask.count)
 }
 
 /// A first window. Whether it is the start of a stream shows when its marker is met.
-fn begin(streams: &mut Streams, pattern: Pattern, ask: Ask, size: Pages) -> Decision {
-    let window = around_read(ask, size, None);
+fn begin(
+    streams: &mut Streams,
+    pattern: Pattern,
+    ask: Ask,
+    size: Pages,
+    cache: &impl Residency,
+) -> Decision {
+    let window = around_read(ask, size, None, cache);
     streams.add_candidate(entry(ask, window, size));
     Decision { pattern, window }
 }
@@ -140,25 +171,32 @@ fn go_on(
     place: Place,
     ask: Ask,
     max: Pages,
-    lead: Option<Pages>,
+    lead: Lead,
     cache: &impl Residency,
 ) -> Decision {
     let known = *streams.get(place);
-    if known.pace == Pages::ZERO {
+    if ask.page < known.start || known.is_backwards() {
+        return backwards::go_on(streams, place, ask, max, lead);
+    }
+    if known.way.stride().is_some() {
+        let decision = strided::go_on(streams, place, ask, max, lead);
+        return decision.unwrap_or_else(|| Decision::random(ask, ask.count));
+    }
+    if known.is_random() {
         if !streams.is_trusted(&known) && !follows_previous_read(ask) {
             let reads = known.reads + 1;
-            streams.update(place, Entry::random(ask.page + ask.count, reads));
+            streams.update(place, Entry::random(ask.page, ask.page + ask.count, reads));
             return Decision::random(ask, ask.count);
         }
         let size = initial(ask, max, cache);
-        let window = around_read(ask, size, lead);
+        let window = around_read(ask, size, lead, cache);
         streams.update(place, entry(ask, window, size));
         return Decision { pattern: Pattern::Initial, window };
     }
     let is_evicted = ask.page < known.end;
     let size = if is_evicted { known.pace.min(max) } else { sizes::next(known.pace, max) };
     let size = size.max(sizes::initial(ask.count, max));
-    let window = around_read(ask, size, lead);
+    let window = around_read(ask, size, lead, cache);
     streams.prove(place, entry(ask, window, size));
     Decision { pattern: Pattern::Subsequent, window }
 }
@@ -172,14 +210,23 @@ fn go_on(
 /// ```
 ///
 /// A read that would fill its window alone gets all of it behind itself: then nothing of a stream
-/// of large reads is asked for twice, and its marker is where its next read begins.
-fn around_read(ask: Ask, size: Pages, lead: Option<Pages>) -> Window {
+/// of large reads is asked for twice, and its marker is where its next read begins. Unless that
+/// page is there: reads that come in the wrong order may have brought it. Then it is the next one
+/// that is not, because only a page that is fetched is marked.
+fn around_read(ask: Ask, size: Pages, lead: Lead, cache: &impl Residency) -> Window {
     let ahead = if size > ask.count { size - ask.count } else { size };
-    Window { start: ask.page, size: ask.count + ahead, async_size: tail(ahead, lead) }
+    let end = ask.page + ask.count + ahead;
+    let left = tail(ahead, lead);
+    let marker = PageIndex(end.0 - left.0);
+    let hole = cache.next_hole(marker, left).unwrap_or(marker);
+    Window { start: ask.page, size: ask.count + ahead, async_size: end - hole }
 }
 
+/// How many pages are to be ahead of a reader when it asks for more; None: as many as can be.
+type Lead = Option<Pages>;
+
 /// How much of `ahead` pages is still there when the reader asks for more: all of it, or its lead.
-fn tail(ahead: Pages, lead: Option<Pages>) -> Pages {
+fn tail(ahead: Pages, lead: Lead) -> Pages {
     lead.map_or(ahead, |lead| ahead.min(lead.max(Pages(1))))
 }
 
@@ -197,10 +244,17 @@ fn on_marker(
     streams: &mut Streams,
     ask: Ask,
     max: Pages,
-    lead: Option<Pages>,
+    lead: Lead,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let known = streams.with_marker(ask.page);
+    if let Some(place) = known {
+        match streams.get(place).way {
+            Way::FORWARDS => {}
+            Way::BACKWARDS => return backwards::on_marker(streams, place, ask, max, lead, cache),
+            _ => return strided::on_marker(streams, place, ask, max, lead, cache),
+        }
+    }
     let (pattern, hole, size) = match known.map(|place| *streams.get(place)) {
         Some(Entry { end, pace, .. }) => {
             let size = sizes::next(pace, max);
@@ -264,7 +318,7 @@ fn meets_another(
 ///   #===================|------------#------------|
 ///   ^page               ^hole        |<-- size -->|
 /// ```
-fn behind_read(ask: Ask, hole: PageIndex, size: Pages, lead: Option<Pages>) -> Window {
+fn behind_read(ask: Ask, hole: PageIndex, size: Pages, lead: Lead) -> Window {
     let lacks = Pages((ask.page + ask.count).0.saturating_sub(hole.0));
     Window { start: hole, size: lacks + size, async_size: tail(size, lead) }
 }

@@ -66,6 +66,7 @@ struct Share {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) now: Instant,
+    /// Where its reader is, counted in the stream's own pages.
     pub(crate) page: PageIndex,
     /// The pages that are left of its read.
     pub(crate) count: Pages,
@@ -203,8 +204,8 @@ impl Shares {
         }
     }
 
-    /// More has turned out to be of use: for all whose ceiling was the same, at once. Or the first to
-    /// ask would find all others at the old one, and get what those do not know yet that they want.
+    /// More has turned out to be of use: for all whose ceiling was the same, at once. Or the first
+    /// to ask would find all others at the old one, and get what those do not know yet that they want.
     /// A ceiling doubles a few times in the life of a device.
     fn lift(&mut self, before: u32, ceiling: u32, now: Instant) {
         for index in 0..self.shares.len() {
@@ -249,7 +250,7 @@ impl Share {
     /// What a question tells.
     fn learn(&mut self, question: Question) {
         let Question { now, page, count, has_waited, blocked_ns, .. } = question;
-        let pages = Pages(page.0.saturating_sub(self.page.0));
+        let pages = Pages(page.0.abs_diff(self.page.0));
         let ns = now.0.saturating_sub(self.at.0);
         let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
         self.speed.add(pages, ns);

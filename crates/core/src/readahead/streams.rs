@@ -8,14 +8,16 @@
 //!   streams         proved: one read's window brought another      LRU
 //!                   |-----#=======|        |--------#=======|
 //!
-//!   candidates      the ends of the last random reads, and first   a ring
-//!                   windows that nobody has gone on with yet
+//!   candidates      the last random reads, and first windows       a ring
+//!                   that nobody has gone on with yet
 //!                   |-|    |-|  |-|      |---#===|
 //! ```
 //!
 //! Why two: reads at random make candidates only, and so can push out only each other.
 
 mod set;
+
+use core::ops::Range;
 
 use self::set::Set;
 use super::shares::ShareId;
@@ -31,6 +33,8 @@ pub struct Streams {
     arrivals: u32,
     /// How many times a proved stream was met.
     meetings: u32,
+    /// Whether a proved stream ever went backwards: where none did, none is looked for.
+    has_backwards: bool,
     /// The one that was met last.
     latest: Latest,
     /// Shares of streams that were forgotten, until [`Self::take_dropped`].
@@ -50,8 +54,14 @@ impl Default for Latest {
 /// What lies ahead of one stream.
 ///
 /// ```text
-///     start: its reader was here      marker                end
-///     |===============================#====================|
+///   forwards     start: its reader was here      marker                end
+///                |===============================#====================|
+///   backwards    start                 marker              end: its reader was here
+///                |====================#====================|
+///   strided      start: here   marker        end: its next piece
+///                |=|.......|=|.......#=|.......|=|.......|
+///   random       start     end: its read
+///                |---------|
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Entry {
@@ -64,11 +74,17 @@ pub(super) struct Entry {
     /// When it was last met: `arrivals` or `meetings`.
     stamp: u32,
     /// How many random reads in a row made it; of a proved stream, how many `arrivals` there were
-    /// when it was last met.
+    /// when it was last met; but of a strided one, the pages of a piece.
     pub(super) reads: u32,
+    pub(super) way: Way,
     /// Its share of the memory, if somebody shares it out.
     share: ShareId,
 }
+
+/// Where a stream goes: 0 forwards, or so many pages from the start of a piece to that of the next,
+/// or [`Way::BACKWARDS`]. A number, because an entry has room for just that.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Way(u32);
 
 /// Which entry, until the next change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -132,12 +148,30 @@ impl Streams {
 
     /// A stream that ends just before this page, other than the one with this marker.
     pub(super) fn ending_at(&self, page: PageIndex, not_marker: PageIndex) -> Option<Place> {
-        self.find(page, |entry| entry.end == page && entry.marker != not_marker)
+        let is_forwards = |entry: &Entry| entry.way == Way::FORWARDS && entry.marker != not_marker;
+        self.find(page, |entry| entry.end == page && is_forwards(entry))
     }
 
-    /// The stream that had this page, or the one before it, ahead of it.
+    /// The stream that had this page ahead of it, or comes to it next.
     pub(super) fn around(&self, page: PageIndex) -> Option<Place> {
-        self.find(page, |_| true)
+        self.find(page, |entry| entry.is_next(page))
+    }
+
+    /// A stream that goes backwards, or a random read, that begins in `pages` or at their end, but
+    /// not with the first of them.
+    pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<Place> {
+        let is_it = |entry: &Entry| entry.is_before(&pages);
+        let proved = self.has_backwards.then(|| self.proved.find_start(&pages, is_it)).flatten();
+        proved
+            .map(Place::Proved)
+            .or_else(|| self.candidates.find_start(&pages, is_it).map(Place::Candidate))
+    }
+
+    /// The random read that came so many questions ago; 1 is the last one.
+    pub(super) fn recent(&self, age: u32) -> Option<&Entry> {
+        let slot = self.arrivals.wrapping_sub(age) as usize % Self::CANDIDATES_MAX;
+        let entry = self.candidates.entries().get(slot)?;
+        entry.is_random().then_some(entry)
     }
 
     fn find(&self, page: PageIndex, is_it: impl Fn(&Entry) -> bool) -> Option<Place> {
@@ -178,7 +212,9 @@ impl Streams {
     /// many.
     pub(super) fn add_proved(&mut self, entry: Entry) {
         self.meetings = self.meetings.wrapping_add(1);
-        let entry = Entry { stamp: self.meetings, reads: self.arrivals, ..entry };
+        let reads = entry.reads_when_met(self.arrivals);
+        let entry = Entry { stamp: self.meetings, reads, ..entry };
+        self.has_backwards |= entry.way == Way::BACKWARDS;
         let entries = self.proved.entries();
         let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
             self.proved.set(free, entry);
@@ -201,7 +237,7 @@ impl Streams {
         let (stamp, reads) = match place {
             Place::Proved(_) => {
                 self.meetings = self.meetings.wrapping_add(1);
-                (self.meetings, self.arrivals)
+                (self.meetings, entry.reads_when_met(self.arrivals))
             }
             Place::Candidate(_) => (self.arrivals, entry.reads),
         };
@@ -240,17 +276,28 @@ impl Streams {
         Some(core::mem::replace(last, ShareId::NONE))
     }
 
-    /// Of the stream that was met last, if it is there: its share, the next page that nobody asked
-    /// the device for, and the size of its window.
-    pub(crate) fn latest(&self) -> Option<(ShareId, PageIndex)> {
+    /// Of the stream that was met last at `page`, if it is there: its share, how many pages it is
+    /// ahead there, and how many there are before.
+    pub(crate) fn latest(&self, page: PageIndex) -> Option<(ShareId, Pages, PageIndex)> {
         let entry = self.get(self.latest.place()?);
-        (entry.is_there() && entry.pace > Pages::ZERO).then_some((entry.share, entry.end))
+        let is_stream = entry.is_there() && !entry.is_random();
+        is_stream.then(|| (entry.share, entry.ahead_of(page), entry.position(page)))
     }
 
     /// Nothing was read ahead from `end` on for the stream that was met last.
     pub(crate) fn cut_latest(&mut self, end: PageIndex) {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
+        if entry.way == Way::BACKWARDS {
+            // What lies before is there, and what is missing is next: the marker, too, as a rule.
+            self.set(place, Entry { marker: NO_MARKER, ..entry });
+            return;
+        }
+        // A strided stream goes on with the first piece that is not there.
+        let end = entry.way.stride().map_or(end, |stride| {
+            let cut = end.0.saturating_sub(entry.start.0);
+            PageIndex(entry.start.0 + cut.next_multiple_of(stride.0))
+        });
         if entry.start < end && end < entry.end {
             let marker = if entry.marker < end { entry.marker } else { NO_MARKER };
             self.set(place, Entry { end, marker, ..entry });
@@ -284,8 +331,10 @@ impl Streams {
         entries.map(|entry| entry.share).filter(|share| *share != ShareId::NONE)
     }
 
-    pub(super) fn share_at(&self, place: Place) -> ShareId {
-        self.get(place).share
+    /// The share of the stream that is met at `page`, and how many of its pages are before.
+    pub(super) fn share_at(&self, place: Place, page: PageIndex) -> (ShareId, PageIndex) {
+        let entry = self.get(place);
+        (entry.share, entry.position(page))
     }
 }
 
@@ -322,7 +371,8 @@ impl Entry {
             Some(marker) => marker,
             None => NO_MARKER,
         };
-        Self { start, end, marker, pace, stamp: 0, reads: 0, share: ShareId::NONE }
+        let (way, share) = (Way::FORWARDS, ShareId::NONE);
+        Self { start, end, marker, pace, stamp: 0, reads: 0, way, share }
     }
 
     /// The page whose use asks for more.
@@ -330,13 +380,84 @@ impl Entry {
         (self.marker != NO_MARKER).then_some(self.marker)
     }
 
-    /// What random reads in a row leave: nothing ahead, and the place where they ended.
-    pub(super) fn random(end: PageIndex, reads: u32) -> Self {
-        Self { reads, ..Self::new(end, end, None, Pages::ZERO) }
+    /// What random reads in a row leave: nothing ahead, and the place where they were.
+    pub(super) fn random(start: PageIndex, end: PageIndex, reads: u32) -> Self {
+        Self { reads, ..Self::new(start, end, None, Pages::ZERO) }
+    }
+
+    /// The same, going another way than forwards; `reads` are the pages of a piece if it leaves gaps.
+    pub(super) fn going(self, way: Way, reads: u32) -> Self {
+        Self { way, reads, ..self }
+    }
+
+    /// What `reads` is of a proved stream that is met after so many arrivals.
+    fn reads_when_met(&self, arrivals: u32) -> u32 {
+        if self.way.stride().is_some() { self.reads } else { arrivals }
+    }
+
+    /// Whether it is a stream that goes backwards: after three reads it is one.
+    pub(super) fn is_backwards(&self) -> bool {
+        self.way == Way::BACKWARDS && !self.is_random()
+    }
+
+    pub(super) fn is_random(&self) -> bool {
+        self.pace == Pages::ZERO
+    }
+
+    /// Whether this page was ahead of its reader, or is where it goes on.
+    fn is_next(&self, page: PageIndex) -> bool {
+        match self.way.stride() {
+            _ if self.is_random() => page == self.end,
+            Some(stride) => (page - self.start).0.is_multiple_of(stride.0),
+            None if self.way == Way::BACKWARDS => page < self.end,
+            None => true,
+        }
+    }
+
+    /// Whether a read of `pages` ends where this began: or it may have the first page of it too,
+    /// where reads do not end with a page.
+    fn is_before(&self, pages: &Range<PageIndex>) -> bool {
+        let overlap = pages.end.0.saturating_sub(self.start.0);
+        let is_next = pages.start < self.start && self.start <= pages.end;
+        is_next && (self.way == Way::BACKWARDS || (self.is_random() && overlap <= 1))
+    }
+
+    /// How many pages are ahead of a reader that is at `page`.
+    fn ahead_of(&self, page: PageIndex) -> Pages {
+        match self.way.stride() {
+            None if self.way == Way::BACKWARDS => Pages(page.0.saturating_sub(self.start.0)),
+            None => Pages(self.end.0.saturating_sub(page.0)),
+            Some(stride) => {
+                let pieces = self.end.0.saturating_sub(page.0) / stride.0;
+                Pages(pieces * u64::from(self.reads))
+            }
+        }
+    }
+
+    /// The number of this page, if the stream's own pages are counted.
+    fn position(&self, page: PageIndex) -> PageIndex {
+        let piece = u64::from(self.reads);
+        self.way.stride().map_or(page, |stride| PageIndex(page.0 / stride.0 * piece))
     }
 
     fn is_there(&self) -> bool {
         self.end > PageIndex(0)
+    }
+}
+
+impl Way {
+    pub(super) const FORWARDS: Self = Self(0);
+    pub(super) const BACKWARDS: Self = Self(u32::MAX);
+
+    /// The way of pieces that begin so far from each other, if it can be remembered.
+    pub(super) fn strided(stride: Pages) -> Option<Self> {
+        let way = Self(u32::try_from(stride.0).ok()?);
+        (way != Self::FORWARDS && way != Self::BACKWARDS).then_some(way)
+    }
+
+    pub(super) fn stride(self) -> Option<Pages> {
+        let is_strided = self != Self::FORWARDS && self != Self::BACKWARDS;
+        is_strided.then(|| Pages(u64::from(self.0)))
     }
 }
 
@@ -400,11 +521,11 @@ mod tests {
     #[test]
     fn a_random_read_is_trusted_until_eight_others_came_or_when_it_was_the_second_in_a_row() {
         let mut streams = Streams::default();
-        streams.add_candidate(Entry::random(PageIndex(7), 1));
+        streams.add_candidate(Entry::random(PageIndex(5), PageIndex(7), 1));
         let first = |streams: &Streams| *streams.get(streams.around(PageIndex(7)).unwrap());
         for number in 0..8 {
             assert!(streams.is_trusted(&first(&streams)), "{number}");
-            streams.add_candidate(Entry::random(PageIndex(1000 + number), 1));
+            streams.add_candidate(Entry::random(PageIndex(999), PageIndex(1000 + number), 1));
         }
         assert!(!streams.is_trusted(&first(&streams)));
         assert!(streams.is_trusted(&Entry { reads: 2, ..first(&streams) }));

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use super::{
     Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Rules, State, Streams,
-    Terms, Trigger,
+    Stride, Terms, Trigger,
 };
 use crate::units::{Bytes, PageIndex, Pages};
 
@@ -159,7 +159,12 @@ impl Reader {
         if decision.pattern == Pattern::Random {
             decision.window = pages;
         }
-        let submitted = cache.fetch(pages.start..pages.end(), marker);
+        let all = pages.start..pages.end();
+        let submitted = if let Pattern::Strided(stride) = decision.pattern {
+            fetch_pieces(cache, all, stride, marker)
+        } else {
+            cache.fetch(all, marker)
+        };
         cache.decided(memory.file);
         if submitted > Pages::ZERO {
             memory.stream.seeked = false;
@@ -202,4 +207,20 @@ impl Reader {
         let decision = self.policy.decide_with_lead(stream, file, ask, limits, lead, cache);
         Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }
+}
+
+/// Asks for the first pages of each stride and leaves out the others.
+fn fetch_pieces(
+    cache: &mut impl PageSet,
+    pages: Range<PageIndex>,
+    stride: Stride,
+    marker: Option<PageIndex>,
+) -> Pages {
+    let mut submitted = Pages::ZERO;
+    let mut start = pages.start;
+    while start < pages.end {
+        submitted += cache.fetch(start..(start + stride.read).min(pages.end), marker);
+        start = start + stride.every;
+    }
+    submitted
 }

@@ -282,8 +282,8 @@ impl Question<'_> {
         self.prev_pos.map_or(-1, |end| (end - 1) / int(PAGE_SIZE))
     }
 
-    /// Where the previous read ended counts, not the last page that it read: after a read to the end
-    /// of a page, that is one page more.
+    /// Where the previous read ended counts, not the last page that it read: after a read to the
+    /// end of a page, that is one page more.
     pub(super) fn follows_returned_byte(&self) -> bool {
         self.follows(self.prev_pos.map_or(-1, |end| end / int(PAGE_SIZE)))
     }
@@ -461,7 +461,8 @@ impl Around {
         let reach = match policy {
             Policy::None => (0, 0),
             Policy::Linux2_6_28 | Policy::Fixed | Policy::Distance => (0, max + 1),
-            Policy::Adaptive => (max, max + 1),
+            // A marker is put on the first page behind the read that is not there.
+            Policy::Adaptive => (max, ask.count.0 + max + 1),
             Policy::Linux2_6_31 => (max, max + 1),
             Policy::Thrash2009 => (2 * max, max + 1),
             Policy::Thrash2010 => (8 * max, max + 1),

@@ -274,7 +274,7 @@ const EXAMPLES: &str = "\
 Output:
   subsequent(req=64+32, ra=128+256-256, async=1) = 256
     pattern     why: initial0, initial, oversize, subsequent, context, interleaved, backwards,
-                random
+                strided, thrash, random
     req         the page that was asked for, and how many pages were left of the read
     ra          the window: its start, its size, and how many of its last pages lie behind the
                 marker that asks for the next window; a random read is no window, and what it reads
@@ -303,5 +303,6 @@ Examples:
     foreread explain readahead --rule backwards 100+1 99+1 95+1 79+1
   A window that is as far ahead as the history reaches back:
     foreread explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1
+    foreread explain readahead --policy thrash-2010 --max-pages 64 --resident 0..39 --mark 26 26+1
 
 ";

@@ -1,7 +1,8 @@
 //! Some windows, searched by page.
 //!
 //! In:    a page.
-//! Out:   the entries that have the page, or the one before it, ahead of their reader.
+//! Out:   the entries that have the page, or the one before it, ahead of their reader; or those
+//!        that begin in some pages.
 //! Never: more than one look at each lane of eight, whatever is in it.
 //!
 //! ```text
@@ -13,6 +14,7 @@
 //! nothing, and eight such comparisons are a few instructions.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::Entry;
 use crate::units::PageIndex;
@@ -63,6 +65,31 @@ impl Set {
                     .clone()
                     .position(|entry| entry.start <= page && page <= entry.end && is_it(entry));
                 if let Some(index) = found {
+                    return Some(first + index);
+                }
+            }
+        }
+        None
+    }
+
+    /// The first entry that begins behind the first of `pages`, or just at their end, and of which
+    /// more is true.
+    #[inline]
+    pub(super) fn find_start(
+        &self,
+        pages: &Range<PageIndex>,
+        is_it: impl Fn(&Entry) -> bool,
+    ) -> Option<usize> {
+        let low = low_half(pages.start.0 + 1);
+        let most = u32::try_from(pages.end.0 - pages.start.0 - 1).unwrap_or(u32::MAX);
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut is_near = false;
+            for start in &lane.starts {
+                is_near |= start.wrapping_sub(low) <= most;
+            }
+            if is_near {
+                let first = number * LANE;
+                if let Some(index) = self.entries[first..].iter().take(LANE).position(&is_it) {
                     return Some(first + index);
                 }
             }
