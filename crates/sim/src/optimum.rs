@@ -132,19 +132,18 @@ type Server<'s> = (&'s Streaming, String, Instant);
 /// The streaming servers of a scenario; None if anything else reads there.
 fn servers(scenario: &Scenario) -> Option<Vec<Server<'_>>> {
     let all = scenario.processes();
-    all.map(|(spec, name, start)| match spec.run.get_ref() {
-        Workload::Streaming(streaming) => Some((streaming, name, start)),
-        _ => None,
+    all.map(|(spec, name, start)| {
+        let Workload::Streaming(streaming) = spec.run.get_ref() else { return None };
+        Some((streaming, name, start))
     })
     .collect()
 }
 
 fn only_flash(scenario: &Scenario) -> Option<&Flash> {
     let mut devices = scenario.device.values();
-    match (&devices.next()?.model.get_ref().model, devices.next()) {
-        (Model::Flash(flash), None) => Some(flash),
-        _ => None,
-    }
+    let (spec, other) = (devices.next()?, devices.next());
+    let Model::Flash(flash) = &spec.model.get_ref().model else { return None };
+    (other.is_none() && spec.change.is_empty()).then_some(flash)
 }
 
 /// The streams of a server at a time, in seconds, when all its clients have come.

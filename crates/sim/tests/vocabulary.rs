@@ -71,8 +71,8 @@ fn streams_in_turns_may_have_handles_of_their_own() {
         let text = reader(&run).replace("'none'", "'linux-2.6.28'");
         go(&text, Keep::Hash).devices[0].requests(Op::Read)
     };
-    assert_eq!(requests(false), 256);
-    assert!(requests(true) < 40, "{}", requests(true));
+    let (shared, own) = (requests(false), requests(true));
+    assert!(shared > 3 * own, "{shared} {own}");
     let run = "run.interleaved = { file = 'data', own_handles = true, pages = [1] }";
     assert_eq!(refused(&reader(run)), "line 10: own_handles: wants nothing beside pages");
 }
@@ -111,7 +111,7 @@ fn a_device_changes_when_it_is_said() {
 fn server(more: &str) -> String {
     format!(
         "name = 'a server'\nuntil_s = 100\ncount_from_s = 20\n[device.disk]\n\
-         model.flash = {{ capacity = '1G', mb_per_s = 1 }}\n[[process]]\nname = 'client'\n\
+         model.flash = {{ capacity = '8G', mb_per_s = 1 }}\n[[process]]\nname = 'client'\n\
          [process.run.streaming]\ndevice = 'disk'\nfile_size = '64M'\nread = '4K'\n{more}\n"
     )
 }
@@ -124,7 +124,8 @@ fn clients_have_the_rates_that_are_said_and_those_change() {
     assert_eq!(bytes("kib_per_s = [4, 8]"), [320, 640]);
     assert_eq!(bytes("kib_per_s = { clients = 3, median = 4 }"), [320; 3]);
     assert_eq!(bytes("kib_per_s = [4]\nchanges = [{ at_s = 60, times = 2 }]"), [480]);
-    assert_eq!(bytes("kib_per_s = [4]\namount = '100K'"), [20]);
+    // A page at 0 s, 1 s, .. 20 s is 84K.
+    assert_eq!(bytes("kib_per_s = [4]\namount = '100K'"), [16]);
     let drawn = bytes("kib_per_s = { clients = 50, median = 4, sigma = 1 }");
     let below = drawn.iter().filter(|kib| **kib < 320).count();
     assert!((15..=35).contains(&below), "{below} of 50 below the median");

@@ -1,0 +1,168 @@
+//! `foreread sim rivals`, as a user runs it. The scenarios here are those that take a moment.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const QUICK: [&str; 3] = ["random-64k", "heads", "strided"];
+
+fn rivals(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.args(["sim", "rivals"]).args(args).output().unwrap()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = rivals(args);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "no bar where nobody looks: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(args: &[&str]) -> Vec<Value> {
+    serde_json::from_str(&stdout(args)).unwrap()
+}
+
+fn refused(args: &[&str]) -> String {
+    let output = rivals(args);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    line
+}
+
+#[test]
+fn a_row_for_each_scenario_policy_and_window_in_their_order() {
+    let args = ["--scenario", "heads", "strided", "--policy", "none", "linux-6", "adaptive"];
+    let rows = json(&[&args[..], &["--json"]].concat());
+    let name = |row: &Value| {
+        let (scenario, policy) =
+            (row["scenario"].as_str().unwrap(), row["policy"].as_str().unwrap());
+        format!("{scenario} {policy} {}", row["max_window"])
+    };
+    let names: Vec<_> = rows.iter().map(name).collect();
+    let wanted = [
+        "heads none 1048576",
+        "heads linux-6 131072",
+        "heads linux-6 1048576",
+        "heads adaptive null",
+        "strided none 131072",
+        "strided linux-6 131072",
+        "strided adaptive null",
+    ];
+    assert_eq!(names, wanted);
+    for row in &rows {
+        let keys = ["elapsed_s", "requests", "device_s", "amplification", "evicted_unread"];
+        for key in keys.into_iter().chain(["waited_s", "mb_per_s"]) {
+            assert!(row[key].is_number(), "{key}: {row}");
+        }
+        assert!(row["optimum_requests"].is_null(), "{row}");
+    }
+    // Without read-ahead, 400 clients ask for their 64 pages one by one, and for nothing else.
+    assert_eq!((&rows[0]["requests"], &rows[0]["amplification"]), (&25_600.into(), &1.0.into()));
+    assert_eq!((&rows[0]["streams"], &rows[0]["at_rate"]), (&400.into(), &400.into()));
+
+    // The table says the same, in the same order.
+    let text = stdout(&args);
+    let lines: Vec<_> = text.lines().skip(1).take(rows.len()).collect();
+    for (line, row) in lines.iter().zip(&rows) {
+        let cells: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(
+            (cells[0], cells[1]),
+            (row["scenario"].as_str().unwrap(), row["policy"].as_str().unwrap())
+        );
+        assert!(cells.contains(&row["requests"].to_string().as_str()), "{line}");
+    }
+    assert!(text.lines().next().unwrap().starts_with("scenario"), "{text}");
+}
+
+#[test]
+fn streaming_scenarios_have_their_fewest_requests() {
+    let args = ["--scenario", "streaming-server", "--policy", "linux-6", "adaptive", "--json"];
+    let rows = json(&args);
+    let optimum: Vec<_> =
+        rows.iter().map(|row| row["optimum_requests"].as_f64().unwrap()).collect();
+    assert!(optimum[0] > 100.0 && optimum.iter().all(|one| *one == optimum[0]), "{optimum:?}");
+}
+
+#[test]
+fn where_adaptive_loses_is_said_if_there_is_anybody_to_lose_to() {
+    let said = |args: &[&str]| {
+        let text = stdout(&[&["--scenario", "heads"], args].concat());
+        let lines = text.lines().skip_while(|line| !line.contains("adaptive loses"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // It reads further ahead of those who leave than one who reads nothing ahead.
+    let lines = said(&["--policy", "none", "adaptive"]);
+    let bytes = lines.iter().find(|line| line.contains("bytes a byte wanted"));
+    assert!(bytes.is_some_and(|line| line.starts_with("  heads: ") && line.contains("none 1.000")));
+    assert_eq!(said(&["--policy", "none", "linux-6"]), [""; 0]);
+    assert_eq!(said(&["--ablation"]), [""; 0]);
+}
+
+#[test]
+fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
+    let rows = json(&["--ablation", "--scenario", "random-64k", "--json"]);
+    let without: Vec<_> = rows.iter().map(|row| row["without"].to_string()).collect();
+    let wanted = [
+        "[]",
+        "[\"law\"]",
+        "[\"clip\"]",
+        "[\"lead\"]",
+        "[\"law\",\"clip\"]",
+        "[\"law\",\"lead\"]",
+        "[\"clip\",\"lead\"]",
+        "[\"law\",\"clip\",\"lead\"]",
+    ];
+    assert_eq!(without, wanted);
+    assert!(rows.iter().all(|row| row["policy"] == "adaptive"));
+}
+
+#[test]
+fn wrong_use_is_refused_with_the_choices() {
+    assert!(refused(&["--scenario", "streaming-none"]).contains("streaming-fast"));
+    assert!(refused(&["--policy", "best"]).contains("adaptive"));
+    assert!(refused(&["--ablation", "--policy", "none"]).contains("--policy"));
+    assert!(refused(&["--markdown", "--json"]).contains("--json"));
+    assert!(refused(&["mine.toml"]).contains("'foreread sim rivals --help'"));
+}
+
+#[test]
+fn a_scenario_is_still_wanted_where_no_verb_is() {
+    let output = Command::new(env!("CARGO_BIN_EXE_foreread")).arg("sim").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(line.contains("<SCENARIO>") && line.lines().count() == 1, "{line}");
+}
+
+#[test]
+fn the_help_names_every_scenario() {
+    let text = stdout(&["--help"]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/scenarios/rivals");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(text.contains(name), "{name}");
+        count += 1;
+    }
+    assert!(count >= 12, "{count} scenarios");
+}
+
+/// The page is written by a release build (it says how), since all of it takes minutes. What is
+/// quick of it is compared here; if a change of its figures is meant, the page is to be written
+/// again.
+#[test]
+fn the_page_is_what_the_command_prints() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let text = stdout(&[&["--markdown", "--scenario"], &QUICK[..]].concat());
+    let mut rows = 0;
+    for section in text.split("\n### ").skip(1) {
+        let table = section.split("\n## ").next().unwrap();
+        assert!(page.contains(table.trim_end()), "docs/rivals.md is not of today: {table}");
+        rows += table.lines().filter(|line| line.starts_with("| ")).count();
+    }
+    assert!(rows > 3 * 8, "{rows} rows");
+}
