@@ -212,7 +212,7 @@ impl DeviceFit {
 }
 
 impl Sent {
-    /// Somebody has waited for most of the time since it was sent, so that its end was seen in time.
+    /// If somebody waits, and began to not long after it was sent, its end was seen in time.
     #[must_use]
     pub fn seen_by(self, now: Instant, watch: Option<u64>, since: Instant) -> Self {
         let (waited_ns, ns) = (now.0.saturating_sub(since.0), now.0.saturating_sub(self.at.0));
