@@ -264,12 +264,10 @@ proptest! {
                 if line.ask.trigger == Trigger::Miss {
                     prop_assert!(window.start <= read.start && read.start < window.end(), "{line}");
                 }
-                let is_wanted = |page: &u64| {
-                    let Pattern::Strided(stride) = line.decision.pattern else { return true };
-                    (page - window.start.0) % stride.every.0 < stride.read.0
-                };
-                let all: Vec<u64> =
-                    (window.start.0..window.end().0).filter(is_wanted).collect();
+                let mut all: Vec<u64> = (window.start.0..window.end().0).collect();
+                if let Pattern::Strided(stride) = line.decision.pattern {
+                    all.retain(|page| (page - window.start.0) % stride.every.0 < stride.read.0);
+                }
                 let beyond = all.iter().filter(|page| !(read.start.0..read.end.0).contains(page));
                 prop_assert!(beyond.count() as u64 <= max, "max {max}: {line}");
                 prop_assert!(line.submitted.0 <= all.len() as u64);

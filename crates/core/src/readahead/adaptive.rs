@@ -218,7 +218,7 @@ fn around_read(ask: Ask, size: Pages, lead: Lead, cache: &impl Residency) -> Win
     let end = ask.page + ask.count + ahead;
     let left = tail(ahead, lead);
     let marker = PageIndex(end.0 - left.0);
-    let hole = cache.next_hole(marker, left).unwrap_or(marker);
+    let hole = cache.next_hole(marker, left.min(DISORDER_MAX)).unwrap_or(marker);
     Window { start: ask.page, size: ask.count + ahead, async_size: end - hole }
 }
 
@@ -327,3 +327,7 @@ fn behind_read(ask: Ask, hole: PageIndex, size: Pages, lead: Lead) -> Window {
 fn entry(ask: Ask, window: Window, pace: Pages) -> Entry {
     Entry::new(ask.page, window.end(), window.marker(), pace)
 }
+
+/// So far behind a read, 1 MiB, others of its stream may have come before it: threads hand in the
+/// next reads of a stream together, and these are few.
+const DISORDER_MAX: Pages = Pages(256);
