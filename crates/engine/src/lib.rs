@@ -171,8 +171,8 @@ impl Engine {
         }
     }
 
-    /// The largest window in bytes that can be had: what was asked for, in whole pages, or an eighth
-    /// of the memory if that is less, or if windows are learnt.
+    /// The largest window in bytes that can be had: what was asked for, in whole pages, or an
+    /// eighth of the memory if that is less, or if windows are learnt.
     #[must_use]
     pub fn max_window(&self) -> u64 {
         if self.shared.is_forked() {
