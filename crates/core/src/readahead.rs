@@ -289,9 +289,9 @@ impl Policy {
     /// Decides the next window of a stream of which `state` is remembered, in a file that remembers
     /// `streams`.
     ///
-    /// `adaptive` looks at `streams` alone, and keeps them itself. The others look at `state` alone,
-    /// which their caller keeps for each handle: the Linux policies at its last window, which is
-    /// all that they know. What a policy learns beside windows it notes there itself.
+    /// `adaptive` looks at `streams` alone, and keeps them itself. The others look at `state`
+    /// alone, which their caller keeps for each handle: the Linux policies at its last window,
+    /// which is all that they know. What a policy learns beside windows it notes there itself.
     ///
     /// None means: nothing to read ahead. The page itself may still have to be read, singly.
     #[inline]

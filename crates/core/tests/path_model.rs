@@ -75,7 +75,7 @@ proptest! {
     /// those of the plain walk over a plain set.
     #[test]
     fn with_enough_memory_decisions_are_those_of_the_plain_walk(
-        policy in policy(),
+        policy in policy().prop_filter("decides by waits", |it| *it != Policy::Distance),
         max in 1..40_u64,
         reads in proptest::collection::vec((0..2_usize, 0..900_u64, 1..40_u64, any::<bool>()), 1..80),
     ) {
@@ -107,6 +107,10 @@ proptest! {
             }
             world.pump();
             want.extend(plain[stream].read(&mut pages, page, count).into_iter().map(|(l, _)| (id, l)));
+            // In the plain walk nothing is on its way: nobody waits for it.
+            for (_, line) in world.decisions.iter_mut().chain(&mut want) {
+                line.ask.has_waited = false;
+            }
             prop_assert_eq!(&world.decisions, &want);
         }
         world.finish();

@@ -5,7 +5,8 @@
 //! Never: a rule taken from the core. The models were written from a description of the kernels'
 //!        behaviour, before their author saw the policies; where the two differ, one is wrong.
 //!
-//! The models are in policy_model/model.rs and rivals.rs; golden traces of real kernels are golden.rs's. Below:
+//! The models are in policy_model/model.rs and rivals.rs; golden traces of real kernels are
+//! golden.rs's. Below:
 //! decisions, sizes, markers, walks.
 
 #[path = "policy_model/every.rs"]

@@ -205,7 +205,7 @@ impl Shares {
     }
 
     /// More has turned out to be of use: for all whose ceiling was the same, at once. Or the first
-    /// to ask would find all others at the old one, and get what those do not know yet that they want.
+    /// to ask would find all others at the old one, and get what they do not know yet they want.
     /// A ceiling doubles a few times in the life of a device.
     fn lift(&mut self, before: u32, ceiling: u32, now: Instant) {
         for index in 0..self.shares.len() {

@@ -385,7 +385,8 @@ impl Entry {
         Self { reads, ..Self::new(start, end, None, Pages::ZERO) }
     }
 
-    /// The same, going another way than forwards; `reads` are the pages of a piece if it leaves gaps.
+    /// The same, going another way than forwards; `reads` are the pages of a piece, if it leaves
+    /// gaps.
     pub(super) fn going(self, way: Way, reads: u32) -> Self {
         Self { way, reads, ..self }
     }

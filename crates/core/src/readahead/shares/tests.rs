@@ -110,9 +110,9 @@ fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
         world.ceiling = Pages(4096);
         let mut grants = world.settle(9);
         for second in 10..20 {
-            for stream in 0..4 {
+            for (stream, grant) in grants.iter_mut().enumerate() {
                 world.ceiling = Pages(if stream == 3 { ceiling } else { 4096 });
-                grants[stream] = world.ask(stream, second);
+                *grant = world.ask(stream, second);
             }
         }
         grants.iter().map(|grant| grant.window.0).collect::<Vec<_>>()
