@@ -205,3 +205,35 @@ impl Chaos {
         self.dispatch();
     }
 }
+
+#[test]
+fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files() {
+    for seed in 0..30 {
+        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, [1, 3][seed as usize % 2] << 20);
+        let device = device(&mut path, 0);
+        let (numbers, flying) = (Numbers(seed), VecDeque::new());
+        let mut chaos =
+            Chaos { path, device, numbers, now: 0, flying, waiting: 0, readers: Vec::new() };
+        (0..24).for_each(|at| chaos.reader(at));
+        for _ in 0..4000 {
+            chaos.step();
+        }
+        while chaos.waiting > 0 {
+            assert!(!chaos.flying.is_empty(), "{seed}: a read waits for nothing");
+            chaos.answer();
+            chaos.dispatch();
+        }
+        while !chaos.flying.is_empty() {
+            chaos.answer();
+            chaos.dispatch();
+        }
+        let text = format!("{:?}", chaos.path);
+        assert!(text.contains("is_there: true"), "{seed}: streams have shares");
+        for (file, _, _) in std::mem::take(&mut chaos.readers) {
+            chaos.path.close(Instant(chaos.now), file);
+        }
+        let text = format!("{:?}", chaos.path);
+        assert!(!text.contains("is_there: true"), "{seed}: a share is left");
+        assert_eq!(chaos.path.idle_frames(), u64::from(chaos.path.frame_count()), "{seed}");
+    }
+}
