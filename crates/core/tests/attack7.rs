@@ -86,6 +86,13 @@ fn a_cache_that_keeps_unread_pages_no_more_has_them_among_the_others() {
     assert_eq!((cache.dump().ahead.len(), cache.room_for_ahead()), (1, Pages(64)));
 }
 
+#[test]
+fn only_reads_go_alone_to_a_device_that_is_to_be_learnt() {
+    let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
+    let device = device(&mut path, 0);
+    assert_eq!(at_once(&mut path, device, Op::Write), 8, "nothing is learnt from writes");
+}
+
 /// Numbers that look random, the same ones each time.
 struct Numbers(u64);
 
