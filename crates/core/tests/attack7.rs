@@ -93,6 +93,34 @@ fn only_reads_go_alone_to_a_device_that_is_to_be_learnt() {
     assert_eq!(at_once(&mut path, device, Op::Write), 8, "nothing is learnt from writes");
 }
 
+#[test]
+fn a_window_that_is_to_be_learnt_from_now_on_is_learnt() {
+    for settings in [["max_window", "auto"], ["policy", "adaptive"]] {
+        let is_window = settings[0] == "max_window";
+        let (policy, max) = if is_window {
+            (Policy::Adaptive, Pages(32))
+        } else {
+            (Policy::Linux6, Config::AUTO_WINDOW)
+        };
+        let mut path = path(policy, max, 8 << 20);
+        let device = device(&mut path, 0);
+        path.set(settings[0], settings[1]).unwrap();
+        assert_eq!(at_once(&mut path, device, Op::Read), 1, "{settings:?}: they tell their cost");
+    }
+}
+
+#[test]
+fn a_window_that_is_set_from_now_on_holds_no_request_back() {
+    for [name, value] in [["max_window", "131072"], ["policy", "linux-6"]] {
+        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
+        let device = device(&mut path, 0);
+        assert_eq!(at_once(&mut path, device, Op::Read), 1);
+        path.set(name, value).unwrap();
+        let more = std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count();
+        assert_eq!(more, 7, "{name} = {value}");
+    }
+}
+
 /// Numbers that look random, the same ones each time.
 struct Numbers(u64);
 
