@@ -121,6 +121,20 @@ fn a_window_that_is_set_from_now_on_holds_no_request_back() {
     }
 }
 
+#[test]
+fn a_sequential_stream_reads_ahead_however_small_the_window_is_that_is_of_use() {
+    for advice in [Advice::Normal, Advice::Sequential] {
+        // Its size says one page.
+        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
+        let device = device(&mut path, 300 << 10);
+        let file = path.open(device, Bytes(75 * PAGE)).unwrap();
+        let stream = path.stream(file);
+        path.advise(stream, advice);
+        (0..70).for_each(|page| read(&mut path, stream, page, 1));
+        assert!(path.stats().pages_ahead > 0, "{advice:?}: {:?}", path.stats());
+    }
+}
+
 /// Numbers that look random, the same ones each time.
 struct Numbers(u64);
 
