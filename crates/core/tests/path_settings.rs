@@ -135,6 +135,24 @@ fn a_sequential_stream_reads_ahead_however_small_the_window_is_that_is_of_use() 
     }
 }
 
+#[test]
+fn a_hint_takes_no_unread_page_of_a_live_stream() {
+    let mut path = path(Policy::Adaptive, Pages(16), 1 << 20);
+    let device = device(&mut path, 0);
+    let files: Vec<FileId> =
+        (0..40).map(|_| path.open(device, Bytes(1000 * PAGE)).unwrap()).collect();
+    let streams: Vec<StreamId> = files.iter().map(|file| path.stream(*file)).collect();
+    for step in 0..4 {
+        for stream in &streams {
+            read(&mut path, *stream, 2 * step, 2);
+        }
+    }
+    let before = path.cache_stats().evicted_before_use;
+    path.will_need(Instant(0), files[0], PageIndex(500), Pages(400));
+    run(&mut path);
+    assert_eq!(path.cache_stats().evicted_before_use, before);
+}
+
 /// Numbers that look random, the same ones each time.
 struct Numbers(u64);
 
