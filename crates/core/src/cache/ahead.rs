@@ -14,9 +14,14 @@ use crate::units::{PageIndex, Pages};
 
 impl PageCache {
     /// Whether a page that is read ahead has a list of its own until it is seen used, so that it is
-    /// the last to leave. Off unless this is called, before the first page comes.
+    /// the last to leave. At first it has none.
+    ///
+    /// Pages that are there when it begins stay where they are. When it ends, those on that list
+    /// are inactive or active as all others: nobody would look for used ones among them any more.
     pub fn set_keeps_unread(&mut self, keeps_unread: bool) {
-        assert!(!self.frames.are_used(), "pages have come, and went where they would without it");
+        if self.keeps_unread && !keeps_unread {
+            self.frames.end_ahead();
+        }
         self.keeps_unread = keeps_unread;
     }
 

@@ -85,11 +85,6 @@ impl Frames {
         u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
     }
 
-    /// Whether any was ever used.
-    pub(super) fn are_used(&self) -> bool {
-        self.fresh > 0
-    }
-
     /// How many are free.
     pub(super) fn free(&self) -> Pages {
         Pages((self.free.len() + (self.len() - self.fresh)).into())
@@ -277,6 +272,22 @@ impl Frames {
         self.unlist(frame);
         self.set_home(frame, Home(home.0 & !Home::AHEAD));
         self.inactive.push_head(&mut self.links, frame);
+    }
+
+    /// Moves all frames of the ahead list, the oldest first, to where they go otherwise. One that is
+    /// held goes there when that ends.
+    pub(super) fn end_ahead(&mut self) {
+        while let Some(frame) = self.ahead.tail() {
+            if self.is_active(frame) {
+                self.promote(frame);
+            } else {
+                self.retire(frame);
+            }
+        }
+        for home in &mut self.homes[..self.fresh as usize] {
+            *home &= !Home::AHEAD;
+        }
+        self.ahead_homes = 0;
     }
 
     /// Moves frames from the tail of the active list to the head of the inactive one until the

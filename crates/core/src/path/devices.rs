@@ -5,6 +5,7 @@
 //! Never: a request lost. Who waits for a device that goes is told.
 
 use alloc::string::ToString as _;
+use alloc::vec::Vec;
 
 use super::limit::Limiter;
 use super::useful::Useful;
@@ -35,6 +36,17 @@ impl IoPath {
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
+    }
+
+    /// Whether windows follow from what devices are good for has changed, perhaps: what is to be
+    /// learnt is asked for one at a time, and nothing else is held back.
+    pub(super) fn note_learning(&mut self) {
+        let is_learnt = self.is_window_learnt && self.policy == Policy::Adaptive;
+        let devices: Vec<DeviceId> = self.devices.iter().map(|(id, _)| id).collect();
+        for id in devices {
+            self.devices.get_mut(id).expect("it is there").is_learnt = is_learnt;
+            self.note_busy(id);
+        }
     }
 
     /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is

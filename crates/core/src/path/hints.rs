@@ -7,6 +7,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::fetching::Fetching;
 use super::{File, FileId, IoPath};
@@ -14,7 +15,7 @@ use crate::cache::{Filling, PageCache};
 use crate::readahead::walk::PageSet as _;
 use crate::replay::{Input, Output, Seen};
 use crate::sched::Origin;
-use crate::table::{Frame, Generation};
+use crate::table::{FileSlot, Frame, Generation};
 use crate::units::{Instant, PageIndex, Pages};
 
 /// The frames of hinted pages, oldest first.
@@ -30,6 +31,8 @@ use crate::units::{Instant, PageIndex, Pages};
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     unused: VecDeque<(Frame, Generation)>,
+    /// How many frames may be filled for the present hint; None: as many as there are.
+    room: Option<Pages>,
 }
 
 impl Hints {
@@ -38,6 +41,9 @@ impl Hints {
 
     /// Whether one more page may be hinted.
     pub(super) fn have_room(&mut self, cache: &mut PageCache) -> bool {
+        if self.room == Some(Pages::ZERO) {
+            return false;
+        }
         for _ in 0..LOOKS {
             let Some((frame, generation)) = self.unused.pop_front() else { break };
             let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
@@ -51,6 +57,7 @@ impl Hints {
     }
 
     pub(super) fn add(&mut self, filling: &Filling) {
+        self.room = self.room.map(|room| room.saturating_sub(Pages(1)));
         self.unused.push_back((filling.frame(), filling.generation()));
     }
 }
@@ -75,12 +82,37 @@ impl IoPath {
         asked
     }
 
+    /// Makes room for those of the pages that are not resident: where unread pages are kept, those
+    /// of live streams are not for a hint.
+    fn make_room_for_hint(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) {
+        self.hints.room = None;
+        if !self.cache.keeps_unread() {
+            return;
+        }
+        let Self { cache, shares, files, hints, .. } = self;
+        let most = u64::from(cache.frames()) / SHARE_OF_HINTS;
+        let mut missing = 0;
+        let mut page = pages.start;
+        while page < pages.end && missing < most {
+            missing += u64::from(cache.look_up(Self::slot(file), page).is_none());
+            page = page + Pages(1);
+        }
+        let is_live = |file: FileSlot, page| {
+            let is_live = |share| shares.is_live(now, share);
+            files.at(file.0).is_some_and(|file| file.remembered.has_ahead(page, is_live))
+        };
+        hints.room = Some(cache.reclaim(Pages(missing), is_live));
+    }
+
     fn fetch_hint(&mut self, now: Instant, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         let open = self.files.get(file).filter(|file| !file.is_closing);
         let Some(&File { len, device, start: file_start, .. }) = open else { return Pages::ZERO };
         let file_end = PageIndex(len.pages_up().0);
         let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
+        if self.queued.is_empty() {
+            self.make_room_for_hint(now, file, start..end);
+        }
         let mut runs = Vec::new();
         let mut fetching = Fetching {
             cache: &mut self.cache,

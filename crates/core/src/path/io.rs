@@ -169,7 +169,9 @@ impl IoPath {
             if read.wanted.outstanding == 0 {
                 self.watch.end();
                 if let Some(stream) = self.streams.get_mut(read.stream) {
-                    stream.blocked_ns += self.clock.0.saturating_sub(read.began.0);
+                    let blocked_ns = self.clock.0.saturating_sub(read.began.0);
+                    // Other policies never ask for it.
+                    stream.blocked_ns = stream.blocked_ns.saturating_add(blocked_ns);
                 }
                 self.ready.push_back(Ready { id, len: read.len, fault: read.fault });
             }

@@ -259,9 +259,12 @@ impl Device {
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
 
-    /// How many requests it is given at once.
+    /// How many requests it is given at once. Writes tell nothing of reads: among themselves they
+    /// need not go alone.
     pub(super) fn depth(&self) -> u32 {
-        if self.is_learnt && self.useful.wants_them_alone() { 1 } else { self.geometry.depth }
+        let has_reads = self.limiter.in_flight[Op::Read as usize] > 0;
+        let is_one = self.is_learnt && has_reads && self.useful.wants_them_alone();
+        if is_one { 1 } else { self.geometry.depth }
     }
 
     /// A request was taken for the device.

@@ -113,9 +113,9 @@ impl IoPath {
         let is_learnt = self.is_window_learnt;
         let max = if is_learnt { useful.window().min(largest) } else { self.max_window };
         // Twice as much for a sequential stream, but no more than one read may hold, and no more
-        // than is of use.
+        // than is of use. Where that is one page, half of it would be none for ever.
         let max = match advice {
-            Advice::Sequential if is_learnt => Pages(max.0 / 2),
+            Advice::Sequential if is_learnt => Pages((max.0 / 2).max(1)),
             Advice::Sequential => max.min(Pages(largest.0 / 2)),
             Advice::Normal | Advice::Random => max,
         };

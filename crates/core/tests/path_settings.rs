@@ -1,0 +1,306 @@
+//! What may change while a path runs, and what must not come of it.
+//!
+//! In:    settings, hints, writes and advice, at times when nobody expects them.
+//! Out:   what the device is asked for, and what leaves the cache.
+//! Never: a policy's windows; those are in adaptive.rs and golden.rs.
+
+#![cfg(not(loom))]
+
+use std::collections::VecDeque;
+
+use foreread_core::cache::{PageCache, Use};
+use foreread_core::geometry::Geometry;
+use foreread_core::path::{Config, DeviceId, FileId, IoPath, StreamId, Tag};
+use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::sched::{Choice, Op, Origin, Submitter};
+use foreread_core::table::FileSlot;
+use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
+
+const PAGE: u64 = 4096;
+
+fn path(policy: Policy, max_window: Pages, memory: u64) -> IoPath {
+    IoPath::new(Config { memory: Bytes(memory), policy, max_window, rules: Rules::default() })
+}
+
+fn device(path: &mut IoPath, capacity: u64) -> DeviceId {
+    let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(Bytes(capacity)) };
+    path.add_device(geometry, &Choice::Noop)
+}
+
+/// Queues eight requests far apart, and says how many of them the device gets at once.
+fn at_once(path: &mut IoPath, device: DeviceId, op: Op) -> usize {
+    for number in 0..8 {
+        let origin = Origin { op, ..Origin::default() };
+        path.direct(Instant(0), device, Sector(number << 20), Sectors(8), origin);
+    }
+    std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count()
+}
+
+fn run(path: &mut IoPath) {
+    while let Some(io) = path.poll_dispatch(Instant(0)) {
+        path.complete(Instant(0), io.tag, Ok(io.len));
+    }
+}
+
+fn read(path: &mut IoPath, stream: StreamId, page: u64, count: u64) {
+    let prev = (page > 0).then_some(Bytes(page * PAGE));
+    let id = path.read(Instant(0), stream, Bytes(page * PAGE), Bytes(count * PAGE), prev);
+    run(path);
+    assert_eq!(path.poll_ready().expect("the device has answered").id, id);
+    path.release(Instant(0), id);
+}
+
+#[test]
+fn the_policy_may_change_when_pages_are_there() {
+    for (before, after) in [("linux-6", "adaptive"), ("adaptive", "linux-6")] {
+        let mut path = path(Policy::from_name(before).unwrap(), Pages(32), 1 << 20);
+        let device = device(&mut path, 0);
+        let file = path.open(device, Bytes(10_000 * PAGE)).unwrap();
+        let stream = path.stream(file);
+        (0..50).for_each(|page| read(&mut path, stream, page, 1));
+        path.set("policy", after).unwrap();
+        (50..1000).for_each(|page| read(&mut path, stream, page, 1));
+        path.set("policy", before).unwrap();
+        (1000..2000).for_each(|page| read(&mut path, stream, page, 1));
+    }
+}
+
+#[test]
+fn a_cache_that_keeps_unread_pages_no_more_has_them_among_the_others() {
+    let mut cache = PageCache::with_frames(64);
+    cache.set_keeps_unread(true);
+    for page in 0..20 {
+        let filling = cache.start_fill(FileSlot(0), PageIndex(page), Use::Ahead, false);
+        cache.filled(filling);
+    }
+    let on_its_way = cache.start_fill(FileSlot(0), PageIndex(20), Use::Ahead, false);
+    cache.set_keeps_unread(false);
+    cache.filled(on_its_way);
+    let dump = cache.dump();
+    assert_eq!((dump.ahead.len(), dump.inactive.len()), (0, 21));
+    assert_eq!(cache.page_of(dump.inactive[20]), Some((FileSlot(0), PageIndex(0))), "the oldest");
+    // And again, with pages there.
+    cache.set_keeps_unread(true);
+    let filling = cache.start_fill(FileSlot(0), PageIndex(21), Use::Ahead, false);
+    cache.filled(filling);
+    assert_eq!((cache.dump().ahead.len(), cache.room_for_ahead()), (1, Pages(64)));
+}
+
+#[test]
+fn only_reads_go_alone_to_a_device_that_is_to_be_learnt() {
+    let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
+    let device = device(&mut path, 0);
+    assert_eq!(at_once(&mut path, device, Op::Write), 8, "nothing is learnt from writes");
+}
+
+#[test]
+fn a_window_that_is_to_be_learnt_from_now_on_is_learnt() {
+    for settings in [["max_window", "auto"], ["policy", "adaptive"]] {
+        let is_window = settings[0] == "max_window";
+        let (policy, max) = if is_window {
+            (Policy::Adaptive, Pages(32))
+        } else {
+            (Policy::Linux6, Config::AUTO_WINDOW)
+        };
+        let mut path = path(policy, max, 8 << 20);
+        let device = device(&mut path, 0);
+        path.set(settings[0], settings[1]).unwrap();
+        assert_eq!(at_once(&mut path, device, Op::Read), 1, "{settings:?}: they tell their cost");
+    }
+}
+
+#[test]
+fn a_window_that_is_set_from_now_on_holds_no_request_back() {
+    for [name, value] in [["max_window", "131072"], ["policy", "linux-6"]] {
+        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
+        let device = device(&mut path, 0);
+        assert_eq!(at_once(&mut path, device, Op::Read), 1);
+        path.set(name, value).unwrap();
+        let more = std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count();
+        assert_eq!(more, 7, "{name} = {value}");
+    }
+}
+
+#[test]
+fn a_sequential_stream_reads_ahead_however_small_the_window_is_that_is_of_use() {
+    for advice in [Advice::Normal, Advice::Sequential] {
+        // Its size says one page.
+        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
+        let device = device(&mut path, 300 << 10);
+        let file = path.open(device, Bytes(75 * PAGE)).unwrap();
+        let stream = path.stream(file);
+        path.advise(stream, advice);
+        (0..70).for_each(|page| read(&mut path, stream, page, 1));
+        assert!(path.stats().pages_ahead > 0, "{advice:?}: {:?}", path.stats());
+    }
+}
+
+#[test]
+fn a_hint_takes_no_unread_page_of_a_live_stream() {
+    let mut path = path(Policy::Adaptive, Pages(16), 1 << 20);
+    let device = device(&mut path, 0);
+    let files: Vec<FileId> =
+        (0..40).map(|_| path.open(device, Bytes(1000 * PAGE)).unwrap()).collect();
+    let streams: Vec<StreamId> = files.iter().map(|file| path.stream(*file)).collect();
+    for step in 0..4 {
+        for stream in &streams {
+            read(&mut path, *stream, 2 * step, 2);
+        }
+    }
+    let before = path.cache_stats().evicted_before_use;
+    path.will_need(Instant(0), files[0], PageIndex(500), Pages(400));
+    run(&mut path);
+    assert_eq!(path.cache_stats().evicted_before_use, before);
+}
+
+/// Numbers that look random, the same ones each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn submitter(&mut self) -> Submitter {
+        Submitter(u32::try_from(self.below(20)).unwrap())
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+struct Chaos {
+    path: IoPath,
+    device: DeviceId,
+    numbers: Numbers,
+    now: u64,
+    flying: VecDeque<(Tag, Bytes)>,
+    waiting: usize,
+    readers: Vec<(FileId, StreamId, u64)>,
+}
+
+const LENS: [u64; 4] = [1 << 60, i64::MAX as u64, 3_000_000, 40_000];
+
+impl Chaos {
+    fn reader(&mut self, at: usize) {
+        let len = LENS[at % LENS.len()];
+        let file = self.path.open(self.device, Bytes(len)).unwrap();
+        let stream = self.path.stream(file);
+        let pos = [0, len - len.min(2_000_000), len / 2][self.numbers.below(3) as usize];
+        self.readers.push((file, stream, pos));
+    }
+
+    fn dispatch(&mut self) {
+        while let Some(io) = self.path.poll_dispatch(Instant(self.now)) {
+            self.flying.push_back((io.tag, io.len));
+        }
+    }
+
+    fn answer(&mut self) {
+        let Some((tag, len)) = self.flying.pop_front() else { return };
+        self.path.complete(Instant(self.now), tag, Ok(len));
+        while let Some(ready) = self.path.poll_ready() {
+            self.path.release(Instant(self.now), ready.id);
+            self.waiting -= 1;
+        }
+    }
+
+    fn step(&mut self) {
+        let at = self.numbers.below(self.readers.len() as u64) as usize;
+        let (file, stream, pos) = self.readers[at];
+        match self.numbers.below(40) {
+            0 => {
+                let (name, value) = [
+                    ("policy", "adaptive"),
+                    ("policy", "linux-6"),
+                    ("policy", "adaptive"),
+                    ("max_window", "auto"),
+                    ("max_window", "0"),
+                    ("max_window", "4096"),
+                    ("max_window", "9223372036854775807"),
+                ][self.numbers.below(7) as usize];
+                self.path.set(name, value).unwrap();
+            }
+            1 => {
+                let weight = [0, 1, 7, u32::MAX][self.numbers.below(4) as usize];
+                let submitter = self.numbers.submitter();
+                self.path.set_weight(submitter, weight);
+            }
+            2 => self.path.set_submitter(stream, self.numbers.submitter()),
+            3 => {
+                let advice = [Advice::Normal, Advice::Sequential, Advice::Random];
+                self.path.advise(stream, advice[self.numbers.below(3) as usize]);
+            }
+            4 => {
+                self.path.close(Instant(self.now), file);
+                self.reader(at);
+                self.readers.swap_remove(at);
+            }
+            5 => self.now = self.numbers.below(1 << 62),
+            6 => self.now = self.now.saturating_sub(self.numbers.below(1 << 34)),
+            7..20 => {
+                self.now += self.numbers.below(1 << 22);
+                self.answer();
+            }
+            choice => {
+                let count = [1, 1, 2, 5, 40, 300][self.numbers.below(6) as usize] * PAGE;
+                let pos = match (choice, at % 3) {
+                    (20, _) => self.numbers.below(LENS[at % 4]),
+                    (_, 0) => pos.saturating_sub(2 * PAGE),
+                    (_, 1) => pos.saturating_add(8 * PAGE),
+                    _ => pos,
+                };
+                let pos = pos.min(LENS[at % 4]);
+                let prev = Some(Bytes(self.readers[at].2));
+                let len = Bytes(if at % 3 == 2 { count } else { 2 * PAGE });
+                self.waiting += 1;
+                self.path.read(Instant(self.now), stream, Bytes(pos), len, prev);
+                let is_forwards = at % 3 == 2;
+                self.readers[at].2 = if is_forwards { pos.saturating_add(len.0) } else { pos };
+            }
+        }
+        self.dispatch();
+        while self.flying.len() > 30 {
+            self.answer();
+            self.dispatch();
+        }
+        while let Some(ready) = self.path.poll_ready() {
+            self.path.release(Instant(self.now), ready.id);
+            self.waiting -= 1;
+        }
+        self.dispatch();
+    }
+}
+
+#[test]
+fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files() {
+    for seed in 0..30 {
+        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, [1, 3][seed as usize % 2] << 20);
+        let device = device(&mut path, 0);
+        let (numbers, flying) = (Numbers(seed), VecDeque::new());
+        let mut chaos =
+            Chaos { path, device, numbers, now: 0, flying, waiting: 0, readers: Vec::new() };
+        (0..24).for_each(|at| chaos.reader(at));
+        for _ in 0..4000 {
+            chaos.step();
+        }
+        while chaos.waiting > 0 {
+            assert!(!chaos.flying.is_empty(), "{seed}: a read waits for nothing");
+            chaos.answer();
+            chaos.dispatch();
+        }
+        while !chaos.flying.is_empty() {
+            chaos.answer();
+            chaos.dispatch();
+        }
+        let text = format!("{:?}", chaos.path);
+        assert!(text.contains("is_there: true"), "{seed}: streams have shares");
+        for (file, _, _) in std::mem::take(&mut chaos.readers) {
+            chaos.path.close(Instant(chaos.now), file);
+        }
+        let text = format!("{:?}", chaos.path);
+        assert!(!text.contains("is_there: true"), "{seed}: a share is left");
+        assert_eq!(chaos.path.idle_frames(), u64::from(chaos.path.frame_count()), "{seed}");
+    }
+}
