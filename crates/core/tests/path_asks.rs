@@ -155,8 +155,9 @@ fn hinted_pages_that_nobody_uses_hold_half_of_the_frames_at_most() {
     let more: u64 = (0..frames).map(|page| world.hint(6000 + page..6001 + page)).sum();
     assert_eq!(more, 3);
 
-    // Pages that left without a use do, too.
+    // Pages that left without a use do, too. A scan that is read ahead lives in frames of its own.
     let scan = 2 * frames;
+    world.path.advise(world.stream, Advice::Random);
     world.run();
     for page in 7000..7000 + scan {
         world.read(page, 1);
