@@ -157,6 +157,10 @@ fn a_hint_takes_no_unread_page_of_a_live_stream() {
 struct Numbers(u64);
 
 impl Numbers {
+    fn pick(&mut self, of: usize) -> usize {
+        usize::try_from(self.below(of as u64)).unwrap()
+    }
+
     fn submitter(&mut self) -> Submitter {
         Submitter(u32::try_from(self.below(20)).unwrap())
     }
@@ -187,7 +191,7 @@ impl Chaos {
         let len = LENS[at % LENS.len()];
         let file = self.path.open(self.device, Bytes(len)).unwrap();
         let stream = self.path.stream(file);
-        let pos = [0, len - len.min(2_000_000), len / 2][self.numbers.below(3) as usize];
+        let pos = [0, len - len.min(2_000_000), len / 2][self.numbers.pick(3)];
         self.readers.push((file, stream, pos));
     }
 
@@ -207,7 +211,7 @@ impl Chaos {
     }
 
     fn step(&mut self) {
-        let at = self.numbers.below(self.readers.len() as u64) as usize;
+        let at = self.numbers.pick(self.readers.len());
         let (file, stream, pos) = self.readers[at];
         match self.numbers.below(40) {
             0 => {
@@ -219,18 +223,18 @@ impl Chaos {
                     ("max_window", "0"),
                     ("max_window", "4096"),
                     ("max_window", "9223372036854775807"),
-                ][self.numbers.below(7) as usize];
+                ][self.numbers.pick(7)];
                 self.path.set(name, value).unwrap();
             }
             1 => {
-                let weight = [0, 1, 7, u32::MAX][self.numbers.below(4) as usize];
+                let weight = [0, 1, 7, u32::MAX][self.numbers.pick(4)];
                 let submitter = self.numbers.submitter();
                 self.path.set_weight(submitter, weight);
             }
             2 => self.path.set_submitter(stream, self.numbers.submitter()),
             3 => {
                 let advice = [Advice::Normal, Advice::Sequential, Advice::Random];
-                self.path.advise(stream, advice[self.numbers.below(3) as usize]);
+                self.path.advise(stream, advice[self.numbers.pick(3)]);
             }
             4 => {
                 self.path.close(Instant(self.now), file);
@@ -244,7 +248,7 @@ impl Chaos {
                 self.answer();
             }
             choice => {
-                let count = [1, 1, 2, 5, 40, 300][self.numbers.below(6) as usize] * PAGE;
+                let count = [1, 1, 2, 5, 40, 300][self.numbers.pick(6)] * PAGE;
                 let pos = match (choice, at % 3) {
                     (20, _) => self.numbers.below(LENS[at % 4]),
                     (_, 0) => pos.saturating_sub(2 * PAGE),
@@ -276,7 +280,8 @@ impl Chaos {
 #[test]
 fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files() {
     for seed in 0..30 {
-        let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, [1, 3][seed as usize % 2] << 20);
+        let mut path =
+            path(Policy::Adaptive, Config::AUTO_WINDOW, [1, 3][usize::from(seed % 2 == 1)] << 20);
         let device = device(&mut path, 0);
         let (numbers, flying) = (Numbers(seed), VecDeque::new());
         let mut chaos =

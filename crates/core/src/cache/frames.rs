@@ -274,8 +274,8 @@ impl Frames {
         self.inactive.push_head(&mut self.links, frame);
     }
 
-    /// Moves all frames of the ahead list, the oldest first, to where they go otherwise. One that is
-    /// held goes there when that ends.
+    /// Moves all frames of the ahead list, the oldest first, to where they go otherwise. One that
+    /// is held goes there when that ends.
     pub(super) fn end_ahead(&mut self) {
         while let Some(frame) = self.ahead.tail() {
             if self.is_active(frame) {
