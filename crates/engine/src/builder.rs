@@ -75,7 +75,7 @@ impl Builder {
     /// a page switches read-ahead off.
     ///
     /// Unless this is said it is learnt from each device's own reads: the window at which another
-    /// doubling would bring less than 2 %.
+    /// doubling would bring less than 1 %.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
         self.max_window = Some(bytes);

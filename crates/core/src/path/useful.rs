@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   throughput                 ____________________
-//!                        __----      ^ another doubling brings less than 2 %
+//!                        __----      ^ another doubling brings less than 1 %
 //!                    _--
 //!                 _-
 //!             4K    16K    64K    256K    1M    4M     window
@@ -106,16 +106,16 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// A window grows while its double is so much faster: below that, what it gains is less than what
-/// its memory is worth to others.
-const GROWS: f64 = 1.02;
+/// A window grows while its double is so much faster. All further doublings together bring about
+/// twice as much as the next one, so what is left out is 2 %.
+const GROWS: f64 = 1.01;
 
 /// And shrinks when it is less than that faster than its half. Between the two it stays, so that a
 /// device between two sizes does not change its mind with each request.
-const SHRINKS: f64 = 1.01;
+const SHRINKS: f64 = 1.005;
 
-/// So many requests of a size that was not seen yet go alone: a few more than make a fit.
-const ALONE: u32 = 12;
+/// So many requests of a size that was not seen yet go alone: as many as make a fit.
+const ALONE: u32 = 8;
 
 /// As many as make a fit.
 const LOOK_EVERY: u32 = 8;

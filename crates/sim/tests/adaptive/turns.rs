@@ -69,5 +69,6 @@ fn scans_keep_their_rate_beside_look_ups_and_look_ups_theirs() {
         measured.of("look-up").iter().map(|done| done.bytes as f64 / 4096.0).sum()
     };
     let (share, got) = (reads(&measure(&alone)) * (1.0 - 0.24), reads(&beside));
-    assert!(got >= 0.95 * share, "{got} look-ups, their share is {share}");
+    // Not all of it: windows take frames in which likely pages would have stayed.
+    assert!(got >= 0.92 * share, "{got} look-ups, their share is {share}");
 }
