@@ -14,13 +14,17 @@ mod slow_mount;
 pub(crate) mod slow_server;
 pub(crate) mod target;
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foreread_core::units::Bytes;
 use foreread_tune::hold::{Held, restore_left_behind};
 use foreread_tune::sysfs::Sys;
+use foreread_tune::target::window_in_force;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -108,6 +112,14 @@ pub(crate) fn hold() -> io::Result<()> {
 
 /// The verb that starts it, which no help shows.
 pub(crate) const HOLD: &str = "hold-settings";
+
+/// The largest window that the kernel has for what lies at a path, in bytes, where it says so.
+pub(crate) fn kernel_window(path: &Path) -> Option<Bytes> {
+    let (device, _) = target::device_of(&File::open(path).ok()?).ok()?;
+    let number = (rustix::fs::major(device), rustix::fs::minor(device));
+    let kib: u64 = window_in_force(&Sys::here(), number)?.value.parse().ok()?;
+    kib.checked_mul(1024).map(Bytes)
+}
 
 /// A bar of so many steps on a terminal, nothing elsewhere.
 pub(crate) fn progress(steps: u64) -> ProgressBar {

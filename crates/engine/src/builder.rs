@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use foreread_core::cache::PageCache;
+use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::units::{Bytes, Pages};
@@ -51,7 +52,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
-            max_window: None,
+            max_window: Some(geometry::DEFAULT_WINDOW.0),
             policy: Policy::default(),
             trace: 0,
             timeout: None,
@@ -72,13 +73,20 @@ impl Builder {
     }
 
     /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off.
-    ///
-    /// Unless this is said it is learnt from each device's own reads: the window at which another
-    /// doubling would bring less than 1 %.
+    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
+    /// may want more (`read_ahead_kb` says what the kernel gives it).
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
         self.max_window = Some(bytes);
+        self
+    }
+
+    /// The largest window is learnt from each device's own reads: the one at which another doubling
+    /// would bring less than 1 %. Until the cost of a size is known, requests of that size go to
+    /// the device one at a time.
+    #[must_use]
+    pub fn learn_max_window(mut self) -> Self {
+        self.max_window = None;
         self
     }
 

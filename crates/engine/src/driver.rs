@@ -356,10 +356,10 @@ impl Driver {
         [early, self.timer()].into_iter().flatten().min()
     }
 
-    /// When the core wants to be told the time. Not without writes: nothing else waits for it, and
-    /// then nobody need ask.
+    /// When the core wants to be told the time. Not without writes or requests that are held back:
+    /// nothing else waits for it, and then nobody need ask.
     pub(crate) fn timer(&self) -> Option<Instant> {
-        if self.path.dirty() == Pages::ZERO {
+        if self.path.dirty() == Pages::ZERO && !self.path.is_dispatch_pending() {
             return None;
         }
         let at = self.path.poll_timeout()?;

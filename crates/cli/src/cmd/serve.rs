@@ -21,6 +21,7 @@ use std::time::Duration;
 use clap::Args as Flags;
 use clap::builder::PossibleValuesParser;
 use foreread::{Delay, Engine, OpenError, OpenOptions, Policy};
+use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::sched::Choice;
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
@@ -36,7 +37,7 @@ use self::control::Served;
 use self::leave::{PidFile, on_signal};
 use self::place::Place;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
-use crate::measure::clock;
+use crate::measure::{clock, kernel_window};
 use crate::output::Failure;
 
 /// Serve a file or block device to NBD clients, through foreread's cache
@@ -93,9 +94,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 
-    /// The largest read-ahead window; with auto it is learnt from the device
-    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = max_window)]
-    max_window: MaxWindow,
+    /// The largest read-ahead window, or auto: learnt from the device [default: the kernel's for
+    /// this device, at least 128K]
+    #[arg(long, value_name = "SIZE", value_parser = max_window)]
+    max_window: Option<MaxWindow>,
 
     /// Who decides what is read ahead
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
@@ -255,9 +257,10 @@ fn private_folder(args: &Args) -> Result<Option<TempDir>, Failure> {
 fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
     let mut builder =
         Engine::builder().memory(args.memory.0).policy(args.policy).dirty_age(args.dirty_age);
-    if let MaxWindow::Size(window) = args.max_window {
-        builder = builder.max_window(window.0);
-    }
+    builder = match window(args) {
+        MaxWindow::Size(window) => builder.max_window(window.0),
+        MaxWindow::Auto => builder.learn_max_window(),
+    };
     if let Some(limit) = args.dirty_limit {
         builder = builder.dirty_limit(limit.0);
     }
@@ -306,6 +309,13 @@ fn not_opened(engine: &Engine, args: &Args, error: &OpenError) -> Failure {
     Failure::WrongUse(format!("{line}, or serve it with --read-only"))
 }
 
+/// As the kernel would: it, or who tuned it, knows the device.
+fn window(args: &Args) -> MaxWindow {
+    let known =
+        || kernel_window(&args.target).map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW));
+    args.max_window.unwrap_or_else(|| MaxWindow::Size(known()))
+}
+
 fn listen(args: &Args, private: Option<&TempDir>, server: &mut Server) -> Result<Place, Failure> {
     let refused = |error: ServeError| Failure::WrongUse(error.to_string());
     let unix = args.unix.clone().or_else(|| private.map(|folder| folder.path().join("nbd")));
@@ -337,7 +347,7 @@ fn ready(served: &Served, place: &Place, args: &Args, metrics: Option<&Metrics>)
         Some(why) => format!("buffered ({why})"),
         None => "direct".to_owned(),
     };
-    let window = match args.max_window {
+    let window = match window(args) {
         MaxWindow::Auto => "as learnt".to_owned(),
         MaxWindow::Size(_) => Exact(Bytes(engine.max_window())).to_string(),
     };

@@ -248,9 +248,11 @@ impl<'t> Course<'t> {
 
     fn open_foreread(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
         let mut builder = Engine::builder().policy(self.policy).memory(self.memory);
-        if !self.learns_window {
-            builder = builder.max_window(self.window);
-        }
+        builder = if self.learns_window {
+            builder.learn_max_window()
+        } else {
+            builder.max_window(self.window)
+        };
         let engine = builder.build().map_err(io::Error::other)?;
         let options = OpenOptions { delay: self.delay, ..OpenOptions::default() };
         let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;

@@ -223,15 +223,22 @@ impl IoPath {
         let has_room = |device: &super::Device| device.in_flight < device.depth();
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
         let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
-        wake_at.chain(self.next_write_out()).min()
+        let alone = self.devices.iter().filter_map(|(_, device)| device.alone_until());
+        wake_at.chain(alone).chain(self.next_write_out()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
     pub fn timeout(&mut self, now: Instant) {
         self.log().did(|| Input::Timeout { now });
-        let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);
+        let is_due = |device: &super::Device| {
+            device.wake_at().into_iter().chain(device.alone_until()).any(|at| at <= now)
+        };
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
         for device in due.collect::<Vec<_>>() {
+            let state = self.devices.get_mut(device).expect("it is there");
+            if state.alone_until().is_some_and(|at| at <= now) {
+                state.useful.give_up();
+            }
             self.note_busy(device);
         }
         self.admit(now);

@@ -267,11 +267,20 @@ impl Device {
         if is_one { 1 } else { self.geometry.depth }
     }
 
+    /// Until when requests are held back so that one goes alone; None if none are.
+    pub(super) fn alone_until(&self) -> Option<Instant> {
+        let holds_back = !self.queue.is_empty() && self.in_flight < self.geometry.depth;
+        (holds_back && self.in_flight >= self.depth()).then(|| self.useful.alone_until())
+    }
+
     /// A request was taken for the device.
     pub(super) fn sent(&mut self, now: Instant, op: Op, watch: Option<u64>) -> Sent {
         let is_expired = self.queue.why() == Some(Why::Expired);
         self.limiter.expired[op as usize] += u64::from(is_expired);
         self.limiter.in_flight[op as usize] += 1;
+        if op == Op::Read && self.in_flight == 0 {
+            self.useful.sent_alone(now);
+        }
         let fit = self.fit.get_or_insert_default();
         let sent = fit.dispatched(now, op, self.in_flight, watch);
         self.in_flight += 1;

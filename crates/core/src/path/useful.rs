@@ -27,6 +27,8 @@ pub(super) struct Useful {
     latency_ns: u64,
     /// So many more requests go to the device one at a time.
     alone: u32,
+    /// When the last one went that found the device idle.
+    since: Instant,
 }
 
 impl Useful {
@@ -34,7 +36,7 @@ impl Useful {
     pub(super) fn new(geometry: &Geometry) -> Self {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), Bytes(PAGE_SIZE));
-        Self { window: window.pages_up(), ended: 0, latency_ns: 0, alone: ALONE }
+        Self { window: window.pages_up(), ended: 0, latency_ns: 0, alone: ALONE, since: Instant(0) }
     }
 
     /// The largest window that is of use.
@@ -64,6 +66,21 @@ impl Useful {
     /// like.
     pub(super) fn wants_them_alone(&self) -> bool {
         self.alone > 0
+    }
+
+    /// A read goes to an idle device.
+    pub(super) fn sent_alone(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// How long others wait for it at the most: it may hang.
+    pub(super) fn alone_until(&self) -> Instant {
+        Instant(self.since.0.saturating_add(ALONE_NS))
+    }
+
+    /// It took too long: the others go.
+    pub(super) fn give_up(&mut self) {
+        self.alone = 0;
     }
 
     /// Looks at what was learnt, if enough ended since the last time.
@@ -116,6 +133,9 @@ const SHRINKS: f64 = 1.005;
 
 /// So many requests of a size that was not seen yet go alone: as many as make a fit.
 const ALONE: u32 = 8;
+
+/// What the slowest of the published devices takes for 64 KiB.
+const ALONE_NS: u64 = 100_000_000;
 
 /// As many as make a fit.
 const LOOK_EVERY: u32 = 8;
