@@ -106,9 +106,11 @@ impl Chain {
     }
 
     /// A page that was not read before: each read has a part of the quarter of its own, and the
-    /// last one has told which page of that.
+    /// last one has told which page of that. No two parts in turn are equally far apart: that would
+    /// be a stream.
     fn place(&mut self, found: u64) -> u64 {
-        let part = (self.reads.wrapping_mul(FAR) + self.seed) % PARTS;
+        let step = self.reads.wrapping_mul(self.reads + 1) / 2;
+        let part = step.wrapping_mul(FAR).wrapping_add(self.seed) % PARTS;
         self.reads += 1;
         let pages = self.pages / PARTS;
         part * pages + mix(self.seed ^ found ^ self.reads) % pages
