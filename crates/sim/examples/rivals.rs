@@ -1,4 +1,4 @@
-//! Policies in the scenarios of `scenarios/rivals/`, as rows: `--example rivals [SCENARIO [POLICY]]`.
+//! Policies in the scenarios of `scenarios/rivals/`: `--example rivals [SCENARIO [POLICY]]`.
 //!
 //! In:    the names of a scenario and a policy, or parts of them; parts of `adaptive` to leave out.
 //! Out:   a line for each.

@@ -21,8 +21,8 @@ use crate::table;
 /// Every policy in the same scenarios, and where adaptive loses
 ///
 /// The scenarios are part of the program: clients with rates of their own, streams in turns,
-/// devices of many kinds, random reads, users with weights. Each is run with each policy in virtual time.
-/// All of them take some minutes on two processors; on a terminal, a line says how far it is.
+/// devices of many kinds, random reads, users with weights. Each is run with each policy in virtual
+/// time. All of them take some minutes on two processors; on a terminal, a line says how far it is.
 ///
 /// The kernel's policies, and others that are told how large a window may be, are run with 128K and
 /// 1M, where that makes a difference. adaptive is told nothing: its windows are as it learns them.
