@@ -274,10 +274,9 @@ impl IoPath {
     /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let mut cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
-        cache.set_keeps_unread(config.policy == Policy::Adaptive && !config.rules.without.clip);
+        let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
         let largest = largest_read(&cache);
-        Self {
+        let mut path = Self {
             config,
             max_window: config.max_window.min(largest),
             is_window_learnt: config.max_window == Config::AUTO_WINDOW,
@@ -313,7 +312,9 @@ impl IoPath {
             trace: Trace::default(),
             stats: Stats::default(),
             windows: Windows::default(),
-        }
+        };
+        path.keep_unread();
+        path
     }
 
     /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.

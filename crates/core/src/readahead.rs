@@ -25,6 +25,7 @@ pub mod walk;
 
 use core::fmt;
 
+pub(crate) use self::adaptive::{wants, who};
 pub use self::distance::Distance;
 pub use self::rules::{Rules, Without};
 pub use self::streams::Streams;
@@ -372,22 +373,6 @@ impl Policy {
             Self::Adaptive => window.marker().filter(|_| window.end() < end),
         }
     }
-}
-
-/// Whose question this is, if it is that of a stream which has a share; and how many of its pages
-/// were before.
-pub(crate) fn who(
-    streams: &Streams,
-    ask: Ask,
-    cache: &impl Residency,
-) -> Option<(shares::ShareId, PageIndex)> {
-    adaptive::who(streams, ask, cache)
-}
-
-/// How many pages this question will ask for at most that nobody waits for, if windows may have
-/// `max`: its window, and what its read lacks before it.
-pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
-    adaptive::wants(streams, ask, max)
 }
 
 impl Window {

@@ -357,9 +357,10 @@ impl Driver {
     }
 
     /// When the core wants to be told the time. Not without writes or requests that are held back:
-    /// nothing else waits for it, and then nobody need ask.
+    /// nothing else waits for it, and then nobody need ask, which takes a look at each device.
     pub(crate) fn timer(&self) -> Option<Instant> {
-        if self.path.dirty() == Pages::ZERO && !self.path.is_dispatch_pending() {
+        let may_hold_back = self.path.learns_windows() && self.path.is_dispatch_pending();
+        if self.path.dirty() == Pages::ZERO && !may_hold_back {
             return None;
         }
         let at = self.path.poll_timeout()?;

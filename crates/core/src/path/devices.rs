@@ -31,17 +31,24 @@ impl IoPath {
             limiter: Limiter::default(),
             fit: None,
             useful: Useful::new(&geometry),
-            is_learnt: self.is_window_learnt && self.policy == Policy::Adaptive,
+            is_learnt: self.learns_windows(),
         };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
     }
 
+    /// Whether windows follow from what devices are good for: then some requests go alone, and
+    /// others are held back meanwhile.
+    #[must_use]
+    pub fn learns_windows(&self) -> bool {
+        self.is_window_learnt && self.policy == Policy::Adaptive
+    }
+
     /// Whether windows follow from what devices are good for has changed, perhaps: what is to be
     /// learnt is asked for one at a time, and nothing else is held back.
     pub(super) fn note_learning(&mut self) {
-        let is_learnt = self.is_window_learnt && self.policy == Policy::Adaptive;
+        let is_learnt = self.learns_windows();
         let devices: Vec<DeviceId> = self.devices.iter().map(|(id, _)| id).collect();
         for id in devices {
             self.devices.get_mut(id).expect("it is there").is_learnt = is_learnt;

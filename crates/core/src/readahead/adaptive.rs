@@ -63,7 +63,7 @@ pub(super) fn decide(
 }
 
 /// Whose question this is, if it is a remembered stream's, and how many of its pages were before.
-pub(super) fn who(
+pub(crate) fn who(
     streams: &Streams,
     ask: Ask,
     cache: &impl Residency,
@@ -77,7 +77,7 @@ pub(super) fn who(
 
 /// How many pages this question will ask for at most that nobody waits for, if windows may have
 /// `max`: its window, and what its read lacks before it.
-pub(super) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
+pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
     let place = match ask.trigger {
         Trigger::Miss => streams.around(ask.page),
         Trigger::Marker => streams.with_marker(ask.page),
