@@ -1,36 +1,12 @@
 //! `foreread sim` and `foreread seeds`, as a user runs them.
 
+mod said;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-use serde_json::Value;
+use said::{foreread, json, refused, stdout};
 use tempfile::TempDir;
-
-fn foreread(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_foreread")).args(args).output().unwrap()
-}
-
-fn stdout(args: &[&str]) -> String {
-    let output = foreread(args);
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    assert!(output.stderr.is_empty(), "no bar where nobody looks: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(args: &[&str]) -> Vec<Value> {
-    serde_json::from_str(&stdout(args)).unwrap()
-}
-
-/// Wrong use: exit 2, one line on stderr, nothing on stdout.
-fn refused(args: &[&str]) -> String {
-    let output = foreread(args);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(output.stdout.is_empty(), "{output:?}");
-    let line = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(line.lines().count(), 1, "{line}");
-    line
-}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

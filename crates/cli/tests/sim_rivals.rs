@@ -1,35 +1,27 @@
 //! `foreread sim rivals`, as a user runs it. The scenarios here are those that take a moment.
 
+mod said;
+
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
 const QUICK: [&str; 3] = ["random-64k", "heads", "strided"];
 
-fn rivals(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    command.args(["sim", "rivals"]).args(args).output().unwrap()
+fn rivals<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["sim", "rivals"], args].concat()
 }
 
 fn stdout(args: &[&str]) -> String {
-    let output = rivals(args);
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    assert!(output.stderr.is_empty(), "no bar where nobody looks: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    said::stdout(&rivals(args))
 }
 
 fn json(args: &[&str]) -> Vec<Value> {
-    serde_json::from_str(&stdout(args)).unwrap()
+    said::json(&rivals(args))
 }
 
 fn refused(args: &[&str]) -> String {
-    let output = rivals(args);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(output.stdout.is_empty(), "{output:?}");
-    let line = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(line.lines().count(), 1, "{line}");
-    line
+    said::refused(&rivals(args))
 }
 
 #[test]
@@ -130,7 +122,7 @@ fn wrong_use_is_refused_with_the_choices() {
 
 #[test]
 fn a_scenario_is_still_wanted_where_no_verb_is() {
-    let output = Command::new(env!("CARGO_BIN_EXE_foreread")).arg("sim").output().unwrap();
+    let output = said::foreread(&["sim"]);
     assert_eq!(output.status.code(), Some(2));
     let line = String::from_utf8(output.stderr).unwrap();
     assert!(line.contains("<SCENARIO>") && line.lines().count() == 1, "{line}");

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub use common::{Need, needs, scratch, skip};
+pub use common::{Need, looks_until, needs, scratch, skip};
 use foreread_tune::hold;
 use foreread_tune::sysfs::Sys;
 
@@ -93,16 +93,4 @@ pub fn done(command: &mut Command) -> String {
     String::from_utf8(stdout).expect("text")
 }
 
-pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
-    (0..MOST_LOOKS).any(|_| {
-        is_so() || {
-            std::thread::yield_now();
-            false
-        }
-    })
-}
-
 const ROOT: &str = "FOREREAD_TEST_ROOT";
-
-/// Some seconds' worth.
-const MOST_LOOKS: u32 = 1_000_000;
