@@ -20,13 +20,15 @@
 //! ids that are unknown, `could` says so before. A new look at what readers change goes through
 //! `log.saw`.
 
+mod log;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem;
 use core::ops::Range;
 
+pub(crate) use self::log::Log;
 use crate::cache::CacheStats;
 use crate::geometry::Geometry;
 use crate::path::{
@@ -44,9 +46,10 @@ use crate::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 pub enum Step {
     /// The path was called.
     Did(Input),
-    /// The path looked at a flag that readers change, and it was set. What it looked at and found
-    /// clear is not in the log.
-    Saw(Seen, Frame),
+    /// The path looked at a flag that readers change, and it was set; so many looks before it, since
+    /// the last step, found theirs clear. Those are not in the log, but for their number: a flag
+    /// that is clear at the first look may be set at the next.
+    Saw(Seen, Frame, u32),
     /// The path said something.
     Gave(Output),
     /// The log was full; what follows is not in it.
@@ -389,181 +392,6 @@ fn could(path: &IoPath, input: &Input) -> bool {
         | Input::PollDispatch { .. }
         | Input::PollReady
         | Input::TakeLog => true,
-    }
-}
-
-/// What a path does with its log: nothing, write it, or follow it.
-#[derive(Debug, Default)]
-pub(crate) enum Log {
-    #[default]
-    Off,
-    Recording {
-        steps: Vec<Step>,
-        limit: usize,
-        is_full: bool,
-    },
-    Replaying(Box<Replay>),
-}
-
-#[derive(Debug)]
-pub(crate) struct Replay {
-    steps: Vec<Step>,
-    at: usize,
-    mismatch: Option<Box<Mismatch>>,
-    /// The frames whose pins the log has seen at the end of their page.
-    pinned_orphans: Vec<Frame>,
-}
-
-impl Log {
-    pub(crate) fn recording(limit: usize) -> Self {
-        Self::Recording { steps: Vec::new(), limit, is_full: false }
-    }
-
-    fn replaying(steps: Vec<Step>) -> Self {
-        let replay = Replay { steps, at: 0, mismatch: None, pinned_orphans: Vec::new() };
-        Self::Replaying(Box::new(replay))
-    }
-
-    /// The steps since the last time. There is room for as many again.
-    pub(crate) fn take(&mut self) -> Vec<Step> {
-        match self {
-            Self::Recording { steps, .. } => mem::take(steps),
-            Self::Off | Self::Replaying(_) => Vec::new(),
-        }
-    }
-
-    /// Notes a call.
-    #[inline]
-    pub(crate) fn did(&mut self, input: impl FnOnce() -> Input) {
-        if let Self::Recording { .. } = self {
-            self.push(Step::Did(input()));
-        }
-    }
-
-    /// Notes what the path says.
-    #[inline]
-    pub(crate) fn gave(&mut self, output: impl FnOnce() -> Output) {
-        match self {
-            Self::Off => {}
-            Self::Recording { .. } => self.push(Step::Gave(output())),
-            Self::Replaying(replay) => replay.compare(Step::Gave(output())),
-        }
-    }
-
-    /// Notes what a look at the flags of `frame` came to. In a replay, what it came to then.
-    #[inline]
-    pub(crate) fn saw(&mut self, what: Seen, frame: Frame, is_so: bool) -> bool {
-        match self {
-            Self::Off => is_so,
-            Self::Recording { .. } => {
-                if is_so {
-                    self.push(Step::Saw(what, frame));
-                }
-                is_so
-            }
-            Self::Replaying(replay) => replay.saw(what, frame, is_so),
-        }
-    }
-
-    /// In a replay, whether the frame was found pinned at this point: nobody pins it now.
-    pub(crate) fn foretells_pin(&self, frame: Frame) -> bool {
-        let pinned = Step::Saw(Seen::Pinned, frame);
-        matches!(self, Self::Replaying(replay) if replay.next() == Some(&pinned))
-    }
-
-    /// Whether the frame has pins, at the end of its page, that have not ended yet; in a replay.
-    pub(crate) fn ends_orphan(&self, frame: Frame) -> bool {
-        matches!(self, Self::Replaying(replay) if replay.pinned_orphans.contains(&frame))
-    }
-
-    /// Notes that those pins have ended.
-    pub(crate) fn unpinned(&mut self, frame: Frame) {
-        if let Self::Replaying(replay) = self {
-            replay.pinned_orphans.retain(|&orphan| orphan != frame);
-        }
-    }
-
-    fn push(&mut self, step: Step) {
-        let Self::Recording { steps, limit, is_full } = self else { return };
-        if *is_full {
-            return;
-        }
-        *is_full = steps.len() >= *limit;
-        steps.push(if *is_full { Step::Full } else { step });
-    }
-
-    fn at(&self) -> usize {
-        match self {
-            Self::Replaying(replay) => replay.at,
-            Self::Off | Self::Recording { .. } => 0,
-        }
-    }
-
-    fn next_input(&mut self) -> Result<Option<Input>, Box<Mismatch>> {
-        match self {
-            Self::Replaying(replay) => replay.next_input(),
-            Self::Off | Self::Recording { .. } => Ok(None),
-        }
-    }
-}
-
-impl Replay {
-    fn next(&self) -> Option<&Step> {
-        self.steps.get(self.at)
-    }
-
-    fn next_input(&mut self) -> Result<Option<Input>, Box<Mismatch>> {
-        if let Some(mismatch) = self.mismatch.take() {
-            return Err(mismatch);
-        }
-        match self.next().cloned() {
-            None | Some(Step::Full) => Ok(None),
-            Some(Step::Did(input)) => {
-                self.at += 1;
-                Ok(Some(input))
-            }
-            wanted @ Some(Step::Saw(..) | Step::Gave(_)) => {
-                Err(Box::new(Mismatch { at: self.at, wanted, got: None }))
-            }
-        }
-    }
-
-    fn compare(&mut self, got: Step) {
-        let wanted = self.next();
-        if self.mismatch.is_some() || wanted == Some(&Step::Full) {
-            return;
-        }
-        if wanted == Some(&got) {
-            self.at += 1;
-        } else {
-            let wanted = wanted.cloned();
-            self.mismatch = Some(Box::new(Mismatch { at: self.at, wanted, got: Some(got) }));
-        }
-    }
-
-    fn saw(&mut self, what: Seen, frame: Frame, is_so: bool) -> bool {
-        let step = Step::Saw(what, frame);
-        // From there on the flags are as the replay has them: anything goes, and nothing counts.
-        if self.mismatch.is_some() || self.next() == Some(&Step::Full) {
-            return is_so;
-        }
-        let was_so = self.next() == Some(&step);
-        // Readers clear the first two and set the next; here are none. So it cannot be otherwise.
-        let is_possible = match what {
-            Seen::Unused | Seen::Marker => is_so || !was_so,
-            Seen::Referenced | Seen::Used => was_so || !is_so,
-            Seen::Pinned | Seen::Orphaned => true,
-        };
-        if !is_possible {
-            let (wanted, got) = (self.next().cloned(), is_so.then_some(step));
-            self.mismatch = Some(Box::new(Mismatch { at: self.at, wanted, got }));
-            return is_so;
-        }
-        self.at += usize::from(was_so);
-        if was_so && what == Seen::Orphaned {
-            self.pinned_orphans.push(frame);
-        }
-        was_so
     }
 }
 

@@ -52,7 +52,7 @@ fn busy() -> (Config, Vec<Step>) {
 fn a_busy_log_has_everything_in_it() {
     let (config, log) = busy();
     for seen in [Seen::Referenced, Seen::Pinned, Seen::Unused, Seen::Orphaned, Seen::Marker] {
-        let is_in = |step: &Step| matches!(step, Step::Saw(saw, _) if *saw == seen);
+        let is_in = |step: &Step| matches!(step, Step::Saw(saw, ..) if *saw == seen);
         assert!(log.iter().any(is_in), "no {seen:?}");
     }
     assert_eq!(replay(config, &log), Ok(()));
@@ -120,7 +120,7 @@ fn a_step_that_is_missing_is_found_if_anything_came_of_it() {
                     | Input::RemoveDevice { .. },
                 ) => true,
                 // Its reader is still there: it stays, as an unread page does.
-                Step::Saw(Seen::Used, _) => true,
+                Step::Saw(Seen::Used, ..) => true,
                 Step::Did(_) | Step::Saw(..) | Step::Gave(_) | Step::Full => false,
             };
             assert!(leaves_no_trace, "step {at}, {step:?}, is not missed");
