@@ -46,7 +46,7 @@ use fetching::Wanted;
 use hints::Hints;
 use job::Job;
 use limit::Limiter;
-use useful::Useful;
+use useful::{Disks, Useful};
 use waiters::{Waiter, Waiters};
 use write::{Debts, FileDebts, Limits, NEVER, Room};
 
@@ -149,8 +149,8 @@ pub struct Device {
     /// None until something was read or written: many files are opened and few of them used.
     fit: Option<Box<DeviceFit>>,
     useful: Useful,
-    /// Whether windows follow from what it is good for.
-    is_learnt: bool,
+    /// The number of what it lies on with others, if that is known.
+    disk: Option<u64>,
 }
 
 /// An open file.
@@ -230,6 +230,7 @@ pub struct IoPath {
     watch_began: Instant,
     rules: Rules,
     devices: Slab<Device>,
+    disks: Disks,
     files: Slab<File>,
     streams: Slab<Stream>,
     shares: Shares,
@@ -297,6 +298,7 @@ impl IoPath {
             unlocked: VecDeque::new(),
             cache,
             devices: Slab::new(),
+            disks: Disks::default(),
             files: Slab::new(),
             streams: Slab::new(),
             shares: Shares::new(),

@@ -46,9 +46,9 @@ use crate::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 pub enum Step {
     /// The path was called.
     Did(Input),
-    /// The path looked at a flag that readers change, and it was set; so many looks before it, since
-    /// the last step, found theirs clear. Those are not in the log, but for their number: a flag
-    /// that is clear at the first look may be set at the next.
+    /// The path looked at a flag that readers change, and it was set; so many looks before it,
+    /// since the last step, found theirs clear. Those are not in the log, but for their number: a
+    /// flag that is clear at the first look may be set at the next.
     Saw(Seen, Frame, u32),
     /// The path said something.
     Gave(Output),
@@ -61,6 +61,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     AddDevice {
+        disk: Option<u64>,
         geometry: Geometry,
         scheduler: Choice,
     },
@@ -304,7 +305,9 @@ pub fn replay(config: Config, log: &[Step]) -> Result<(), Box<Mismatch>> {
 fn apply(path: &mut IoPath, input: Input) {
     // What they return is compared as they say it.
     match input {
-        Input::AddDevice { geometry, scheduler } => _ = path.add_device(geometry, &scheduler),
+        Input::AddDevice { disk, geometry, scheduler } => {
+            _ = path.add_device_on(disk, geometry, &scheduler);
+        }
         Input::SetScheduler { device, name, value } => {
             _ = path.set_scheduler(device, &name, &value);
         }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::geometry::Geometry;
-use foreread_core::path::{Config, DeviceId, FileId, IoPath, StreamId, Tag};
+use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId, Tag};
 use foreread_core::readahead::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin, Submitter};
 use foreread_core::table::FileSlot;
@@ -86,38 +86,54 @@ fn a_cache_that_keeps_unread_pages_no_more_has_them_among_the_others() {
     assert_eq!((cache.dump().ahead.len(), cache.room_for_ahead()), (1, Pages(64)));
 }
 
-#[test]
-fn only_reads_go_alone_to_a_device_that_is_to_be_learnt() {
-    let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
-    let device = device(&mut path, 0);
-    assert_eq!(at_once(&mut path, device, Op::Write), 8, "nothing is learnt from writes");
+/// Reads the first pages of a stream, whose window has a marker, of a device that has not answered
+/// yet: says how many requests it has then.
+fn in_flight_at_the_marker(path: &mut IoPath, device: DeviceId) -> usize {
+    let file = path.open(device, Bytes(10_000 * PAGE)).unwrap();
+    let stream = path.stream(file);
+    let ask = |path: &mut IoPath, page: u64| {
+        let prev = (page > 0).then_some(Bytes(page * PAGE));
+        path.read(Instant(0), stream, Bytes(page * PAGE), Bytes(PAGE), prev)
+    };
+    let mut requests = 0;
+    for page in 0..4 {
+        ask(path, page);
+        requests += std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count();
+    }
+    requests
 }
 
 #[test]
-fn a_window_that_is_to_be_learnt_from_now_on_is_learnt() {
-    for settings in [["max_window", "auto"], ["policy", "adaptive"]] {
-        let is_window = settings[0] == "max_window";
-        let (policy, max) = if is_window {
-            (Policy::Adaptive, Pages(32))
-        } else {
-            (Policy::Linux6, Config::AUTO_WINDOW)
-        };
+fn while_a_size_is_learnt_a_marker_comes_to_nothing() {
+    let auto = Config::AUTO_WINDOW;
+    let set = [["max_window", "131072"], ["policy", "linux-6"]];
+    let learn = [["max_window", "auto"], ["policy", "adaptive"]];
+    let cases = [
+        (Policy::Adaptive, auto, None, 1),
+        (Policy::Adaptive, Pages(32), None, 2),
+        (Policy::Linux6, auto, None, 2),
+        (Policy::Adaptive, auto, Some(set[0]), 2),
+        (Policy::Adaptive, auto, Some(set[1]), 2),
+        (Policy::Adaptive, Pages(32), Some(learn[0]), 1),
+        (Policy::Linux6, auto, Some(learn[1]), 1),
+    ];
+    for (policy, max, setting, wanted) in cases {
         let mut path = path(policy, max, 8 << 20);
         let device = device(&mut path, 0);
-        path.set(settings[0], settings[1]).unwrap();
-        assert_eq!(at_once(&mut path, device, Op::Read), 1, "{settings:?}: they tell their cost");
+        if let Some([name, value]) = setting {
+            path.set(name, value).unwrap();
+        }
+        let got = in_flight_at_the_marker(&mut path, device);
+        assert_eq!(got, wanted, "{} {max:?} {setting:?}", policy.name());
     }
 }
 
 #[test]
-fn a_window_that_is_set_from_now_on_holds_no_request_back() {
-    for [name, value] in [["max_window", "131072"], ["policy", "linux-6"]] {
+fn a_device_that_is_to_be_learnt_gets_all_that_is_asked_for_at_once() {
+    for op in [Op::Read, Op::Write] {
         let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
         let device = device(&mut path, 0);
-        assert_eq!(at_once(&mut path, device, Op::Read), 1);
-        path.set(name, value).unwrap();
-        let more = std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count();
-        assert_eq!(more, 7, "{name} = {value}");
+        assert_eq!(at_once(&mut path, device, op), 8);
     }
 }
 
@@ -308,4 +324,47 @@ fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files()
         assert!(!text.contains("is_there: true"), "{seed}: a share is left");
         assert_eq!(chaos.path.idle_frames(), u64::from(chaos.path.frame_count()), "{seed}");
     }
+}
+
+/// The largest request for a stream that waits for what it reads, from the start of a new file.
+fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
+    let device = path.add_device_on(disk, Geometry::new(Bytes(0)), &Choice::Noop);
+    let file = path.open(device, Bytes(4000 * PAGE)).unwrap();
+    let stream = path.stream(file);
+    let (mut now, mut largest) = (Instant(0), 0);
+    let mut sent = VecDeque::new();
+    for page in 0..pages {
+        let prev = (page > 0).then_some(Bytes(page * PAGE));
+        let id = path.read(now, stream, Bytes(page * PAGE), Bytes(PAGE), prev);
+        let ready = loop {
+            sent.extend(std::iter::from_fn(|| path.poll_dispatch(now)));
+            if let Some(ready) = path.poll_ready() {
+                break ready;
+            }
+            let io: DeviceIo = sent.pop_front().expect("somebody waits for it");
+            // Each request costs as much as 10 MB.
+            now = Instant(now.0 + 10_000_000 + io.len.0);
+            largest = largest.max(io.len.0 / PAGE);
+            path.complete(now, io.tag, Ok(io.len));
+        };
+        assert_eq!(ready.id, id);
+        path.release(now, id);
+    }
+    for io in sent {
+        path.complete(now, io.tag, Ok(io.len));
+    }
+    path.close(now, file);
+    path.remove_device(now, device);
+    largest
+}
+
+#[test]
+fn what_was_learnt_of_a_disk_is_known_of_the_next_file_on_it() {
+    let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 16 << 20);
+    let learnt = largest_request(&mut path, Some(7), 3000);
+    assert!(learnt > 100, "{learnt}");
+    // A window of 32 pages is all that is known of a disk without a size.
+    assert_eq!(largest_request(&mut path, Some(8), 100), 32);
+    assert_eq!(largest_request(&mut path, None, 100), 32);
+    assert!(largest_request(&mut path, Some(7), 200) > 32);
 }

@@ -34,6 +34,8 @@ pub(crate) use claim::Claims;
 pub(crate) struct Backend {
     medium: Medium,
     pub(crate) identity: Identity,
+    /// How long it was when it was opened.
+    pub(crate) len: Bytes,
     pub(crate) geometry: Geometry,
     /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
@@ -146,10 +148,13 @@ impl Backend {
         claim: Option<Arc<Claim>>,
         options: &OpenOptions,
     ) -> Self {
+        let is_file = matches!(identity, Identity::Inode { .. });
         Self {
             medium,
             identity,
-            geometry: Geometry::new(len),
+            len,
+            // A file's size says nothing of its disk.
+            geometry: Geometry::new(if is_file { Bytes::ZERO } else { len }),
             buffered,
             is_writable: options.write,
             faults: options.faults.clone(),
@@ -157,6 +162,18 @@ impl Backend {
             knows_no_zero: AtomicBool::new(false),
             knows_no_hole: AtomicBool::new(false),
             _claim: claim,
+        }
+    }
+
+    /// The number of the disk that it is, or lies on. None of one that is only a test's, or fails
+    /// on purpose.
+    pub(crate) fn disk(&self) -> Option<u64> {
+        if self.faults.is_some() {
+            return None;
+        }
+        match self.identity {
+            Identity::Device(number) | Identity::Inode { on: number, .. } => Some(number),
+            Identity::Memory(_) => None,
         }
     }
 

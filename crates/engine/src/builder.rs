@@ -11,7 +11,7 @@ use foreread_core::cache::PageCache;
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::units::{Bytes, PAGE_SIZE, Pages};
 
 use crate::Engine;
 use crate::backend::Claims;
@@ -36,8 +36,7 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct Builder {
     memory: u64,
-    /// None: learnt.
-    max_window: Option<u64>,
+    max_window: MaxWindow,
     policy: Policy,
     trace: usize,
     timeout: Option<Duration>,
@@ -48,11 +47,20 @@ pub struct Builder {
     dirty_age: Option<Duration>,
 }
 
+/// How large windows may be.
+#[derive(Clone, Copy, Debug)]
+enum MaxWindow {
+    /// Nothing was said: `adaptive` learns it, the others have what Linux has.
+    ByPolicy,
+    Learnt,
+    Bytes(u64),
+}
+
 impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
-            max_window: Some(geometry::DEFAULT_WINDOW.0),
+            max_window: MaxWindow::ByPolicy,
             policy: Policy::default(),
             trace: 0,
             timeout: None,
@@ -73,20 +81,20 @@ impl Builder {
     }
 
     /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off. 128 KiB unless this is said, as Linux has it; a fast device
-    /// may want more (`read_ahead_kb` says what the kernel gives it).
+    /// a page switches read-ahead off. Unless this is said, [`Policy::Adaptive`] learns it from
+    /// each device, and the other policies have 128 KiB, as Linux has.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
-        self.max_window = Some(bytes);
+        self.max_window = MaxWindow::Bytes(bytes);
         self
     }
 
     /// The largest window is learnt from each device's own reads: the one at which another doubling
-    /// would bring less than 1 %. Until the cost of a size is known, requests of that size go to
-    /// the device one at a time.
+    /// would bring less than 1 %. While the cost of a size is not known, a window is asked for when
+    /// its reader wants it and not ahead: for eight windows of each size.
     #[must_use]
     pub fn learn_max_window(mut self) -> Self {
-        self.max_window = None;
+        self.max_window = MaxWindow::Learnt;
         self
     }
 
@@ -171,9 +179,14 @@ impl Builder {
             let source = std::io::ErrorKind::OutOfMemory.into();
             return Err(EngineError::Arena { len: memory, source });
         }
-        let pages = |bytes| Pages(bytes / foreread_core::units::PAGE_SIZE);
-        let max_window = self.max_window.map_or(Config::AUTO_WINDOW, pages);
         let (policy, rules) = (self.policy, self.rules);
+        let max_window = match self.max_window {
+            MaxWindow::Bytes(bytes) => Pages(bytes / PAGE_SIZE),
+            MaxWindow::ByPolicy if policy != Policy::Adaptive => {
+                Pages(geometry::DEFAULT_WINDOW.0 / PAGE_SIZE)
+            }
+            MaxWindow::ByPolicy | MaxWindow::Learnt => Config::AUTO_WINDOW,
+        };
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);
         path.record(self.record);

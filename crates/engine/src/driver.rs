@@ -111,7 +111,9 @@ impl Driver {
         delay: Option<Delay>,
         scheduler: &Choice,
     ) -> Option<(DeviceId, FileId)> {
-        let device = self.path.add_device(backend.geometry, scheduler);
+        // One that is slowed down is not like its neighbours.
+        let disk = backend.disk().filter(|_| delay.is_none());
+        let device = self.path.add_device_on(disk, backend.geometry, scheduler);
         let Some(file) = self.path.open(device, len) else {
             self.path.remove_device(self.now(), device);
             return None;
@@ -356,11 +358,10 @@ impl Driver {
         [early, self.timer()].into_iter().flatten().min()
     }
 
-    /// When the core wants to be told the time. Not without writes or requests that are held back:
-    /// nothing else waits for it, and then nobody need ask, which takes a look at each device.
+    /// When the core wants to be told the time. Not without writes: nothing else waits for it, and
+    /// then nobody need ask, which takes a look at each device.
     pub(crate) fn timer(&self) -> Option<Instant> {
-        let may_hold_back = self.path.learns_windows() && self.path.is_dispatch_pending();
-        if self.path.dirty() == Pages::ZERO && !may_hold_back {
+        if self.path.dirty() == Pages::ZERO {
             return None;
         }
         let at = self.path.poll_timeout()?;

@@ -280,7 +280,7 @@ impl FileShared {
     ) -> Result<Arc<Self>, NotOpened> {
         let backend = Arc::new(backend);
         // As long as it was a moment ago; `refresh` asks again.
-        let len = backend.geometry.capacity;
+        let len = backend.len;
         let mut driver = engine.drive();
         let opened = driver.open(&backend, len, options.delay, &options.scheduler);
         drop(driver);

@@ -94,8 +94,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 
-    /// The largest read-ahead window, or auto: learnt from the device [default: the kernel's for
-    /// this device, at least 128K]
+    /// The largest read-ahead window, or auto: learnt from the device [default: auto if the policy
+    /// is adaptive, else the kernel's for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
@@ -309,8 +309,11 @@ fn not_opened(engine: &Engine, args: &Args, error: &OpenError) -> Failure {
     Failure::WrongUse(format!("{line}, or serve it with --read-only"))
 }
 
-/// As the kernel would: it, or who tuned it, knows the device.
+/// A policy that does not learn has what the kernel has: it, or who tuned it, knows the device.
 fn window(args: &Args) -> MaxWindow {
+    if args.policy == Policy::Adaptive {
+        return args.max_window.unwrap_or(MaxWindow::Auto);
+    }
     let known =
         || kernel_window(&args.target).map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW));
     args.max_window.unwrap_or_else(|| MaxWindow::Size(known()))

@@ -5,13 +5,11 @@
 //! Never: a request lost. Who waits for a device that goes is told.
 
 use alloc::string::ToString as _;
-use alloc::vec::Vec;
 
 use super::limit::Limiter;
 use super::useful::Useful;
 use super::{Device, DeviceId, Fault, IoPath};
 use crate::geometry::Geometry;
-use crate::readahead::Policy;
 use crate::replay::{Input, Output};
 use crate::sched::{BadSetting, Choice};
 use crate::units::{Bytes, Instant, SECTORS_PER_PAGE, Sectors};
@@ -19,8 +17,20 @@ use crate::units::{Bytes, Instant, SECTORS_PER_PAGE, Sectors};
 impl IoPath {
     /// Adds a device, with a scheduler in front of it.
     pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
-        self.log().did(|| Input::AddDevice { geometry, scheduler: scheduler.clone() });
+        self.add_device_on(None, geometry, scheduler)
+    }
+
+    /// The same, of what lies on a disk with others, if the number of that is known: what was
+    /// learnt of one is where the next begins.
+    pub fn add_device_on(
+        &mut self,
+        disk: Option<u64>,
+        geometry: Geometry,
+        scheduler: &Choice,
+    ) -> DeviceId {
+        self.log().did(|| Input::AddDevice { disk, geometry, scheduler: scheduler.clone() });
         let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
+        let known = disk.and_then(|disk| self.disks.get(disk));
         let device = Device {
             geometry,
             queue,
@@ -30,30 +40,12 @@ impl IoPath {
             is_full: false,
             limiter: Limiter::default(),
             fit: None,
-            useful: Useful::new(&geometry),
-            is_learnt: self.learns_windows(),
+            useful: known.unwrap_or_else(|| Useful::new(&geometry)),
+            disk,
         };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
         id
-    }
-
-    /// Whether windows follow from what devices are good for: then some requests go alone, and
-    /// others are held back meanwhile.
-    #[must_use]
-    pub fn learns_windows(&self) -> bool {
-        self.is_window_learnt && self.policy == Policy::Adaptive
-    }
-
-    /// Whether windows follow from what devices are good for has changed, perhaps: what is to be
-    /// learnt is asked for one at a time, and nothing else is held back.
-    pub(super) fn note_learning(&mut self) {
-        let is_learnt = self.learns_windows();
-        let devices: Vec<DeviceId> = self.devices.iter().map(|(id, _)| id).collect();
-        for id in devices {
-            self.devices.get_mut(id).expect("it is there").is_learnt = is_learnt;
-            self.note_busy(id);
-        }
     }
 
     /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is

@@ -92,7 +92,10 @@ impl IoPath {
         let sent = sent.seen_by(now, self.watch.now(), self.watch_began);
         if let Some(state) = self.devices.get_mut(device) {
             let whose = (origin, request.arrival);
-            state.came_back(now, whose, sent, result, self.watch.now());
+            let has_learnt = state.came_back(now, whose, sent, result, self.watch.now());
+            if let Some(disk) = state.disk.filter(|_| has_learnt) {
+                self.disks.set(disk, state.useful);
+            }
         }
         if is_awaited(&request) {
             self.watch.end();
@@ -188,7 +191,7 @@ impl IoPath {
     /// Puts a device in the line for dispatch if it has something queued and room for it.
     pub(super) fn note_busy(&mut self, device: DeviceId) {
         let Some(state) = self.devices.get_mut(device) else { return };
-        let has_room = state.in_flight < state.depth();
+        let has_room = state.in_flight < state.geometry.depth;
         let is_full = !has_room && !state.queue.is_empty();
         self.set_full(device, is_full);
         let Some(state) = self.devices.get_mut(device) else { return };
@@ -220,25 +223,18 @@ impl IoPath {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         // One without room is asked when a request ends, and not before.
-        let has_room = |device: &super::Device| device.in_flight < device.depth();
+        let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
         let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
-        let alone = self.devices.iter().filter_map(|(_, device)| device.alone_until());
-        wake_at.chain(alone).chain(self.next_write_out()).min()
+        wake_at.chain(self.next_write_out()).min()
     }
 
     /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
     pub fn timeout(&mut self, now: Instant) {
         self.log().did(|| Input::Timeout { now });
-        let is_due = |device: &super::Device| {
-            device.wake_at().into_iter().chain(device.alone_until()).any(|at| at <= now)
-        };
+        let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
         for device in due.collect::<Vec<_>>() {
-            let state = self.devices.get_mut(device).expect("it is there");
-            if state.alone_until().is_some_and(|at| at <= now) {
-                state.useful.give_up();
-            }
             self.note_busy(device);
         }
         self.admit(now);

@@ -33,6 +33,8 @@ pub(super) struct Law<'p> {
     pub(super) blocked_ns: &'p mut u64,
     /// How long requests take on this device.
     pub(super) latency_ns: u64,
+    /// Whether markers come to nothing, because the device is to be idle when it is asked.
+    pub(super) puts_off: bool,
     /// How many frames may be filled for pages ahead; None: as many as there are.
     pub(super) room: Option<Pages>,
     /// How large the window is without the clip, if that shortened it.
@@ -53,8 +55,9 @@ impl Law<'_> {
         set_aside: Pages,
     ) -> Terms {
         (self.asked, self.pace) = (None, None);
-        if ceiling == Pages::ZERO {
-            return Terms { max: ceiling, lead: None };
+        let is_put_off = self.puts_off && ask.trigger == Trigger::Marker;
+        if ceiling == Pages::ZERO || is_put_off {
+            return Terms { max: Pages::ZERO, lead: None };
         }
         let question = Question {
             now: self.now,

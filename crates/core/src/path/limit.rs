@@ -259,18 +259,10 @@ impl Device {
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
 
-    /// How many requests it is given at once. Writes tell nothing of reads: among themselves they
-    /// need not go alone.
-    pub(super) fn depth(&self) -> u32 {
-        let has_reads = self.limiter.in_flight[Op::Read as usize] > 0;
-        let is_one = self.is_learnt && has_reads && self.useful.wants_them_alone();
-        if is_one { 1 } else { self.geometry.depth }
-    }
-
-    /// Until when requests are held back so that one goes alone; None if none are.
-    pub(super) fn alone_until(&self) -> Option<Instant> {
-        let holds_back = !self.queue.is_empty() && self.in_flight < self.geometry.depth;
-        (holds_back && self.in_flight >= self.depth()).then(|| self.useful.alone_until())
+    /// Whether a window that nobody waits for yet had better be asked for later, when the device is
+    /// idle: what it costs is not known.
+    pub(super) fn wants_it_alone(&self) -> bool {
+        self.limiter.in_flight[Op::Read as usize] > 0 && self.useful.wants_them_alone()
     }
 
     /// A request was taken for the device.
@@ -278,16 +270,13 @@ impl Device {
         let is_expired = self.queue.why() == Some(Why::Expired);
         self.limiter.expired[op as usize] += u64::from(is_expired);
         self.limiter.in_flight[op as usize] += 1;
-        if op == Op::Read && self.in_flight == 0 {
-            self.useful.sent_alone(now);
-        }
         let fit = self.fit.get_or_insert_default();
         let sent = fit.dispatched(now, op, self.in_flight, watch);
         self.in_flight += 1;
         sent
     }
 
-    /// A request has come back; it still counts as in flight.
+    /// A request has come back; it still counts as in flight. Says whether something was learnt.
     pub(super) fn came_back(
         &mut self,
         now: Instant,
@@ -295,20 +284,19 @@ impl Device {
         sent: Sent,
         result: Result<Bytes, i32>,
         watch: Option<u64>,
-    ) {
+    ) -> bool {
         self.queue.completed(now, origin, arrival);
         if let Some(fit) = &mut self.fit {
             fit.completed(now, sent, result.ok(), self.in_flight, watch);
         }
         self.limiter.in_flight[origin.op as usize] -= 1;
         self.limiter.ended += 1;
-        if origin.op == Op::Read {
-            self.limiter.read_ended = Some(now);
-            self.useful.ended(now, arrival, sent.was_watched(watch));
-            if let Some(fit) = &self.fit {
-                self.useful.look(fit, &self.geometry);
-            }
+        if origin.op == Op::Write {
+            return false;
         }
+        self.limiter.read_ended = Some(now);
+        self.useful.ended(now, arrival, sent.was_watched(watch));
+        self.fit.as_ref().is_some_and(|fit| self.useful.look(fit, &self.geometry))
     }
 }
 

@@ -149,6 +149,7 @@ impl IoPath {
                 submitter: *submitter,
                 blocked_ns,
                 latency_ns: useful.latency_ns(),
+                puts_off: is_learnt && state_of_device.wants_it_alone(),
                 room: None,
                 pace: None,
                 asked: None,

@@ -12,6 +12,8 @@
 //!             4K    16K    64K    256K    1M    4M     window
 //! ```
 
+use alloc::collections::VecDeque;
+
 use crate::fit::{DeviceFit, Fit};
 use crate::geometry::{
     DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
@@ -25,10 +27,8 @@ pub(super) struct Useful {
     /// How many reads have ended since it was last looked at.
     ended: u32,
     latency_ns: u64,
-    /// So many more requests go to the device one at a time.
+    /// So many more reads are to end before windows are asked for ahead of others.
     alone: u32,
-    /// When the last one went that found the device idle.
-    since: Instant,
 }
 
 impl Useful {
@@ -36,7 +36,7 @@ impl Useful {
     pub(super) fn new(geometry: &Geometry) -> Self {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), Bytes(PAGE_SIZE));
-        Self { window: window.pages_up(), ended: 0, latency_ns: 0, alone: ALONE, since: Instant(0) }
+        Self { window: window.pages_up(), ended: 0, latency_ns: 0, alone: ALONE }
     }
 
     /// The largest window that is of use.
@@ -61,35 +61,29 @@ impl Useful {
         self.alone = self.alone.saturating_sub(1);
     }
 
-    /// Whether requests are to go one at a time, so that they tell what they cost: a reader that is
-    /// never short of read-ahead never leaves its device idle, and would never learn what it is
-    /// like.
+    /// Whether windows are to go one at a time, so that they tell what they cost.
+    ///
+    /// ```text
+    ///   reader    |k k k k|m                marker in k + 1: that is still on its way
+    ///   device    .--- k + 1 ---.--- k + 2 ---.--- ..    never idle, so nothing tells a cost
+    ///
+    ///   put off   .--- k + 1 ---.  .--- k + 2 ---.  ..   asked for when its reader wants it
+    /// ```
+    ///
+    /// A reader that is never short of read-ahead never leaves its device idle, and would never
+    /// learn what it is like. So a few markers come to nothing. No request waits for another:
+    /// what a reader wants goes at once, and if one hangs, the others end and count.
     pub(super) fn wants_them_alone(&self) -> bool {
         self.alone > 0
     }
 
-    /// A read goes to an idle device.
-    pub(super) fn sent_alone(&mut self, now: Instant) {
-        self.since = now;
-    }
-
-    /// How long others wait for it at the most: it may hang.
-    pub(super) fn alone_until(&self) -> Instant {
-        Instant(self.since.0.saturating_add(ALONE_NS))
-    }
-
-    /// It took too long: the others go.
-    pub(super) fn give_up(&mut self) {
-        self.alone = 0;
-    }
-
-    /// Looks at what was learnt, if enough ended since the last time.
-    pub(super) fn look(&mut self, fit: &DeviceFit, geometry: &Geometry) {
+    /// Looks at what was learnt, if enough ended since the last time; says whether it did.
+    pub(super) fn look(&mut self, fit: &DeviceFit, geometry: &Geometry) -> bool {
         if self.ended < LOOK_EVERY {
-            return;
+            return false;
         }
         self.ended = 0;
-        let Some(known) = fit.fit() else { return };
+        let Some(known) = fit.fit() else { return false };
         let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * fit.at_least()));
         let gain = |window: Pages| {
             let once = window_ns(&known, window, geometry.max_io, ways);
@@ -106,6 +100,34 @@ impl Useful {
             window = Pages(window.0 / 2);
         }
         self.window = window;
+        true
+    }
+}
+
+/// What was learnt of disks, for the next file on one of them: a file of a few windows is read
+/// before it has told anything.
+#[derive(Debug, Default)]
+pub(super) struct Disks {
+    known: VecDeque<(u64, Useful)>,
+}
+
+impl Disks {
+    /// What is known of a disk.
+    pub(super) fn get(&self, disk: u64) -> Option<Useful> {
+        let known = self.known.iter().find(|(number, _)| *number == disk);
+        known.map(|(_, useful)| Useful { ended: 0, ..*useful })
+    }
+
+    /// Somebody has learnt something of it. Of so many disks the first ones are forgotten.
+    pub(super) fn set(&mut self, disk: u64, useful: Useful) {
+        if let Some((_, known)) = self.known.iter_mut().find(|(number, _)| *number == disk) {
+            *known = useful;
+            return;
+        }
+        if self.known.len() == DISKS_MAX {
+            self.known.pop_front();
+        }
+        self.known.push_back((disk, useful));
     }
 }
 
@@ -134,11 +156,11 @@ const SHRINKS: f64 = 1.005;
 /// So many requests of a size that was not seen yet go alone: as many as make a fit.
 const ALONE: u32 = 8;
 
-/// What the slowest of the published devices takes for 64 KiB.
-const ALONE_NS: u64 = 100_000_000;
-
 /// As many as make a fit.
 const LOOK_EVERY: u32 = 8;
+
+/// More than most machines have.
+const DISKS_MAX: usize = 64;
 
 /// 1 GiB, a second of a fast device; the memory is the bound long before.
 const LARGEST: Pages = Pages(1 << 18);

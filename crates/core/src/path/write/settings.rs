@@ -106,7 +106,6 @@ impl IoPath {
                 return Err(BadSetting::Unknown { name, choices });
             }
         }
-        self.note_learning();
         // What it now wants may be due already.
         self.next_due = Instant(0);
         Ok(())
