@@ -1,7 +1,7 @@
 //! Pages that were read ahead: they stay until they are used, and leave first when they have been.
 //!
 //! In:    how many frames the next window wants; which streams are alive.
-//! Out:   frames, none of them from an unread page of a live stream; how many may be had.
+//! Out:   frames, none of them from an unread page of a live stream; how many there are.
 //! Never: a look at a page a use. Hits tell nobody, so it is a hand that finds out, by and by.
 //!
 //! Off unless asked for: then the ahead list is empty, and all is as if it were not there.
@@ -39,7 +39,7 @@ impl PageCache {
     }
 
     /// Frees frames for pages that nobody has asked for yet, until `want` are free or nothing more
-    /// may leave; says how many of the free ones are [available](Self::available).
+    /// may leave; says how many are free.
     ///
     /// ```text
     ///             tail                        ahead                         head
@@ -81,7 +81,7 @@ impl PageCache {
             let Some(frame) = self.evict_inactive(steps_max) else { break };
             self.frames.put_free(frame);
         }
-        self.frames.free().min(self.available())
+        self.frames.free()
     }
 
     /// Takes the frame of the page that matters least, for a page that somebody wants.

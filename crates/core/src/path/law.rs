@@ -97,9 +97,12 @@ impl Law<'_> {
             }
             files.at(other.0).is_some_and(|file| file.remembered.has_ahead(page, is_live))
         };
+        // What may be filled: some of what is free is kept for pins. Half of it, so that who asks
+        // next finds some, too.
+        let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
         // A read that begins with no window of its own finds a frame there.
         let set_aside = set_aside + Pages(memory.0 / SHARE_OF_NEWCOMERS);
-        let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside);
+        let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside).min(most);
         self.room = Some(room);
         if ask.trigger == Trigger::Marker && room < wants.min(grant.least) {
             self.asked = None;

@@ -124,7 +124,7 @@ impl Model {
         self.pages.insert(name, page);
     }
 
-    /// How many frames are free once that is done, and not kept for pins.
+    /// How many frames are free once that is done.
     pub(crate) fn reclaim(&mut self, want: usize, is_live: impl Fn(Name) -> bool) -> usize {
         if !self.keeps_unread {
             return self.available();
@@ -135,7 +135,7 @@ impl Model {
         let lacks = want.saturating_sub(self.free());
         self.look(want, 4 * lacks, is_live);
         while self.free() < want && self.evict_inactive(self.inactive.len() + self.active.len()) {}
-        self.free().min(self.available())
+        self.free()
     }
 
     /// Free, inactive, and what was read ahead and not seen used, on its way as well.
