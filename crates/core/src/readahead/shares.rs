@@ -368,5 +368,6 @@ const MARGIN: u64 = 2;
 /// than the memory of a lead that is too long.
 const DOUBLING: u16 = 8;
 
-/// Four times is enough: what it starts from was measured.
-const MOST_URGE: u16 = 2 * DOUBLING;
+/// Twice is enough: what it starts from was measured, and after an overload all leads are as long
+/// as can be, which takes from the windows.
+const MOST_URGE: u16 = DOUBLING;
