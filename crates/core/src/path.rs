@@ -39,6 +39,7 @@ use alloc::vec::Vec;
 
 pub use direct::{Direct, DirectId, Done};
 pub use job::PageFill;
+pub use law::TooManyWeights;
 pub use limit::DeviceState;
 pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 

@@ -330,7 +330,10 @@ fn apply(path: &mut IoPath, input: Input) {
         Input::Advise { stream, advice } => path.advise(stream, advice),
         Input::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
         Input::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
-        Input::SetWeight { submitter, weight } => path.set_weight(submitter, weight),
+        Input::SetWeight { submitter, weight } => {
+            // Refused now is what was refused then.
+            _ = path.set_weight(submitter, weight);
+        }
         Input::Seeked { stream } => path.seeked(stream),
         Input::WillNeed { now, file, start, pages } => {
             _ = path.will_need(now, file, start, pages);

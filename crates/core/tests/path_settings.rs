@@ -245,7 +245,7 @@ impl Chaos {
             1 => {
                 let weight = [0, 1, 7, u32::MAX][self.numbers.pick(4)];
                 let submitter = self.numbers.submitter();
-                self.path.set_weight(submitter, weight);
+                _ = self.path.set_weight(submitter, weight);
             }
             2 => self.path.set_submitter(stream, self.numbers.submitter()),
             3 => {

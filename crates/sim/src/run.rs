@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use foreread_core::cache::CacheStats;
-use foreread_core::path::{Config, DeviceId, FileId};
+use foreread_core::path::{Config, DeviceId, FileId, TooManyWeights};
 use foreread_core::replay::{Mismatch, Step, replay};
 use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
@@ -173,8 +173,12 @@ impl Run {
     /// Gives those who read for a submitter a weight: see [`IoPath::set_weight`].
     ///
     /// [`IoPath::set_weight`]: foreread_core::path::IoPath::set_weight
-    pub fn set_weight(&mut self, submitter: Submitter, weight: u32) {
-        self.shared.world.borrow_mut().path.set_weight(submitter, weight);
+    ///
+    /// # Errors
+    ///
+    /// If too many others have one.
+    pub fn set_weight(&mut self, submitter: Submitter, weight: u32) -> Result<(), TooManyWeights> {
+        self.shared.world.borrow_mut().path.set_weight(submitter, weight)
     }
 
     /// Changes a setting of a device's scheduler, at the time at which the run is.

@@ -219,7 +219,8 @@ impl Scenario {
         }
         for spec in &self.process {
             if let Some((submitter, weight)) = spec.submitter.zip(spec.weight) {
-                building.run.set_weight(Submitter(submitter), weight);
+                let set = building.run.set_weight(Submitter(submitter), weight);
+                set.map_err(|error| format!("process {}: weight: {error}", spec.name))?;
             }
         }
         for (spec, index) in self.each_process() {

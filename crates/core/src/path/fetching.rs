@@ -151,11 +151,15 @@ impl PageSet for Fetching<'_> {
                         None => self.stats.windows_shortened += 1,
                     }
                     self.cut_at.get_or_insert(page);
-                    break;
+                    // What is wanted lies behind it if the window goes backwards.
+                    let wanted = self.wanted.as_ref().map(|wanted| wanted.pages.start);
+                    let Some(wanted) = wanted.filter(|wanted| *wanted > page) else { break };
+                    page = wanted;
+                    continue;
                 };
                 let filling = self.cache.start_fill(self.file, page, use_, marker == Some(page));
                 if let Some(hints) = &mut self.hints {
-                    hints.add(&filling);
+                    hints.add(&filling, self.cache);
                 }
                 let len = page_len(self.file_len, page);
                 self.append(page, PageFill { filling, len }, use_, first_new);
@@ -208,7 +212,8 @@ impl PageSet for Fetching<'_> {
     fn decided(&mut self, file: &mut Streams) {
         let cut_at = self.cut_at.take();
         if let Some(law) = &mut self.law {
-            law.decided(file, cut_at);
+            let file_end = PageIndex(self.file_len.pages_up().0);
+            law.decided(file, file_end, cut_at, &self.cache.residency(self.file));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::cache::{Filling, PageCache};
 use crate::readahead::walk::PageSet as _;
 use crate::replay::{Input, Output, Seen};
 use crate::sched::Origin;
-use crate::table::{FileSlot, Frame, Generation};
+use crate::table::{FRAMES_MAX, FileSlot, Frame, Generation};
 use crate::units::{Instant, PageIndex, Pages};
 
 /// The frames of hinted pages, oldest first.
@@ -28,16 +28,24 @@ use crate::units::{Instant, PageIndex, Pages};
 ///
 /// Who uses a page does not come here, so a use is only noticed when the page is looked at. Two
 /// looks a page are enough to go round a full line before it can fill again, and cost little.
+///
+/// A page that nobody uses leaves when its turn has come, and makes room here. Where unread pages
+/// are kept, streams live in frames of their own and its turn may never come: there it makes room
+/// when as many pages have left the cache as it has frames. Its own frame is the next hint's then.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
-    unused: VecDeque<(Frame, Generation)>,
+    unused: VecDeque<(Hinted, Generation)>,
     /// How many frames may be filled for the present hint; None: as many as there are.
     room: Option<Pages>,
 }
 
+/// A frame, and in the bits that its number leaves: in which quarter it was hinted, modulo 16.
+#[derive(Clone, Copy, Debug)]
+struct Hinted(u32);
+
 impl Hints {
     /// What each frame costs here: half of the frames may be in line, in a line that doubles.
-    pub(super) const BYTES_PER_FRAME: u64 = size_of::<(Frame, Generation)>() as u64;
+    pub(super) const BYTES_PER_FRAME: u64 = size_of::<(Hinted, Generation)>() as u64;
 
     /// Whether one more page may be hinted.
     pub(super) fn have_room(&mut self, cache: &mut PageCache) -> bool {
@@ -45,21 +53,48 @@ impl Hints {
             return false;
         }
         for _ in 0..LOOKS {
-            let Some((frame, generation)) = self.unused.pop_front() else { break };
+            let Some((hinted, generation)) = self.unused.pop_front() else { break };
+            let frame = hinted.frame();
+            if cache.keeps_unread() && hinted.is_old(cache) {
+                continue;
+            }
             let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
             // One that holds another page by now is forgotten, whatever became of that.
             let entry = entry.filter(|entry| entry.generation() == generation);
             if entry.is_some_and(|entry| cache.log().saw(Seen::Unused, frame, entry.is_unused())) {
-                self.unused.push_back((frame, generation));
+                self.unused.push_back((hinted, generation));
             }
         }
         (self.unused.len() as u64) < u64::from(cache.frames()) / SHARE_OF_HINTS
     }
 
-    pub(super) fn add(&mut self, filling: &Filling) {
+    pub(super) fn add(&mut self, filling: &Filling, cache: &PageCache) {
         self.room = self.room.map(|room| room.saturating_sub(Pages(1)));
-        self.unused.push_back((filling.frame(), filling.generation()));
+        self.unused.push_back((Hinted::new(filling.frame(), cache), filling.generation()));
     }
+}
+
+impl Hinted {
+    fn new(frame: Frame, cache: &PageCache) -> Self {
+        Self(frame.0 | quarter(cache) << FRAME_BITS)
+    }
+
+    fn frame(self) -> Frame {
+        Frame(self.0 & (FRAMES_MAX - 1))
+    }
+
+    /// Whether so many pages have left since it was hinted that it would have left, too.
+    fn is_old(self, cache: &PageCache) -> bool {
+        let since = quarter(cache).wrapping_sub(self.0 >> FRAME_BITS) % QUARTERS;
+        since > 4
+    }
+}
+
+/// How often a quarter of the frames has changed hands, as far as there is room to note it.
+fn quarter(cache: &PageCache) -> u32 {
+    let quarter = u64::from(cache.frames() / 4).max(1);
+    let number = cache.stats().evictions / quarter % u64::from(QUARTERS);
+    u32::try_from(number).expect("it is small")
 }
 
 impl IoPath {
@@ -139,6 +174,10 @@ impl IoPath {
 /// Hinted pages that nobody has used may hold half of the frames: the other half is for those who
 /// wait.
 const SHARE_OF_HINTS: u64 = 2;
+
+const FRAME_BITS: u32 = FRAMES_MAX.trailing_zeros();
+const QUARTERS: u32 = 1 << (u32::BITS - FRAME_BITS);
+const _: () = assert!(FRAMES_MAX.is_power_of_two() && QUARTERS > 8);
 
 /// How many hinted pages are looked at for each new one.
 const LOOKS: usize = 2;

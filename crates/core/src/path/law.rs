@@ -12,14 +12,20 @@
 //!
 //! Why before the decision: a window that is cut afterwards has its marker in the wrong place.
 
+use core::fmt;
+
 use super::{File, IoPath};
 use crate::cache::PageCache;
 use crate::readahead::shares::{Question, ShareId, Shares};
-use crate::readahead::{self, Ask, Policy, Streams, Terms, Trigger, Without};
+use crate::readahead::{self, Ask, Policy, Residency, Streams, Terms, Trigger, Without};
 use crate::sched::Submitter;
 use crate::slab::Slab;
 use crate::table::FileSlot;
 use crate::units::{Instant, PageIndex, Pages};
+
+/// A submitter cannot have a weight of its own, because too many others have one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TooManyWeights;
 
 /// What a walk through one file's pages knows of the others.
 #[derive(Debug)]
@@ -84,7 +90,7 @@ impl Law<'_> {
             return Terms { max, lead };
         }
 
-        let (size, lacks) = readahead::wants(file, ask, max);
+        let (size, lacks) = readahead::wants(file, ask, max, &cache.residency(slot));
         let wants = size + lacks;
         let (shares, files, now) = (&*self.shares, self.files, self.now);
         let is_live = |other: FileSlot, page| {
@@ -94,9 +100,12 @@ impl Law<'_> {
             }
             files.at(other.0).is_some_and(|file| file.remembered.has_ahead(page, is_live))
         };
+        // What may be filled: some of what is free is kept for pins. Half of it, so that who asks
+        // next finds some, too.
+        let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
         // A read that begins with no window of its own finds a frame there.
         let set_aside = set_aside + Pages(memory.0 / SHARE_OF_NEWCOMERS);
-        let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside);
+        let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside).min(most);
         self.room = Some(room);
         if ask.trigger == Trigger::Marker && room < wants.min(grant.least) {
             self.asked = None;
@@ -109,37 +118,69 @@ impl Law<'_> {
         Terms { max: room.saturating_sub(lacks).max(Pages(1)), lead }
     }
 
-    /// The policy has decided, and `file` remembers what came of it: of pages from `cut_at` on, if
-    /// there is one, nothing.
-    pub(super) fn decided(&mut self, file: &mut Streams, cut_at: Option<PageIndex>) {
+    /// The policy has decided, and `file`, which ends at `file_end`, remembers what came of it: of
+    /// pages from `cut_at` on, if there is one, nothing.
+    pub(super) fn decided(
+        &mut self,
+        file: &mut Streams,
+        file_end: PageIndex,
+        cut_at: Option<PageIndex>,
+        cache: &impl Residency,
+    ) {
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);
         }
         let Some((asked, question, page)) = self.asked.take() else { return };
         if let Some(end) = cut_at {
-            file.cut_latest(end);
+            file.cut_latest(end, cache);
         }
         // The next window grows from what this one would have been.
         if let Some(pace) = self.pace.take() {
             file.quicken_latest(pace);
         }
-        let Some((share, ahead, position)) = file.latest(page) else { return };
-        if share == ShareId::NONE {
-            let question = Question { page: position, ..question };
-            file.set_share(self.shares.begin(question, ahead));
-        } else if asked == Some(share) {
-            self.shares.set_ahead(share, ahead);
-        }
+        let Some(met) = file.latest(page, file_end) else { return };
+        let share = if met.share == ShareId::NONE {
+            let question = Question { page: met.position, ..question };
+            let share = self.shares.begin(question);
+            file.set_share(share);
+            share
+        } else if asked == Some(met.share) {
+            met.share
+        } else {
+            return;
+        };
+        self.shares.set_ahead(self.now, share, met.ahead, met.is_last);
     }
 }
+
+impl TooManyWeights {
+    /// So many may have one.
+    pub const MOST: usize = Shares::MOST_WEIGHTS;
+}
+
+impl fmt::Display for TooManyWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = Self::MOST;
+        write!(f, "{most} submitters have a weight: give one of them 0 to make room for another")
+    }
+}
+
+impl core::error::Error for TooManyWeights {}
 
 impl IoPath {
     /// Gives those who read for `submitter` a weight of their own: under pressure, memory for
     /// read-ahead is shared by weight first, and what one cannot use is lent to the others. All
     /// who have none are one submitter here, of weight 1. Only `adaptive` looks at it.
-    pub fn set_weight(&mut self, submitter: Submitter, weight: u32) {
+    ///
+    /// A weight is between 1 and 1000, one above counts as 1000. One of 0 takes the submitter's own
+    /// away.
+    ///
+    /// # Errors
+    ///
+    /// If [`TooManyWeights::MOST`] others have one: then nothing has changed.
+    pub fn set_weight(&mut self, submitter: Submitter, weight: u32) -> Result<(), TooManyWeights> {
         self.log().did(|| crate::replay::Input::SetWeight { submitter, weight });
-        self.shares.set_weight(submitter, weight);
+        self.shares.set_weight(submitter, weight).then_some(()).ok_or(TooManyWeights)
     }
 
     /// Pages that were read ahead are kept for their readers if the policy says how many there are.

@@ -136,7 +136,7 @@ impl Disks {
 fn window_ns(fit: &Fit, window: Pages, max_io: Pages, ways: f64) -> f64 {
     let requests = window.0.div_ceil(max_io.0.max(1));
     let kib = float(window.0.min(max_io.0) * (PAGE_SIZE / 1024));
-    let one = fit.per_request_ns + fit.per_kib_ns.unwrap_or(0.0).max(0.0) * kib;
+    let one = fit.per_request_ns.max(ASKING_NS) + fit.per_kib_ns.unwrap_or(0.0).max(0.0) * kib;
     one * (float(requests) / ways).max(1.0)
 }
 
@@ -153,6 +153,10 @@ const GROWS: f64 = 1.01;
 /// device between two sizes does not change its mind with each request.
 const SHRINKS: f64 = 1.005;
 
+/// To ask costs so much itself, a few system calls. Where a device's own cost of a request is lost
+/// in the noise, each size would look as good as its half, down to a page, and no larger be tried.
+const ASKING_NS: f64 = 5_000.0;
+
 /// So many requests of a size that was not seen yet go alone: as many as make a fit.
 const ALONE: u32 = 8;
 
@@ -164,3 +168,40 @@ const DISKS_MAX: usize = 64;
 
 /// 1 GiB, a second of a fast device; the memory is the bound long before.
 const LARGEST: Pages = Pages(1 << 18);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::Op;
+
+    /// A device that takes so long for a request and for each page of it.
+    fn learn(fit: &mut DeviceFit, useful: &mut Useful, pages: u64, start_ns: u64, page_ns: u64) {
+        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(Bytes(1 << 40)) };
+        for number in 0..64 {
+            let now = Instant(number * 1_000_000_000);
+            let end = Instant(now.0 + start_ns + pages * page_ns);
+            let sent = fit.dispatched(now, Op::Read, 0, Some(1));
+            fit.completed(end, sent, Some(Pages(pages).bytes()), 1, Some(1));
+            useful.ended(end, now, true);
+            useful.look(fit, &geometry);
+        }
+    }
+
+    #[test]
+    fn a_device_without_a_cost_of_its_own_has_windows_of_more_than_a_page() {
+        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(Bytes(1 << 40)) };
+        let (mut fit, mut useful) = (DeviceFit::new(), Useful::new(&geometry));
+        // Ten gigabytes a second, and a line through the origin.
+        for pages in [1, 16, 32, 64] {
+            learn(&mut fit, &mut useful, pages, 0, 400);
+        }
+        assert_eq!(fit.fit().map(|fit| fit.per_request_ns), Some(0.0));
+        assert!(useful.window() >= Pages(256), "{:?}", useful.window());
+        // It becomes a disk: windows come back from there, and from a page.
+        useful.window = Pages(1);
+        for pages in [1, 16, 32, 64, 128, 256] {
+            learn(&mut fit, &mut useful, pages, 1_000_000, 40_000);
+        }
+        assert!(useful.window() >= Pages(512), "{:?}", useful.window());
+    }
+}

@@ -53,6 +53,8 @@ pub(super) fn decide(
     lead: Lead,
     cache: &impl Residency,
 ) -> Option<Decision> {
+    // What comes of it is this question's, or nothing.
+    streams.forget_latest();
     let decision = match (ask.trigger, limits.max) {
         (Trigger::Miss, Pages::ZERO) => return Some(Decision::random(ask, ask.count)),
         (Trigger::Marker, Pages::ZERO) => return None,
@@ -76,20 +78,43 @@ pub(crate) fn who(
 }
 
 /// How many pages this question will ask for at most that nobody waits for, if windows may have
-/// `max`: its window, and what its read lacks before it.
-pub(crate) fn wants(streams: &Streams, ask: Ask, max: Pages) -> (Pages, Pages) {
-    let place = match ask.trigger {
-        Trigger::Miss => streams.around(ask.page),
-        Trigger::Marker => streams.with_marker(ask.page),
+/// `max`: its window, and what its read lacks before it. A read at random asks for none.
+pub(crate) fn wants(
+    streams: &Streams,
+    ask: Ask,
+    max: Pages,
+    cache: &impl Residency,
+) -> (Pages, Pages) {
+    match ask.trigger {
+        // Of a read that misses the pages are set aside.
+        Trigger::Miss => (wants_on_miss(streams, ask, max, cache), Pages::ZERO),
+        Trigger::Marker => {
+            let known = streams.with_marker(ask.page).map(|place| *streams.get(place));
+            let read_end = ask.page + ask.count;
+            let Some(known) = known else { return (max, Pages::ZERO) };
+            let lacks = Pages(read_end.0.saturating_sub(known.end.0));
+            (sizes::next(known.pace, max).max(strided::least(&known, max)), lacks)
+        }
+    }
+}
+
+fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
+    let Some(place) = expected(streams, ask, cache).filter(|_| ask.page > PageIndex(0)) else {
+        let begins = ask.page == PageIndex(0)
+            || follows_previous_read(ask)
+            || strided::stride(streams, ask).is_some();
+        return if begins { initial(ask, max, cache) } else { Pages::ZERO };
     };
-    let pace = place.map_or(max, |place| streams.get(place).pace);
-    let size = sizes::next(pace.max(Pages(1)), max).max(sizes::initial(ask.count, max));
-    // Of a read that misses the pages are set aside.
-    let end = match (ask.trigger, place) {
-        (Trigger::Marker, Some(place)) => streams.get(place).end,
-        (Trigger::Marker, None) | (Trigger::Miss, _) => ask.page + ask.count,
-    };
-    (size, Pages((ask.page + ask.count).0.saturating_sub(end.0)))
+    let known = streams.get(place);
+    if !known.is_random() {
+        let size = sizes::next(known.pace, max).max(sizes::initial(ask.count, max));
+        return size.max(strided::least(known, max));
+    }
+    if known.way == Way::BACKWARDS && ask.page < known.start {
+        return sizes::next(ask.count, max);
+    }
+    let begins = streams.is_trusted(known) || follows_previous_read(ask);
+    if begins && ask.page >= known.start { initial(ask, max, cache) } else { Pages::ZERO }
 }
 
 /// The stream that comes to the page that is missing.
@@ -107,7 +132,7 @@ fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place
         None if known.is_backwards() => backwards::is_there(ask.page + ask.count, cache),
         None => {
             let drops_behind = || {
-                streams.has_just_been(place, ask.page)
+                known.end == ask.page && streams.was_just_met(place)
                     || matches!(place, Place::Proved(_)) && follows_previous_read(ask)
             };
             cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()

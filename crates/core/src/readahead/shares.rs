@@ -47,6 +47,8 @@ struct Share {
     is_capped: bool,
     /// How often its lead was doubled, in eighths of a doubling.
     urge: u16,
+    /// Whether its file ends with what is ahead of its reader: it will not ask again.
+    is_last: bool,
     /// How much is ahead of its reader when it has just asked.
     ahead: u32,
     /// The largest read of late.
@@ -93,17 +95,31 @@ pub(crate) struct Grant {
 }
 
 impl Shares {
+    /// So many submitters have a weight of their own.
+    pub(crate) const MOST_WEIGHTS: usize = groups::MOST_WEIGHTS;
+
     pub(crate) const fn new() -> Self {
         Self { shares: Vec::new(), free: Vec::new(), groups: Groups::new(), hand: 0 }
     }
 
-    /// How much of the memory goes to those who read for `submitter`, beside others.
-    pub(crate) fn set_weight(&mut self, submitter: Submitter, weight: u32) {
-        self.groups.set_weight(submitter, weight);
+    /// How much of the memory goes to those who read for `submitter`, beside others; 0: it is one
+    /// of those who have no weight of their own. False if so many have one that there is no room.
+    pub(crate) fn set_weight(&mut self, submitter: Submitter, weight: u32) -> bool {
+        if weight > 0 {
+            return self.groups.set_weight(submitter, weight);
+        }
+        if let Some(group) = self.groups.forget(submitter) {
+            for index in 0..self.shares.len() {
+                if self.shares[index].is_there && self.shares[index].group == group {
+                    self.move_to(index, Groups::COMMON);
+                }
+            }
+        }
+        true
     }
 
-    /// A stream has begun with this question, and has a window of `ahead` pages.
-    pub(crate) fn begin(&mut self, question: Question, ahead: Pages) -> ShareId {
+    /// A stream has begun with this question.
+    pub(crate) fn begin(&mut self, question: Question) -> ShareId {
         let group = self.groups.of(question.submitter);
         let share = Share {
             is_there: true,
@@ -112,7 +128,6 @@ impl Shares {
             read: small(question.count),
             at: question.now,
             page: question.page,
-            ahead: small(ahead),
             speed: Speed::like(self.groups.known_weight(group)),
             ..Share::default()
         };
@@ -133,9 +148,15 @@ impl Shares {
         self.free.push(id.0);
     }
 
-    /// So much is ahead of its reader now.
-    pub(crate) fn set_ahead(&mut self, id: ShareId, ahead: Pages) {
-        self.shares[id.0 as usize].ahead = small(ahead);
+    /// So much is ahead of its reader now, and nothing behind that if it is the last of its file.
+    pub(crate) fn set_ahead(&mut self, now: Instant, id: ShareId, ahead: Pages, is_last: bool) {
+        let index = id.0 as usize;
+        let share = &mut self.shares[index];
+        let changes = is_last || share.is_last;
+        (share.ahead, share.is_last) = (small(ahead), is_last);
+        if changes {
+            self.recount(index, now);
+        }
     }
 
     /// Whether its reader may still come: it has been away for less than several of the times that
@@ -229,16 +250,12 @@ impl Shares {
     fn recount(&mut self, index: usize, now: Instant) {
         let share = &self.shares[index];
         let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
-        let halvings = share.halvings(now).min(MOST_HALVINGS);
-        let ceiling = u64::from(share.ceiling);
+        let halvings = share.halvings(now);
         let part = Part {
             streams: u64::from(halvings < DEAD_AFTER),
             is_known: share.speed.root().is_some(),
-            weight: weight >> halvings,
-            demand: (2 * ceiling) >> halvings,
-            lead: u64::from(share.lead) >> halvings,
-            is_capped: share.is_capped,
-            ceiling: ceiling >> halvings,
+            weight: weight >> halvings.min(MOST_HALVINGS),
+            ..share.uses(now)
         };
         let share = &mut self.shares[index];
         self.groups.change(share.group, share.counted, share.group, part);
@@ -256,6 +273,7 @@ impl Share {
         self.speed.add(pages, ns);
         (self.at, self.page) = (now, page);
         self.ceiling = small(question.ceiling);
+        self.is_last = false;
         self.read = small(count).max(self.read - self.read.div_ceil(8));
         self.urge = if has_waited {
             (self.urge + DOUBLING).min(MOST_URGE)
@@ -267,6 +285,29 @@ impl Share {
         let lead = meanwhile.0.saturating_add(u64::from(self.read));
         let lead = lead.saturating_mul(8 + eighths) / 8;
         self.lead = small(Pages(lead << (self.urge / DOUBLING))).min(self.ceiling);
+    }
+
+    /// What it can use of the memory: two windows; or what it still has, if that is the last of its
+    /// file. That is used up when it has had its time, and nobody need be patient.
+    fn uses(&self, now: Instant) -> Part {
+        if self.is_last {
+            let rest = u64::from(self.ahead) >> self.times_over(now).min(MOST_HALVINGS);
+            return Part { demand: rest, is_capped: true, ceiling: rest, ..Part::default() };
+        }
+        let halvings = self.halvings(now).min(MOST_HALVINGS);
+        let ceiling = u64::from(self.ceiling) >> halvings;
+        let lead = u64::from(self.lead) >> halvings;
+        let is_capped = self.is_capped;
+        Part { demand: 2 * ceiling, lead, is_capped, ceiling, ..Part::default() }
+    }
+
+    /// How often what is ahead of its reader could have been used up since it asked, in doublings.
+    fn times_over(&self, now: Instant) -> u32 {
+        let away_ns = now.0.saturating_sub(self.at.0);
+        let Some(lifetime_ns) = self.speed.ns_of(Pages(u64::from(self.ahead))) else {
+            return self.halvings(now);
+        };
+        (away_ns / lifetime_ns.max(1)).checked_ilog2().map_or(0, |doublings| doublings + 1)
     }
 
     /// How often it counts half: not at all, until its reader has been away for several times what
@@ -327,5 +368,6 @@ const MARGIN: u64 = 2;
 /// than the memory of a lead that is too long.
 const DOUBLING: u16 = 8;
 
-/// Four times is enough: what it starts from was measured.
-const MOST_URGE: u16 = 2 * DOUBLING;
+/// Twice is enough: what it starts from was measured, and after an overload all leads are as long
+/// as can be, which takes from the windows.
+const MOST_URGE: u16 = DOUBLING;

@@ -20,6 +20,7 @@ mod set;
 use core::ops::Range;
 
 use self::set::Set;
+use super::Residency;
 use super::shares::ShareId;
 use crate::units::{PageIndex, Pages};
 
@@ -49,6 +50,18 @@ impl Default for Latest {
     fn default() -> Self {
         Self(u16::MAX)
     }
+}
+
+/// A stream that a question was about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    pub(crate) share: ShareId,
+    /// How many of its pages are before.
+    pub(crate) position: PageIndex,
+    /// How many are ahead of it.
+    pub(crate) ahead: Pages,
+    /// Whether nothing lies behind those: its file ends there.
+    pub(crate) is_last: bool,
 }
 
 /// What lies ahead of one stream.
@@ -184,14 +197,14 @@ impl Streams {
         entry.reads > 1 || self.arrivals.wrapping_sub(entry.stamp) < Self::TRUSTED
     }
 
-    /// Whether the stream ends here, and few random reads came since it was met.
-    pub(super) fn has_just_been(&self, place: Place, page: PageIndex) -> bool {
+    /// Whether few random reads came since the stream, which leaves no gaps, was met.
+    pub(super) fn was_just_met(&self, place: Place) -> bool {
         let entry = self.get(place);
         let met_at = match place {
             Place::Proved(_) => entry.reads,
             Place::Candidate(_) => entry.stamp,
         };
-        entry.end == page && self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
+        self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
     }
 
     /// Remembers a new candidate, in place of the oldest if there are too many.
@@ -276,21 +289,36 @@ impl Streams {
         Some(core::mem::replace(last, ShareId::NONE))
     }
 
-    /// Of the stream that was met last at `page`, if it is there: its share, how many pages it is
-    /// ahead there, and how many there are before.
-    pub(crate) fn latest(&self, page: PageIndex) -> Option<(ShareId, Pages, PageIndex)> {
+    /// A question begins: no stream was met with it yet.
+    pub(super) fn forget_latest(&mut self) {
+        self.latest = Latest::default();
+    }
+
+    /// The stream that was met last, at `page` of a file that ends at `file_end`, if it is there.
+    pub(crate) fn latest(&self, page: PageIndex, file_end: PageIndex) -> Option<Met> {
         let entry = self.get(self.latest.place()?);
         let is_stream = entry.is_there() && !entry.is_random();
-        is_stream.then(|| (entry.share, entry.ahead_of(page), entry.position(page)))
+        is_stream.then(|| Met {
+            share: entry.share,
+            position: entry.position(page),
+            ahead: entry.ahead_of(page, file_end),
+            is_last: match entry.way {
+                Way::BACKWARDS => entry.start == PageIndex(0),
+                _ => entry.end >= file_end,
+            },
+        })
     }
 
     /// Nothing was read ahead from `end` on for the stream that was met last.
-    pub(crate) fn cut_latest(&mut self, end: PageIndex) {
+    pub(crate) fn cut_latest(&mut self, end: PageIndex, cache: &impl Residency) {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
         if entry.way == Way::BACKWARDS {
-            // What lies before is there, and what is missing is next: the marker, too, as a rule.
-            self.set(place, Entry { marker: NO_MARKER, ..entry });
+            // What is missing is next. Where its reader misses it, a window ends there: what lies
+            // before is there, and is not asked for again.
+            let there = cache.history(entry.end, entry.end - entry.start);
+            let start = PageIndex(entry.end.0 - there.0);
+            self.set(place, Entry { start, marker: NO_MARKER, ..entry });
             return;
         }
         // A strided stream goes on with the first piece that is not there.
@@ -423,12 +451,13 @@ impl Entry {
     }
 
     /// How many pages are ahead of a reader that is at `page`.
-    fn ahead_of(&self, page: PageIndex) -> Pages {
+    fn ahead_of(&self, page: PageIndex, file_end: PageIndex) -> Pages {
+        let end = self.end.min(file_end);
         match self.way.stride() {
             None if self.way == Way::BACKWARDS => Pages(page.0.saturating_sub(self.start.0)),
-            None => Pages(self.end.0.saturating_sub(page.0)),
+            None => Pages(end.0.saturating_sub(page.0)),
             Some(stride) => {
-                let pieces = self.end.0.saturating_sub(page.0) / stride.0;
+                let pieces = end.0.saturating_sub(page.0).div_ceil(stride.0);
                 Pages(pieces * u64::from(self.reads))
             }
         }

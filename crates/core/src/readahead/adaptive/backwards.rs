@@ -20,7 +20,10 @@ use crate::units::{PageIndex, Pages};
 /// The stream, or the last random read, that this read is just before.
 pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
     let place = streams.beginning_in(ask.page..ask.page + ask.count)?;
-    is_there(streams.get(place).start, cache).then_some(place)
+    let known = streams.get(place);
+    // Some readers drop the pages behind them.
+    let drops_behind = || known.is_backwards() && streams.was_just_met(place);
+    (is_there(known.start, cache) || drops_behind()).then_some(place)
 }
 
 /// Whether the page that the reader has just used is still there: as for streams that go forwards,

@@ -26,7 +26,18 @@ use crate::units::{PageIndex, Pages};
 /// Only reads that came in turns count, so that few are compared: of random reads of 4 KiB in a
 /// file of 1 GiB one of some millions looks like that.
 pub(super) fn begin(streams: &mut Streams, ask: Ask, max: Pages, lead: Lead) -> Option<Decision> {
-    let stride = (1..=TURNS_MAX).find_map(|turns| {
+    let stride = stride(streams, ask)?;
+    let size = sizes::initial(ask.count, max);
+    let size = if size > ask.count { size - ask.count } else { size };
+    let course = Course::new(stride, ask.count, max)?;
+    let (window, entry) = course.around_read(ask, size.min(max), lead);
+    streams.add_candidate(entry);
+    Some(course.decision(window))
+}
+
+/// How far it is from one read to the next, if this is the third of a stream.
+pub(super) fn stride(streams: &Streams, ask: Ask) -> Option<Pages> {
+    (1..=TURNS_MAX).find_map(|turns| {
         let second = streams.recent(turns)?;
         let stride = ask.page.0.wrapping_sub(second.start.0);
         // Nearly always; only then is there more to look at.
@@ -38,13 +49,12 @@ pub(super) fn begin(streams: &mut Streams, ask: Ask, max: Pages, lead: Lead) -> 
         let is_one =
             first.start + Pages(stride) == second.start && is_alike(second) && is_alike(first);
         is_one.then_some(Pages(stride))
-    })?;
-    let size = sizes::initial(ask.count, max);
-    let size = if size > ask.count { size - ask.count } else { size };
-    let course = Course::new(stride, ask.count, max)?;
-    let (window, entry) = course.around_read(ask, size.min(max), lead);
-    streams.add_candidate(entry);
-    Some(course.decision(window))
+    })
+}
+
+/// The least that a stream reads ahead: one piece. None of a stream without gaps.
+pub(super) fn least(known: &Entry, max: Pages) -> Pages {
+    Course::of(known, max).map_or(Pages::ZERO, |course| course.read)
 }
 
 /// Whether the piece before this page is still there: its reader has just used it.

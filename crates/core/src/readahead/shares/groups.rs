@@ -68,22 +68,31 @@ impl Groups {
         Self { groups: Vec::new() }
     }
 
-    /// Gives a submitter a weight of its own. The place of one whose streams have ended is used
-    /// again; if there is none, it stays with the others.
-    pub(super) fn set_weight(&mut self, submitter: Submitter, weight: u32) {
+    /// The one of all who have no weight of their own.
+    pub(super) const COMMON: u8 = 0;
+
+    /// Gives a submitter a weight of its own; false if there is no room for another one.
+    pub(super) fn set_weight(&mut self, submitter: Submitter, weight: u32) -> bool {
         self.begin();
         let (submitter, weight) = (Some(submitter), weight.clamp(1, MOST_WEIGHT));
-        if let Some(group) = self.groups.iter_mut().find(|group| group.submitter == submitter) {
-            group.weight = weight;
-            return;
+        let own = self.groups.iter().position(|group| group.submitter == submitter);
+        let free = || self.groups[1..].iter().position(|group| group.submitter.is_none());
+        if let Some(at) = own.or_else(|| free().map(|at| at + 1)) {
+            (self.groups[at].submitter, self.groups[at].weight) = (submitter, weight);
+            return true;
         }
-        let group = Group { submitter, weight, ..Group::default() };
-        if self.groups.len() < MOST_GROUPS {
-            self.groups.push(group);
-        } else if let Some(old) = self.groups[1..].iter_mut().find(|old| old.sums.streams == 0) {
-            // What has stalled there for long counts as nothing, and goes on doing so.
-            *old = Group { sums: old.sums, ..group };
+        let has_room = self.groups.len() <= MOST_WEIGHTS;
+        if has_room {
+            self.groups.push(Group { submitter, weight, ..Group::default() });
         }
+        has_room
+    }
+
+    /// A submitter has no weight of its own any more; says where its streams were counted.
+    pub(super) fn forget(&mut self, submitter: Submitter) -> Option<u8> {
+        let at = self.groups.iter().position(|group| group.submitter == Some(submitter))?;
+        self.groups[at].submitter = None;
+        Some(u8::try_from(at).expect("there are few groups"))
     }
 
     fn begin(&mut self) {
@@ -264,7 +273,7 @@ const SPARE: u64 = 24;
 const SHARE_OF_LEADS: u64 = 4;
 
 /// So many submitters have a weight of their own: each question goes through them all.
-const MOST_GROUPS: usize = 16;
+pub(super) const MOST_WEIGHTS: usize = 16;
 
 /// A hundred times as much as another is enough, and a thousand more so.
 const MOST_WEIGHT: u32 = 1000;

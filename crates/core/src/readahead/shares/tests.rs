@@ -25,7 +25,7 @@ impl World {
         let mut world =
             Self { shares: Shares::new(), ids: Vec::new(), rates: rates.to_vec(), memory, ceiling };
         for stream in 0..rates.len() {
-            let id = world.shares.begin(world.question(stream, 0), Pages(4));
+            let id = world.shares.begin(world.question(stream, 0));
             world.ids.push(id);
         }
         world
@@ -47,7 +47,7 @@ impl World {
     fn ask(&mut self, stream: usize, second: u64) -> Grant {
         let question = self.question(stream, second);
         let grant = self.shares.ask(self.ids[stream], question, self.memory);
-        self.shares.set_ahead(self.ids[stream], grant.window);
+        self.shares.set_ahead(question.now, self.ids[stream], grant.window, false);
         grant
     }
 
@@ -103,10 +103,10 @@ fn a_stream_at_its_ceiling_leaves_the_rest_to_the_others() {
 fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
     let of = |ceiling| {
         let mut world = World::new(&[10; 4], 4096, 4096);
-        world.shares.set_weight(Submitter(0), 1);
-        world.shares.set_weight(Submitter(1), 3);
-        world.shares.set_weight(Submitter(2), 4);
-        world.shares.set_weight(Submitter(3), 4);
+        assert!(world.shares.set_weight(Submitter(0), 1));
+        assert!(world.shares.set_weight(Submitter(1), 3));
+        assert!(world.shares.set_weight(Submitter(2), 4));
+        assert!(world.shares.set_weight(Submitter(3), 4));
         world.ceiling = Pages(4096);
         let mut grants = world.settle(9);
         for second in 10..20 {
@@ -143,6 +143,45 @@ fn who_has_stalled_counts_less_and_less_and_then_its_pages_may_go() {
 }
 
 #[test]
+fn who_has_all_that_its_file_has_needs_no_more_and_leaves_the_rest_to_the_others_at_once() {
+    let mut world = World::new(&[100; 4], 1000, 1 << 20);
+    let before = world.settle(10)[0].window.0;
+    let now = Instant(10 * SECOND);
+    for id in &world.ids[1..] {
+        world.shares.set_ahead(now, *id, Pages(50), true);
+    }
+    let alone = world.ask(0, 11).window.0;
+    assert!(alone > 3 * before, "half a second later they have read all: {before} {alone}");
+    assert!(world.ids.iter().all(|id| world.shares.is_live(Instant(13 * SECOND), *id)));
+    // One begins again from the start, and has its share again.
+    world.ask(1, 12);
+    let again = world.ask(0, 12).window.0;
+    assert!(again < alone * 2 / 3, "{alone} {again}");
+}
+
+#[test]
+fn sixteen_have_weights_of_their_own_and_the_next_is_told_that_it_has_none() {
+    let mut world = World::new(&[10; 20], 4096, 4096);
+    for number in 0..16 {
+        assert!(world.shares.set_weight(Submitter(number), 3));
+    }
+    assert!(!world.shares.set_weight(Submitter(16), 3));
+    assert!(world.shares.set_weight(Submitter(15), 1), "one that has its own may change it");
+    let grants = world.settle(20);
+    let of = |stream: usize| grants[stream].window.0;
+    assert!(of(0).abs_diff(of(14)) <= 2, "nobody has lost a weight: {grants:?}");
+    assert!(of(0) > 2 * of(15) && of(0) > 8 * of(19), "{grants:?}");
+    // One that gives its weight back is one of the others, and its place is another's.
+    assert!(world.shares.set_weight(Submitter(0), 0));
+    assert!(world.shares.set_weight(Submitter(16), 3));
+    let grants = (21..40)
+        .map(|second| (0..20).map(|stream| world.ask(stream, second).window.0).collect::<Vec<_>>());
+    let windows = grants.last().unwrap();
+    assert!(windows[16].abs_diff(windows[14]) <= 2, "{windows:?}");
+    assert!(windows[0].abs_diff(windows[19]) <= 2, "{windows:?}");
+}
+
+#[test]
 fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
     let mut world = World::new(&[100; 10], 1000, 1 << 20);
     let quiet = world.settle(10)[0].lead.unwrap();
@@ -163,14 +202,14 @@ fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
 #[test]
 fn sums_end_where_they_began() {
     let mut world = World::new(&[1, 10, 100, 1000, 10_000], 500, 64);
-    world.shares.set_weight(Submitter(3), 7);
+    assert!(world.shares.set_weight(Submitter(3), 7));
     world.settle(30);
     for id in world.ids.split_off(0) {
         world.shares.end(id);
     }
     let empty = world.shares.ask_new(Question { now: Instant(0), ..question() }, Pages(100));
     assert_eq!((empty.window, empty.lead), (Pages(8), None));
-    let again = world.shares.begin(question(), Pages(1));
+    let again = world.shares.begin(question());
     assert!(world.shares.is_live(Instant(0), again));
 }
 

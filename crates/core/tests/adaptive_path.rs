@@ -1,0 +1,210 @@
+//! `adaptive` over the path's own cache, full: what a stream gets when frames are scarce.
+//!
+//! In:    reads and hints, on a device that answers at once, in a cache of 1 MiB.
+//! Out:   windows that are there whole or not at all; streams that go on when there is room again.
+//! Never: a size by the law; those are in the unit tests of the shares and in the simulator.
+
+use std::ops::Range;
+
+use foreread_core::geometry::Geometry;
+use foreread_core::path::{Config, DeviceIo, FileId, IoPath, ReadId, StreamId};
+use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::sched::Choice;
+use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+
+const PAGE: u64 = 4096;
+
+/// Where reads go that only fill the cache.
+const ELSEWHERE: u64 = 1 << 20;
+
+struct World {
+    path: IoPath,
+    file: FileId,
+    stream: StreamId,
+    prev_pos: Option<Bytes>,
+    now: u64,
+}
+
+impl World {
+    fn new(policy: Policy, max: u64) -> Self {
+        let (memory, max_window) = (Bytes(1 << 20), Pages(max));
+        let mut path = IoPath::new(Config { memory, policy, max_window, rules: Rules::default() });
+        let geometry = Geometry { max_io: Pages(64), depth: 4, ..Geometry::new(Bytes(0)) };
+        let device = path.add_device(geometry, &Choice::Noop);
+        let file = path.open(device, Bytes((1 << 22) * PAGE)).unwrap();
+        let stream = path.stream(file);
+        Self { path, file, stream, prev_pos: None, now: 0 }
+    }
+
+    fn frames(&self) -> u64 {
+        self.path.frame_count().into()
+    }
+
+    fn hint(&mut self, pages: Range<u64>) -> u64 {
+        let count = Pages(pages.end - pages.start);
+        let now = Instant(self.now);
+        let asked = self.path.will_need(now, self.file, PageIndex(pages.start), count).0;
+        self.run();
+        asked
+    }
+
+    /// Lets the device answer. Returns how many pages it was asked for.
+    fn run(&mut self) -> u64 {
+        let mut pages = 0;
+        let now = Instant(self.now);
+        while let Some(DeviceIo { tag, len, .. }) = self.path.poll_dispatch(now) {
+            pages += len.0 / PAGE;
+            self.path.complete(now, tag, Ok(len));
+        }
+        pages
+    }
+
+    /// A read that its program is not done with.
+    fn begin(&mut self, page: u64, count: u64) -> (ReadId, u64) {
+        self.now += 1_000_000;
+        let (pos, len) = (Bytes(page * PAGE), Bytes(count * PAGE));
+        let id = self.path.read(Instant(self.now), self.stream, pos, len, self.prev_pos);
+        self.prev_pos = Some(pos + len);
+        let pages = self.run();
+        let ready = self.path.poll_ready().expect("the device has answered");
+        assert_eq!((ready.id, ready.len), (id, len));
+        (id, pages)
+    }
+
+    /// How many pages the device was asked for.
+    fn read(&mut self, page: u64, count: u64) -> u64 {
+        let (id, pages) = self.begin(page, count);
+        self.path.release(Instant(self.now), id);
+        pages
+    }
+
+    /// Reads page for page as long as nothing is missing; says which page is.
+    fn read_what_is_there(&mut self, mut pages: impl Iterator<Item = u64>) -> u64 {
+        let (table, slot) = (self.path.table(), IoPath::slot(self.file));
+        let is_missing = |page: &u64| {
+            let missing = table.look_up(slot, PageIndex(*page)).is_none();
+            if !missing {
+                self.read(*page, 1);
+            }
+            missing
+        };
+        pages.find(is_missing).expect("what is there ends")
+    }
+
+    /// No frame is free any more, and of what is there nothing is read ahead.
+    fn fill(&mut self, pages: u64) {
+        self.path.advise(self.stream, Advice::Random);
+        for number in 0..pages {
+            self.read(ELSEWHERE + 3 * number, 1);
+        }
+        self.path.advise(self.stream, Advice::Normal);
+    }
+
+    /// Holds so many frames that read-ahead can have `left` of them: a quarter is kept for pins.
+    fn hold_all_but(&mut self, left: u64) -> Vec<ReadId> {
+        self.path.advise(self.stream, Advice::Random);
+        let all = self.frames() - self.frames() / 4 - left;
+        let ids = (0..all).map(|number| self.begin(2 * ELSEWHERE + 3 * number, 1).0).collect();
+        self.path.advise(self.stream, Advice::Normal);
+        ids
+    }
+
+    fn let_go(&mut self, ids: Vec<ReadId>) {
+        ids.into_iter().for_each(|id| self.path.release(Instant(self.now), id));
+    }
+}
+
+#[test]
+fn a_stream_that_begins_behind_what_others_read_has_its_whole_window() {
+    let mut world = World::new(Policy::Adaptive, 24);
+    world.fill(2 * world.frames());
+    assert_eq!(world.hint(100..120), 20);
+    world.read(120, 1);
+    world.fill(50);
+    assert_eq!(world.read(121, 1), 21, "as many as lie before it, and no more");
+    let shortened = world.path.stats().windows_shortened;
+    assert_eq!(shortened, 0, "what is not there was known before");
+    for page in 122..300 {
+        world.read(page, 1);
+    }
+    assert_eq!(world.path.stats().windows_shortened, 0);
+}
+
+#[test]
+fn reads_at_random_make_room_for_themselves_only() {
+    let mut world = World::new(Policy::Adaptive, 24);
+    let reads = 4 * world.frames();
+    for number in 1..=reads {
+        // No two are neighbours, none are as far apart as two others.
+        world.read((number * number * 7919) % (1 << 21) * 2, 1);
+    }
+    let stats = world.path.stats();
+    assert_eq!((stats.pages_ahead, stats.pages_missed), (0, reads), "{stats:?}");
+    let evicted = world.path.cache_stats().evictions;
+    assert!(evicted <= reads - world.frames() + 1, "{evicted} of {reads}");
+}
+
+#[test]
+fn a_window_is_as_large_as_can_be_had_when_a_quarter_is_kept_for_pins() {
+    let mut world = World::new(Policy::Adaptive, 24);
+    for page in 0..30 {
+        world.read(page, 1);
+    }
+    // More are free, but no more than five may be filled.
+    let ids = world.hold_all_but(5);
+    let missed = world.path.stats().pages_missed;
+    for page in 30..200 {
+        world.read(page, 1);
+    }
+    world.let_go(ids);
+    for page in 200..400 {
+        world.read(page, 1);
+    }
+    let stats = world.path.stats();
+    assert_eq!((stats.windows_shortened, stats.pages_missed - missed), (0, 0));
+}
+
+#[test]
+fn a_stream_that_goes_backwards_goes_on_when_its_window_could_not_be_had() {
+    let mut world = World::new(Policy::Adaptive, 24);
+    for page in (4000..4030).rev() {
+        world.read(page, 1);
+    }
+    let ids = world.hold_all_but(5);
+    // One that waits for frames, so that nothing is read ahead.
+    let (now, len) = (Instant(world.now), Bytes(20 * PAGE));
+    let other = world.path.stream(world.file);
+    let waits = world.path.read(now, other, Bytes((1 << 21) * PAGE), len, None);
+    let end = world.read_what_is_there((0..4000).rev());
+    let evicted = world.path.cache_stats().evicted_before_use;
+    world.let_go(ids);
+    world.run();
+    assert_eq!(world.path.poll_ready().map(|ready| ready.id), Some(waits));
+    world.let_go(vec![waits]);
+    assert_eq!((world.path.stats().windows_shortened, evicted), (1, 0));
+    let missed = world.path.stats().pages_missed;
+    for page in (end - 200..=end).rev() {
+        world.read(page, 1);
+    }
+    let missed = world.path.stats().pages_missed - missed;
+    assert!(missed <= 2, "{missed} of 200 reads waited");
+}
+
+/// With linux-6 hinted pages leave when their turn comes. With adaptive a stream lives in frames of
+/// its own, and theirs might never come.
+#[test]
+fn hints_that_nobody_used_make_room_for_others_in_time() {
+    for policy in [Policy::Linux6, Policy::Adaptive] {
+        let mut world = World::new(policy, 24);
+        let half = world.frames() / 2;
+        assert_eq!(world.hint(ELSEWHERE..2 * ELSEWHERE), half);
+        assert_eq!(world.hint(3 * ELSEWHERE..3 * ELSEWHERE + 1), 0);
+        for page in 0..3 * world.frames() {
+            world.read(page, 1);
+        }
+        let asked =
+            (0..half).map(|page| world.hint(3 * ELSEWHERE + page..3 * ELSEWHERE + page + 1));
+        let asked: u64 = asked.sum();
+        assert!(asked >= half - half / 8, "{}: {asked} of {half}", policy.name());
+    }
+}
