@@ -47,9 +47,9 @@ use crate::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 pub enum Step {
     /// The path was called.
     Did(Input),
-    /// The path looked at a flag that readers change, and it was set; so many looks before it, since
-    /// the last step, found theirs clear. Those are not in the log, but for their number: a flag
-    /// that is clear at the first look may be set at the next.
+    /// The path looked at a flag that readers change, and it was set; so many looks before it,
+    /// since the last step, found theirs clear. Those are not in the log, but for their number: a
+    /// flag that is clear at the first look may be set at the next.
     Saw(Seen, Frame, u32),
     /// The path said something.
     Gave(Output),
