@@ -166,6 +166,21 @@ fn a_part_that_failed_for_nobody_is_asked_for_again_by_who_comes_meanwhile() {
     world.finish();
 }
 
+/// The device was not told of the second try when a hole ended last, and the read hung.
+#[test]
+fn a_part_that_failed_is_asked_for_again_when_the_zeros_come_last() {
+    let mut world = page_of_parts();
+    world.apply(&Op::WillNeed { file: 0, start: 0, pages: 1 });
+    for answer in [Answer::Good, Answer::Failed, Answer::Good] {
+        world.apply(&Op::Complete { which: 0, answer });
+    }
+    world.apply(&Op::Read { stream: 0, pos: 0, len: 4096 });
+    world.apply(&Op::FillHoles);
+    assert_eq!((world.ended, world.asked.len()), (0, 4));
+    world.finish();
+    assert_eq!((world.ended, world.faults.len()), (1, 0));
+}
+
 #[test]
 fn a_page_ahead_of_which_a_part_failed_is_dropped_and_asked_for_when_it_is_wanted() {
     let mut world = page_of_parts();

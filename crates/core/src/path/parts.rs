@@ -152,6 +152,8 @@ impl IoPath {
                 self.parts.begin(&filling, failed.len());
                 for Failed { device, origin, run, .. } in failed {
                     self.try_again(now, device, origin, run);
+                    // Who makes zeros looks at no device.
+                    self.note_busy(device);
                 }
             }
             Some(fault) => self.fail(filling, fault),

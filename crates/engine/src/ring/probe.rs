@@ -61,7 +61,7 @@ mod tests {
     use crate::OpenOptions;
     use crate::backend::{Backend, Claims};
     use crate::error::EngineError;
-    use crate::pool::Pool;
+    use crate::pool::{PAGE, Pool};
     use foreread_core::table::Frame;
     use std::sync::Arc;
 

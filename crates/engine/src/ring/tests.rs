@@ -285,8 +285,8 @@ fn faults_strike_alike_in_every_kind_of_read() {
                 next(ring).result
             }
             None => {
-                let frames = &mut [Frame(0), Frame(1)].into_iter();
-                pread(&bench.pool, Arc::clone(&bench.backend), u64::from(page) << 12, frames)
+                let parts = &mut [(Frame(0), 0..PAGE), (Frame(1), 0..PAGE)].into_iter();
+                pread(&bench.pool, Arc::clone(&bench.backend), u64::from(page) << 12, parts)
             }
         };
         faults.clear();
