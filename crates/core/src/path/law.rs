@@ -37,6 +37,8 @@ pub(super) struct Law<'p> {
     pub(super) submitter: Submitter,
     /// How long the handle has waited since it last asked.
     pub(super) blocked_ns: &'p mut u64,
+    /// The largest window of a reader that never waits.
+    pub(super) patient: Pages,
     /// How long requests take on this device.
     pub(super) latency_ns: u64,
     /// Whether markers come to nothing, because the device is to be idle when it is asked.
@@ -73,6 +75,7 @@ impl Law<'_> {
             has_waited: ask.has_waited,
             blocked_ns: core::mem::take(self.blocked_ns),
             ceiling,
+            patient: self.patient.min(ceiling),
             latency_ns: self.latency_ns,
         };
         let who = readahead::who(file, ask, &cache.residency(slot));

@@ -148,6 +148,8 @@ impl IoPath {
                 without: self.rules.without,
                 submitter: *submitter,
                 blocked_ns,
+                // What is set is set.
+                patient: if is_learnt { geometry.max_io } else { max },
                 latency_ns: useful.latency_ns(),
                 puts_off: is_learnt && state_of_device.wants_it_alone(),
                 room: None,

@@ -53,7 +53,9 @@ struct Share {
     ahead: u32,
     /// The largest read of late.
     read: u32,
+    /// The largest window that is of use to it, and to one that waits.
     ceiling: u32,
+    at_most: u32,
     /// How many pages its reader takes while a request is on its way, and its next read.
     lead: u32,
     speed: Speed,
@@ -77,8 +79,10 @@ pub(crate) struct Question {
     /// Whether its reader had to wait, and for how long since it last asked.
     pub(crate) has_waited: bool,
     pub(crate) blocked_ns: u64,
-    /// The largest window that makes sense.
+    /// The largest window that makes sense, and the largest for one whose reader never waits: such
+    /// windows need not be more than one request.
     pub(crate) ceiling: Pages,
+    pub(crate) patient: Pages,
     /// How long a request takes, from being asked for to its end.
     pub(crate) latency_ns: u64,
 }
@@ -124,7 +128,8 @@ impl Shares {
         let share = Share {
             is_there: true,
             group,
-            ceiling: small(question.ceiling),
+            ceiling: small(question.ceiling.min(question.patient)),
+            at_most: small(question.ceiling),
             read: small(question.count),
             at: question.now,
             page: question.page,
@@ -175,7 +180,7 @@ impl Shares {
     pub(crate) fn ask(&mut self, id: ShareId, question: Question, memory: Pages) -> Grant {
         self.look_around(question.now);
         let index = id.0 as usize;
-        let before = self.shares[index].ceiling;
+        let before = self.shares[index].at_most;
         if small(question.ceiling) > before {
             self.lift(before, small(question.ceiling), question.now);
         }
@@ -187,14 +192,15 @@ impl Shares {
         let share = &self.shares[index];
         let (weight, lead, ceiling) = (share.counted.weight, share.lead, share.ceiling);
         let room = self.groups.room(group, memory);
+        let most = Pages(ceiling.into());
         if !room.is_short() {
             self.shares[index].is_capped = false;
-            return Grant { window: question.ceiling, lead: None, least: Pages(1) };
+            return Grant { window: most, lead: None, least: Pages(1) };
         }
         let rest = room.without(&self.shares[index].counted);
         let by_law = rest.window_of(weight);
-        let window = by_law.min(question.ceiling).max(Pages(1));
-        self.shares[index].is_capped = by_law.0 >= u64::from(ceiling);
+        let window = by_law.min(most).max(Pages(1));
+        self.shares[index].is_capped = by_law >= most;
         self.recount(index, question.now);
         let lead = room.lead_of(lead).min(window).max(Pages(1));
         Grant { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
@@ -204,11 +210,12 @@ impl Shares {
     pub(crate) fn ask_new(&mut self, question: Question, memory: Pages) -> Grant {
         self.look_around(question.now);
         let group = self.groups.of(question.submitter);
-        let room = self.groups.room(group, memory).with_one_more(question.ceiling);
+        let most = question.ceiling.min(question.patient);
+        let room = self.groups.room(group, memory).with_one_more(most);
         if !room.is_short() {
-            return Grant { window: question.ceiling, lead: None, least: Pages(1) };
+            return Grant { window: most, lead: None, least: Pages(1) };
         }
-        let window = room.window_of(room.mean_weight()).min(question.ceiling).max(Pages(1));
+        let window = room.window_of(room.mean_weight()).min(most).max(Pages(1));
         Grant { window, lead: None, least: Pages(1) }
     }
 
@@ -231,9 +238,12 @@ impl Shares {
     fn lift(&mut self, before: u32, ceiling: u32, now: Instant) {
         for index in 0..self.shares.len() {
             let share = &mut self.shares[index];
-            if share.is_there && share.ceiling == before {
-                (share.ceiling, share.is_capped) = (ceiling, false);
-                self.recount(index, now);
+            if share.is_there && share.at_most == before {
+                share.at_most = ceiling;
+                if share.ceiling == before {
+                    (share.ceiling, share.is_capped) = (ceiling, false);
+                    self.recount(index, now);
+                }
             }
         }
     }
@@ -272,7 +282,6 @@ impl Share {
         let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
         self.speed.add(pages, ns);
         (self.at, self.page) = (now, page);
-        self.ceiling = small(question.ceiling);
         self.is_last = false;
         self.read = small(count).max(self.read - self.read.div_ceil(8));
         self.urge = if has_waited {
@@ -280,6 +289,9 @@ impl Share {
         } else {
             self.urge.saturating_sub(1)
         };
+        let is_patient = self.urge == 0;
+        let most = if is_patient { question.patient } else { question.ceiling };
+        (self.ceiling, self.at_most) = (small(most.min(question.ceiling)), small(question.ceiling));
         let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
         let eighths = u64::from(self.urge % DOUBLING);
         let lead = meanwhile.0.saturating_add(u64::from(self.read));

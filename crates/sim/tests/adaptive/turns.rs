@@ -70,5 +70,5 @@ fn scans_keep_their_rate_beside_look_ups_and_look_ups_theirs() {
     };
     let (share, got) = (reads(&measure(&alone)) * (1.0 - 0.24), reads(&beside));
     // Not all of it: windows take frames in which likely pages would have stayed.
-    assert!(got >= 0.93 * share, "{got} look-ups, their share is {share}");
+    assert!(got >= 0.95 * share, "{got} look-ups, their share is {share}");
 }

@@ -40,6 +40,7 @@ impl World {
             has_waited: false,
             blocked_ns: 0,
             ceiling: self.ceiling,
+            patient: self.ceiling,
             latency_ns: 1_000_000,
         }
     }
