@@ -220,6 +220,11 @@ fn what_a_device_costs_decides_how_much_comes_along() {
 }
 
 #[test]
+fn it_remembers_less_than_16_kib() {
+    const { assert!(Adaptive::MEMORY_BYTES < 16 << 10) };
+}
+
+#[test]
 fn windows_keep_within_their_table_whatever_was_seen() {
     let mut numbers = Numbers(4);
     let mut adaptive = Adaptive::new();

@@ -207,6 +207,8 @@ const WIDEST_PICTURE: u64 = 64;
 const EXAMPLES: &str = "\
 Output:
   1100: 1088..1103 (16)     for block 1100 the 16 blocks from 1088 to 1103 are read
+  inode 12: block 1042: 1040..1049 (10), chance back 0.310, ahead 0.072; pays from 0.059
+                            the last block on each side is wanted with that chance; -: none is left
 
 Examples:
   Which blocks of an image are read for three inodes, on a device with 1 ms and 100 MB/s:

@@ -128,7 +128,7 @@ fn decide(
     decision.expect("a block of its table")
 }
 
-fn why_of(windows: &Windows, decision: &Decision, block: BlockIndex) -> String {
+fn why_of(windows: &Windows, decision: &Decision) -> String {
     let (back, ahead, pays) = match (windows, decision.why) {
         (_, Why::Unused) => return "behind the used inodes".into(),
         (Windows::Fixed(_, Bound::Exact), _) => return "fixed window".into(),
@@ -136,13 +136,7 @@ fn why_of(windows: &Windows, decision: &Decision, block: BlockIndex) -> String {
         (Windows::Adaptive(_), Why::Single) => return "no inode near it was wanted lately".into(),
         (Windows::Adaptive(_), Why::Weighed { pays, back, ahead }) => (back, ahead, pays),
     };
-    let back_blocks = block.0 - decision.blocks.start.0;
-    let ahead_blocks = decision.blocks.end.0 - block.0 - 1;
-    let side = |name: &str, chance: Option<f64>, blocks: u64| match (chance, blocks) {
-        (None, _) => format!("{name} nothing is left"),
-        (Some(chance), 0) => format!("{name} none: chance {chance:.3}"),
-        (Some(chance), _) => format!("{name} {blocks}: the last one's chance {chance:.3}"),
-    };
-    let (back, ahead) = (side("back", back, back_blocks), side("ahead", ahead, ahead_blocks));
-    format!("{back}; {ahead}; pays from {pays:.3}")
+    // Of the last block on that side; of the nearest if none comes along; `-` if none is left.
+    let chance = |chance: Option<f64>| chance.map_or("-".into(), |chance| format!("{chance:.3}"));
+    format!("chance back {}, ahead {}; pays from {pays:.3}", chance(back), chance(ahead))
 }
