@@ -247,7 +247,7 @@ fn flip(image: &Path, at: u64) {
 
 #[test]
 fn inode_tables_of_an_image_are_explained_inode_by_inode() {
-    if !can_make() {
+    if !can_make("inode_tables_of_an_image_are_explained_inode_by_inode") {
         return;
     }
     let planted = Planted::new(&[]);
@@ -281,10 +281,10 @@ fn inode_tables_of_an_image_are_explained_inode_by_inode() {
 
 #[test]
 fn a_layout_that_was_taken_is_walked_by_a_scenario() {
-    if !can_make() {
+    if !can_make("a_layout_that_was_taken_is_walked_by_a_scenario") {
         return;
     }
-    let planted = Planted::new(&[]);
+    let planted = Planted::new(&["-b", "4096"]);
     let output = foreread(&["sim", "layout", planted.image.to_str().unwrap(), "/a"]);
     assert!(output.status.success(), "{output:?}");
     let layout = planted.folder.path().join("a.layout");
@@ -302,6 +302,12 @@ fn a_layout_that_was_taken_is_walked_by_a_scenario() {
     let [run] = &serde_json::from_slice::<Vec<Value>>(&output.stdout).unwrap()[..] else {
         panic!("one run")
     };
-    // Two directories are listed, the upper one and its five names are looked at.
+    // Two directories are listed; the upper one and the five names below are looked at.
     assert_eq!(run["processes"][0]["ops"], 2 + 1 + 5, "{run}");
+
+    let planted = Planted::new(&["-b", "1024"]);
+    let output = foreread(&["sim", "layout", planted.image.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("has blocks of 1024 bytes"), "{said}");
 }

@@ -299,10 +299,13 @@ const LAB: &str = include_str!("../data/lab.layout");
 /// Seconds and requests of a scenario with these windows.
 fn lab(text: &str, blocks: Blocks) -> (f64, u64) {
     let mut scenario = Scenario::built_in(text);
-    match scenario.process[0].run.get_mut() {
-        Workload::Find(find) => find.mount.inode_readahead_blks = blocks,
-        Workload::GitStatus(git) => git.mount.inode_readahead_blks = blocks,
-        other => panic!("neither find nor git: {other:?}"),
+    let run = scenario.process[0].run.get_mut();
+    if let Workload::Find(find) = run {
+        find.mount.inode_readahead_blks = blocks;
+    } else if let Workload::GitStatus(git) = run {
+        git.mount.inode_readahead_blks = blocks;
+    } else {
+        panic!("neither find nor git: {run:?}");
     }
     let ran = go(&scenario);
     (ran.processes[0].seconds(ran.end), ran.devices[0].requests(Op::Read))

@@ -98,7 +98,7 @@ fn explain(target: &Target, inodes: &[u32], windows: &Windows) -> Result<Vec<Exp
             blocks: blocks.end - blocks.start,
             why: decision
                 .as_ref()
-                .map_or("cached".to_owned(), |decision| why_of(windows, decision, block)),
+                .map_or("cached".to_owned(), |decision| why_of(windows, decision)),
             pays: None,
             chance_back: None,
             chance_ahead: None,
