@@ -15,13 +15,14 @@ use crate::output::{Failure, Output};
 
 /// Which blocks of an ext4 inode table are read when one inode is
 ///
-/// TARGET INODE..: of an ext4 image, for each inode in turn its block, the blocks that are read with
-/// it, and why; what was read for one is cached for the next. By default as many come along as pay.
+/// TARGET INODE..: of an ext4 image, for each inode in turn its block, the blocks that are read
+/// with it, and why; what was read for one is cached for the next. By default as many come along as
+/// pay.
 ///
-/// --table FIRST .. BLOCK..: of a table that is described. For each BLOCK that must be read: the blocks that the fixed window reads with it, both ends
-/// included, and how many these are. Windows lie at multiples of their size; the table's first one
-/// is moved behind its start, the last one ends with the last used inode. A block behind that one
-/// comes alone.
+/// --table FIRST .. BLOCK..: of a table that is described, for each BLOCK that must be read: the
+/// blocks that the fixed window reads with it, both ends included, and how many these are. Windows
+/// lie at multiples of their size; the table's first one is moved behind its start, the last one
+/// ends with the last used inode. A block behind that one comes alone.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
