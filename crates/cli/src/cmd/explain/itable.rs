@@ -213,7 +213,7 @@ Output:
 
 Examples:
   Which blocks of an image are read for three inodes, on a device with 1 ms and 100 MB/s:
-    foreread explain itable disk.img 12 900 13 --request-us 1000 --mb-per-s 100
+    $ foreread explain itable disk.img 12 900 13 --request-us 1000 --mb-per-s 100
   A full table of 512 blocks, its first, a middle and its last window:
     foreread explain itable --table 1000 --inodes-per-group 8192 --inodes-per-block 16 \\
         --inode-readahead-blks 16 1003 1100 1505
