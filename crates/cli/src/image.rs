@@ -29,7 +29,7 @@ pub(crate) struct Target {
     /// What is read may be old and contradict itself; it is never written to. Without this flag
     /// such an image is refused: it is mounted somewhere, or was not unmounted.
     #[arg(long)]
-    ignore_journal: bool,
+    pub(crate) ignore_journal: bool,
 }
 
 impl Target {
