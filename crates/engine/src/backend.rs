@@ -180,7 +180,8 @@ impl Backend {
         }
         match self.identity {
             Identity::Device(number) | Identity::Inode { on: number, .. } => Some(number),
-            Identity::Memory(_) => None,
+            // On the device that it is a file of.
+            Identity::Extents { .. } | Identity::Memory(_) => None,
         }
     }
 
