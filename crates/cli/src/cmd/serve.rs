@@ -9,7 +9,7 @@
 mod command;
 mod control;
 mod duration;
-mod leave;
+pub(super) mod leave;
 mod place;
 
 use std::fs::File;
