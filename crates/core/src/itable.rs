@@ -8,8 +8,13 @@
 //! The words are ext4's: group, inode table, `inode_readahead_blks`, unused inodes at the end of a
 //! table. Design, worked table and sources: docs/itable.md.
 
+mod adaptive;
+mod record;
+
 use core::fmt;
 use core::ops::Range;
+
+pub use adaptive::{Adaptive, Cost, Decision, Why};
 
 /// Position of a block in a file system, from 0.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]

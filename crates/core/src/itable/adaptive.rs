@@ -1,0 +1,258 @@
+//! Inode-table read-ahead by what it brings: a block comes along while that pays.
+//!
+//! In:    the block that must be read and its table, what a request costs on its device ([`Cost`]);
+//!        each block that an inode was looked up in.
+//! Out:   the blocks to read ([`Decision`]), with the chance that was compared.
+//! Never: a clock, a cache. What it remembers does not grow: [`Adaptive::MEMORY_BYTES`].
+//!
+//! Design, measured tables: docs/itable.md.
+
+use core::ops::Range;
+
+use super::record::{CLASSES, Counts, REACH, Records, Side, class_end, class_of};
+use super::{BlockIndex, InodeTable};
+use crate::fit::Fit;
+
+/// What reading costs on a device: a request of n bytes takes `fixed_ns + n x ns_per_byte`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// What a request costs, whatever its size.
+    pub fixed_ns: f64,
+    /// What each byte of it costs.
+    pub ns_per_byte: f64,
+}
+
+/// The blocks to read, and why these.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The blocks, the wanted one among them.
+    pub blocks: Range<BlockIndex>,
+    /// What decided.
+    pub why: Why,
+}
+
+/// Why a window is as large as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// The block lies behind the used ones: nobody has written its neighbours.
+    Unused,
+    /// No inode near it was wanted lately: one file is looked at, nobody walks.
+    Single,
+    /// Chances were weighed.
+    Weighed {
+        /// The chance that pays for one block along: its cost beside others, divided by its cost
+        /// alone.
+        pays: f64,
+        /// The chance of the first block of the window; if none comes along in front of the wanted
+        /// one, of the block there. None: there is none, or it was read already.
+        back: Option<f64>,
+        /// The same at its end.
+        ahead: Option<f64>,
+    },
+}
+
+/// Windows that end where one more block would cost more than it brings.
+///
+/// ```text
+///   wanted in turn   5    2    7    3    (hash order)      read, if each is a miss
+///   5                .....#..                              5 alone: nobody walks yet
+///   2                ..#---..                              2: 5 was near, at distance 3
+///   7                -===.##=-...                          7 and what is likely beside it
+///
+///   chance that a block at this distance    1.0 |#
+///   of a wanted one is wanted soon              |## #
+///                                               |######  #
+///                              pays  - - - - - -|- - - - - - - - -    transfer / whole cost
+///                                               |###########  ##
+///                                               +----------------> distance
+///                                                ^ comes along   ^ does not
+/// ```
+///
+/// A block that comes along costs its transfer; one that is fetched alone later costs a request
+/// too. So it pays to take it along while its chance is more than the one divided by the other: 1
+/// in 26 with 1 ms a request and 100 MB/s, 1 in 110 on a disk that seeks 7 ms, 1 in 6 on flash that
+/// answers in 10 us. That is Andreas Dilger's marginal argument, with the chances counted.
+///
+/// The chances are counted over the last misses: which blocks near a missed one were wanted
+/// afterwards, by their distance. Blocks count that were not read along, too, so that a larger
+/// window need not be tried to know what it would bring. Those that were read already do not count:
+/// they could not come along. Those that came along and were gone when they were wanted count as
+/// not wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Adaptive {
+    records: Records,
+    kept: Kept,
+}
+
+/// What became of blocks that came along and were wanted: they were there, or gone.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    there: f64,
+    gone: f64,
+}
+
+impl Cost {
+    /// Of a device that nobody knows yet: a request costs as much as 64 KiB do, as on the disks of
+    /// 2008. Only the ratio of the two counts.
+    pub const UNKNOWN: Self = Self { fixed_ns: 65536.0, ns_per_byte: 1.0 };
+
+    /// As the completions of a device tell it.
+    #[must_use]
+    pub fn of_fit(fit: Option<Fit>) -> Self {
+        let Some(Fit { per_request_ns, per_kib_ns, .. }) = fit else { return Self::UNKNOWN };
+        match per_kib_ns {
+            Some(ns) => Self { fixed_ns: per_request_ns, ns_per_byte: ns / 1024.0 },
+            // All requests were of one size: their bytes are in it, and nothing tells how much.
+            None => Self::UNKNOWN,
+        }
+    }
+
+    /// The chance at which it is the same whether a block comes along or is fetched when wanted.
+    #[must_use]
+    pub fn pays(self, block_bytes: u32) -> f64 {
+        let along_ns = self.ns_per_byte.max(0.0) * f64::from(block_bytes);
+        let alone_ns = self.fixed_ns.max(0.0) + along_ns;
+        // A device that costs nothing needs no read-ahead.
+        if alone_ns > 0.0 { along_ns / alone_ns } else { 1.0 }
+    }
+}
+
+impl Adaptive {
+    /// The most blocks that come along on either side of the wanted one.
+    pub const REACH_BLOCKS: u64 = REACH;
+
+    /// How many bytes it keeps at most.
+    pub const MEMORY_BYTES: usize = size_of::<Self>() + Records::HEAP_BYTES;
+
+    /// That has seen nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The blocks to read when `block` of `table` must be; None if the block lies before the table
+    /// or has no number after it.
+    ///
+    /// Asked only for blocks that are neither cached nor on their way. Who reads a block to change
+    /// one inode in it does not ask: it is read alone.
+    #[must_use]
+    pub fn decide(
+        &mut self,
+        table: InodeTable,
+        block: BlockIndex,
+        cost: Cost,
+        block_bytes: u32,
+    ) -> Option<Decision> {
+        if block < table.first {
+            return None;
+        }
+        let after = BlockIndex(block.0.checked_add(1)?);
+        if block >= table.used_end() {
+            return Some(Decision { blocks: block..after, why: Why::Unused });
+        }
+        if self.records.was_read(block) {
+            let lost = self.records.lose(block);
+            self.kept.count(0, lost);
+        }
+        self.records.look_up(block);
+
+        let decision = if self.records.is_near(block) {
+            self.weigh(table, block, cost.pays(block_bytes))
+        } else {
+            Decision { blocks: block..after, why: Why::Single }
+        };
+        assert!(decision.blocks.contains(&block));
+        assert!(decision.blocks.start >= table.first && decision.blocks.end <= table.used_end());
+        self.records.push(block, &decision.blocks, table.first..table.used_end());
+        Some(decision)
+    }
+
+    /// An inode in this block was looked up, and the block was there.
+    pub fn used(&mut self, block: BlockIndex) {
+        let came_along = self.records.look_up(block);
+        self.kept.count(came_along, 0);
+    }
+
+    fn weigh(&self, table: InodeTable, block: BlockIndex, pays: f64) -> Decision {
+        let counts = self.records.counts();
+        let kept = self.kept.share();
+        let free = self.records.free_around(block, table.first..table.used_end());
+        let side = |side, most| extent(&chances(&counts, side, kept), pays, most);
+        let (back, back_chance) = side(Side::Back, block.0 - free.start.0);
+        let (ahead, ahead_chance) = side(Side::Ahead, free.end.0 - block.0 - 1);
+        let blocks = BlockIndex(block.0 - back)..BlockIndex(block.0 + 1 + ahead);
+        Decision { blocks, why: Why::Weighed { pays, back: back_chance, ahead: ahead_chance } }
+    }
+}
+
+/// The chance of each class of distances on one side.
+///
+/// While few blocks of a side were seen, both sides tell of it: the order of hashes has none.
+fn chances(counts: &Counts, side: Side, kept: f64) -> [f64; CLASSES] {
+    let mut chances = [0.0; CLASSES];
+    for (class, chance) in chances.iter_mut().enumerate() {
+        let (own, other) = (counts.of(side)[class], counts.of(side.other())[class]);
+        let both = (own.wanted + other.wanted) / (own.seen + other.seen + FEW);
+        *chance = (own.wanted + FEW * both) / (own.seen + FEW) * kept;
+    }
+    chances
+}
+
+/// How many blocks come along on a side of which so many could, and the chance of the last one.
+///
+/// The end is where the window has gained the most in all. Usually that is where the chance falls
+/// below what pays; but near blocks of little chance come along if there is enough behind them.
+fn extent(chances: &[f64; CLASSES], pays: f64, most: u64) -> (u64, Option<f64>) {
+    if most == 0 {
+        return (0, None);
+    }
+    let (mut gain, mut best_gain, mut best) = (0.0, 0.0, (0, chances[0]));
+    let mut from = 0;
+    for (class, &chance) in chances.iter().enumerate() {
+        let end = class_end(class).min(most);
+        gain += blocks_f64(end - from) * (chance - pays);
+        if gain > best_gain {
+            (best_gain, best) = (gain, (end, chance));
+        }
+        from = end;
+        if end == most {
+            break;
+        }
+    }
+    assert!(best.0 <= most);
+    assert!(best.0 == 0 || class_of(best.0) < CLASSES);
+    (best.0, Some(best.1))
+}
+
+impl Kept {
+    fn count(&mut self, there: u32, gone: u32) {
+        self.there += f64::from(there);
+        self.gone += f64::from(gone);
+        if self.there + self.gone > KEPT_MEMORY {
+            self.there /= 2.0;
+            self.gone /= 2.0;
+        }
+    }
+
+    /// The share that was there.
+    fn share(self) -> f64 {
+        (self.there + FEW) / (self.there + self.gone + FEW)
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { there: 0.0, gone: 0.0 }
+    }
+}
+
+/// Blocks by which a chance is no guess any more.
+const FEW: f64 = 2.0;
+
+/// How many blocks that came along and were wanted tell how well they are kept.
+const KEPT_MEMORY: f64 = 256.0;
+
+#[expect(clippy::cast_precision_loss, reason = "at most REACH")]
+fn blocks_f64(blocks: u64) -> f64 {
+    blocks as f64
+}

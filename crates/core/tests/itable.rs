@@ -1,0 +1,173 @@
+//! Adaptive inode-table windows: what comes along in walks, lone looks and tables that do not fit.
+//!
+//! In:    looks at inodes, in the orders of programs.
+//! Out:   how many requests and blocks these take, as the windows decide.
+//! Never: a clock; a cost that is not an argument.
+
+#![cfg(not(loom))]
+
+use std::collections::{BTreeSet, VecDeque};
+
+use foreread_core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable, Why};
+
+/// 1 ms a request, 100 MB/s: a block that comes along costs a 26th of one that is fetched alone.
+const DISK: Cost = Cost { fixed_ns: 1e6, ns_per_byte: 10.0 };
+
+const BLOCK: u32 = 4096;
+
+/// A cache that holds whatever is read.
+const ALL: usize = 1 << 20;
+
+/// Groups whose tables have 512 blocks, all of them used.
+fn table_of(block: u64) -> InodeTable {
+    InodeTable::new(BlockIndex(block & !511), 8192, 16, 0).unwrap()
+}
+
+/// A reader's cache of inode blocks: the last so many that were read, as they were read.
+struct Cache {
+    order: VecDeque<u64>,
+    held: BTreeSet<u64>,
+    size: usize,
+    requests: u64,
+    blocks: u64,
+}
+
+enum Window {
+    Fixed(FixedWindow),
+    Adaptive(Box<Adaptive>, Cost),
+}
+
+impl Cache {
+    fn new(size: usize) -> Self {
+        Self { order: VecDeque::new(), held: BTreeSet::new(), size, requests: 0, blocks: 0 }
+    }
+
+    fn look(&mut self, window: &mut Window, block: u64) {
+        if !self.held.contains(&block) {
+            let (table, wanted) = (table_of(block), BlockIndex(block));
+            let blocks = match window {
+                Window::Fixed(fixed) => fixed.decide(table, wanted).unwrap(),
+                Window::Adaptive(adaptive, cost) => {
+                    adaptive.decide(table, wanted, *cost, BLOCK).unwrap().blocks
+                }
+            };
+            self.requests += 1;
+            for each in blocks.start.0..blocks.end.0 {
+                if self.held.insert(each) {
+                    self.blocks += 1;
+                    self.order.push_back(each);
+                }
+            }
+            while self.order.len() > self.size {
+                let oldest = self.order.pop_front().unwrap();
+                if oldest != block {
+                    self.held.remove(&oldest);
+                }
+            }
+        }
+        if let Window::Adaptive(adaptive, _) = window {
+            adaptive.used(BlockIndex(block));
+        }
+    }
+
+    fn seconds(&self, cost: Cost) -> f64 {
+        (self.requests as f64 * cost.fixed_ns
+            + self.blocks as f64 * f64::from(BLOCK) * cost.ns_per_byte)
+            / 1e9
+    }
+}
+
+fn adaptive(cost: Cost) -> Window {
+    Window::Adaptive(Box::default(), cost)
+}
+
+fn fixed(blocks: u64) -> Window {
+    Window::Fixed(FixedWindow::new(blocks, Bound::Exact).unwrap())
+}
+
+fn walk(mut window: Window, size: usize, looks: impl IntoIterator<Item = u64>) -> Cache {
+    let mut cache = Cache::new(size);
+    for block in looks {
+        cache.look(&mut window, block);
+    }
+    cache
+}
+
+/// The same numbers each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            let other = usize::try_from(self.below(last as u64 + 1)).unwrap();
+            all.swap(last, other);
+        }
+    }
+}
+
+/// 20 groups of 50 directories of 100 files; the inodes of a directory lie together, directories
+/// and files come in the order of hashes.
+fn tree() -> Vec<u64> {
+    let mut numbers = Numbers(1);
+    let mut looks = Vec::new();
+    for group in 0..20 {
+        let mut directories: Vec<u64> = (0..50).collect();
+        numbers.shuffle(&mut directories);
+        for directory in directories {
+            let mut inodes: Vec<u64> = (0..100).collect();
+            numbers.shuffle(&mut inodes);
+            let block = |inode| 1 << 20 | (group * 8192 + 50 + directory * 100 + inode) / 16;
+            looks.extend(inodes.into_iter().map(block));
+        }
+    }
+    looks
+}
+
+#[test]
+fn one_file_that_is_looked_at_brings_nothing_along() {
+    let mut adaptive = Adaptive::new();
+    for block in [1_000_000, 5_000_000, 9_000_000] {
+        let decision = adaptive.decide(table_of(block), BlockIndex(block), DISK, BLOCK).unwrap();
+        assert_eq!(decision.blocks, BlockIndex(block)..BlockIndex(block + 1));
+        assert_eq!(decision.why, Why::Single);
+    }
+}
+
+#[test]
+fn a_walk_in_hash_order_takes_fewer_requests_than_the_default_window_and_no_more_time() {
+    let ours = walk(adaptive(DISK), ALL, tree());
+    let default = walk(fixed(FixedWindow::DEFAULT_BLOCKS), ALL, tree());
+    assert!(ours.requests * 4 < default.requests, "{} of {}", ours.requests, default.requests);
+    assert!(ours.seconds(DISK) < default.seconds(DISK));
+}
+
+#[test]
+fn random_looks_cost_hardly_more_than_without_readahead() {
+    for tables in [13, 130, 1300, 13000] {
+        let mut numbers = Numbers(2);
+        let looks: Vec<_> = (0..1000).map(|_| numbers.below(tables * 512)).collect();
+        let alone = walk(fixed(0), ALL, looks.iter().copied());
+        let ours = walk(adaptive(DISK), ALL, looks);
+        let (alone_s, ours_s) = (alone.seconds(DISK), ours.seconds(DISK));
+        assert!(ours_s <= alone_s * 1.02, "{tables} tables: {ours_s} s, {alone_s} s");
+    }
+}
+
+#[test]
+fn what_is_gone_before_it_is_wanted_is_read_no_more() {
+    let mut numbers = Numbers(2);
+    let looks: Vec<_> = (0..16384).map(|_| numbers.below(1024)).collect();
+    for memory_blocks in [64, 256] {
+        let [alone, default] = [0, 32]
+            .map(|blocks| walk(fixed(blocks), memory_blocks, looks.iter().copied()).seconds(DISK));
+        let ours_s = walk(adaptive(DISK), memory_blocks, looks.iter().copied()).seconds(DISK);
+        assert!(default > alone * 2.0, "the default is what must not be repeated");
+        assert!(ours_s <= alone * 1.05, "{memory_blocks} blocks: {ours_s} s, {alone} s alone");
+    }
+}
