@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_ext4::{Entry, Error, Inode, ROOT_INODE};
+use foreread_ext4::{Entry, Error, Inode, ROOT_INODE, Superblock};
 use fuser::{
     AccessFlags, Errno, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
@@ -50,7 +50,9 @@ impl Filesystem for Answers {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.0.directory(number(parent)).and_then(|directory| {
+        let parent = number(parent);
+        self.0.ahead.looked_in(parent);
+        let found = self.0.directory(parent).and_then(|directory| {
             let found = self.0.inodes.fs().lookup(&directory, name.as_bytes())?;
             found.map(|number| self.0.inodes.inode(number)).transpose()
         });
@@ -187,7 +189,7 @@ impl Filesystem for Answers {
         reply.statfs(
             blocks.saturating_sub(superblock.overhead_blocks.into()),
             free,
-            free.saturating_sub(superblock.reserved_blocks),
+            free.saturating_sub(superblock.reserved_blocks + for_growing_maps(superblock)),
             superblock.inodes.into(),
             superblock.free_inodes.into(),
             superblock.block_size,
@@ -237,7 +239,9 @@ impl Answers {
         mut add: impl FnMut(u32, u64, &[u8], FileType) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let directory = self.0.directory(number)?;
+        self.0.directory_ahead(&directory, position.saturating_sub(AFTER_DOT_DOT));
         if position == 0 {
+            self.0.ahead.listed(number);
             if add(number, AFTER_DOT, b".", FileType::Directory)? {
                 return Ok(());
             }
@@ -278,6 +282,14 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
 /// root's.
 fn number(node: INodeNo) -> u32 {
     if node == INodeNo::ROOT { ROOT_INODE } else { u32::try_from(node.0).unwrap_or(0) }
+}
+
+/// What Linux keeps free besides, for maps that grow as data is written behind its promise: 2 % of
+/// the blocks, 4096 at most, where there are extents.
+fn for_growing_maps(superblock: &Superblock) -> u64 {
+    const EXTENTS: u32 = 0x40;
+    let has_extents = superblock.features.incompat & EXTENTS != 0;
+    if has_extents { (superblock.blocks / 50).min(4096) } else { 0 }
 }
 
 fn generation(inode: &Inode) -> Generation {

@@ -19,6 +19,7 @@
 //!
 //! What is read ahead and why: docs/ext4.md and docs/itable.md.
 
+mod ahead;
 mod attr;
 mod contents;
 mod error;
@@ -28,6 +29,7 @@ mod log;
 mod place;
 mod shared;
 mod source;
+mod walk;
 
 use std::fmt;
 use std::io;
@@ -38,6 +40,7 @@ pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
+use crate::ahead::Told;
 use crate::contents::Contents;
 use crate::fs::Answers;
 use crate::inodes::Inodes;
@@ -45,8 +48,23 @@ use crate::log::Log;
 use crate::shared::Shared;
 use crate::source::Image;
 
+/// How far to read ahead in inode tables.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ItableReadahead {
+    /// As many blocks as pay, by what earlier ones were used for.
+    #[default]
+    Adaptive,
+    /// Windows of so many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0 is
+    /// off, and so is any other number.
+    Blocks(u64),
+}
+
 /// How an image is mounted.
 pub struct Settings {
+    /// How far to read ahead in inode tables.
+    pub itable: ItableReadahead,
+    /// Whether directories that a walk comes to next are read ahead.
+    pub walks: bool,
     /// What to do about a journal with changes that are not in their places.
     pub journal: Journal,
     /// The name of what is mounted, in the kernel's list of mounts.
@@ -54,6 +72,8 @@ pub struct Settings {
     /// Others than who mounts may come; then modes, owners and ACLs decide who reads what. Without
     /// it nobody else comes, and who has mounted reads everything.
     pub allow_other: bool,
+    /// The bound of the engine's memory, in bytes: a part of it is for what walks come to next.
+    pub memory: u64,
     /// Where lines about damage go, one for each.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -61,9 +81,12 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            itable: ItableReadahead::default(),
+            walks: true,
             journal: Journal::Refuse,
             name: "foreread".to_owned(),
             allow_other: false,
+            memory: foreread::DEFAULT_MEMORY,
             log: Box::new(|_| {}),
         }
     }
@@ -71,9 +94,14 @@ impl Default for Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { journal, name, allow_other, log: _ } = self;
+        let Self { itable, walks, journal, name, allow_other, memory, log: _ } = self;
         let mut f = f.debug_struct("Settings");
-        f.field("journal", journal).field("name", name).field("allow_other", allow_other);
+        f.field("itable", itable)
+            .field("walks", walks)
+            .field("journal", journal)
+            .field("name", name)
+            .field("allow_other", allow_other);
+        f.field("memory", memory);
         f.finish_non_exhaustive()
     }
 }
@@ -99,12 +127,21 @@ impl Mount {
     ) -> Result<Self, MountError> {
         let directory = place::checked(directory)?;
         let fs = Ext4::open(Image::new(image), settings.journal).map_err(MountError::Image)?;
-        let inodes = Inodes::new(fs);
+        let inodes = Inodes::new(fs, settings.itable);
         // What cannot be listed at all is better said now.
         inodes.fs().root().map_err(MountError::Image)?;
+        let inodes = Arc::new(inodes);
+        let budget_bytes = settings.memory / AHEAD_PART;
+        let ahead = if settings.walks {
+            let started = ahead::start(Arc::clone(&inodes), budget_bytes);
+            started.map_err(|source| MountError::System { doing: "start a thread", source })?
+        } else {
+            Told::default()
+        };
         let shared = Arc::new(Shared {
             inodes,
             contents: Contents::default(),
+            ahead,
             log: Log::new(settings.log),
             checks_permissions: settings.allow_other,
         });
@@ -133,6 +170,12 @@ impl Mount {
         self.shared.inodes.fs().superblock()
     }
 
+    /// What changes how far is read ahead, while it is mounted.
+    #[must_use]
+    pub fn controls(&self) -> Controls {
+        Controls(Arc::clone(&self.shared))
+    }
+
     /// What unmounts, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
@@ -152,6 +195,23 @@ impl Mount {
 impl fmt::Debug for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mount").field("directory", &self.stopper.directory).finish_non_exhaustive()
+    }
+}
+
+/// Changes a mount while it is there.
+#[derive(Clone, Debug)]
+pub struct Controls(Arc<Shared>);
+
+impl Controls {
+    /// How far is read ahead in inode tables.
+    #[must_use]
+    pub fn itable(&self) -> ItableReadahead {
+        self.0.inodes.readahead()
+    }
+
+    /// Changes that, from the next decision on. What was learnt is forgotten.
+    pub fn set_itable(&self, setting: ItableReadahead) {
+        self.0.inodes.set_readahead(setting);
     }
 }
 
@@ -178,3 +238,6 @@ impl Stopper {
 /// How many requests are answered at a time: as many may wait for the device, and hits are not
 /// behind them.
 const THREADS: usize = 16;
+
+/// The part of the memory that may be read ahead of walks.
+const AHEAD_PART: u64 = 8;

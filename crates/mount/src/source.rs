@@ -45,12 +45,15 @@ impl Image {
     ///                                                           another request is read along
     /// ```
     ///
-    /// An error is nobody's here: whoever needs the bytes meets it again.
-    pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) {
-        let joined = joined(ranges, self.gap_bytes());
+    /// Returns what was asked for. An error is nobody's here: whoever needs the bytes meets it
+    /// again.
+    pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let gap = if ranges.len() > 1 { self.gap_bytes() } else { 0 };
+        let joined = joined(ranges, gap);
         if !joined.is_empty() {
-            let _ = self.file.will_need(joined);
+            let _ = self.file.will_need(joined.iter().cloned());
         }
+        joined
     }
 
     /// How many bytes cost as much as another request.

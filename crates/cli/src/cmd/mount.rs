@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use clap::Args as Flags;
 use foreread::{Delay, Engine, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::itable::{Bound, FixedWindow};
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_ext4::Journal;
-use foreread_mount::{Mount, MountError, Settings};
+use foreread_mount::{ItableReadahead, Mount, MountError, Settings};
 
 use super::serve::leave::on_signals;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
@@ -43,6 +44,12 @@ pub(crate) struct Args {
 
     /// A directory to mount on
     dir: PathBuf,
+
+    /// How many blocks of an inode table to read for one inode: as many as pay by what earlier ones
+    /// were used for (adaptive), or windows of a power of two, as ext4 has them (32 by default); 0
+    /// is off
+    #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable)]
+    inode_readahead_blks: ItableReadahead,
 
     /// Let others than you come; modes, owners and ACLs in the image then say who reads what
     ///
@@ -83,8 +90,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let settings = Settings {
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
         name: name.clone(),
+        itable: args.inode_readahead_blks,
+        memory: args.memory.0,
         allow_other: args.allow_other,
         log: Box::new(move |line| say(&format!("{name}: {line}"))),
+        ..Settings::default()
     };
     let how = match image.buffered() {
         Some(why) => format!("buffered ({why})"),
@@ -93,10 +103,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mount = Mount::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
     stop_on_signals(&mount, args)?;
     say(&format!(
-        "mounted {} ({}) on {}; memory {}, {how}, {}",
+        "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
+         {how}, {}",
         args.target.target.display(),
         Exact(Bytes(mount.superblock().size())),
         args.dir.display(),
+        itable_text(args.inode_readahead_blks),
         Exact(args.memory),
         engine.io(),
     ));
@@ -149,6 +161,26 @@ fn stop_on_signals(mount: &Mount, args: &Args) -> Result<(), Failure> {
     };
     on_signals(stop).map_err(|error| Failure::WrongUse(format!("cannot catch signals: {error}")))
 }
+
+/// Reads a number of blocks, or `adaptive`.
+fn itable(text: &str) -> Result<ItableReadahead, String> {
+    if text == ADAPTIVE {
+        return Ok(ItableReadahead::Adaptive);
+    }
+    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, Bound::Exact).is_some());
+    blocks.map(ItableReadahead::Blocks).ok_or_else(|| {
+        format!("{ADAPTIVE}, 0, or a power of two up to {}", FixedWindow::MAX_BLOCKS)
+    })
+}
+
+fn itable_text(setting: ItableReadahead) -> String {
+    match setting {
+        ItableReadahead::Adaptive => ADAPTIVE.to_owned(),
+        ItableReadahead::Blocks(blocks) => blocks.to_string(),
+    }
+}
+
+const ADAPTIVE: &str = "adaptive";
 
 fn say(line: &str) {
     // With stderr closed there is nobody who could read it.
