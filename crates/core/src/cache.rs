@@ -505,6 +505,12 @@ impl Filling {
     pub fn generation(&self) -> Generation {
         self.generation
     }
+
+    /// The same fill for one more part of its page, of those that come on their own: only the last
+    /// of them is given back.
+    pub(crate) fn part(&self) -> Self {
+        Self { frame: self.frame, generation: self.generation }
+    }
 }
 
 /// After so many pages got another round, the next one leaves even if it was referenced.

@@ -24,8 +24,10 @@ mod hints;
 mod io;
 mod job;
 mod law;
+mod layout;
 mod limit;
 mod log;
+mod parts;
 mod start;
 mod streams;
 mod useful;
@@ -38,14 +40,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub use direct::{Direct, DirectId, Done};
-pub use job::PageFill;
+pub use job::{PageFill, Part};
+pub use layout::{BadLayout, Extent, Layout, NotOpened};
 pub use limit::DeviceState;
 pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
 
 use fetching::Wanted;
 use hints::Hints;
 use job::Job;
+use layout::Place;
 use limit::Limiter;
+use parts::Parts;
 use useful::Useful;
 use waiters::{Waiter, Waiters};
 use write::{Debts, FileDebts, Limits, NEVER, Room};
@@ -59,9 +64,9 @@ use crate::replay::{Input, Output};
 use crate::sched::{Op, Request, Scheduler, Submitter};
 use crate::slab::{Id, Slab};
 use crate::stats::Stats;
-use crate::table::{FILES_MAX, FileSlot, Frame, Table};
+use crate::table::{FileSlot, Frame, Table};
 use crate::trace::{Event, Trace};
-use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex, Pages, Sector};
+use crate::units::{Bytes, Instant, PageIndex, Pages};
 use crate::windows::Windows;
 
 /// Names a device.
@@ -95,7 +100,8 @@ impl Config {
 }
 
 /// Device I/O to start: `len` bytes at `offset`, into or from [`IoPath::io_frames`] of `tag`, in
-/// their order. If that has no frames, it serves [direct requests](IoPath::direct).
+/// their order; where files [in pieces](IoPath::open_layout) are open, a read is into
+/// [`IoPath::io_parts`]. If that has no frames, it serves [direct requests](IoPath::direct).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
     /// To be given back to [`IoPath::complete`].
@@ -108,8 +114,9 @@ pub struct DeviceIo {
     pub fua: bool,
     /// Where on the device, from its start.
     pub offset: Bytes,
-    /// How much. Of a read whole pages: at the end of a file or device fewer bytes may come. A
-    /// write ends with its file, in the middle of a page, and of a sector, if need be.
+    /// How much. Of a read whole pages, or sectors if its file is in pieces: at the end of a file or
+    /// device fewer bytes may come. A write ends with its file, in the middle of a page, and of a
+    /// sector, if need be.
     pub len: Bytes,
 }
 
@@ -158,8 +165,8 @@ pub struct Device {
 pub struct File {
     len: Bytes,
     device: DeviceId,
-    /// Where it begins on the device.
-    start: Sector,
+    /// Where on the device.
+    place: Place,
     /// The newest of its streams, which leads to the others.
     newest_stream: Option<StreamId>,
     /// What a policy remembers that finds streams by position. Some bytes for a file without
@@ -237,6 +244,9 @@ pub struct IoPath {
     flying: Slab<Flying>,
     directs: Slab<Direct>,
     waiters: Waiters,
+    parts: Parts,
+    /// What the layouts of open files take.
+    layouts: Bytes,
     hints: Hints,
     writes: Slab<Write>,
     debts: Debts,
@@ -285,6 +295,8 @@ impl IoPath {
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
+            parts: Parts::default(),
+            layouts: Bytes::ZERO,
             hints: Hints::default(),
             writes: Slab::new(),
             debts: Debts::new(cache.frames()),
@@ -322,37 +334,6 @@ impl IoPath {
         self.log().did(|| Input::Unpinned { now, frame });
         self.cache.unpinned(frame);
         self.admit(now);
-    }
-
-    /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
-    /// run. None if too many files are open.
-    pub fn open(&mut self, device: DeviceId, len: Bytes) -> Option<FileId> {
-        self.open_at(device, Sector(0), len)
-    }
-
-    /// The same for a file that begins elsewhere: several may lie on one device.
-    pub fn open_at(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
-        assert!(self.devices.get(device).is_some(), "{device:?} is no device");
-        assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
-        self.log().did(|| Input::Open { device, start, len });
-        let remembered = Streams::default();
-        let newest_stream = None;
-        let (reads, writes, debts, is_closing) = (0, 0, None, false);
-        let file = File {
-            len,
-            device,
-            start,
-            newest_stream,
-            remembered,
-            reads,
-            writes,
-            debts,
-            is_closing,
-        };
-        let has_room = self.files.len() < FILES_MAX as usize;
-        let id = has_room.then(|| self.files.insert(file));
-        self.log().gave(|| Output::File(id));
-        id
     }
 
     /// Where the file is found in the [`Self::table`].

@@ -24,6 +24,7 @@ mod log;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -32,8 +33,8 @@ pub(crate) use self::log::Log;
 use crate::cache::CacheStats;
 use crate::geometry::Geometry;
 use crate::path::{
-    Config, DeviceId, DeviceIo, DirectId, Done, FileId, Fill, IoPath, ReadId, Ready, StreamId, Tag,
-    WriteId, WriteMode, WriteReady,
+    Config, DeviceId, DeviceIo, DirectId, Done, FileId, Fill, IoPath, Layout, ReadId, Ready,
+    StreamId, Tag, WriteId, WriteMode, WriteReady,
 };
 use crate::readahead::Advice;
 use crate::sched::{Choice, Origin, Submitter};
@@ -46,9 +47,9 @@ use crate::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
 pub enum Step {
     /// The path was called.
     Did(Input),
-    /// The path looked at a flag that readers change, and it was set; so many looks before it, since
-    /// the last step, found theirs clear. Those are not in the log, but for their number: a flag
-    /// that is clear at the first look may be set at the next.
+    /// The path looked at a flag that readers change, and it was set; so many looks before it,
+    /// since the last step, found theirs clear. Those are not in the log, but for their number: a
+    /// flag that is clear at the first look may be set at the next.
     Saw(Seen, Frame, u32),
     /// The path said something.
     Gave(Output),
@@ -77,6 +78,11 @@ pub enum Input {
         device: DeviceId,
         start: Sector,
         len: Bytes,
+    },
+    OpenLayout {
+        device: DeviceId,
+        len: Bytes,
+        layout: Arc<Layout>,
     },
     Close {
         now: Instant,
@@ -151,6 +157,9 @@ pub enum Input {
         pages: Pages,
     },
     PollDispatch {
+        now: Instant,
+    },
+    FillHoles {
         now: Instant,
     },
     Direct {
@@ -229,7 +238,7 @@ pub enum Seen {
 pub enum Output {
     /// Of `add_device`.
     Device(DeviceId),
-    /// Of `open`.
+    /// Of `open` and `open_layout`.
     File(Option<FileId>),
     /// Of `stream`.
     Stream(StreamId),
@@ -239,6 +248,13 @@ pub enum Output {
     Asked(Pages),
     /// Of `poll_dispatch`, with the frames of its pages.
     Dispatched(Option<(DeviceIo, Vec<Frame>)>),
+    /// Of `fill_holes`, for each.
+    Hole {
+        /// In which frame.
+        frame: Frame,
+        /// Which bytes of it.
+        bytes: Range<usize>,
+    },
     /// Of `poll_ready`, with the frames of the read.
     Ready(Option<(Ready, Vec<Frame>)>),
     /// Of `direct`.
@@ -310,6 +326,7 @@ fn apply(path: &mut IoPath, input: Input) {
         }
         Input::RemoveDevice { now, device } => path.remove_device(now, device),
         Input::Open { device, start, len } => _ = path.open_at(device, start, len),
+        Input::OpenLayout { device, len, layout } => _ = path.open_layout(device, len, layout),
         Input::Close { now, file } => path.close(now, file),
         Input::SetLen { now, file, len } => path.set_len(now, file, len),
         Input::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
@@ -333,6 +350,7 @@ fn apply(path: &mut IoPath, input: Input) {
             _ = path.will_need(now, file, start, pages);
         }
         Input::PollDispatch { now } => _ = path.poll_dispatch(now),
+        Input::FillHoles { now } => path.fill_holes(now, |_, _| {}),
         Input::Direct { now, device, start, sectors, origin } => {
             _ = path.direct(now, device, start, sectors, origin);
         }
@@ -359,18 +377,20 @@ fn apply(path: &mut IoPath, input: Input) {
 fn could(path: &IoPath, input: &Input) -> bool {
     match input {
         Input::RemoveDevice { device, .. } => !path.has_files_on(*device),
-        Input::Open { device, .. } | Input::Direct { device, .. } => path.has_device(*device),
-        Input::SetLen { file, .. }
-        | Input::Stream { file }
-        | Input::Write { file, .. }
+        Input::Open { device, .. }
+        | Input::OpenLayout { device, .. }
+        | Input::Direct { device, .. } => path.has_device(*device),
+        Input::SetLen { file, .. } | Input::Stream { file } => path.is_open(*file),
+        Input::Write { file, .. }
         | Input::Zero { file, .. }
         | Input::Flush { file, .. }
-        | Input::WriteBack { file, .. } => path.is_open(*file),
+        | Input::WriteBack { file, .. } => path.is_open(*file) && path.is_in_one_run(*file),
         Input::Filled { id, .. } => path.awaits_driver(*id, false),
         Input::Acted { id, .. } => path.awaits_driver(*id, true),
         Input::GiveUp { id, .. } => !path.awaits_driver(*id, false),
         Input::Read { stream, .. } => path.has_stream(*stream),
         Input::Complete { tag, .. } => path.is_flying(*tag),
+        Input::FillHoles { .. } => path.has_holes(),
         Input::Release { id, .. } => path.is_ready(*id),
         Input::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
         Input::AddDevice { .. }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex};
 
 use foreread_core::geometry::Geometry;
+use foreread_core::path::DeviceId;
 use foreread_core::units::{Bytes, PAGE_SIZE};
 use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -27,6 +28,7 @@ use crate::error::OpenError;
 use crate::faults::Faults;
 use crate::volatile::Volatile;
 
+pub(crate) use act::EXTENTS_MAX;
 use claim::Claim;
 pub(crate) use claim::Claims;
 
@@ -82,6 +84,11 @@ pub(crate) enum Identity {
     },
     /// A device of a test, by its address.
     Memory(usize),
+    /// A file in pieces of an open device, by the name that its owner gave it.
+    Extents {
+        of: DeviceId,
+        name: u64,
+    },
 }
 
 impl Backend {
@@ -210,7 +217,7 @@ impl Identity {
     fn device(self) -> Option<u64> {
         match self {
             Self::Device(number) => Some(number),
-            Self::Inode { .. } | Self::Memory(_) => None,
+            Self::Inode { .. } | Self::Memory(_) | Self::Extents { .. } => None,
         }
     }
 }
@@ -219,7 +226,9 @@ impl Identity {
 fn size_of(mut file: &File, identity: Identity) -> io::Result<Bytes> {
     match identity {
         Identity::Device(_) => file.seek(SeekFrom::End(0)).map(Bytes),
-        Identity::Inode { .. } | Identity::Memory(_) => file.metadata().map(|now| Bytes(now.len())),
+        Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => {
+            file.metadata().map(|now| Bytes(now.len()))
+        }
     }
 }
 

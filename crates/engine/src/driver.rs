@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use foreread_core::path::{
-    DeviceId, DeviceIo, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteReady,
+    DeviceId, DeviceIo, FileId, IoPath, Layout, NotOpened, ReadId, StreamId, Tag, WriteId,
+    WriteReady,
 };
 use foreread_core::sched::{Choice, Op};
 use foreread_core::table::Frame;
@@ -80,7 +81,7 @@ pub(crate) struct Alone {
     pub(crate) tag: Tag,
     pub(crate) backend: Arc<Backend>,
     pub(crate) offset: u64,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) parts: Vec<(Frame, Range<usize>)>,
 }
 
 impl Driver {
@@ -119,6 +120,25 @@ impl Driver {
         let backend = Arc::clone(backend);
         self.devices.insert(device, OpenDevice { backend, delay: delay.map(DelayModel::new) });
         Some((device, file))
+    }
+
+    /// Takes in a file in pieces of an open device.
+    pub(crate) fn open_layout(
+        &mut self,
+        device: DeviceId,
+        len: Bytes,
+        layout: Arc<Layout>,
+    ) -> Result<FileId, NotOpened> {
+        self.path.open_layout(device, len, layout)
+    }
+
+    /// Lets such a file go. Its device stays.
+    pub(crate) fn close_layout(&mut self, file: FileId) {
+        if self.broken.is_none() {
+            self.path.close(self.now(), file);
+            self.note_ready();
+            self.start_all();
+        }
     }
 
     /// Lets a file go. What is still read of it ends on its own.
@@ -295,8 +315,8 @@ impl Driver {
         }
         self.read_alone += 1;
         let (tag, backend) = (alone.tag, Arc::clone(&device.backend));
-        let frames = self.path.io_frames(tag).collect();
-        Some(Alone { tag, backend, offset: alone.offset.0, frames })
+        let parts = self.path.io_parts(tag).collect();
+        Some(Alone { tag, backend, offset: alone.offset.0, parts })
     }
 
     /// What became of it.
@@ -339,6 +359,9 @@ impl Driver {
     /// gets it with the next submission, at the latest [before the mutex is
     /// free](Self::before_unlock).
     pub(crate) fn queue_all(&mut self) {
+        if self.path.has_holes() {
+            self.note_ready();
+        }
         if !self.ring.has_room() {
             return;
         }
@@ -484,6 +507,15 @@ impl Driver {
         &self.ring
     }
 
+    /// What a file has nowhere on its device is zeros, here and now: a window of 1 MiB is 30 us.
+    fn fill_holes(&mut self) {
+        if self.path.has_holes() {
+            let now = self.now();
+            let Self { path, ring, .. } = self;
+            path.fill_holes(now, |frame, bytes| ring.zero(frame, &bytes));
+        }
+    }
+
     fn start(&mut self, now: Instant, io: DeviceIo) {
         let DeviceIo { tag, device, op, fua, offset, len } = io;
         let device = self.devices.get_mut(&device).expect("its files are closed before a device");
@@ -491,11 +523,12 @@ impl Driver {
         if let Some(delay) = &mut device.delay {
             self.done_at.insert(bits, Instant(delay.finish_ns(now.0, len.0)));
         }
-        let (backend, frames) = (Arc::clone(&device.backend), self.path.io_frames(tag));
+        let backend = Arc::clone(&device.backend);
         match op {
-            Op::Read => self.ring.read(bits, backend, offset.0, frames),
+            Op::Read => self.ring.read(bits, backend, offset.0, self.path.io_parts(tag)),
             Op::Write => {
                 self.writing.insert(bits);
+                let frames = self.path.io_frames(tag);
                 self.ring.write(bits, backend, (offset.0, len.0), fua, frames);
             }
         }
@@ -513,6 +546,7 @@ impl Driver {
     /// Not when the ring is broken: then each waiter is told of that, and leaves what it waits for.
     pub(crate) fn note_ready(&mut self) {
         while self.broken.is_none() {
+            self.fill_holes();
             if let Some(ready) = self.path.poll_ready() {
                 match self.waiting.note(Ticket::Read(ready.id), News::Read(ready)) {
                     Told::Waiter => {}

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreread_core::cache::PageCache;
+use foreread_core::path::BadLayout;
 use foreread_core::units::Bytes;
 
 /// Why an engine could not be made.
@@ -86,6 +87,29 @@ pub enum OpenError {
     TooMany {
         /// What was asked for.
         path: PathBuf,
+    },
+    /// The extents of a file in pieces make no sense.
+    Extents {
+        /// Of which device.
+        path: PathBuf,
+        /// What is wrong with them.
+        why: BadLayout,
+    },
+    /// An extent ends behind the end of the device.
+    PastDevice {
+        /// The device.
+        path: PathBuf,
+        /// Where the last extent ends.
+        end: u64,
+        /// How long the device is.
+        len: u64,
+    },
+    /// The extents of all open files take too much memory.
+    ManyExtents {
+        /// Of which device.
+        path: PathBuf,
+        /// How much they may take.
+        limit: Bytes,
     },
     /// The system said something else.
     Io {
@@ -289,6 +313,21 @@ impl fmt::Display for OpenError {
             Self::TooMany { path } => {
                 write!(f, "{}: too many open files; close some first", path.display())
             }
+            Self::Extents { path, why } => {
+                write!(f, "{}: {why}: correct the list of extents", path.display())
+            }
+            Self::PastDevice { path, end, len } => write!(
+                f,
+                "{}: an extent ends at {end}, behind the end of the device at {len}: check the file \
+                 system, and whether the image is whole",
+                path.display()
+            ),
+            Self::ManyExtents { path, limit } => write!(
+                f,
+                "{}: the extents of all open files would take more than {limit} bytes, a sixteenth \
+                 of the memory bound; close some files, or raise the bound",
+                path.display()
+            ),
             Self::Io { path, doing, source } if is_out_of_descriptors(source) => write!(
                 f,
                 "{}: cannot {doing}: {source}; raise ulimit -n, or close files",
@@ -403,7 +442,10 @@ impl Error for OpenError {
             | Self::ReadOnlyFileSystem { .. }
             | Self::InUse { .. }
             | Self::Overlap { .. }
-            | Self::TooMany { .. } => None,
+            | Self::TooMany { .. }
+            | Self::PastDevice { .. }
+            | Self::ManyExtents { .. } => None,
+            Self::Extents { why, .. } => Some(why),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foreread_core::fit::Fit;
-use foreread_core::path::{DeviceId, DeviceState, FileId, IoPath};
+use foreread_core::path::{DeviceId, DeviceState, FileId, IoPath, Layout};
 use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;
 use foreread_core::units::Bytes;
@@ -25,6 +25,7 @@ use crate::OpenOptions;
 use crate::advice::{Advice, HandleAdvice};
 use crate::backend::Backend;
 use crate::error::{OpenError, ReadError};
+use crate::extents::Pieces;
 use crate::open_files::{Key, NotOpened};
 use crate::read_async::ReadAt;
 use crate::reader::Reader;
@@ -61,6 +62,8 @@ pub(crate) struct FileShared {
     pub(crate) id: FileId,
     pub(crate) slot: FileSlot,
     pub(crate) device: DeviceId,
+    /// If it lies in pieces of a device: which, and where.
+    pub(crate) pieces: Option<Pieces>,
     /// How long it is, as far as is known. Changed by the driver only.
     len: AtomicU64,
     /// Held while the system is asked for the length: of two answers the later one must win.
@@ -73,22 +76,11 @@ impl File {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-
         // Always opened, even if it is open already: whether it may be is the system's to say.
         let backend = Backend::open(path, options, &engine.claims)?;
         let path = path.to_path_buf();
         let failed = |doing, source| OpenError::Io { path: path.clone(), doing, source };
-        if engine.is_forked() {
-            let why = "this process was forked after the engine was made; make another one here";
-            return Err(failed("use the ring", io::Error::other(why)));
-        }
-        let driving = engine.drive();
-        let (broken, ring) = (driving.broken(), driving.ring().kind());
-        drop(driving);
-        if let Some(errno) = broken {
-            return Err(failed("use the ring", io::Error::from_raw_os_error(errno)));
-        }
+        let ring = engine.working_ring().map_err(|source| failed("use the ring", source))?;
         if options.volatile.is_some() && ring == RingKind::IoUring {
             let why = "the kernel does not know that device; make the engine with Io::Threads";
             return Err(failed("use the ring", io::Error::other(why)));
@@ -99,15 +91,18 @@ impl File {
         }
         let key = Key::new(&backend, options);
         let opened = engine.files.find_or(key, || FileShared::open(engine, backend, options));
-        let file = opened.map_err(|error| match error {
-            NotOpened::Conflict => OpenError::Overlap { path: path.clone() },
-            NotOpened::TooMany => OpenError::TooMany { path: path.clone() },
-        })?;
+        let file = opened.map_err(|error| error.of(&path))?;
         file.refresh().map_err(|source| failed("ask the size", source))?;
+        Ok(Self::new(file, path, options.write))
+    }
+
+    /// One more handle to a file.
+    pub(crate) fn new(file: Arc<FileShared>, path: PathBuf, may_write: bool) -> Self {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let (advice, may_write) = (HandleAdvice::default(), options.write);
-        let handle = Handle { file, path, advice, may_write, serial };
-        Ok(Self { handle: Arc::new(handle) })
+        let advice = HandleAdvice::default();
+        Self { handle: Arc::new(Handle { file, path, advice, may_write, serial }) }
     }
 
     /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
@@ -178,7 +173,8 @@ impl File {
 
     /// Asks the system how long the file is, in bytes, and takes that over: for a file that has
     /// grown or shrunk. (A read that reaches the end asks of its own accord.) A file that is open
-    /// for writing keeps the length that it had when it was opened.
+    /// for writing keeps the length that it had when it was opened, and so does one in
+    /// [pieces](Self::open_extents) of a device.
     ///
     /// # Errors
     ///
@@ -287,7 +283,27 @@ impl FileShared {
         let (device, id) = opened.ok_or(NotOpened::TooMany)?;
         let slot = IoPath::slot(id);
         let (engine, len) = (Arc::clone(engine), AtomicU64::new(len.0));
-        Ok(Arc::new(Self { engine, backend, id, slot, device, len, asking: Mutex::default() }))
+        let (pieces, asking) = (None, Mutex::default());
+        Ok(Arc::new(Self { engine, backend, id, slot, device, pieces, len, asking }))
+    }
+
+    /// A file of so many bytes in pieces of a device.
+    pub(crate) fn open_pieces(
+        device: &Arc<Self>,
+        len: Bytes,
+        layout: &Arc<Layout>,
+    ) -> Result<Arc<Self>, NotOpened> {
+        let Self { engine, backend, device: of, .. } = &**device;
+        let (engine, backend, of) = (Arc::clone(engine), Arc::clone(backend), *of);
+        let id = engine.drive().open_layout(of, len, Arc::clone(layout))?;
+        let (slot, len, asking) = (IoPath::slot(id), AtomicU64::new(len.0), Mutex::default());
+        let pieces = Some(Pieces { _device: Arc::clone(device), layout: Arc::clone(layout) });
+        Ok(Arc::new(Self { engine, backend, id, slot, device: of, pieces, len, asking }))
+    }
+
+    /// Whether only its owner knows how long it is.
+    fn keeps_its_length(&self) -> bool {
+        self.backend.is_writable || self.pieces.is_some()
     }
 
     #[inline]
@@ -297,7 +313,7 @@ impl FileShared {
 
     /// The same, for a read that reaches the end: without the mutex, as nothing mostly changed.
     pub(crate) fn refresh_if_changed(&self) -> io::Result<Bytes> {
-        if self.backend.is_writable || self.backend.size()? == self.len() {
+        if self.keeps_its_length() || self.backend.size()? == self.len() {
             return Ok(self.len());
         }
         self.refresh()
@@ -311,7 +327,7 @@ impl FileShared {
     ///                ^new end                     is the page that the end is in
     /// ```
     pub(crate) fn refresh(&self) -> io::Result<Bytes> {
-        if self.engine.is_forked() || self.backend.is_writable {
+        if self.engine.is_forked() || self.keeps_its_length() {
             return Ok(self.len());
         }
         // Not under the engine's mutex: a server that does not answer is the business of those who
@@ -339,7 +355,10 @@ impl Drop for FileShared {
         if self.engine.driver.is_poisoned() {
             return;
         }
-        self.engine.drive().close(self.device, self.id);
+        match &self.pieces {
+            Some(_) => self.engine.drive().close_layout(self.id),
+            None => self.engine.drive().close(self.device, self.id),
+        }
     }
 }
 

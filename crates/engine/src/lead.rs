@@ -164,8 +164,8 @@ impl Shared {
         let Some(alone) = driving.take_alone() else { return driving };
         driving.waiting.set_away(ticket, true);
         drop(driving);
-        let mut frames = alone.frames.iter().copied();
-        let result = ring::pread(&self.pool, alone.backend, alone.offset, &mut frames);
+        let mut parts = alone.parts.iter().cloned();
+        let result = ring::pread(&self.pool, alone.backend, alone.offset, &mut parts);
         let mut driving = self.drive();
         driving.waiting.set_away(ticket, false);
         driving.complete_alone(alone.tag, result);

@@ -5,11 +5,16 @@
 //! Never: a file kept open. Two sets of pages of a file that is written.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use foreread_core::path::{self, DeviceId};
+use foreread_core::units::Bytes;
 
 use crate::OpenOptions;
 use crate::backend::{Backend, Identity};
 use crate::delay::Delay;
+use crate::error::OpenError;
 use crate::file::FileShared;
 
 #[derive(Debug, Default)]
@@ -59,6 +64,30 @@ pub(crate) enum NotOpened {
     /// It is open in this engine in another way, and one of the two is for writing.
     Conflict,
     TooMany,
+    /// Layouts take as much memory as they may, which is so much.
+    Layouts(Bytes),
+}
+
+impl NotOpened {
+    /// What that is to who wanted to open a file.
+    pub(crate) fn of(self, path: &Path) -> OpenError {
+        let path = path.to_path_buf();
+        match self {
+            Self::Conflict => OpenError::Overlap { path },
+            Self::TooMany => OpenError::TooMany { path },
+            Self::Layouts(limit) => OpenError::ManyExtents { path, limit },
+        }
+    }
+}
+
+/// The core says no.
+impl From<path::NotOpened> for NotOpened {
+    fn from(why: path::NotOpened) -> Self {
+        match why {
+            path::NotOpened::Layouts { limit } => Self::Layouts(limit),
+            path::NotOpened::TooMany => Self::TooMany,
+        }
+    }
 }
 
 impl Key {
@@ -69,6 +98,12 @@ impl Key {
             faults: backend.faults.as_ref().map_or(0, |faults| Arc::as_ptr(faults).addr()),
         };
         Self { identity: backend.identity, way, is_written: options.write }
+    }
+
+    /// Of a file in pieces of a device, which is read in the one way in which its device is.
+    pub(crate) fn of_extents(of: DeviceId, name: u64) -> Self {
+        let way = Way { is_buffered: false, delay: None, faults: 0 };
+        Self { identity: Identity::Extents { of, name }, way, is_written: false }
     }
 }
 

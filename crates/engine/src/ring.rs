@@ -28,6 +28,7 @@ mod tests;
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use foreread_core::table::Frame;
 
 use crate::backend::Backend;
 use crate::error::EngineError;
-use crate::pool::Pool;
+use crate::pool::{PAGE, Pool};
 
 use threads::Threads;
 use transfer::Transfer;
@@ -125,6 +126,11 @@ impl Ring {
         Ok(Self { kind, sleeper: Arc::new(Sleeper(place)), pool })
     }
 
+    /// Makes these bytes of a frame zeros.
+    pub(crate) fn zero(&self, frame: Frame, bytes: &Range<usize>) {
+        self.pool.copy_in(frame, bytes.start, &ZEROS[..bytes.len()]);
+    }
+
     /// Which kind it is: for users to see.
     pub(crate) fn kind(&self) -> RingKind {
         match &self.kind {
@@ -146,8 +152,8 @@ impl Ring {
         }
     }
 
-    /// Queues a read of whole pages at `offset` into `frames`, in their order. Pages whose frames
-    /// are neighbours in memory become one vector.
+    /// Queues a read at `offset` into `parts` of frames, in their order. What are neighbours in
+    /// memory becomes one vector.
     ///
     /// It starts with the next [`Self::submit`] or [`Sleeper::wait`], whoever calls it.
     ///
@@ -159,9 +165,9 @@ impl Ring {
         tag: u64,
         backend: Arc<Backend>,
         offset: u64,
-        frames: impl Iterator<Item = Frame>,
+        parts: impl Iterator<Item = (Frame, Range<usize>)>,
     ) {
-        self.start(tag, Transfer::read(&self.pool, backend, offset, frames));
+        self.start(tag, Transfer::read(&self.pool, backend, offset, parts));
     }
 
     /// Queues a write of `len` bytes from `frames`, in their order: whole pages, but for the last,
@@ -255,7 +261,7 @@ impl fmt::Display for RingKind {
     }
 }
 
-/// Reads whole pages at `offset` into `frames` in the calling thread: bytes, or the error number.
+/// Reads at `offset` into `parts` of frames in the calling thread: bytes, or the error number.
 ///
 /// For the lone miss: with nothing else to start and nothing to wait for, one plain system call is
 /// the shortest way. The frames must be in flight in the core (nobody else fills them).
@@ -267,9 +273,9 @@ pub(crate) fn pread(
     pool: &Pool,
     backend: Arc<Backend>,
     offset: u64,
-    frames: &mut dyn Iterator<Item = Frame>,
+    parts: &mut dyn Iterator<Item = (Frame, Range<usize>)>,
 ) -> Result<u32, i32> {
-    Transfer::read(pool, backend, offset, frames).run()
+    Transfer::read(pool, backend, offset, parts).run()
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {
@@ -283,6 +289,9 @@ const ENTRIES: u32 = 256;
 /// depth and all but one of an eighth. One entry is left for a wake, so that it finds a place even
 /// when the kernel takes nothing.
 const TRANSFERS_MAX: usize = ENTRIES as usize - 1;
+
+/// A hole.
+static ZEROS: [u8; PAGE] = [0; PAGE];
 
 /// How often one is tried again when the kernel asks for it, before that is its error.
 const RETRIES: u32 = 16;

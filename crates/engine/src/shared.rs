@@ -4,6 +4,7 @@
 //! Out:   the driver, for as long as the role is held; afterwards whoever has to know is woken.
 //! Never: a wake-up under the mutex. A post left lying in the inbox.
 
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +19,7 @@ use crate::hits::Hits;
 use crate::inbox::Inbox;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
-use crate::ring::Sleeper;
+use crate::ring::{RingKind, Sleeper};
 use crate::waiting::Wake;
 
 /// What all handles of one engine share.
@@ -53,6 +54,19 @@ impl Shared {
     /// parent's, and the lock may be held by a thread that only the parent has.
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.process
+    }
+
+    /// What kind of ring it has, if that works in this process and still does.
+    pub(crate) fn working_ring(&self) -> io::Result<RingKind> {
+        if self.is_forked() {
+            let why = "this process was forked after the engine was made; make another one here";
+            return Err(io::Error::other(why));
+        }
+        let driving = self.drive();
+        match driving.broken() {
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            None => Ok(driving.ring().kind()),
+        }
     }
 
     /// Becomes the driver, waiting for whoever is.

@@ -175,6 +175,9 @@ impl File {
                 .see_through("write-back", offset, begin, &Doing::Act(&nothing))
                 .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
         }
+        if let Some(pieces) = &file.pieces {
+            return Ok(pieces.extents(offset, end));
+        }
         let extents = file.backend.extents(offset, end);
         extents.map_err(|errno| {
             let source = std::io::Error::from_raw_os_error(errno);

@@ -92,8 +92,11 @@ impl IoPath {
         for mut request in device.queue.drain() {
             self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
             self.end_writes(now, id, &mut request.load, Bytes::ZERO, Fault::Short);
+            let (origin, mut start) = (request.origin, request.start);
             for page in request.load.pages {
-                self.fail(page, Fault::Short);
+                let sectors = page.part.sectors();
+                self.fail_fill(now, (id, origin, start), page, Fault::Short);
+                start = start + sectors;
             }
         }
         self.admit(now);

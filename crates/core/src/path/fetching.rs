@@ -10,8 +10,10 @@ use core::ops::Range;
 
 use super::ReadId;
 use super::hints::Hints;
-use super::job::{Job, PageFill, Run};
+use super::job::{PageFill, Run};
 use super::law::Law;
+use super::layout::{Layout, PagePlace, Place};
+use super::parts::Parts;
 use super::waiters::{Waiter, Waiters};
 use crate::cache::{PageCache, Use};
 use crate::readahead::walk::PageSet;
@@ -88,8 +90,12 @@ pub(super) struct Fetching<'a> {
     pub(super) stats: &'a mut Stats,
     pub(super) runs: &'a mut Vec<Run>,
     pub(super) file: FileSlot,
-    /// Where the file begins on its device.
-    pub(super) file_start: Sector,
+    /// Pages that do not come with one request.
+    pub(super) parts: &'a mut Parts,
+    /// Where the file is on its device.
+    pub(super) place: &'a Place,
+    /// Where in its layout the last page was found.
+    pub(super) near: usize,
     pub(super) file_len: Bytes,
     /// The largest request that the device takes.
     pub(super) max_io: Pages,
@@ -157,8 +163,16 @@ impl PageSet for Fetching<'_> {
                 if let Some(hints) = &mut self.hints {
                     hints.add(&filling);
                 }
-                let len = page_len(self.file_len, page);
-                self.append(page, PageFill { filling, len }, use_, first_new);
+                let fill = PageFill::whole(filling, page_len(self.file_len, page));
+                match self.place {
+                    Place::Run(start) => {
+                        let start = *start + Sectors(page.0 * SECTORS_PER_PAGE);
+                        self.append(start, fill, use_, first_new);
+                    }
+                    Place::Pieces(layout) => {
+                        self.append_pieces(layout, page, fill, use_, first_new);
+                    }
+                }
                 fetched += Pages(1);
             }
             page = page + Pages(1);
@@ -248,18 +262,43 @@ impl Fetching<'_> {
 
     /// Adds the page to the newest run if it is its neighbour and fits, else begins another. A
     /// window is one request whether or not somebody waits for part of it.
-    fn append(&mut self, page: PageIndex, fill: PageFill, use_: Use, first_new: usize) {
-        let start = self.file_start + Sectors(page.0 * SECTORS_PER_PAGE);
+    fn append(&mut self, start: Sector, fill: PageFill, use_: Use, first_new: usize) {
         let is_ahead = use_ != Use::Wanted;
-        if let Some(last) = self.runs[first_new..].last_mut()
-            && last.end() == start
-            && last.job.page_count() < self.max_io
-        {
-            last.job.is_ahead &= is_ahead;
-            last.job.pages.push(fill);
-            return;
+        let fill = match self.runs[first_new..].last_mut() {
+            Some(last) => last.append(start, fill, is_ahead, self.max_io),
+            None => Err(fill),
+        };
+        if let Err(fill) = fill {
+            self.runs.push(Run::of_page(start, fill, is_ahead));
         }
-        self.runs.push(Run { start, job: Job::of_page(fill, is_ahead) });
+    }
+
+    /// The same for a page that may lie anywhere.
+    fn append_pieces(
+        &mut self,
+        layout: &Layout,
+        page: PageIndex,
+        fill: PageFill,
+        use_: Use,
+        first_new: usize,
+    ) {
+        match layout.page(page, &mut self.near) {
+            PagePlace::At(start) => self.append(start, fill, use_, first_new),
+            PagePlace::Hole => self.parts.add_hole(fill),
+            PagePlace::Parts => {
+                let PageFill { filling, len, .. } = fill;
+                let mut count = 0;
+                for (part, start) in layout.parts_of(page, len) {
+                    let fill = PageFill::part(&filling, part, len);
+                    match start {
+                        Some(start) => self.append(start, fill, use_, first_new),
+                        None => self.parts.add_hole(fill),
+                    }
+                    count += 1;
+                }
+                self.parts.begin(&filling, count);
+            }
+        }
     }
 }
 

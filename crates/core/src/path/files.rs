@@ -1,17 +1,90 @@
-//! Files that change under their readers: other lengths, pages that are out of date, the end.
+//! Files: opened, changed under their readers (other lengths, pages that are out of date), closed.
 //!
-//! In:    what became of a file.
-//! Out:   pages forgotten; reads that wait for frames cut to what there is.
+//! In:    where a file is on its device; what became of it.
+//! Out:   ids; pages forgotten; reads that wait for frames cut to what there is.
 //! Never: a read lost. What is on its way ends, whatever becomes of its file meanwhile.
 
+use alloc::sync::Arc;
 use core::ops::Range;
 
+use super::layout::{Layout, NotOpened, Place};
 use super::waiters::Waiter;
-use super::{FileId, IoPath, Read, Ready};
-use crate::replay::Input;
-use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex};
+use super::{DeviceId, File, FileId, IoPath, Read, Ready};
+use crate::readahead::Streams;
+use crate::replay::{Input, Output};
+use crate::table::FILES_MAX;
+use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex, Sector};
 
 impl IoPath {
+    /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
+    /// run. None if too many files are open.
+    pub fn open(&mut self, device: DeviceId, len: Bytes) -> Option<FileId> {
+        self.open_at(device, Sector(0), len)
+    }
+
+    /// The same for a file that begins elsewhere: several may lie on one device.
+    pub fn open_at(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
+        self.log().did(|| Input::Open { device, start, len });
+        let id = self.open_place(device, Place::Run(start), len).ok();
+        self.log().gave(|| Output::File(id));
+        id
+    }
+
+    /// Opens a file of `len` bytes whose pages lie where its layout says: it is read only.
+    ///
+    /// A page may lie anywhere, or in several places, and is asked for with as many requests. Of
+    /// holes the driver makes zeros: see [`Self::fill_holes`]. What the layout names behind the end
+    /// of the device fails with [`Fault::Short`](super::Fault::Short).
+    ///
+    /// # Errors
+    ///
+    /// If too many files are open, or if the layouts of open files would take too much: a sixteenth
+    /// of the memory, which they take beside it.
+    pub fn open_layout(
+        &mut self,
+        device: DeviceId,
+        len: Bytes,
+        layout: Arc<Layout>,
+    ) -> Result<FileId, NotOpened> {
+        self.log().did(|| {
+            let layout = Arc::clone(&layout);
+            Input::OpenLayout { device, len, layout }
+        });
+        let limit = Bytes(self.config.memory.0 / SHARE_OF_LAYOUTS);
+        let opened = if self.layouts + layout.bytes() > limit {
+            Err(NotOpened::Layouts { limit })
+        } else {
+            self.open_place(device, Place::Pieces(layout), len)
+        };
+        self.log().gave(|| Output::File(opened.ok()));
+        opened
+    }
+
+    fn open_place(
+        &mut self,
+        device: DeviceId,
+        place: Place,
+        len: Bytes,
+    ) -> Result<FileId, NotOpened> {
+        assert!(self.devices.get(device).is_some(), "{device:?} is no device");
+        assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
+        if self.files.len() >= FILES_MAX as usize {
+            return Err(NotOpened::TooMany);
+        }
+        self.layouts += place.bytes();
+        Ok(self.files.insert(File {
+            len,
+            device,
+            place,
+            newest_stream: None,
+            remembered: Streams::default(),
+            reads: 0,
+            writes: 0,
+            debts: None,
+            is_closing: false,
+        }))
+    }
+
     /// Closes a file: its streams end and its pages leave the cache.
     ///
     /// ```text
@@ -157,9 +230,10 @@ impl IoPath {
 
     /// Lets a closed file go after its last read and its last write.
     pub(super) fn end_if_over(&mut self, file: FileId) {
-        let is_over = |state: &super::File| state.is_closing && state.reads + state.writes == 0;
+        let is_over = |state: &File| state.is_closing && state.reads + state.writes == 0;
         if self.files.get(file).is_some_and(is_over) {
             let mut state = self.files.remove(file).expect("it is there");
+            self.layouts -= state.place.bytes();
             Self::end_shares(&mut self.shares, &mut state.remembered);
         }
     }
@@ -185,3 +259,7 @@ impl Read {
         self.len == Bytes::ZERO
     }
 }
+
+/// Layouts may take a sixteenth of the memory, beside it: 4096 pieces in the smallest engine, and a
+/// million in one of 256 MiB.
+const SHARE_OF_LAYOUTS: u64 = 16;

@@ -106,13 +106,14 @@ impl IoPath {
 
     fn fetch_hint(&mut self, now: Instant, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         let open = self.files.get(file).filter(|file| !file.is_closing);
-        let Some(&File { len, device, start: file_start, .. }) = open else { return Pages::ZERO };
+        let Some(&File { len, device, .. }) = open else { return Pages::ZERO };
         let file_end = PageIndex(len.pages_up().0);
         let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
         if self.queued.is_empty() {
             self.make_room_for_hint(now, file, start..end);
         }
+        let place = &self.files.get(file).expect("it is open").place;
         let mut runs = Vec::new();
         let mut fetching = Fetching {
             cache: &mut self.cache,
@@ -120,7 +121,9 @@ impl IoPath {
             stats: &mut self.stats,
             runs: &mut runs,
             file: Self::slot(file),
-            file_start,
+            parts: &mut self.parts,
+            place,
+            near: 0,
             file_len: len,
             max_io: geometry.max_io,
             may_read_ahead: self.queued.is_empty(),

@@ -5,15 +5,17 @@
 //! Never: an error that nobody waits for. A page read ahead that fails is read again when asked.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::job::{Job, PageFill, Run};
 use super::waiters::Waiter;
 use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
+use crate::cache::Filling;
 use crate::replay::{Input, Output};
 use crate::sched::{Op, Origin, Request};
 use crate::table::Frame;
 use crate::trace::What;
-use crate::units::{Bytes, Instant, Pages, SECTORS_PER_PAGE, Sectors};
+use crate::units::{Bytes, Instant, Pages, Sectors};
 
 impl IoPath {
     /// The next device I/O to start; None when there is none, or no device has room.
@@ -69,6 +71,12 @@ impl IoPath {
         &self.flying.get(tag).expect("the request is in flight").request.load.pages
     }
 
+    /// Where a read request that was dispatched and has not completed goes, in the order of its
+    /// pages: the frames, and which bytes of each.
+    pub fn io_parts(&self, tag: Tag) -> impl Iterator<Item = (Frame, Range<usize>)> {
+        self.pages(tag).iter().map(|page| (page.filling.frame(), page.part.bytes()))
+    }
+
     /// How much a request that was dispatched and has not completed asks for.
     #[must_use]
     pub fn io_len(&self, tag: Tag) -> Bytes {
@@ -103,21 +111,21 @@ impl IoPath {
         let (start, pages) = (request.start, request.load.pages.len());
         let written = request.load.writes.len();
         let mut good = self.end_writes(now, device, &mut request.load, bytes, fault);
-        for (index, page) in request.load.pages.into_iter().enumerate() {
-            if page.is_covered(index, bytes) {
-                let frame = page.filling.frame();
+        let mut from = Sectors::ZERO;
+        for page in request.load.pages {
+            let (at, sectors) = (start + from, page.part.sectors());
+            if page.is_covered(from, bytes) {
                 good += Pages(1);
-                self.cache.filled(page.filling);
-                self.wake(frame, None);
+                self.end_fill(now, page);
             } else if pages > 1
                 && self.waiters.is_waited_for(page.filling.frame())
                 && self.devices.get(device).is_some()
             {
-                let start = start + Sectors(index as u64 * SECTORS_PER_PAGE);
-                self.try_again(now, device, origin, Run { start, job: Job::again(page) });
+                self.try_again(now, device, origin, Run::again(at, page));
             } else {
-                self.fail(page, fault);
+                self.fail_fill(now, (device, origin, at), page, fault);
             }
+            from += sectors;
         }
         let pages = Pages((pages + written) as u64);
         self.trace.push(now, || What::Completed { device, start, good, pages });
@@ -138,7 +146,7 @@ impl IoPath {
     /// ```
     ///
     /// A reader must not pay for a bad sector in a neighbour that it never asked for.
-    fn try_again(&mut self, now: Instant, device: DeviceId, origin: Origin, run: Run) {
+    pub(super) fn try_again(&mut self, now: Instant, device: DeviceId, origin: Origin, run: Run) {
         self.stats.retries += 1;
         let state =
             self.devices.get_mut(device).expect("only a device that is there is asked again");
@@ -146,10 +154,10 @@ impl IoPath {
     }
 
     /// A page came to nothing: it leaves the cache, and those who wait for it are told.
-    pub(super) fn fail(&mut self, page: PageFill, fault: Fault) {
-        let frame = page.filling.frame();
+    pub(super) fn fail(&mut self, filling: Filling, fault: Fault) {
+        let frame = filling.frame();
         self.stats.pages_failed += u64::from(self.waiters.is_waited_for(frame));
-        self.cache.fill_failed(page.filling);
+        self.cache.fill_failed(filling);
         self.wake(frame, Some(fault));
     }
 

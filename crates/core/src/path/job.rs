@@ -5,21 +5,34 @@
 //! Never: a merge that makes somebody wait longer, or that hides which page is bad.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::direct::DirectId;
 use super::write::WritePage;
 use crate::cache::Filling;
 use crate::sched::{Load, Request};
 use crate::table::Frame;
-use crate::units::{Bytes, Instant, PAGE_SIZE, Pages, SECTORS_PER_PAGE, Sector, Sectors};
+use crate::units::{
+    Bytes, Instant, PAGE_SIZE, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
+};
 
-/// One page of a request.
+/// One page of a request, or a part of one.
 #[derive(Debug, Eq, PartialEq)]
 pub struct PageFill {
     /// The frame that it goes to.
     pub filling: Filling,
-    /// How many of its bytes the file has: all of them, but for a file's last page.
+    /// Which part of it.
+    pub part: Part,
+    /// How many bytes of that the file has: all of them, but for a file's last page.
     pub len: u32,
+}
+
+/// A part of a page, in whole sectors: all of it, but where a page of a file lies in several places
+/// of its device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Part {
+    from: u16,
+    len: u16,
 }
 
 /// What a request of the path carries: one of the three lists is not empty.
@@ -42,8 +55,21 @@ pub(super) struct Job {
 }
 
 impl PageFill {
-    /// Whether a result of so many bytes covers this page, the `index`th of its request: a request
-    /// may end early, at the end of a file or because a device stopped in the middle.
+    /// A page that its device has in one place.
+    pub(super) fn whole(filling: Filling, len: u32) -> Self {
+        Self { filling, part: Part::WHOLE, len }
+    }
+
+    /// A part of a page of which the file has so many bytes, from the page's start.
+    #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
+    pub(super) fn part(filling: &Filling, part: Part, page_len: u32) -> Self {
+        let end = part.bytes().end.min(page_len as usize);
+        Self { filling: filling.part(), part, len: (end - part.bytes().start) as u32 }
+    }
+
+    /// Whether a result of so many bytes covers this page, which begins `from` bytes from the start
+    /// of its request: a request may end early, at the end of a file or because a device stopped in
+    /// the middle.
     ///
     /// ```text
     ///   page      0           1           2
@@ -51,8 +77,37 @@ impl PageFill {
     ///                              ^10000        has at most 1808 bytes of it
     /// ```
     #[must_use]
-    pub(super) fn is_covered(&self, index: usize, result: Bytes) -> bool {
-        result.0 >= index as u64 * PAGE_SIZE + u64::from(self.len)
+    pub(super) fn is_covered(&self, from: Sectors, result: Bytes) -> bool {
+        result >= from.bytes() + Bytes(u64::from(self.len))
+    }
+}
+
+impl Part {
+    /// All of it.
+    #[expect(clippy::cast_possible_truncation, reason = "4096")]
+    pub const WHOLE: Self = Self { from: 0, len: PAGE_SIZE as u16 };
+
+    /// So many sectors of a page, from one of them on.
+    #[expect(clippy::cast_possible_truncation, reason = "a page is short, and was looked at")]
+    pub(super) fn new(from: Sectors, sectors: Sectors) -> Self {
+        assert!(sectors > Sectors::ZERO, "a part of nothing");
+        assert!(from + sectors <= Sectors(SECTORS_PER_PAGE), "a part lies in its page");
+        Self { from: from.bytes().0 as u16, len: sectors.bytes().0 as u16 }
+    }
+
+    /// Which bytes of the page.
+    #[must_use]
+    pub fn bytes(self) -> Range<usize> {
+        usize::from(self.from)..usize::from(self.from) + usize::from(self.len)
+    }
+
+    pub(super) fn is_whole(self) -> bool {
+        self == Self::WHOLE
+    }
+
+    /// How long it is.
+    pub(super) fn sectors(self) -> Sectors {
+        Sectors(u64::from(self.len) / SECTOR_SIZE)
     }
 }
 
@@ -66,6 +121,7 @@ impl Job {
         Self { is_retry: true, ..Self::of_page(page, false) }
     }
 
+    /// How many pages it reads; one that comes in parts counts with each of them.
     pub(super) fn page_count(&self) -> Pages {
         Pages(self.pages.len() as u64)
     }
@@ -97,7 +153,8 @@ impl Load for Job {
             && self.writes.is_empty() == next.writes.is_empty();
         let is_as_urgent = self.is_ahead == next.is_ahead && self.is_fua == next.is_fua;
         let is_whole = !self.is_retry && !next.is_retry && !self.ends_short();
-        is_same_kind && is_as_urgent && is_whole
+        let are_few = self.pages.len() + next.pages.len() <= PLACES_MAX;
+        is_same_kind && is_as_urgent && is_whole && are_few
     }
 
     fn append(&mut self, mut next: Self) {
@@ -112,17 +169,48 @@ impl Load for Job {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) start: Sector,
+    sectors: Sectors,
     pub(super) job: Job,
 }
 
 impl Run {
-    pub(super) fn end(&self) -> Sector {
-        self.start + Sectors(self.job.page_count().0 * SECTORS_PER_PAGE)
+    pub(super) fn of_page(start: Sector, page: PageFill, is_ahead: bool) -> Self {
+        let sectors = page.part.sectors();
+        Self { start, sectors, job: Job::of_page(page, is_ahead) }
+    }
+
+    /// A page, or part of one, that is asked for a second time.
+    pub(super) fn again(start: Sector, page: PageFill) -> Self {
+        Self { start, sectors: page.part.sectors(), job: Job::again(page) }
+    }
+
+    /// Adds a page that follows on the device; gives it back if that is elsewhere, or too much.
+    pub(super) fn append(
+        &mut self,
+        start: Sector,
+        page: PageFill,
+        is_ahead: bool,
+        max_io: Pages,
+    ) -> Result<(), PageFill> {
+        let sectors = self.sectors + page.part.sectors();
+        let is_too_much =
+            sectors > Sectors(max_io.0 * SECTORS_PER_PAGE) || self.job.pages.len() >= PLACES_MAX;
+        if self.start + self.sectors != start || is_too_much {
+            return Err(page);
+        }
+        self.sectors = sectors;
+        self.job.is_ahead &= is_ahead;
+        self.job.pages.push(page);
+        Ok(())
     }
 
     /// The request that it is.
     pub(super) fn request(self, now: Instant, origin: crate::sched::Origin) -> Request<Job> {
-        let sectors = self.end() - self.start;
-        Request { start: self.start, sectors, origin, arrival: now, load: self.job }
+        let Self { start, sectors, job } = self;
+        Request { start, sectors, origin, arrival: now, load: job }
     }
 }
+
+/// A kernel takes so many places in memory at once (UIO_MAXIOV), which parts of pages would reach
+/// before their request is too long.
+const PLACES_MAX: usize = 1024;

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use super::layout::Place;
 use super::waiters::Waiter;
 use super::{Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag};
 use crate::replay::{Input, Log, Output, Step};
@@ -53,6 +54,10 @@ impl IoPath {
 
     pub(crate) fn is_open(&self, file: FileId) -> bool {
         self.files.get(file).is_some_and(|file| !file.is_closing)
+    }
+
+    pub(crate) fn is_in_one_run(&self, file: FileId) -> bool {
+        self.files.get(file).is_some_and(|file| matches!(file.place, Place::Run(_)))
     }
 
     pub(crate) fn has_stream(&self, stream: StreamId) -> bool {

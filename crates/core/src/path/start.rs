@@ -94,12 +94,10 @@ impl IoPath {
         wanted: Option<&mut Wanted>,
         run: impl FnOnce(&Reader, Memory<'_>, &mut Fetching<'_>, &mut dyn FnMut(Decided)),
     ) {
-        let Some(File { len, device, start: file_start, remembered, .. }) =
-            self.files.get_mut(file)
-        else {
+        let Some(File { len, device, remembered, .. }) = self.files.get_mut(file) else {
             return;
         };
-        let (len, device, file_start) = (*len, *device, *file_start);
+        let (len, device) = (*len, *device);
         // Taken out while the walk runs, which looks at the other files.
         let is_shared = self.policy == Policy::Adaptive;
         let mut remembered = core::mem::take(remembered);
@@ -135,7 +133,9 @@ impl IoPath {
             stats: &mut self.stats,
             runs: &mut runs,
             file: Self::slot(file),
-            file_start,
+            parts: &mut self.parts,
+            place: &self.files.get(file).expect("it is open").place,
+            near: 0,
             file_len: len,
             max_io: geometry.max_io,
             may_read_ahead: self.queued.is_empty(),

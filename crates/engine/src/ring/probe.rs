@@ -61,7 +61,7 @@ mod tests {
     use crate::OpenOptions;
     use crate::backend::{Backend, Claims};
     use crate::error::EngineError;
-    use crate::pool::Pool;
+    use crate::pool::{PAGE, Pool};
     use foreread_core::table::Frame;
     use std::sync::Arc;
 
@@ -125,7 +125,7 @@ mod tests {
                         panic!("a ring all the same")
                     };
                     assert_eq!(why, io::Error::from_raw_os_error(errno).to_string());
-                    ring.read(1, Arc::clone(&backend), 0, [Frame(0)].into_iter());
+                    ring.read(1, Arc::clone(&backend), 0, [(Frame(0), 0..PAGE)].into_iter());
                     ring.sleeper().wait(None).expect("a thread reads");
                     assert_eq!(ring.completion().map(|got| got.result), Some(Ok(4096)));
                     let error = Ring::with(pool(), Io::IoUring).expect_err("no ring");
@@ -154,7 +154,7 @@ mod tests {
             refuse(libc::SYS_clone3, libc::EAGAIN);
             refuse(libc::SYS_clone, libc::EAGAIN);
             for tag in 0..3 {
-                ring.read(tag, Arc::clone(&backend), 4096, [Frame(0)].into_iter());
+                ring.read(tag, Arc::clone(&backend), 4096, [(Frame(0), 0..PAGE)].into_iter());
                 ring.sleeper().wait(None).expect("it is done already");
                 let got = ring.completion().expect("as wait said");
                 assert_eq!((got.tag, got.result), (tag, Ok(4096)));
@@ -172,7 +172,7 @@ mod tests {
                 return;
             };
             refuse(libc::SYS_io_uring_enter, libc::ENOMEM);
-            ring.read(1, Arc::clone(&backend), 0, [Frame(0)].into_iter());
+            ring.read(1, Arc::clone(&backend), 0, [(Frame(0), 0..PAGE)].into_iter());
             ring.submit().expect_err("it is offered again by the wait");
             let sleeper = ring.sleeper();
             let tries = (1..).find_map(|n| sleeper.wait(None).err().map(|error| (n, error)));

@@ -53,8 +53,8 @@ impl Bench {
     }
 
     fn read(&self, ring: &mut Ring, tag: u64, page: u32, frames: &[u32]) {
-        let frames = frames.iter().copied().map(Frame);
-        ring.read(tag, Arc::clone(&self.backend), u64::from(page) * PAGE as u64, frames);
+        let parts = frames.iter().map(|frame| (Frame(*frame), 0..PAGE));
+        ring.read(tag, Arc::clone(&self.backend), u64::from(page) * PAGE as u64, parts);
     }
 
     fn page_in(&self, frame: u32) -> Vec<u8> {
@@ -95,12 +95,18 @@ fn a_read_over_the_end_is_short_and_a_wrong_one_is_an_error_number() {
         assert_eq!(next(&mut ring).result, Ok(4096));
         bench.read(&mut ring, 1, PAGES, &[0]);
         assert_eq!(next(&mut ring).result, Ok(0));
-        ring.read(1, Arc::clone(&bench.backend), (1 << 63) + 4096, [Frame(0)].into_iter());
+        ring.read(
+            1,
+            Arc::clone(&bench.backend),
+            (1 << 63) + 4096,
+            [(Frame(0), 0..PAGE)].into_iter(),
+        );
         assert_eq!(next(&mut ring).result, Err(libc::EINVAL), "{:?}", ring.kind());
     }
     let lone_backend = || Arc::clone(&bench.backend);
-    let lone =
-        |page: u64| pread(&bench.pool, lone_backend(), page << 12, &mut [Frame(9)].into_iter());
+    let lone = |page: u64| {
+        pread(&bench.pool, lone_backend(), page << 12, &mut [(Frame(9), 0..PAGE)].into_iter())
+    };
     assert_eq!(lone(3), Ok(4096));
     assert_eq!(bench.page_in(9), [3; PAGE]);
     assert_eq!(lone(u64::from(PAGES)), Ok(0));
@@ -279,8 +285,8 @@ fn faults_strike_alike_in_every_kind_of_read() {
                 next(ring).result
             }
             None => {
-                let frames = &mut [Frame(0), Frame(1)].into_iter();
-                pread(&bench.pool, Arc::clone(&bench.backend), u64::from(page) << 12, frames)
+                let parts = &mut [(Frame(0), 0..PAGE), (Frame(1), 0..PAGE)].into_iter();
+                pread(&bench.pool, Arc::clone(&bench.backend), u64::from(page) << 12, parts)
             }
         };
         faults.clear();

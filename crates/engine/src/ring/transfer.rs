@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -71,9 +72,9 @@ impl Transfer {
         pool: &Pool,
         backend: Arc<Backend>,
         offset: u64,
-        frames: impl Iterator<Item = Frame>,
+        parts: impl Iterator<Item = (Frame, Range<usize>)>,
     ) -> Self {
-        Self::new(Way::Read, backend, offset, Vectors::new(pool, frames))
+        Self::new(Way::Read, backend, offset, Vectors::new(pool, parts))
     }
 
     /// A write of `len` bytes: all pages are whole, but the last one may be short.
@@ -85,7 +86,7 @@ impl Transfer {
         is_durable: bool,
         frames: impl Iterator<Item = Frame>,
     ) -> Self {
-        let pages = Vectors::new(pool, frames);
+        let pages = Vectors::new(pool, frames.map(|frame| (frame, 0..PAGE)));
         assert!(len <= pages.bytes(), "no more than the frames hold");
         let vectors = if len < pages.bytes() { pages.part(0, len) } else { pages };
         Self::new(Way::Write { is_durable }, backend, offset, vectors)
@@ -239,17 +240,16 @@ impl Vectors {
     ///   frames    7 8 9   4   12 13        neighbours in memory become one vector
     ///   vectors   |---|   |   |---|
     /// ```
-    fn new(pool: &Pool, frames: impl Iterator<Item = Frame>) -> Self {
+    fn new(pool: &Pool, parts: impl Iterator<Item = (Frame, Range<usize>)>) -> Self {
         let mut vectors: Vec<libc::iovec> = Vec::new();
-        for frame in frames {
-            let frame = pool.address(frame);
+        for (frame, bytes) in parts {
+            assert!(bytes.start < bytes.end && bytes.end <= PAGE, "a part lies in its page");
+            let start = pool.address(frame).as_ptr().wrapping_add(bytes.start);
             match vectors.last_mut() {
-                Some(last)
-                    if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == frame.as_ptr() =>
-                {
-                    last.iov_len += PAGE;
+                Some(last) if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == start => {
+                    last.iov_len += bytes.len();
                 }
-                _ => vectors.push(libc::iovec { iov_base: frame.as_ptr().cast(), iov_len: PAGE }),
+                _ => vectors.push(libc::iovec { iov_base: start.cast(), iov_len: bytes.len() }),
             }
         }
         Self(vectors.into_boxed_slice())

@@ -139,12 +139,12 @@ impl IoPath {
         let debt = self.debts.get(first);
         let (file, submitter, is_fua) = (debt.file, debt.submitter, debt.is_fua);
         let is_retry = debt.is_alone;
-        let File { len: file_len, start, debts: books, .. } =
+        let File { len: file_len, place, debts: books, .. } =
             self.files.get_mut(file).expect("a file outlives its debts");
         let books = books.as_mut().expect("it owes something");
         let mut writes = Vec::with_capacity(run.len());
         let mut bytes = Bytes::ZERO;
-        let start = *start + Sectors(self.debts.get(run[0]).page.0 * SECTORS_PER_PAGE);
+        let start = place.start() + Sectors(self.debts.get(run[0]).page.0 * SECTORS_PER_PAGE);
         for debt in run {
             let (page, frame) = (self.debts.get(debt).page, self.debts.get(debt).frame);
             let len = page_len(*file_len, page);

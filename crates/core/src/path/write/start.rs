@@ -24,7 +24,7 @@ use super::debts::SHARE_OF_DIRTY;
 use super::{Fill, Kind, State, Write, WriteId, WriteStep};
 use crate::cache::Use;
 use crate::path::fetching::page_len;
-use crate::path::job::{Job, PageFill, Run};
+use crate::path::job::{PageFill, Run};
 use crate::path::waiters::Waiter;
 use crate::path::{Fault, File, FileId, IoPath, SHARE_OF_ONE_READ};
 use crate::sched::{Class, Op, Origin};
@@ -89,10 +89,11 @@ impl Room {
 }
 
 impl IoPath {
-    /// An open file.
+    /// An open file that may be written.
     pub(super) fn open_file(&self, file: FileId) -> &File {
         let state = self.files.get(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
+        assert!(self.is_in_one_run(file), "{file:?} is in pieces, and read only");
         state
     }
 
@@ -211,7 +212,7 @@ impl IoPath {
         let (file, pages, submitter) = (write.file, write.pages.clone(), write.submitter);
         let state = self.files.get(file).expect("a file outlives its writes");
         let (slot, file_len, device) = (Self::slot(file), state.len, state.device);
-        let file_start = state.start;
+        let file_start = state.place.start();
         let partial = write.partial_pages(file_len);
         // First what is there: what is held is neither evicted for the rest nor available.
         let there = partial.map(|page| {
@@ -230,9 +231,9 @@ impl IoPath {
             if self.cache.look_up(slot, page).is_none() {
                 let filling = self.cache.start_fill(slot, page, Use::Wanted, false);
                 self.cache.hold(filling.frame());
-                let fill = PageFill { filling, len: page_len(file_len, page) };
+                let fill = PageFill::whole(filling, page_len(file_len, page));
                 let start = file_start + Sectors(page.0 * SECTORS_PER_PAGE);
-                runs.push(Run { start, job: Job::of_page(fill, false) });
+                runs.push(Run::of_page(start, fill, false));
             }
         }
         self.stats.pages_rmw += runs.len() as u64;

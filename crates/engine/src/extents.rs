@@ -1,0 +1,118 @@
+//! Files in pieces: their pages are extents of a device that is open.
+//!
+//! In:    extents, as a file system keeps them.
+//! Out:   a file like any other: streams, read-ahead on its own pages, pins, hints.
+//! Never: a write; a byte of the device that no extent names; a second set of pages of one name.
+//!
+//! ```text
+//!   file 12     |== 0 ==|== 1 ==|..........|== 2 ==|        its pages, its streams
+//!                  |        \\        hole      |
+//!   device      ---|== 1 ==|-|== 0 ==|-----|== 2 ==|---     one queue, one fit, one descriptor
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use foreread_core::path::{self, BadLayout, Layout};
+use foreread_core::units::{Bytes, MAX_FILE_BYTES};
+
+use crate::backend::EXTENTS_MAX;
+use crate::error::OpenError;
+use crate::file::{File, FileShared};
+use crate::open_files::Key;
+
+/// Bytes of a file that lie one after another on its device, or that are all zeros. All three are
+/// multiples of 512.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Extent {
+    /// Where they begin in the file.
+    pub start: u64,
+    /// How many.
+    pub len: u64,
+    /// Where they begin on the device. None: a hole, which reads as zeros.
+    pub place: Option<u64>,
+}
+
+/// Where a file in pieces is.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    /// Stays open as long as the file does.
+    pub(crate) _device: Arc<FileShared>,
+    pub(crate) layout: Arc<Layout>,
+}
+
+impl File {
+    /// Opens a file whose pages lie in pieces of this one, which is a device or an image of one: a
+    /// file of the file system on it. It is read only, and has pages, streams and read-ahead of its
+    /// own; requests go to this file's device, in its one queue.
+    ///
+    /// The extents are in order and do not overlap. What none of them names is a hole, and so is
+    /// what follows the last one up to `len`. They may reach over `len`, which nobody sees: give
+    /// whole blocks. Pages of a hole cost no request; pages that blocks of 512 bytes to 2 KiB make
+    /// up cost one for each run of them.
+    ///
+    /// `identity` names the file among those of this device, such as by its inode's number: what is
+    /// open by that name is the same file, with the layout that it was opened with. Its pages leave
+    /// the cache when the last handle goes.
+    ///
+    /// All extents of open files together take a sixteenth of the engine's memory at most, beside
+    /// it: sixteen bytes for each extent or hole.
+    ///
+    /// # Errors
+    ///
+    /// If the extents make no sense, or end behind the end of the device; if this file is open for
+    /// writing, which a second set of pages would not see; if too much is open.
+    ///
+    /// # Panics
+    ///
+    /// If this is a file in pieces itself.
+    pub fn open_extents(
+        &self,
+        identity: u64,
+        len: u64,
+        extents: impl IntoIterator<Item = Extent>,
+    ) -> Result<Self, OpenError> {
+        let (handle, device) = (self.handle(), &self.handle().file);
+        assert!(device.pieces.is_none(), "a file in pieces is no device");
+        let path = || handle.path.clone();
+        let ring = device.engine.working_ring();
+        ring.map_err(|source| OpenError::Io { path: path(), doing: "use the ring", source })?;
+        if device.backend.is_writable {
+            return Err(OpenError::Overlap { path: path() });
+        }
+        let layout = Layout::new(extents.into_iter().map(path::Extent::from))
+            .map_err(|why| OpenError::Extents { path: path(), why })?;
+        let (end, device_len) = (layout.device_end().0, device.len().0);
+        if end > device_len {
+            return Err(OpenError::PastDevice { path: path(), end, len: device_len });
+        }
+        if Bytes(len) > MAX_FILE_BYTES {
+            return Err(OpenError::Extents { path: path(), why: BadLayout::TooFar(0) });
+        }
+        let layout = Arc::new(layout);
+        let key = Key::of_extents(device.device, identity);
+        let opened = device
+            .engine
+            .files
+            .find_or(key, || FileShared::open_pieces(device, Bytes(len), &layout))
+            .map_err(|error| error.of(&handle.path))?;
+        // Errors name it so.
+        let name = format!("{}, file {identity}", handle.path.display());
+        Ok(Self::new(opened, name.into(), false))
+    }
+}
+
+impl Pieces {
+    /// Where from one byte to the other data are (true) and where holes.
+    pub(crate) fn extents(&self, start: u64, end: u64) -> Vec<(Range<u64>, bool)> {
+        let parts = self.layout.parts(Bytes(start)..Bytes(end)).take(EXTENTS_MAX);
+        parts.map(|(bytes, is_data)| (bytes.start.0..bytes.end.0, is_data)).collect()
+    }
+}
+
+impl From<Extent> for path::Extent {
+    fn from(extent: Extent) -> Self {
+        let Extent { start, len, place } = extent;
+        Self { start: Bytes(start), len: Bytes(len), place: place.map(Bytes) }
+    }
+}
