@@ -20,6 +20,7 @@ use crate::fields::le32;
 use crate::hash::{Kind, hash};
 use crate::inode::Inode;
 use crate::source::BlockSource;
+use crate::superblock::Superblock;
 
 /// What an index knows of a name.
 pub(crate) enum Answer {
@@ -36,17 +37,9 @@ pub(crate) fn lookup<S: BlockSource>(
     name: &[u8],
 ) -> Result<Answer, Error> {
     let root = Node::read(fs, inode, 0)?;
-    let kind = match root.bytes[0x1C] {
-        0 | 3 => Kind::Legacy,
-        1 | 4 => Kind::HalfMd4,
-        2 | 5 => Kind::Tea,
-        _ => return Ok(Answer::NoIndex),
-    };
     let superblock = fs.superblock();
-    let is_signed = match (root.bytes[0x1C], superblock.hash_is_signed) {
-        (3..=5, _) => false,
-        (_, Some(is_signed)) => is_signed,
-        (_, None) => return Ok(Answer::NoIndex),
+    let Some((kind, is_signed)) = superblock.hash_of_code(root.bytes[0x1C]) else {
+        return Ok(Answer::NoIndex);
     };
     let levels = usize::from(root.bytes[0x1E]);
     let most = if superblock.features.incompat(features::LARGEDIR) { 2 } else { 1 };
@@ -71,6 +64,33 @@ pub(crate) fn lookup<S: BlockSource>(
 
 fn root_place(inode: &Inode) -> Place {
     Place::Directory { inode: inode.number, block: 0 }
+}
+
+impl Superblock {
+    /// Where a name comes among those of its directory, for who lists it: the kernel gives names in
+    /// the order of these numbers, in indexed directories and in those of one block. None if names
+    /// are not hashed, or nothing says how.
+    #[must_use]
+    pub fn name_hash(&self, name: &[u8]) -> Option<u32> {
+        if !self.features.compat(features::DIR_INDEX) {
+            return None;
+        }
+        let (kind, is_signed) = self.hash_of_code(self.default_hash)?;
+        Some(hash(kind, is_signed, self.hash_seed, name))
+    }
+
+    /// A kind of hash, and whether its bytes are signed.
+    fn hash_of_code(&self, code: u8) -> Option<(Kind, bool)> {
+        Some(match code {
+            0 => (Kind::Legacy, self.hash_is_signed?),
+            1 => (Kind::HalfMd4, self.hash_is_signed?),
+            2 => (Kind::Tea, self.hash_is_signed?),
+            3 => (Kind::Legacy, false),
+            4 => (Kind::HalfMd4, false),
+            5 => (Kind::Tea, false),
+            _ => return None,
+        })
+    }
 }
 
 /// Goes down to the lowest node. The entries that go on with a hash are behind it, as their lowest

@@ -60,6 +60,8 @@ pub struct Superblock {
     pub is_clean: bool,
     /// What hashes of names begin with; all zeros is the default of the hash.
     pub(crate) hash_seed: [u32; 4],
+    /// By which hash names are sorted in directories that do not say it themselves.
+    pub(crate) default_hash: u8,
     /// Whether the bytes of names are signed numbers to the hash; None if it does not say.
     pub(crate) hash_is_signed: Option<bool>,
     /// What checksums begin with.
@@ -123,6 +125,7 @@ impl Superblock {
             label: label.to_vec(),
             is_clean: le16(bytes, 0x3A) & 0x3 == 0x1,
             hash_seed: [0xEC, 0xF0, 0xF4, 0xF8].map(|at| le32(bytes, at)),
+            default_hash: bytes[0xFC],
             hash_is_signed: match flags & 0x3 {
                 0x1 => Some(true),
                 0x2 => Some(false),

@@ -1,59 +1,23 @@
 //! Where ext4 puts the inodes and directories of a tree.
 //!
-//! In:    how large the tree is, how it came about, random numbers.
+//! In:    a tree that is drawn from random numbers ([`Tree`]), or one that was taken from an image
+//!        ([`Taken`]).
 //! Out:   for each directory its blocks and its entries; for each inode its block.
 //! Never: a read, a cache, a file's content.
 //!
 //! ```text
 //!   group   |bitmaps|== inode table ==|------------ data: directories, files ------------|
-//!                    ^ in the order of creation:
-//!                    |dir|its files|others|dir|its files|dir|its files|others ....|late ones|
 //! ```
-//!
-//! A directory lies in its parent's group, its files beside it; only top-level directories are
-//! spread (ext4's Orlov rule). What lies between two directories belongs to others, who made it
-//! meanwhile: a file system is not made for the tree that somebody walks.
+
+mod drawn;
+mod grown;
+mod taken;
 
 use foreread_core::itable::{BlockIndex, InodeTable};
-use foreread_core::units::Bytes;
-use serde::Deserialize;
 
-use crate::rng::Rng;
-
-/// A tree, and what lies between it.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Tree {
-    /// How many directories.
-    pub directories: u32,
-    /// How many of them are top-level: each in a group of its own, as far apart as possible.
-    #[serde(default = "one")]
-    pub top: u32,
-    /// How many files a directory has, the mean.
-    pub files: f64,
-    /// The deviation of the logarithm of that: 0 is the same everywhere, 1 to 2 is usual.
-    #[serde(default)]
-    pub files_sigma: f64,
-    /// The share of the files that came after all the rest, in any order: their inodes lie behind
-    /// the others of their group.
-    #[serde(default)]
-    pub late: f64,
-    /// The share of the places between directories at which inodes of others lie.
-    #[serde(default)]
-    pub gaps: f64,
-    /// How many inodes that are there, the mean.
-    #[serde(default)]
-    pub gap: f64,
-    /// The deviation of the logarithm of that.
-    #[serde(default)]
-    pub gap_sigma: f64,
-    /// Bytes of an inode: 256, or 128 in file systems made as ext3 was.
-    #[serde(default = "inode_size")]
-    pub inode_size: u32,
-    /// Inodes of a group, used or not.
-    #[serde(default = "inodes_per_group")]
-    pub inodes_per_group: u32,
-}
+pub use drawn::Tree;
+pub use grown::Grown;
+pub use taken::{Taken, TakenDirectory, TakenEntry};
 
 /// Names an inode: its place among those of all groups, from 0.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -70,8 +34,8 @@ pub struct Directory {
     pub inode: Inode,
     /// In which it is an entry; None of a top-level one.
     pub parent: Option<DirectoryId>,
-    /// Its first block; the others follow.
-    pub first: BlockIndex,
+    /// Its blocks. None if its entries are in its inode.
+    pub blocks: Vec<BlockIndex>,
     /// Its entries, in the order of their names.
     pub entries: Vec<Entry>,
 }
@@ -83,91 +47,39 @@ pub struct Entry {
     pub inode: Inode,
     /// If it is a directory, which.
     pub directory: Option<DirectoryId>,
-    /// Its place in the order of the hashes of the names, in which they lie in the directory.
+    /// Its place in the order of the hashes of the names.
     pub rank: u32,
+    /// Which of the directory's blocks names it.
+    pub block: u32,
 }
 
 /// A tree on its file system.
 #[derive(Debug)]
 pub struct Layout {
-    tree: Tree,
     directories: Vec<Directory>,
-    /// Of each group, how many inodes are used: all up to there, ours or not.
-    used: Vec<u32>,
+    /// Of each group.
+    tables: Vec<Table>,
+    inodes_per_group: u32,
+    inodes_per_block: u32,
 }
 
-impl Tree {
-    /// What is impossible in it, for a file system of this size.
-    ///
-    /// # Errors
-    ///
-    /// Which parameter, and what would be possible.
-    pub fn check(&self, size: Bytes) -> Result<(), String> {
-        let check = |holds: bool, what: &str, wants: &str| {
-            if holds { Ok(()) } else { Err(format!("tree: {what}: wants {wants}")) }
-        };
-        check((1..=1_000_000).contains(&self.directories), "directories", "1 to 1000000")?;
-        check((1..=self.directories).contains(&self.top), "top", "1 to directories")?;
-        check(is_within(self.files, 1e6), "files", "0 to 1000000")?;
-        check(is_within(self.files_sigma, 4.0), "files_sigma", "0 to 4")?;
-        check(is_within(self.late, 1.0), "late", "0 to 1")?;
-        check(is_within(self.gaps, 1.0), "gaps", "0 to 1")?;
-        check(is_within(self.gap, 1e6), "gap", "0 to 1000000")?;
-        check(is_within(self.gap_sigma, 4.0), "gap_sigma", "0 to 4")?;
-        let is_size = self.inode_size.is_power_of_two() && (128..=4096).contains(&self.inode_size);
-        check(is_size, "inode_size", "a power of two from 128 to 4096")?;
-        let is_whole = self.inodes_per_group.is_multiple_of(self.inodes_per_block());
-        let is_some = (1..=32768).contains(&self.inodes_per_group);
-        let what = "whole blocks, at most 32768 inodes";
-        check(is_whole && is_some && self.table_blocks() <= MOST_TABLE, "inodes_per_group", what)?;
-        let inodes = f64::from(self.directories) * (1.0 + self.files + self.gaps * self.gap);
-        let room = groups_of(size) as f64 * f64::from(self.inodes_per_group);
-        // The numbers of files are drawn: half of the room is left for chance.
-        check(inodes * 2.0 <= room, "directories", "a file system with twice as many inodes")
-    }
-
-    /// How many inodes a block of the table has.
-    #[must_use]
-    pub const fn inodes_per_block(&self) -> u32 {
-        BLOCK_SIZE / self.inode_size
-    }
-
-    fn table_blocks(&self) -> u64 {
-        u64::from(self.inodes_per_group / self.inodes_per_block())
-    }
+/// The inode table of a group.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    first: BlockIndex,
+    /// How many inodes are used: all up to there, of the tree or not.
+    used: u32,
 }
 
 impl Directory {
-    /// How many blocks it has.
+    /// The block that names an entry; None if the directory's inode does.
     #[must_use]
-    pub fn blocks(&self) -> u64 {
-        (self.entries.len() as u64).div_ceil(u64::from(ENTRIES_PER_BLOCK)).max(1)
-    }
-
-    /// The block that names an entry.
-    #[must_use]
-    pub fn block_of(&self, entry: &Entry) -> BlockIndex {
-        BlockIndex(self.first.0 + u64::from(entry.rank / ENTRIES_PER_BLOCK))
+    pub fn block_of(&self, entry: &Entry) -> Option<BlockIndex> {
+        self.blocks.get(usize::try_from(entry.block).ok()?).copied()
     }
 }
 
 impl Layout {
-    /// The tree on a file system of this size; None if more files were drawn than it has room for.
-    #[must_use]
-    pub fn new(tree: &Tree, size: Bytes, mut rng: Rng) -> Option<Self> {
-        let groups = usize::try_from(groups_of(size)).expect("few groups");
-        let (directories, used) = (Vec::new(), vec![0; groups]);
-        let mut layout = Self { tree: tree.clone(), directories, used };
-        let mut late = layout.add_directories(&mut rng)?;
-        rng.shuffle(&mut late);
-        for id in late {
-            layout.add_late(id, &mut rng)?;
-        }
-        layout.rank_entries(&mut rng);
-        layout.place_directories()?;
-        Some(layout)
-    }
-
     /// All directories, in the order of their paths.
     #[must_use]
     pub fn directories(&self) -> &[Directory] {
@@ -190,193 +102,20 @@ impl Layout {
     #[must_use]
     pub fn place(&self, inode: Inode) -> (BlockIndex, InodeTable) {
         let (group, index) = self.split(inode);
-        let first = BlockIndex(group as u64 * BLOCKS_PER_GROUP + HEAD_BLOCKS);
-        let (in_group, in_block) = (self.tree.inodes_per_group, self.tree.inodes_per_block());
-        let table = InodeTable::new(first, in_group, in_block, in_group - self.used[group]);
+        let Table { first, used } = self.tables[group];
+        let (in_group, in_block) = (self.inodes_per_group, self.inodes_per_block);
+        let table = InodeTable::new(first, in_group, in_block, in_group - used);
         let block = BlockIndex(first.0 + u64::from(index / in_block));
         (block, table.expect("a table within the file system"))
     }
 
-    /// Adds the directories with the files that came with them; the others' directories, once for
-    /// each file that comes late.
-    fn add_directories(&mut self, rng: &mut Rng) -> Option<Vec<DirectoryId>> {
-        let mut late = Vec::new();
-        let mut path: Vec<DirectoryId> = Vec::new();
-        for index in 0..self.tree.directories {
-            let top = self.top_of(index);
-            if index == 0 || self.top_of(index - 1) != top {
-                path.clear();
-            }
-            path.truncate(levels(path.len(), rng));
-            let parent = path.last().copied();
-            let group = match parent {
-                Some(parent) => self.split(self.directory(parent).inode).0,
-                None => self.home_of(top),
-            };
-            if rng.unit() < self.tree.gaps {
-                let others = log_normal(self.tree.gap, self.tree.gap_sigma, rng);
-                self.give_others(group, others);
-            }
-            path.push(self.add_directory(group, parent, rng, &mut late)?);
-        }
-        Some(late)
-    }
-
-    fn add_directory(
-        &mut self,
-        group: usize,
-        parent: Option<DirectoryId>,
-        rng: &mut Rng,
-        late: &mut Vec<DirectoryId>,
-    ) -> Option<DirectoryId> {
-        let id = DirectoryId(self.directories.len());
-        let inode = self.take_inode(group)?;
-        let group = self.split(inode).0;
-        if let Some(DirectoryId(parent)) = parent {
-            let entry = Entry { inode, directory: Some(id), rank: 0 };
-            self.directories[parent].entries.push(entry);
-        }
-        let mut entries = Vec::new();
-        for _ in 0..log_normal(self.tree.files, self.tree.files_sigma, rng) {
-            if rng.unit() < self.tree.late {
-                late.push(id);
-            } else {
-                entries.push(Entry { inode: self.take_inode(group)?, directory: None, rank: 0 });
-            }
-        }
-        self.directories.push(Directory { inode, parent, first: BlockIndex(0), entries });
-        Some(id)
-    }
-
-    fn add_late(&mut self, DirectoryId(id): DirectoryId, rng: &mut Rng) -> Option<()> {
-        let group = self.split(self.directories[id].inode).0;
-        let inode = self.take_inode(group)?;
-        let entries = &mut self.directories[id].entries;
-        let at = rng.below(entries.len() as u64 + 1);
-        let at = usize::try_from(at).expect("an index");
-        entries.insert(at, Entry { inode, directory: None, rank: 0 });
-        Some(())
-    }
-
-    fn rank_entries(&mut self, rng: &mut Rng) {
-        for directory in &mut self.directories {
-            let mut order: Vec<usize> = (0..directory.entries.len()).collect();
-            rng.shuffle(&mut order);
-            for (rank, index) in (0..).zip(order) {
-                directory.entries[index].rank = rank;
-            }
-        }
-    }
-
-    /// Gives each directory its blocks: the data area of a group fills as its inode table does, so
-    /// they lie as far in the one as their inode in the other.
-    fn place_directories(&mut self) -> Option<()> {
-        let first_data = HEAD_BLOCKS + self.tree.table_blocks();
-        let data_blocks = BLOCKS_PER_GROUP - first_data;
-        let groups = self.used.len();
-        let group_start = |group: usize| group as u64 * BLOCKS_PER_GROUP;
-        let mut next: Vec<u64> = (0..groups).map(|group| group_start(group) + first_data).collect();
-        let mut order: Vec<usize> = (0..self.directories.len()).collect();
-        order.sort_unstable_by_key(|index| self.directories[*index].inode);
-        for index in order {
-            let (group, place) = self.split(self.directories[index].inode);
-            let as_far = u64::from(place) * data_blocks / u64::from(self.tree.inodes_per_group);
-            next[group] = next[group].max(group_start(group) + first_data + as_far);
-            let blocks = self.directories[index].blocks();
-            let has_room = |group: &usize| next[*group] + blocks <= group_start(*group + 1);
-            let group = (group..groups).chain(0..group).find(has_room)?;
-            self.directories[index].first = BlockIndex(next[group]);
-            next[group] += blocks;
-        }
-        Some(())
-    }
-
-    /// The first free inode of a group, or of the next that has one.
-    fn take_inode(&mut self, group: usize) -> Option<Inode> {
-        let per_group = self.tree.inodes_per_group;
-        let mut groups = (group..self.used.len()).chain(0..group);
-        let group = groups.find(|group| self.used[*group] < per_group)?;
-        let inode = Inode(group as u64 * u64::from(per_group) + u64::from(self.used[group]));
-        self.used[group] += 1;
-        Some(inode)
-    }
-
-    /// What others find no room for in this group, they take elsewhere.
-    fn give_others(&mut self, group: usize, inodes: u32) {
-        let used = self.used[group].saturating_add(inodes);
-        self.used[group] = used.min(self.tree.inodes_per_group);
-    }
-
-    /// Below which top-level directory the one of this number is.
-    fn top_of(&self, index: u32) -> u64 {
-        u64::from(index) * u64::from(self.tree.top) / u64::from(self.tree.directories)
-    }
-
-    /// The group in which a top-level directory begins.
-    fn home_of(&self, top: u64) -> usize {
-        let groups = self.used.len() as u64;
-        usize::try_from(top * groups / u64::from(self.tree.top)).expect("few groups")
-    }
-
     /// Group, and place in its table.
     fn split(&self, inode: Inode) -> (usize, u32) {
-        let per_group = u64::from(self.tree.inodes_per_group);
+        let per_group = u64::from(self.inodes_per_group);
         let group = usize::try_from(inode.0 / per_group).expect("few groups");
         (group, u32::try_from(inode.0 % per_group).expect("less than a group has"))
     }
 }
 
-/// How many levels of a path the next directory has above it: mostly all, or all but one.
-fn levels(depth: usize, rng: &mut Rng) -> usize {
-    let mut depth = depth;
-    while depth > 1 && rng.unit() < UP {
-        depth -= 1;
-    }
-    depth
-}
-
-fn groups_of(size: Bytes) -> u64 {
-    size.0 / (BLOCKS_PER_GROUP * u64::from(BLOCK_SIZE))
-}
-
-fn is_within(number: f64, most: f64) -> bool {
-    (0.0..=most).contains(&number)
-}
-
-/// A number of things with this mean, of which a few are very many.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
-fn log_normal(mean: f64, sigma: f64, rng: &mut Rng) -> u32 {
-    (mean * libm::exp(sigma * rng.normal() - sigma * sigma / 2.0)).round().min(1e9) as u32
-}
-
 /// Bytes of a block.
 pub const BLOCK_SIZE: u32 = 4096;
-
-/// One bitmap of a block describes a group.
-const BLOCKS_PER_GROUP: u64 = 32768;
-
-/// The two bitmaps in front of a table. Copies of the superblock are in few groups, and in none
-/// here.
-const HEAD_BLOCKS: u64 = 2;
-
-/// A name of 16 letters takes 24 bytes, and blocks of a hashed directory are three quarters full.
-const ENTRIES_PER_BLOCK: u32 = 128;
-
-/// How likely the next directory is one level higher, and then one more: half of the directories
-/// have no other below them.
-const UP: f64 = 0.5;
-
-/// Half of a group's blocks are for files.
-const MOST_TABLE: u64 = BLOCKS_PER_GROUP / 2;
-
-fn one() -> u32 {
-    1
-}
-
-fn inode_size() -> u32 {
-    256
-}
-
-fn inodes_per_group() -> u32 {
-    8192
-}

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::itable::{Bound, FixedWindow};
 use foreread_core::units::Bytes;
-use foreread_sim::ext4::{Directory, Inode, Layout, Tree};
+use foreread_sim::ext4::{Directory, Grown, Inode, Layout, Tree};
 use foreread_sim::record::Keep;
 use foreread_sim::rng::Rng;
 use foreread_sim::run::Ran;
 use foreread_sim::scenario::Scenario;
 use foreread_sim::workload::Workload;
-use foreread_sim::workload::mount::{Order, WINDOWS};
+use foreread_sim::workload::mount::{Blocks, Order, WINDOWS};
 
 const SIZE: Bytes = Bytes(8 << 30);
 const GROUP_BLOCKS: u64 = 32768;
@@ -43,7 +43,7 @@ fn layouts() -> Vec<(u64, Tree, Layout)> {
     let all: Vec<_> = trees()
         .filter(|(_, tree)| tree.check(SIZE).is_ok())
         .map(|(seed, tree)| {
-            let layout = Layout::new(&tree, SIZE, Rng::new(seed)).expect("there is room");
+            let layout = tree.draw(SIZE, Rng::new(seed)).expect("there is room");
             (seed, tree, layout)
         })
         .collect();
@@ -105,15 +105,13 @@ fn blocks_of_directories_lie_behind_the_tables_and_on_nobody_elses() {
         let first_data = 2 + u64::from(tree.inodes_per_group / tree.inodes_per_block());
         let mut taken = BTreeSet::new();
         for directory in layout.directories() {
-            for block in directory.first.0..directory.first.0 + directory.blocks() {
+            for block in directory.blocks.iter().map(|block| block.0) {
                 assert!(block % GROUP_BLOCKS >= first_data, "tree {seed}: {block} is a table's");
                 assert!(block < SIZE.0 / 4096, "tree {seed}: {block} is behind the end");
                 assert!(taken.insert(block), "tree {seed}: {block} is two directories'");
             }
-            let blocks = directory.entries.iter().map(|entry| directory.block_of(entry));
-            let end = directory.first.0 + directory.blocks();
-            assert!(blocks.clone().all(|block| block >= directory.first), "tree {seed}");
-            assert!(blocks.clone().all(|block| block.0 < end), "tree {seed}");
+            let mut entries = directory.entries.iter();
+            assert!(entries.all(|entry| directory.block_of(entry).is_some()), "tree {seed}");
         }
     }
 }
@@ -151,7 +149,7 @@ fn no_window_leaves_its_table() {
 #[test]
 fn a_tidy_tree_lies_in_one_piece_and_in_the_order_of_its_names() {
     let tree: Tree = toml::from_str("directories = 20\nfiles = 30").expect("a tree");
-    let layout = Layout::new(&tree, SIZE, Rng::new(1)).expect("there is room");
+    let layout = tree.draw(SIZE, Rng::new(1)).expect("there is room");
     let mut all = inodes(&layout);
     all.sort_unstable();
     let first = all[0].0;
@@ -161,7 +159,7 @@ fn a_tidy_tree_lies_in_one_piece_and_in_the_order_of_its_names() {
 #[test]
 fn a_seed_gives_the_same_tree() {
     let (_, tree) = trees().nth(1).expect("there are more");
-    let of = |seed| inodes(&Layout::new(&tree, SIZE, Rng::new(seed)).expect("there is room"));
+    let of = |seed| inodes(&tree.draw(SIZE, Rng::new(seed)).expect("there is room"));
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
 }
@@ -170,7 +168,7 @@ fn a_seed_gives_the_same_tree() {
 fn a_tree_that_has_no_room_is_none() {
     let tree = Tree { files: 40.0, files_sigma: 0.0, ..trees().next().expect("one").1 };
     let tree = Tree { directories: 100, top: 1, inodes_per_group: 1024, inode_size: 256, ..tree };
-    assert!(Layout::new(&tree, Bytes(128 << 20), Rng::new(1)).is_none());
+    assert!(tree.draw(Bytes(128 << 20), Rng::new(1)).is_none());
     assert!(tree.check(Bytes(128 << 20)).is_err());
 }
 
@@ -184,11 +182,12 @@ fn go(scenario: &Scenario) -> Ran {
 fn find(blocks: u64, order: Order) -> (Ran, Layout) {
     let mut scenario = Scenario::built_in(FIND);
     let Workload::Find(find) = scenario.process[0].run.get_mut() else { panic!("it is a find") };
-    (find.tree.directories, find.tree.top) = (200, 8);
-    (find.mount.inode_readahead_blks, find.order) = (blocks, order);
+    let Grown::Drawn(tree) = &mut find.tree else { panic!("it is drawn") };
+    (tree.directories, tree.top) = (200, 8);
+    (find.mount.inode_readahead_blks, find.order) = (Blocks::Fixed(blocks), order);
     let (tree, file) = (find.tree.clone(), find.mount.file.clone());
     let size = scenario.file[&file].size.0;
-    let layout = Layout::new(&tree, size, Rng::named(scenario.seed, &file)).expect("room");
+    let layout = tree.layout(size, Rng::named(scenario.seed, &file)).expect("room");
     (go(&scenario), layout)
 }
 
@@ -252,10 +251,11 @@ fn in_hash_order_a_small_cache_loses_what_a_window_brings() {
 fn git_status_looks_at_each_file_and_reads_its_objects() {
     let mut scenario = Scenario::built_in(GIT_STATUS);
     let Workload::GitStatus(git) = scenario.process[0].run.get_mut() else { panic!("it is git") };
-    (git.tree.directories, git.objects) = (40, 25);
+    let Grown::Drawn(tree) = &mut git.tree else { panic!("it is drawn") };
+    (tree.directories, git.objects) = (40, 25);
     let tree = git.tree.clone();
     let ran = go(&scenario);
-    let layout = Layout::new(&tree, scenario.file["fs"].size.0, Rng::named(scenario.seed, "fs"));
+    let layout = tree.layout(scenario.file["fs"].size.0, Rng::named(scenario.seed, "fs"));
     let layout = layout.expect("there is room");
     let entries: usize = layout.directories().iter().map(|directory| directory.entries.len()).sum();
     // An entry is looked up and its inode read; of a top-level directory only the inode.

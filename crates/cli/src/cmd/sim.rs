@@ -2,10 +2,11 @@
 //!
 //! In:    a scenario file, and what to change of it.
 //! Out:   what each process and each device did; one number for all that happened.
-//! Never: a real file but the scenario and the traces, or a real second of waiting.
+//! Never: a real file but the scenario, its layout and the traces, or a real second of waiting.
 //!
 //! The keys of a scenario: docs/simulator.md.
 
+mod layout;
 mod report;
 mod rivals;
 
@@ -74,6 +75,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Rivals(rivals::Args),
+    Layout(layout::Args),
 }
 
 const EXAMPLES: &str = "\
@@ -87,8 +89,10 @@ Examples:
 ";
 
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    if let Some(Verb::Rivals(args)) = &args.verb {
-        return rivals::run(args, out);
+    match &args.verb {
+        Some(Verb::Rivals(args)) => return rivals::run(args, out),
+        Some(Verb::Layout(args)) => return layout::run(args, out),
+        None => {}
     }
     let path = args.scenario.as_ref().expect("clap wants one where no verb is");
     let scenario = read(args, path)?;

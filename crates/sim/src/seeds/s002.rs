@@ -11,7 +11,7 @@ use crate::run::Ran;
 use crate::scenario::Scenario;
 use crate::size::Size;
 use crate::workload::Workload;
-use crate::workload::mount::{Order, WINDOWS};
+use crate::workload::mount::{Blocks, Order, WINDOWS};
 
 pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
     let fio = run_fio(progress);
@@ -63,7 +63,7 @@ fn run_find(progress: Progress<'_>) -> Vec<Find> {
 fn find(base: &Scenario, blocks: u64, order: Order) -> Find {
     let mut scenario = base.clone();
     if let Workload::Find(find) = scenario.process[0].run.get_mut() {
-        find.mount.inode_readahead_blks = blocks;
+        find.mount.inode_readahead_blks = Blocks::Fixed(blocks);
         find.order = order;
     }
     let ran = go(&scenario);
@@ -227,7 +227,7 @@ fn git_status(progress: Progress<'_>) -> Table {
         progress(&format!("002 git status {blocks} blocks"));
         let mut scenario = base.clone();
         if let Workload::GitStatus(git) = scenario.process[0].run.get_mut() {
-            git.mount.inode_readahead_blks = blocks;
+            git.mount.inode_readahead_blks = Blocks::Fixed(blocks);
         }
         let ran = go(&scenario);
         ran.processes[0].seconds(ran.end)

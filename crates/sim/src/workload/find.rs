@@ -6,7 +6,7 @@ use foreread_core::units::Instant;
 use serde::Deserialize;
 
 use super::mount::{Ext4, Mount, Order};
-use crate::ext4::{DirectoryId, Tree};
+use crate::ext4::{DirectoryId, Grown};
 use crate::process::Process;
 use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
 
@@ -17,7 +17,7 @@ pub struct Find {
     /// The file system.
     pub mount: Mount,
     /// What is on it.
-    pub tree: Tree,
+    pub tree: Grown,
     /// In which order the entries of a directory come.
     #[serde(default)]
     pub order: Order,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::mount::{Ext4, Mount, Order};
 use super::{check, file_of};
-use crate::ext4::{DirectoryId, Entry, Tree};
+use crate::ext4::{DirectoryId, Entry, Grown};
 use crate::process::Process;
 use crate::run::SimFile;
 use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
@@ -19,7 +19,7 @@ pub struct GitStatus {
     /// The file system.
     pub mount: Mount,
     /// What is on it.
-    pub tree: Tree,
+    pub tree: Grown,
     /// Sorted paths are the index's order; with `htree` each directory's entries come in the order
     /// of their hashes, as to somebody who lists it.
     #[serde(default)]
@@ -89,7 +89,7 @@ impl GitStatus {
                     ahead.extend(entries.into_iter().rev().map(|entry| Visit::Entry(id, entry)));
                 }
                 Visit::Entry(id, entry) => {
-                    ext4.look_up(layout.directory(id).block_of(&entry)).await?;
+                    ext4.look_up(layout.directory(id), &entry).await?;
                     ext4.stat(entry.inode).await?;
                     process.pass_ns(entry_ns).await;
                     ahead.extend(entry.directory.map(Visit::Enter));

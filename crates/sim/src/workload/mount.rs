@@ -8,14 +8,17 @@
 //! All blocks are the device's own, read with the advice `random`: nothing but the window is read
 //! ahead.
 
-use foreread_core::itable::{BlockIndex, Bound, FixedWindow};
+use std::cell::RefCell;
+
+use foreread_core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable};
 use foreread_core::path::Fault;
 use foreread_core::readahead::Advice;
 use foreread_core::units::Bytes;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 
 use super::{check, file_of};
-use crate::ext4::{BLOCK_SIZE, Directory, Entry, Inode, Layout, Tree};
+use crate::ext4::{BLOCK_SIZE, Directory, Entry, Grown, Inode, Layout};
 use crate::process::Process;
 use crate::reader::Reader;
 use crate::run::SimFile;
@@ -27,12 +30,21 @@ use crate::scenario::Scenario;
 pub struct Mount {
     /// Which file: the whole file system.
     pub file: String,
-    /// Blocks of a window, a power of two; 0 reads each block alone.
-    #[serde(default = "default_blocks")]
-    pub inode_readahead_blks: u64,
+    /// The windows over inode tables.
+    #[serde(default)]
+    pub inode_readahead_blks: Blocks,
     /// Windows as Linux reads them, a block too long.
     #[serde(default)]
     pub compat: bool,
+}
+
+/// How many blocks come with one: ext4's `inode_readahead_blks`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Blocks {
+    /// Windows of so many, a power of two; 0 reads each block alone.
+    Fixed(u64),
+    /// As many as pay.
+    Adaptive,
 }
 
 /// By which name a process's meter counts the windows that it asked for.
@@ -53,22 +65,32 @@ pub enum Order {
 #[derive(Debug)]
 pub(super) struct Ext4 {
     layout: Layout,
-    window: FixedWindow,
+    window: Window,
     reader: Reader,
     process: Process,
+    file: SimFile,
+}
+
+#[derive(Debug)]
+enum Window {
+    Fixed(FixedWindow),
+    Adaptive(Box<RefCell<Adaptive>>),
 }
 
 impl Mount {
-    pub(super) fn check(&self, scenario: &Scenario, tree: &Tree) -> Result<(), String> {
+    pub(super) fn check(&self, scenario: &Scenario, tree: &Grown) -> Result<(), String> {
         let size = file_of(scenario, &self.file)?.size.0;
         let wants = "0 or a power of two, at most 2^30";
         check(self.window().is_some(), "inode_readahead_blks", wants)?;
         tree.check(size)
     }
 
-    fn window(&self) -> Option<FixedWindow> {
+    fn window(&self) -> Option<Window> {
         let bound = if self.compat { Bound::OffByOne } else { Bound::Exact };
-        FixedWindow::new(self.inode_readahead_blks, bound)
+        match self.inode_readahead_blks {
+            Blocks::Fixed(blocks) => FixedWindow::new(blocks, bound).map(Window::Fixed),
+            Blocks::Adaptive => Some(Window::Adaptive(Box::default())),
+        }
     }
 }
 
@@ -92,13 +114,13 @@ impl Ext4 {
         process: &Process,
         file: SimFile,
         mount: &Mount,
-        tree: &Tree,
+        tree: &Grown,
     ) -> Option<Self> {
-        let layout = Layout::new(tree, file.len, process.rng(&mount.file))?;
+        let layout = tree.layout(file.len, process.rng(&mount.file))?;
         let reader = process.open(file);
         reader.advise(Advice::Random);
         let window = mount.window().expect("it was checked");
-        Some(Self { layout, window, reader, process: process.clone() })
+        Some(Self { layout, window, reader, process: process.clone(), file })
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -107,12 +129,17 @@ impl Ext4 {
 
     /// Reads all blocks of a directory.
     pub(super) async fn list(&self, directory: &Directory) -> Result<(), Fault> {
-        let len = Bytes(directory.blocks() * u64::from(BLOCK_SIZE));
-        self.reader.read(at(directory.first), len).await.map(drop)
+        // Those in one piece in one read.
+        for run in directory.blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
+            let len = Bytes(run.len() as u64 * u64::from(BLOCK_SIZE));
+            self.reader.read(at(run[0]), len).await?;
+        }
+        Ok(())
     }
 
-    /// Reads one block of a directory.
-    pub(super) async fn look_up(&self, block: BlockIndex) -> Result<(), Fault> {
+    /// Reads the block that names an entry.
+    pub(super) async fn look_up(&self, directory: &Directory, entry: &Entry) -> Result<(), Fault> {
+        let Some(block) = directory.block_of(entry) else { return Ok(()) };
         self.reader.read(at(block), Bytes(u64::from(BLOCK_SIZE))).await.map(drop)
     }
 
@@ -120,12 +147,30 @@ impl Ext4 {
     pub(super) async fn stat(&self, inode: Inode) -> Result<(), Fault> {
         let (block, table) = self.layout.place(inode);
         if !self.reader.is_resident(at(block)) {
-            let window = self.window.decide(table, block).expect("an inode of this table");
-            let blocks = window.end.0 - window.start.0;
+            let (start, end) = self.window(table, block);
             self.process.meter(|meter, _| *meter.other.entry(WINDOWS).or_default() += 1.0);
-            self.reader.will_need(at(window.start), Bytes(blocks * u64::from(BLOCK_SIZE)));
+            self.reader.will_need(at(start), Bytes((end.0 - start.0) * u64::from(BLOCK_SIZE)));
+        }
+        if let Window::Adaptive(adaptive) = &self.window {
+            adaptive.borrow_mut().used(block);
         }
         self.reader.read(at(block), Bytes(u64::from(BLOCK_SIZE))).await.map(drop)
+    }
+
+    /// The blocks to read for one.
+    fn window(&self, table: InodeTable, block: BlockIndex) -> (BlockIndex, BlockIndex) {
+        let blocks = match &self.window {
+            Window::Fixed(window) => window.decide(table, block),
+            Window::Adaptive(adaptive) => {
+                let device = self.file.device;
+                let cost = self.process.world(|world| world.path.device_fit(device));
+                let cost = Cost::of_fit(cost);
+                let decision = adaptive.borrow_mut().decide(table, block, cost, BLOCK_SIZE);
+                decision.map(|decision| decision.blocks)
+            }
+        };
+        let blocks = blocks.expect("an inode of this table");
+        (blocks.start, blocks.end)
     }
 }
 
@@ -133,6 +178,36 @@ fn at(block: BlockIndex) -> Bytes {
     Bytes(block.0 * u64::from(BLOCK_SIZE))
 }
 
-fn default_blocks() -> u64 {
-    FixedWindow::DEFAULT_BLOCKS
+impl Default for Blocks {
+    fn default() -> Self {
+        Self::Fixed(FixedWindow::DEFAULT_BLOCKS)
+    }
+}
+
+impl<'de> Deserialize<'de> for Blocks {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NumberOrAdaptive)
+    }
+}
+
+struct NumberOrAdaptive;
+
+impl Visitor<'_> for NumberOrAdaptive {
+    type Value = Blocks;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("0, a power of two, or \"adaptive\"")
+    }
+
+    fn visit_i64<E: Error>(self, blocks: i64) -> Result<Blocks, E> {
+        let blocks = u64::try_from(blocks);
+        blocks.map(Blocks::Fixed).map_err(|_| E::custom("inode_readahead_blks: is negative"))
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<Blocks, E> {
+        match word {
+            "adaptive" => Ok(Blocks::Adaptive),
+            _ => Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)),
+        }
+    }
 }

@@ -1,0 +1,89 @@
+//! Where a scenario's tree comes from: it is drawn, or was taken from an image.
+//!
+//! In:    the key `tree`: a table of parameters, or the name of a layout or of a file with one.
+//! Out:   the layout.
+//! Never: a file that is read twice.
+
+use std::fmt;
+use std::fs;
+use std::rc::Rc;
+
+use foreread_core::units::Bytes;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use super::{Layout, Taken, Tree};
+use crate::rng::Rng;
+
+/// A scenario's tree.
+#[derive(Clone, Debug)]
+pub enum Grown {
+    /// Drawn from the seed.
+    Drawn(Tree),
+    /// Taken from an image.
+    Taken(Rc<Taken>),
+}
+
+impl Grown {
+    /// What is impossible in it, for a file system of this size.
+    ///
+    /// # Errors
+    ///
+    /// Which parameter, and what would be possible.
+    pub fn check(&self, size: Bytes) -> Result<(), String> {
+        match self {
+            Self::Drawn(tree) => tree.check(size),
+            Self::Taken(taken) if taken.size() <= size => Ok(()),
+            Self::Taken(taken) => {
+                Err(format!("tree: wants a file of at least {} bytes, as its image", taken.size()))
+            }
+        }
+    }
+
+    /// It on a file system of this size; None if more files were drawn than it has room for.
+    #[must_use]
+    pub fn layout(&self, size: Bytes, rng: Rng) -> Option<Layout> {
+        match self {
+            Self::Drawn(tree) => tree.draw(size, rng),
+            Self::Taken(taken) => Some(taken.layout()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Grown {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NameOrParameters)
+    }
+}
+
+struct NameOrParameters;
+
+impl<'de> Visitor<'de> for NameOrParameters {
+    type Value = Grown;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"lab\", the path of a layout, or the parameters of a tree")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Grown, E> {
+        let parse = |text: &str| Taken::parse(text).map_err(|why| format!("{name}: {why}"));
+        let taken = if name == "lab" {
+            parse(LAB)
+        } else if name.contains(['/', '.']) {
+            fs::read_to_string(name)
+                .map_err(|error| format!("{name}: {error}"))
+                .and_then(|text| parse(&text))
+        } else {
+            Err(format!("no layout {name:?}; choose \"lab\", or ./{name} for a file"))
+        };
+        taken.map(|taken| Grown::Taken(Rc::new(taken))).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Grown, A::Error> {
+        Tree::deserialize(MapAccessDeserializer::new(map)).map(Grown::Drawn)
+    }
+}
+
+/// 100 files in each of 1000 directories, as the kernel's ext4 laid them.
+const LAB: &str = include_str!("../../data/lab.layout");
