@@ -54,7 +54,7 @@ impl Filesystem for Answers {
         self.0.ahead.looked_in(parent);
         let found = self.0.directory(parent).and_then(|directory| {
             let found = self.0.inodes.fs().lookup(&directory, name.as_bytes())?;
-            found.map(|number| self.0.inodes.inode(number)).transpose()
+            found.map(|number| self.0.inodes.named(number)).transpose()
         });
         match found {
             Ok(Some(inode)) => {
@@ -165,7 +165,7 @@ impl Filesystem for Answers {
                 let attr = attr::of_name(number, kind);
                 return Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)));
             }
-            match self.0.inodes.inode(number) {
+            match self.0.inodes.named(number) {
                 Ok(inode) => {
                     let (attr, generation) = (self.attributes(&inode), generation(&inode));
                     Ok(reply.add(node, next, name, &FOREVER, &attr, generation))

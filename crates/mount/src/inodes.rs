@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreread::core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable};
-use foreread_ext4::{BlockSource as _, Error, Ext4, Group, Inode, Place, ROOT_INODE};
+use foreread_ext4::{BlockSource as _, Error, Ext4, Group, Inode, Place};
 
 use crate::ItableReadahead;
 use crate::source::Image;
@@ -63,16 +63,21 @@ impl Inodes {
         self.policy().setting
     }
 
-    /// An inode that a directory names, or the root.
+    /// An inode that a directory names.
     ///
-    /// The first few numbers are the file system's own, and to the kernel number 1 is the root: a
-    /// directory that names one of them is damaged.
-    pub(crate) fn inode(&self, number: u32) -> Result<Inode, Error> {
-        let superblock = self.fs.superblock();
-        if number != ROOT_INODE && number < superblock.first_inode {
+    /// The first few numbers are the file system's own, the root's among them, and to the kernel
+    /// number 1 is the root: a directory that names one of them is damaged.
+    pub(crate) fn named(&self, number: u32) -> Result<Inode, Error> {
+        if number < self.fs.superblock().first_inode {
             let what = "is the file system's own, and a directory names it";
             return Err(Error::Corrupt { place: Place::Inode(number), what });
         }
+        self.inode(number)
+    }
+
+    /// An inode by its number.
+    pub(crate) fn inode(&self, number: u32) -> Result<Inode, Error> {
+        let superblock = self.fs.superblock();
         let (offset, group) = self.fs.inode_place(number)?;
         let mut raw = vec![0; usize::from(superblock.inode_size)].into_boxed_slice();
         let block = BlockIndex(offset / u64::from(superblock.block_size));
