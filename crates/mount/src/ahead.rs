@@ -84,18 +84,29 @@ struct Ahead {
 
 impl Ahead {
     fn run(mut self, from: &Receiver<(u32, Order)>) {
-        while let Ok((directory, order)) = from.recv() {
-            if self.walk.is_new(directory) && self.may_learn(directory, order) {
-                self.learn(directory);
+        while let Ok(first) = from.recv() {
+            // All that was reported meanwhile: several programs, or threads of one, may walk, and
+            // what they need is fetched together.
+            let reported: Vec<_> = [first].into_iter().chain(from.try_iter()).collect();
+            let mut next = Vec::new();
+            for &(directory, order) in &reported {
+                if self.walk.is_new(directory) && self.may_learn(directory, order) {
+                    self.learn(directory);
+                }
+                next.extend(self.walk.enter(directory, order, self.most()));
             }
-            let mut next = self.walk.enter(directory, order, self.most());
             // What is fetched makes known what is in it. Each time is another level.
             for _ in 0..LEVELS {
                 if next.is_empty() {
                     break;
                 }
                 self.fetch(&next);
-                next = self.walk.next(directory, order, self.most());
+                next.clear();
+                for &(directory, order) in &reported {
+                    if self.walk.is_walked(directory) {
+                        next.extend(self.walk.next(directory, order, self.most()));
+                    }
+                }
             }
         }
     }

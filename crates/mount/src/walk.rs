@@ -46,12 +46,19 @@ struct Directory {
     last: [u32; LAST],
     is_fetched: bool,
     is_entered: bool,
+    /// It was entered by a walk.
+    is_walked: bool,
 }
 
 impl Walk {
     /// Whether the directories in this one are not known.
     pub(crate) fn is_new(&self, directory: u32) -> bool {
         self.directories.get(&directory).is_none_or(|it| it.inside.is_none())
+    }
+
+    /// Whether it was a walk that entered this one.
+    pub(crate) fn is_walked(&self, directory: u32) -> bool {
+        self.directories.get(&directory).is_some_and(|it| it.is_walked)
     }
 
     /// These are the directories in one: numbers and names, as they lie.
@@ -75,7 +82,8 @@ impl Walk {
     ///
     /// ```text
     ///   in order, or fetched before: go on         each use of one that was fetched: twice as many
-    ///   skipped, and had been fetched              half as many
+    ///   fetched before, and its neighbours, too,
+    ///     which are skipped                        half as many
     ///   otherwise                                  nothing
     /// ```
     pub(crate) fn enter(&mut self, directory: u32, order: Order, most: usize) -> Vec<u32> {
@@ -85,12 +93,12 @@ impl Walk {
         if was_entered && order == Order::Listed {
             self.again(directory);
         }
-        if self.skipped(directory, order) > 0 {
-            self.ahead /= 2;
-        } else if was_fetched && !was_entered {
-            self.ahead *= 2;
+        if was_fetched && !was_entered {
+            let is_skipping = self.skipped(directory, order) > 0;
+            self.ahead = if is_skipping { self.ahead / 2 } else { self.ahead * 2 };
         }
         let is_walk = was_fetched || self.is_in_order(directory, order);
+        self.directories.entry(directory).or_default().is_walked = is_walk;
         self.remember(directory);
         if is_walk { self.next(directory, order, most) } else { Vec::new() }
     }
@@ -221,7 +229,7 @@ impl Walk {
 }
 
 /// How many directories are fetched at the first sign of a walk.
-const FIRST: usize = 4;
+const FIRST: usize = 8;
 
 /// How many walks through one directory are told apart.
 const LAST: usize = 4;
@@ -301,7 +309,7 @@ mod tests {
         for directory in [120, 140, 160, 180, 200] {
             fetched += walk.enter(directory, Order::Listed, 64).len();
         }
-        assert!(walk.ahead <= 8 && fetched < 200, "{} {fetched}", walk.ahead);
+        assert!(walk.ahead <= FIRST && fetched < 200, "{} {fetched}", walk.ahead);
     }
 
     #[test]
