@@ -143,7 +143,7 @@ impl Ahead {
                 inside.push((entry.name, entry.inode));
             }
         }
-        self.walk.learn(directory.number, inside);
+        self.walk.learn(directory.number, &inside);
         Ok(numbers)
     }
 

@@ -68,12 +68,12 @@ impl fmt::Display for MountError {
             }
             Self::Mount { path, source } => {
                 let path = path.display();
-                let help = match source.kind() {
-                    io::ErrorKind::PermissionDenied => {
-                        "; mount as root, or install fusermount3 (package fuse3)"
-                    }
-                    io::ErrorKind::NotFound => "; is there /dev/fuse? try 'modprobe fuse'",
-                    _ => "",
+                let help = if source.kind() == io::ErrorKind::PermissionDenied {
+                    "; mount as root, or install fusermount3 (package fuse3)"
+                } else if source.kind() == io::ErrorKind::NotFound {
+                    "; is there /dev/fuse? try 'modprobe fuse'"
+                } else {
+                    ""
                 };
                 write!(f, "{path}: cannot mount: {source}{help}")
             }

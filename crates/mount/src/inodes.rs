@@ -13,6 +13,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::iter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -134,7 +135,7 @@ impl Inodes {
         let end = group.inode_table + superblock.table_blocks();
         if let Some(Range { start, end: last }) = blocks {
             let bytes = |block: u64| block.min(end) * u64::from(block_bytes);
-            self.will_need(vec![bytes(start.0)..bytes(last.0)]);
+            self.will_need(iter::once(bytes(start.0)..bytes(last.0)).collect());
         }
     }
 

@@ -24,16 +24,18 @@ impl Log {
 
     /// The error as a number; if it is the image's, and new, it is said.
     pub(crate) fn errno(&self, error: &Error) -> Errno {
-        match error {
-            Error::NotFound => Errno::ENOENT,
-            Error::NotADirectory => Errno::ENOTDIR,
-            Error::WrongKind { .. } => Errno::EINVAL,
-            Error::TooManyLinks => Errno::ELOOP,
-            // Unsupported, damaged, cut short, unreadable; and whatever comes to be.
-            _ => {
-                self.say_once(error.to_string());
-                Errno::EIO
-            }
+        if matches!(error, Error::NotFound) {
+            Errno::ENOENT
+        } else if matches!(error, Error::NotADirectory) {
+            Errno::ENOTDIR
+        } else if matches!(error, Error::WrongKind { .. }) {
+            Errno::EINVAL
+        } else if matches!(error, Error::TooManyLinks) {
+            Errno::ELOOP
+        } else {
+            // Damaged, cut short, unreadable; and whatever comes to be.
+            self.say_once(error.to_string());
+            Errno::EIO
         }
     }
 

@@ -62,7 +62,7 @@ impl Walk {
     }
 
     /// These are the directories in one: numbers and names, as they lie.
-    pub(crate) fn learn(&mut self, directory: u32, inside: Vec<(Vec<u8>, u32)>) {
+    pub(crate) fn learn(&mut self, directory: u32, inside: &[(Vec<u8>, u32)]) {
         if self.directories.len() + inside.len() > DIRECTORIES {
             self.directories.clear();
         }
@@ -249,9 +249,10 @@ mod tests {
     fn tree(tops: u32, leaves: u32) -> Walk {
         let mut walk = Walk::default();
         let name = |n: u32| (format!("{n:06}").into_bytes(), n);
-        walk.learn(2, (1..=tops).map(|top| name(top * 100)).collect());
+        let named = |numbers: Vec<u32>| numbers.into_iter().map(name).collect::<Vec<_>>();
+        walk.learn(2, &named((1..=tops).map(|top| top * 100).collect()));
         for top in 1..=tops {
-            walk.learn(top * 100, (1..=leaves).map(|leaf| name(top * 100 + leaf)).collect());
+            walk.learn(top * 100, &named((1..=leaves).map(|leaf| top * 100 + leaf).collect()));
         }
         walk
     }
@@ -315,8 +316,8 @@ mod tests {
     #[test]
     fn a_directory_in_itself_has_an_end() {
         let mut walk = Walk::default();
-        walk.learn(2, vec![(b"a".to_vec(), 3), (b"b".to_vec(), 2)]);
-        walk.learn(3, vec![(b"c".to_vec(), 2), (b"d".to_vec(), 3)]);
+        walk.learn(2, &[(b"a".to_vec(), 3), (b"b".to_vec(), 2)]);
+        walk.learn(3, &[(b"c".to_vec(), 2), (b"d".to_vec(), 3)]);
         for directory in [2, 3, 2, 3, 3] {
             assert!(walk.enter(directory, Order::Listed, 1000).len() <= 1000);
         }
@@ -327,8 +328,9 @@ mod tests {
     fn a_tree_of_any_size_is_kept_in_bounds() {
         let mut walk = Walk::default();
         for top in 0..3000_u32 {
-            let inside = (1..100_u32).map(|n| (n.to_le_bytes().to_vec(), top * 100 + n)).collect();
-            walk.learn(top * 100, inside);
+            let inside: Vec<_> =
+                (1..100_u32).map(|n| (n.to_le_bytes().to_vec(), top * 100 + n)).collect();
+            walk.learn(top * 100, &inside);
             assert!(walk.directories.len() <= DIRECTORIES + 1);
         }
     }

@@ -6,6 +6,8 @@
 //!
 //! What it reads ahead and what that is worth: docs/ext4.md.
 
+mod control;
+
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
@@ -18,6 +20,7 @@ use foreread_core::units::Bytes;
 use foreread_ext4::Journal;
 use foreread_mount::{ItableReadahead, Mount, MountError, Settings};
 
+use self::control::Control;
 use super::serve::leave::on_signals;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
 use crate::image::Target;
@@ -57,6 +60,13 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_other: bool,
 
+    /// Answer `foreread stats` and `foreread set` at a Unix socket, for its owner only
+    ///
+    /// inode_readahead_blks is among what can be set. By the same socket NBD clients may read
+    /// TARGET.
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+
     /// The bound for all pages and for all that is kept to find them
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
@@ -80,12 +90,15 @@ const EXAMPLES: &str = "\
 Examples:
   foreread mount disk.img /mnt
   foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
+  foreread mount disk.img /mnt --control /tmp/mnt.sock &
+  foreread set /tmp/mnt.sock inode_readahead_blks=64
   foreread mount disk.img /mnt --delay latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
 
 ";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (engine, image) = opened(args)?;
+    let device = image.clone();
     let name = args.target.target.display().to_string();
     let settings = Settings {
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
@@ -101,6 +114,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => "direct".to_owned(),
     };
     let mount = Mount::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
+    let control = args.control.as_deref().map(|path| {
+        Control::start(path, &engine, device, mount.controls(), &args.target.target, args.memory)
+    });
+    let control = control.transpose()?;
     stop_on_signals(&mount, args)?;
     say(&format!(
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
@@ -113,6 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         engine.io(),
     ));
     let over = mount.run();
+    drop(control);
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }
 
@@ -135,9 +153,10 @@ fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
 
 /// The image's errors get its name, and the command that mends them.
 fn refused(args: &Args, error: &MountError) -> Failure {
-    Failure::WrongUse(match error {
-        MountError::Image(error) => args.target.says(error),
-        other => other.to_string(),
+    Failure::WrongUse(if let MountError::Image(error) = error {
+        args.target.says(error)
+    } else {
+        error.to_string()
     })
 }
 

@@ -7,7 +7,7 @@
 //! What it promises, its counters and its tunables: docs/serve.md.
 
 mod command;
-mod control;
+pub(super) mod control;
 mod duration;
 pub(super) mod leave;
 mod place;

@@ -9,6 +9,8 @@ mod common;
 #[path = "../../../ext4/tests/images/mod.rs"]
 mod images;
 
+mod fuzzed;
 mod mounted;
 mod same;
+mod settings;
 mod wrong;

@@ -37,14 +37,24 @@ pub(crate) struct Mount {
 impl Mount {
     /// Mounts beside the image.
     pub(crate) fn new(image: &Path, flags: &[&str]) -> Self {
+        Self::or_line(image, flags).unwrap_or_else(|line| panic!("{flags:?}: {line}"))
+    }
+
+    /// The mount, or the line that says why there is none.
+    pub(crate) fn or_line(image: &Path, flags: &[&str]) -> Result<Self, String> {
         let dir = image.with_file_name("ours");
         fs::create_dir_all(&dir).unwrap();
         let mut child = command(image, &dir, flags).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut ready = String::new();
         stderr.read_line(&mut ready).unwrap();
-        assert!(ready.starts_with("foreread: mounted "), "{flags:?}: {ready}");
-        Self { child, stderr, ready, dir }
+        let is_ready = ready.starts_with("foreread: mounted ");
+        let mut mount = Self { child, stderr, ready, dir };
+        if is_ready {
+            return Ok(mount);
+        }
+        assert_eq!(mount.child.wait().unwrap().code(), Some(2), "{}", mount.ready);
+        Err(std::mem::take(&mut mount.ready))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
