@@ -114,9 +114,9 @@ pub struct DeviceIo {
     pub fua: bool,
     /// Where on the device, from its start.
     pub offset: Bytes,
-    /// How much. Of a read whole pages, or sectors if its file is in pieces: at the end of a file or
-    /// device fewer bytes may come. A write ends with its file, in the middle of a page, and of a
-    /// sector, if need be.
+    /// How much. Of a read whole pages, or sectors if its file is in pieces: at the end of a file
+    /// or device fewer bytes may come. A write ends with its file, in the middle of a page, and of
+    /// a sector, if need be.
     pub len: Bytes,
 }
 

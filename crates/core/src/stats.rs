@@ -27,7 +27,7 @@ pub struct Stats {
     pub device_writes: u64,
     /// Pages of the cache in the writes.
     pub device_write_pages: u64,
-    /// Pages of the cache in the reads.
+    /// Pages of the cache in the reads. One that comes in parts counts with each of them.
     pub device_pages: u64,
     /// Pages that were asked a second time, alone, because their request failed.
     pub retries: u64,

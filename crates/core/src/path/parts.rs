@@ -77,17 +77,20 @@ impl IoPath {
     /// To be called after whatever may begin to read, wherever there are such files; without them
     /// it does nothing.
     pub fn fill_holes(&mut self, now: Instant, mut zero: impl FnMut(Frame, Range<usize>)) {
-        if self.parts.holes.is_empty() {
+        if !self.has_holes() {
             return;
         }
         self.log().did(|| Input::FillHoles { now });
-        while let Some(fill) = self.parts.holes.pop_front() {
-            let (frame, bytes) = (fill.filling.frame(), fill.part.bytes());
-            zero(frame, bytes.clone());
-            self.log().gave(|| Output::Hole { frame, bytes });
-            self.end_fill(now, fill);
+        while self.has_holes() {
+            while let Some(fill) = self.parts.holes.pop_front() {
+                let (frame, bytes) = (fill.filling.frame(), fill.part.bytes());
+                zero(frame, bytes.clone());
+                self.log().gave(|| Output::Hole { frame, bytes });
+                self.end_fill(now, fill);
+            }
+            // What waited for frames may want more of it.
+            self.admit(now);
         }
-        self.admit(now);
     }
 
     /// A page, or a part of one, is there.
