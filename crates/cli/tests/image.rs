@@ -244,3 +244,70 @@ fn flip(image: &Path, at: u64) {
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 1], at).unwrap();
 }
+
+#[test]
+fn inode_tables_of_an_image_are_explained_inode_by_inode() {
+    if !can_make("inode_tables_of_an_image_are_explained_inode_by_inode") {
+        return;
+    }
+    let planted = Planted::new(&[]);
+    let image = planted.image.to_str().unwrap();
+    let lines = |args: &[&str]| {
+        let output = foreread(&[&["explain", "itable", image], args].concat());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [first, again] = &lines(&["2", "3"])[..] else { panic!("a line each") };
+    assert!(first.ends_with("(1), no inode near it was wanted lately"), "{first}");
+    assert!(again.ends_with("cached"), "{again}");
+    let [fixed] = &lines(&["2", "--inode-readahead-blks", "4"])[..] else { panic!("a line") };
+    assert!(fixed.ends_with("fixed window"), "{fixed}");
+
+    for (args, why) in [
+        (&["0"][..], "and no 0"),
+        (&["4000000000"], "has the inodes 1 to"),
+        (&["x"], "is not an inode's number"),
+        (&[], "which inodes of"),
+        (&["2", "--request-us", "5"], "--mb-per-s"),
+        (&["2", "--compat"], "--inode-readahead-blks N"),
+    ] {
+        let output = foreread(&[&["explain", "itable", image], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_layout_that_was_taken_is_walked_by_a_scenario() {
+    if !can_make("a_layout_that_was_taken_is_walked_by_a_scenario") {
+        return;
+    }
+    let planted = Planted::new(&["-b", "4096"]);
+    let output = foreread(&["sim", "layout", planted.image.to_str().unwrap(), "/a"]);
+    assert!(output.status.success(), "{output:?}");
+    let layout = planted.folder.path().join("a.layout");
+    fs::write(&layout, output.stdout).unwrap();
+    let scenario = planted.folder.path().join("a.toml");
+    let text = format!(
+        "name = 'a'\n[device.disk.model.flash]\ncapacity = '1G'\nmb_per_s = 100\n\
+         [file.fs]\ndevice = 'disk'\nsize = '1G'\n[[process]]\nname = 'find'\n\
+         [process.run.find]\nmount = {{ file = 'fs', inode_readahead_blks = 'adaptive' }}\n\
+         tree = {layout:?}\n"
+    );
+    fs::write(&scenario, text).unwrap();
+    let output = foreread(&["sim", scenario.to_str().unwrap(), "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let [run] = &serde_json::from_slice::<Vec<Value>>(&output.stdout).unwrap()[..] else {
+        panic!("one run")
+    };
+    // Two directories are listed; the upper one and the five names below are looked at.
+    assert_eq!(run["processes"][0]["ops"], 2 + 1 + 5, "{run}");
+
+    let planted = Planted::new(&["-b", "1024"]);
+    let output = foreread(&["sim", "layout", planted.image.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("has blocks of 1024 bytes"), "{said}");
+}

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::itable::{Bound, FixedWindow};
+use foreread_core::sched::Op;
 use foreread_core::units::Bytes;
-use foreread_sim::ext4::{Directory, Grown, Inode, Layout, Tree};
+use foreread_sim::ext4::{Directory, Grown, Inode, Layout, Taken, Tree};
 use foreread_sim::record::Keep;
 use foreread_sim::rng::Rng;
 use foreread_sim::run::Ran;
@@ -287,6 +288,87 @@ fn impossible_trees_and_mounts_name_their_line() {
     ];
     for (from, to, why) in wrong {
         let error = Scenario::parse(&GIT_STATUS.replace(from, to)).expect_err(to).to_string();
+        assert!(error.contains(why), "{to}: {error}");
+    }
+}
+
+const LAB_FIND: &str = include_str!("../scenarios/find.toml");
+const LAB_GIT: &str = include_str!("../scenarios/git-status.toml");
+const LAB: &str = include_str!("../data/lab.layout");
+
+/// Seconds and requests of a scenario with these windows.
+fn lab(text: &str, blocks: Blocks) -> (f64, u64) {
+    let mut scenario = Scenario::built_in(text);
+    let run = scenario.process[0].run.get_mut();
+    if let Workload::Find(find) = run {
+        find.mount.inode_readahead_blks = blocks;
+    } else if let Workload::GitStatus(git) = run {
+        git.mount.inode_readahead_blks = blocks;
+    } else {
+        panic!("neither find nor git: {run:?}");
+    }
+    let ran = go(&scenario);
+    (ran.processes[0].seconds(ran.end), ran.devices[0].requests(Op::Read))
+}
+
+#[test]
+fn over_a_real_layout_one_block_at_a_time_is_what_the_kernel_reads() {
+    // Counted on the kernel's ext4 with a window of one block, in a find of such an image.
+    let (_, requests) = lab(LAB_FIND, Blocks::Fixed(1));
+    assert!(requests.abs_diff(7336) <= 1, "{requests}");
+}
+
+#[test]
+fn over_a_real_layout_adaptive_windows_reach_the_large_fixed_ones() {
+    for text in [LAB_FIND, LAB_GIT] {
+        let (default_s, default) = lab(text, Blocks::Fixed(32));
+        let (large_s, _) = lab(text, Blocks::Fixed(256));
+        let (ours_s, ours) = lab(text, Blocks::Adaptive);
+        assert!(ours_s < default_s * 0.95, "{ours_s} s, {default_s} s");
+        assert!(ours < default, "{ours} of {default}");
+        assert!(ours_s < large_s * 1.05, "{ours_s} s, {large_s} s");
+    }
+}
+
+#[test]
+fn a_layout_is_read_as_it_was_written() {
+    let taken = Taken::parse(LAB).expect("a layout of ours");
+    assert_eq!(taken.directories.len(), 1 + 1 + 20 + 1000, "root, lost+found and the rest");
+    let text = taken.text();
+    assert!(LAB.ends_with(&text), "the same bytes behind the comment");
+    let names: usize = taken.directories.iter().map(|directory| directory.entries.len()).sum();
+    assert_eq!(names, 1021 + 100_000);
+}
+
+#[test]
+fn impossible_layouts_name_their_line() {
+    let head = "foreread layout 1\nblocks 99 inodes-per-group 32 inode-size 256 root 2\n";
+    let wrong = [
+        ("", "there is no line"),
+        ("foreread layout 2\n", "line 1: wants foreread layout 1"),
+        ("foreread layout 1\nblocks\n", "line 2: wants blocks N"),
+        (&format!("{head}tables 98:3\n9 -\n"), "line 3: wants tables that"),
+        (&format!("{head}tables 9:3\n99 0:1\n"), "line 4: wants blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 1:1\n"), "line 4: wants blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 0:40\n"), "line 4: wants blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 0:1@1\n"), "line 4: wants blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 0-1\n"), "line 4: wants BLOCKS"),
+        (&format!("{head}tables 9:3\n9 =4\n"), "line 4: wants BLOCKS"),
+        (&format!("{head}tables 9:3\n9 0:1d\n"), "it names 2 directories and has 1"),
+        (&format!("{head}tables 9:3\n9 0:1\n9 -\n"), "line 5: wants no more directories"),
+    ];
+    for (text, why) in wrong {
+        let error = Taken::parse(text).expect_err(text);
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    for (from, to, why) in [
+        ("tree = \"lab\"", "tree = \"lob\"", "no layout \"lob\""),
+        ("tree = \"lab\"", "tree = \"./no-such\"", "./no-such: "),
+        ("size = \"4G\"", "size = \"1G\"", "at least"),
+        ("\"adaptive\"", "\"adaptiv\"", "adaptive"),
+        ("\"adaptive\"", "-1", "is negative"),
+    ] {
+        let error = Scenario::parse(&LAB_FIND.replace(from, to)).expect_err(to).to_string();
         assert!(error.contains(why), "{to}: {error}");
     }
 }

@@ -94,7 +94,8 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
         is_refused(&words(line), hint);
     }
     for (flags, hint) in [
-        ("--inode-readahead-blks 16", "<BLOCK>"),
+        ("--inode-readahead-blks 16", "BLOCK>"),
+        ("--inode-readahead-blks adaptive 1100", "give a TARGET"),
         ("--inode-readahead-blks 15 1100", "power of two"),
         ("--inode-readahead-blks 2147483648 1100", "power of two"),
         ("--inode-readahead-blks -1 1100", "'-1'"),

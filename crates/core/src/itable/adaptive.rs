@@ -54,11 +54,6 @@ pub enum Why {
 /// Windows that end where one more block would cost more than it brings.
 ///
 /// ```text
-///   wanted in turn   5    2    7    3    (hash order)      read, if each is a miss
-///   5                .....#..                              5 alone: nobody walks yet
-///   2                ..#---..                              2: 5 was near, at distance 3
-///   7                -===.##=-...                          7 and what is likely beside it
-///
 ///   chance that a block at this distance    1.0 |#
 ///   of a wanted one is wanted soon              |## #
 ///                                               |######  #
@@ -187,15 +182,12 @@ impl Adaptive {
 
 /// The chance of each class of distances on one side.
 ///
-/// While few blocks of a side were seen, both sides tell of it: the order of hashes has none.
+/// While few blocks of a class were seen, all of them tell of it: one that was wanted by chance is
+/// no reason for a window.
 fn chances(counts: &Counts, side: Side, kept: f64) -> [f64; CLASSES] {
-    let mut chances = [0.0; CLASSES];
-    for (class, chance) in chances.iter_mut().enumerate() {
-        let (own, other) = (counts.of(side)[class], counts.of(side.other())[class]);
-        let both = (own.wanted + other.wanted) / (own.seen + other.seen + FEW);
-        *chance = (own.wanted + FEW * both) / (own.seen + FEW) * kept;
-    }
-    chances
+    let all = counts.all();
+    let usual = all.wanted / (all.seen + MANY);
+    counts.of(side).map(|own| (own.wanted + FEW * usual) / (own.seen + FEW) * kept)
 }
 
 /// How many blocks come along on a side of which so many could, and the chance of the last one.
@@ -234,9 +226,11 @@ impl Kept {
         }
     }
 
-    /// The share that was there.
+    /// The share that was there, twice: where memory is short, a block that comes along is not only
+    /// likely to be gone itself, it also drives out another.
     fn share(self) -> f64 {
-        (self.there + FEW) / (self.there + self.gone + FEW)
+        let share = (self.there + FEW) / (self.there + self.gone + FEW);
+        share * share
     }
 }
 
@@ -246,8 +240,11 @@ impl Default for Kept {
     }
 }
 
-/// Blocks by which a chance is no guess any more.
-const FEW: f64 = 2.0;
+/// Blocks of a class by which its chance is its own more than that of all.
+const FEW: f64 = 16.0;
+
+/// Blocks of all classes by which their chance is no guess any more.
+const MANY: f64 = 64.0;
 
 /// How many blocks that came along and were wanted tell how well they are kept.
 const KEPT_MEMORY: f64 = 256.0;

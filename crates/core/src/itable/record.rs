@@ -26,12 +26,13 @@ pub(super) const CLASSES: usize = 10;
 /// How many misses are remembered.
 const MISSES: usize = 64;
 
-/// How much less each miss counts than the one after it: half after seven.
-const DECAY: f64 = 0.9;
+/// How much less each miss counts than the one after it: half after 23.
+const DECAY: f64 = 0.97;
 
-/// From how many misses ago on blocks that nobody wanted count as not wanted in full: the chance of
-/// the youngest ones is yet to come.
-const SETTLED: f64 = 8.0;
+/// From how many misses ago on blocks that nobody wanted count as not wanted in full; before, in
+/// part. The blocks around the youngest miss have had little time: what they were wanted so far is
+/// taken as the beginning of what they will be.
+const SETTLED: f64 = 64.0;
 
 /// In front of a miss, or behind it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -78,18 +79,19 @@ struct Bits([u64; BITS / 64]);
 const BITS: usize = 1024;
 const _: () = assert!(BITS as u64 == 2 * REACH);
 
-impl Side {
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Back => Self::Ahead,
-            Self::Ahead => Self::Back,
-        }
-    }
-}
-
 impl Counts {
     pub(super) const fn of(&self, side: Side) -> &[Count; CLASSES] {
         &self.sides[side as usize]
+    }
+
+    /// Of all distances on both sides.
+    pub(super) fn all(&self) -> Count {
+        let mut all = Count::default();
+        for count in self.sides.as_flattened() {
+            all.wanted += count.wanted;
+            all.seen += count.seen;
+        }
+        all
     }
 }
 
@@ -123,17 +125,18 @@ impl Records {
     }
 
     /// A block that was read must be read again: it is gone, and what was read with it most likely
-    /// too. Gives 1 if it had come along and was never wanted, else 0.
+    /// too. Gives how many had come along and were never wanted: they stay among the unwanted ones,
+    /// since they could not be used when they were.
     pub(super) fn lose(&mut self, block: BlockIndex) -> u32 {
         let mut lost = 0;
         for miss in &mut self.misses {
             if !miss.read.contains(&block) {
                 continue;
             }
+            let read = miss.read.clone();
+            lost += miss.open_in(&read);
+            miss.close(&read);
             miss.read = block..block;
-            let Some((side, distance)) = miss.place(block) else { continue };
-            // It stays among the unwanted ones: it could not be used when it was wanted.
-            lost |= u32::from(miss.open.take(bit(side, distance)));
         }
         lost
     }
@@ -227,8 +230,20 @@ impl Miss {
         (1..=REACH).contains(&distance).then_some((side, distance))
     }
 
-    /// These blocks were read before.
+    /// These blocks are open no more.
     fn close(&mut self, read: &Range<BlockIndex>) {
+        let bits = self.bits_of(read);
+        self.open.clear(bits);
+    }
+
+    /// How many of these blocks are open.
+    fn open_in(&mut self, read: &Range<BlockIndex>) -> u32 {
+        let bits = self.bits_of(read);
+        u32::from(self.open.count(bits))
+    }
+
+    /// The bits of those of these blocks that are its neighbours.
+    fn bits_of(&self, read: &Range<BlockIndex>) -> Range<usize> {
         let position = |block: BlockIndex| {
             let low = self.block.0.saturating_sub(REACH);
             let at = block.0.clamp(low, self.block.0.saturating_add(REACH + 1));
@@ -238,9 +253,7 @@ impl Miss {
             usize::try_from(at).expect("at most BITS")
         };
         let (start, end) = (position(read.start), position(read.end));
-        if start < end {
-            self.open.clear(start..end);
-        }
+        start..end.max(start)
     }
 
     /// How many of each class are open.

@@ -1,33 +1,44 @@
 //! `foreread explain itable`: which blocks of an inode table come along with one.
 
-use std::io::Write as _;
+mod image;
 
-use foreread_core::itable::{BlockIndex, Bound, FixedWindow, InodeTable};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use foreread_core::itable::{BlockIndex, Bound, Cost, FixedWindow, InodeTable};
 use serde::Serialize;
 
+use self::image::Windows;
 use crate::flags::CODES_AND_UNITS;
+use crate::image::Target;
 use crate::output::{Failure, Output};
 
 /// Which blocks of an ext4 inode table are read when one inode is
 ///
-/// For each BLOCK that must be read: the blocks that the fixed window reads with it, both ends
-/// included, and how many these are. Windows lie at multiples of their size; the table's first one
-/// is moved behind its start, the last one ends with the last used inode. A block behind that one
-/// comes alone.
+/// TARGET INODE..: of an ext4 image, for each inode in turn its block, the blocks that are read
+/// with it, and why; what was read for one is cached for the next. By default as many come along as
+/// pay.
+///
+/// --table FIRST .. BLOCK..: of a table that is described, for each BLOCK that must be read: the
+/// blocks that the fixed window reads with it, both ends included, and how many these are. Windows
+/// lie at multiples of their size; the table's first one is moved behind its start, the last one
+/// ends with the last used inode. A block behind that one comes alone.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
-    /// The first block of the group's inode table
-    #[arg(long, value_name = "FIRST")]
-    table: u64,
+    /// The first block of the group's inode table, if it is described and not an image's
+    #[arg(long, value_name = "FIRST", requires_all = ["inodes_per_group", "inodes_per_block"])]
+    #[arg(requires = "inode_readahead_blks")]
+    table: Option<u64>,
 
     /// Inodes in a group, as dumpe2fs prints them
-    #[arg(long, value_name = "N")]
-    inodes_per_group: u32,
+    #[arg(long, value_name = "N", requires = "table")]
+    inodes_per_group: Option<u32>,
 
     /// Inodes in a block: the block size divided by the inode size, 16 for 4096 and 256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    inodes_per_block: u32,
+    #[arg(requires = "table")]
+    inodes_per_block: Option<u32>,
 
     /// Inodes at the end of the table that were never used, as dumpe2fs prints them
     ///
@@ -35,11 +46,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     unused: u32,
 
-    /// Blocks in a window: a power of two up to 1073741824, or 0 for no read-ahead
+    /// Blocks in a window: a power of two up to 1073741824, 0 for no read-ahead, or adaptive
     ///
-    /// ext4's mount option inode_readahead_blks; its default is 32.
-    #[arg(long, value_name = "N", value_parser = parse_window)]
-    inode_readahead_blks: u64,
+    /// ext4's mount option inode_readahead_blks; its default is 32. adaptive takes along what pays;
+    /// it learns from inodes, so it wants a TARGET, for which it is the default.
+    #[arg(long, value_name = "N|adaptive", value_parser = parse_window)]
+    inode_readahead_blks: Option<Blocks>,
+
+    /// What a request costs on the device beside its bytes, in microseconds, for adaptive
+    ///
+    /// Without it the device is unknown: a request costs as much as 64 KiB.
+    #[arg(long, value_name = "US", requires = "mb_per_s", value_parser = parse_cost)]
+    request_us: Option<f64>,
+
+    /// What the device moves, in MB/s, for adaptive
+    #[arg(long, value_name = "MB", requires = "request_us", value_parser = parse_cost)]
+    mb_per_s: Option<f64>,
+
+    /// Read the TARGET although its journal has changes that are not in place
+    #[arg(long, conflicts_with = "table")]
+    ignore_journal: bool,
 
     /// Read one block too many, as Linux does
     ///
@@ -48,18 +74,26 @@ pub(crate) struct Args {
     compat: bool,
 
     /// Draw each window under its line, as is done on a terminal
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", requires = "table")]
     picture: bool,
 
-    /// Print JSON: a list of objects, one a BLOCK
+    /// Print JSON: a list of objects, one a BLOCK or INODE
     ///
-    /// Keys: block, first, last (both included), blocks (how many).
+    /// Keys: block, first, last (both included), blocks (how many); of an image also inode, why,
+    /// and where chances decided: pays, chance_back, chance_ahead.
     #[arg(long)]
     json: bool,
 
-    /// Blocks of the table that must be read
-    #[arg(value_name = "BLOCK", required = true)]
-    blocks: Vec<u64>,
+    /// An image and inodes that are looked at; with --table, blocks of the table that must be read
+    #[arg(value_name = "TARGET INODE.. | BLOCK", required = true)]
+    what: Vec<String>,
+}
+
+/// Which windows are asked for.
+#[derive(Clone, Copy, Debug)]
+enum Blocks {
+    Fixed(u64),
+    Adaptive,
 }
 
 /// One window, as JSON says it.
@@ -72,7 +106,8 @@ struct Explained {
 }
 
 pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let explained = explain(args)?;
+    let Some(table) = args.table else { return of_image(args, out) };
+    let explained = explain(args, table)?;
     if args.json {
         return out.json(explained);
     }
@@ -87,16 +122,52 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All of the answer before any of it is printed.
-fn explain(args: &Args) -> Result<Vec<Explained>, Failure> {
-    let first = BlockIndex(args.table);
+fn of_image(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let [target, inodes @ ..] = &args.what[..] else { unreachable!("clap wants one") };
+    if inodes.is_empty() {
+        return Err(wrong(format!("which inodes of {target}? Write their numbers behind it")));
+    }
+    let inodes: Vec<u32> = numbers(inodes, "an inode's number")?;
     let bound = if args.compat { Bound::OffByOne } else { Bound::Exact };
-    let table = InodeTable::new(first, args.inodes_per_group, args.inodes_per_block, args.unused)
-        .ok_or_else(|| {
-        wrong(format!("a table at {first} reaches the end of all block numbers"))
-    })?;
-    let window = FixedWindow::new(args.inode_readahead_blks, bound)
-        .ok_or_else(|| wrong(WINDOW_SIZES.to_owned()))?;
+    let windows = match args.inode_readahead_blks.unwrap_or(Blocks::Adaptive) {
+        Blocks::Fixed(blocks) => {
+            Windows::Fixed(FixedWindow::new(blocks, bound).expect("it was parsed"), bound)
+        }
+        Blocks::Adaptive if args.compat => {
+            return Err(wrong(
+                "--compat is of fixed windows: give --inode-readahead-blks N".into(),
+            ));
+        }
+        Blocks::Adaptive => Windows::Adaptive(cost(args)),
+    };
+    let target = Target { target: PathBuf::from(target), ignore_journal: args.ignore_journal };
+    image::run(&target, &inodes, &windows, args.json, out)
+}
+
+fn cost(args: &Args) -> Cost {
+    match (args.request_us, args.mb_per_s) {
+        (Some(us), Some(mb_per_s)) => Cost { fixed_ns: us * 1e3, ns_per_byte: 1e3 / mb_per_s },
+        _ => Cost::UNKNOWN,
+    }
+}
+
+fn numbers<N: std::str::FromStr>(words: &[String], what: &str) -> Result<Vec<N>, Failure> {
+    let number = |word: &String| word.parse().map_err(|_| wrong(format!("{word:?} is not {what}")));
+    words.iter().map(number).collect()
+}
+
+/// All of the answer before any of it is printed.
+fn explain(args: &Args, first: u64) -> Result<Vec<Explained>, Failure> {
+    let blocks: Vec<u64> = numbers(&args.what, "a block's number")?;
+    let Some(Blocks::Fixed(size)) = args.inode_readahead_blks else {
+        return Err(wrong("adaptive learns from inodes: give a TARGET and no --table".to_owned()));
+    };
+    let (in_group, in_block) = args.inodes_per_group.zip(args.inodes_per_block).expect("required");
+    let first = BlockIndex(first);
+    let bound = if args.compat { Bound::OffByOne } else { Bound::Exact };
+    let table = InodeTable::new(first, in_group, in_block, args.unused)
+        .ok_or_else(|| wrong(format!("a table at {first} reaches the end of all block numbers")))?;
+    let window = FixedWindow::new(size, bound).expect("it was parsed");
     let explain = |&block: &u64| {
         let blocks = window.decide(table, BlockIndex(block)).ok_or_else(|| {
             wrong(if block < first.0 {
@@ -108,17 +179,25 @@ fn explain(args: &Args) -> Result<Vec<Explained>, Failure> {
         let (start, end) = (blocks.start.0, blocks.end.0);
         Ok(Explained { block, first: start, last: end - 1, blocks: end - start })
     };
-    args.blocks.iter().map(explain).collect()
+    blocks.iter().map(explain).collect()
 }
 
 fn wrong(line: String) -> Failure {
     Failure::WrongUse(line)
 }
 
-fn parse_window(text: &str) -> Result<u64, String> {
+fn parse_window(text: &str) -> Result<Blocks, String> {
+    if text == "adaptive" {
+        return Ok(Blocks::Adaptive);
+    }
     let blocks = text.parse().map_err(|_| WINDOW_SIZES.to_owned())?;
     let is_fine = FixedWindow::new(blocks, Bound::Exact).is_some();
-    is_fine.then_some(blocks).ok_or_else(|| WINDOW_SIZES.to_owned())
+    is_fine.then_some(Blocks::Fixed(blocks)).ok_or_else(|| WINDOW_SIZES.to_owned())
+}
+
+fn parse_cost(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (1e-3..=1e9).contains(number));
+    number.ok_or_else(|| "write a number from 0.001 to 1000000000".to_owned())
 }
 
 const WINDOW_SIZES: &str = "write 0 or a power of two up to 1073741824 (16, 32, 64)";
@@ -129,8 +208,12 @@ const WIDEST_PICTURE: u64 = 64;
 const EXAMPLES: &str = "\
 Output:
   1100: 1088..1103 (16)     for block 1100 the 16 blocks from 1088 to 1103 are read
+  inode 12: block 1042: 1040..1049 (10), chance back 0.310, ahead 0.072; pays from 0.059
+                            the last block on each side is wanted with that chance; -: none is left
 
 Examples:
+  Which blocks of an image are read for three inodes, on a device with 1 ms and 100 MB/s:
+    $ foreread explain itable disk.img 12 900 13 --request-us 1000 --mb-per-s 100
   A full table of 512 blocks, its first, a middle and its last window:
     foreread explain itable --table 1000 --inodes-per-group 8192 --inodes-per-block 16 \\
         --inode-readahead-blks 16 1003 1100 1505

@@ -12,6 +12,7 @@ use clap::Args as Flags;
 use foreread_ext4::{Error, Ext4, FileKind};
 use foreread_sim::ext4::{BLOCK_SIZE, Taken, TakenDirectory, TakenEntry};
 
+use crate::flags::CODES_AND_UNITS;
 use crate::image::{Image, Target};
 use crate::output::{Failure, Output};
 
@@ -21,7 +22,7 @@ use crate::output::{Failure, Output};
 /// comes to them: blocks, inode numbers, ranks by hash. Names and contents are not in it. A
 /// scenario walks it with tree = "./FILE" (workloads find and git-status).
 #[derive(Debug, Flags)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
