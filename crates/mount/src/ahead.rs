@@ -39,7 +39,8 @@ struct LookedIn([AtomicU32; LAST]);
 /// Starts the thread. It ends with the last [`Told`].
 pub(crate) fn start(inodes: Arc<Inodes>, budget_bytes: u64) -> io::Result<Told> {
     let (to, from) = sync_channel(QUEUE);
-    let ahead = Ahead { inodes, walk: Walk::default(), budget_bytes, fetched: (1, MEAN_BYTES) };
+    let walk = Walk::new(budget_bytes);
+    let ahead = Ahead { inodes, walk, budget_bytes, fetched: (1, MEAN_BYTES) };
     thread::Builder::new().name("walk-ahead".to_owned()).spawn(move || ahead.run(&from))?;
     Ok(Told { to: Some(to), looked_in: LookedIn::default() })
 }

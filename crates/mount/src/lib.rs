@@ -72,6 +72,8 @@ pub struct Settings {
     /// Others than who mounts may come; then modes, owners and ACLs decide who reads what. Without
     /// it nobody else comes, and who has mounted reads everything.
     pub allow_other: bool,
+    /// The largest window of files, in bytes: the kernel's read-ahead asks for as much at a time.
+    pub max_window: u64,
     /// The bound of the engine's memory, in bytes: a part of it is for what walks come to next.
     pub memory: u64,
     /// Where lines about damage go, one for each.
@@ -86,6 +88,7 @@ impl Default for Settings {
             journal: Journal::Refuse,
             name: "foreread".to_owned(),
             allow_other: false,
+            max_window: 128 << 10,
             memory: foreread::DEFAULT_MEMORY,
             log: Box::new(|_| {}),
         }
@@ -94,14 +97,14 @@ impl Default for Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { itable, walks, journal, name, allow_other, memory, log: _ } = self;
+        let Self { itable, walks, journal, name, allow_other, max_window, memory, log: _ } = self;
         let mut f = f.debug_struct("Settings");
         f.field("itable", itable)
             .field("walks", walks)
             .field("journal", journal)
             .field("name", name)
             .field("allow_other", allow_other);
-        f.field("memory", memory);
+        f.field("max_window", max_window).field("memory", memory);
         f.finish_non_exhaustive()
     }
 }
@@ -159,6 +162,7 @@ impl Mount {
         let session = Session::new(Answers(Arc::clone(&shared)), &directory, &config);
         let mut session =
             session.map_err(|source| MountError::Mount { path: directory.clone(), source })?;
+        place::widen_read_ahead(&directory, settings.max_window);
         let unmounter = Arc::new(Mutex::new(session.unmount_callable()));
         let stopper = Stopper { unmounter, directory };
         Ok(Self { session, shared, stopper })

@@ -39,6 +39,27 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
     Ok(whole)
 }
 
+/// Lets the kernel read ahead of files in requests as large as this, where we may (as root): its own
+/// bound for FUSE is 128 KiB, and what a device does in one request would go through FUSE in eight.
+///
+/// The number of the mount is in the kernel's list: to ask the mount itself would be to wait for
+/// ourselves.
+pub(crate) fn widen_read_ahead(directory: &Path, bytes: u64) {
+    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return };
+    let device = mounts.lines().rev().find_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let is_ours = Path::new(fields.get(4)?) == directory && line.contains(" - fuse.foreread ");
+        is_ours.then(|| fields[2].to_owned())
+    });
+    if let Some(device) = device {
+        let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
+        let _ = fs::write(setting, (bytes >> 10).max(KERNEL_KIB).to_string());
+    }
+}
+
+/// What the kernel has for FUSE.
+const KERNEL_KIB: u64 = 128;
+
 /// Takes a mount out of sight; it lives on as long as somebody has something in it open.
 pub(crate) fn detach(directory: &Path) {
     if unmount(directory, UnmountFlags::DETACH).is_ok() {

@@ -14,8 +14,8 @@
 //!        ^
 //! ```
 //!
-//! The sign of a walk is a directory whose neighbour in front was entered just before it. One that is
-//! entered alone is somebody's who looks for one file.
+//! The sign of a walk is a directory whose neighbour in front was entered just before it. One that
+//! is entered alone is somebody's who looks for one file.
 
 use std::collections::HashMap;
 
@@ -29,9 +29,11 @@ pub(crate) enum Order {
 }
 
 /// What is known of the directories of a tree.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Walk {
     directories: HashMap<u32, Directory>,
+    /// How many of them there may be.
+    limit: usize,
     /// How many directories ahead.
     ahead: usize,
 }
@@ -51,6 +53,13 @@ struct Directory {
 }
 
 impl Walk {
+    /// That knows nothing yet, and keeps so many bytes at most, or not many more than there are in
+    /// one directory.
+    pub(crate) fn new(memory_bytes: u64) -> Self {
+        let limit = usize::try_from(memory_bytes / DIRECTORY_BYTES).unwrap_or(usize::MAX);
+        Self { directories: HashMap::new(), limit: limit.min(DIRECTORIES), ahead: 0 }
+    }
+
     /// Whether the directories in this one are not known.
     pub(crate) fn is_new(&self, directory: u32) -> bool {
         self.directories.get(&directory).is_none_or(|it| it.inside.is_none())
@@ -63,7 +72,7 @@ impl Walk {
 
     /// These are the directories in one: numbers and names, as they lie.
     pub(crate) fn learn(&mut self, directory: u32, inside: &[(Vec<u8>, u32)]) {
-        if self.directories.len() + inside.len() > DIRECTORIES {
+        if self.directories.len() + inside.len() > self.limit {
             self.directories.clear();
         }
         let listed: Box<[u32]> = inside.iter().map(|(_, number)| *number).collect();
@@ -234,8 +243,9 @@ const FIRST: usize = 8;
 /// How many walks through one directory are told apart.
 const LAST: usize = 4;
 
-/// How many directories are known: some 100 bytes each.
+/// How many directories are known at most, and what one takes, in the list of the one above, too.
 const DIRECTORIES: usize = 1 << 16;
+const DIRECTORY_BYTES: u64 = 200;
 
 /// How deep a tree is followed.
 const DEPTH: usize = 64;
@@ -247,7 +257,7 @@ mod tests {
     /// A root (2) with `tops` directories (100, 200, ..) of `leaves` each (101, 102, ..), whose
     /// names are in the order of their numbers, and lie in the same order.
     fn tree(tops: u32, leaves: u32) -> Walk {
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(1 << 30);
         let name = |n: u32| (format!("{n:06}").into_bytes(), n);
         let named = |numbers: Vec<u32>| numbers.into_iter().map(name).collect::<Vec<_>>();
         walk.learn(2, &named((1..=tops).map(|top| top * 100).collect()));
@@ -315,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_directory_in_itself_has_an_end() {
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(1 << 30);
         walk.learn(2, &[(b"a".to_vec(), 3), (b"b".to_vec(), 2)]);
         walk.learn(3, &[(b"c".to_vec(), 2), (b"d".to_vec(), 3)]);
         for directory in [2, 3, 2, 3, 3] {
@@ -326,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_tree_of_any_size_is_kept_in_bounds() {
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(1 << 30);
         for top in 0..3000_u32 {
             let inside: Vec<_> =
                 (1..100_u32).map(|n| (n.to_le_bytes().to_vec(), top * 100 + n)).collect();

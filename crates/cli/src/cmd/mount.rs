@@ -104,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
         name: name.clone(),
         itable: args.inode_readahead_blks,
+        max_window: engine.max_window().min(KERNEL_WINDOW),
         memory: args.memory.0,
         allow_other: args.allow_other,
         log: Box::new(move |line| say(&format!("{name}: {line}"))),
@@ -199,6 +200,8 @@ fn itable_text(setting: ItableReadahead) -> String {
     }
 }
 
+/// One request of the kernel through FUSE has no more than this.
+const KERNEL_WINDOW: u64 = 1 << 20;
 const ADAPTIVE: &str = "adaptive";
 
 fn say(line: &str) {
