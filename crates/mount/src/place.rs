@@ -39,8 +39,8 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
     Ok(whole)
 }
 
-/// Lets the kernel read ahead of files in requests as large as this, where we may (as root): its own
-/// bound for FUSE is 128 KiB, and what a device does in one request would go through FUSE in eight.
+/// Lets the kernel read ahead of files in requests as large as this, where we may (as root): its
+/// own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in eight.
 ///
 /// The number of the mount is in the kernel's list: to ask the mount itself would be to wait for
 /// ourselves.
