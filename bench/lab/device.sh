@@ -4,17 +4,19 @@
 #
 #   D1  one request at a time, 4 ms each, whatever its size: what a disk's head costs
 #   D2  eight requests at a time, 1 ms each: what flash or a network costs
+#   M1  one request at a time, 1 ms each, over a file that is given: an image, read at leisure
 #
 # No seek, no bandwidth: only the number of requests, and how many are under way, cost time.
 
 LAB=${FOREREAD_LAB:-/run/foreread-lab}
 
-# lab_up D1|D2: sets DEVICE to the loop device.
+# lab_up D1|D2, lab_up M1 FILE: sets DEVICE to the loop device.
 lab_up() {
-    local delay serialize
+    local delay serialize backing=(memory 2G)
     case $1 in
         D1) delay=4ms serialize=all-requests ;;
         D2) delay=1ms serialize=requests ;;
+        M1) delay=1ms serialize=all-requests backing=(file "$2") ;;
         *) say "no such device: $1" && return 2 ;;
     esac
     # The directory is the claim: whoever made it takes it down, and nobody else.
@@ -27,7 +29,7 @@ lab_up() {
     # No holes: a client that knows of them would not ask for them, and not wait.
     # Out of our process group, and a daemon: else Ctrl-C would end it before what is above it.
     setsid nbdkit -t 64 -U "$LAB/socket" -P "$LAB/nbdkit.pid" \
-        --filter=noextents --filter=noparallel --filter=delay memory 2G \
+        --filter=noextents --filter=noparallel --filter=delay "${backing[@]}" \
         rdelay=$delay wdelay=$delay serialize=$serialize </dev/null >"$LAB/nbdkit.log" 2>&1 &&
         lab_wait "$LAB/nbdkit.pid" || return 1
     # Eight connections: each serves one request at a time.

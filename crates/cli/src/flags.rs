@@ -13,7 +13,7 @@ use foreread_core::sizes;
 use foreread_core::units::Bytes;
 
 use crate::cmd::{
-    bench, cat, demo, doctor, explain, ls, seeds, serve, set, sim, stat, stats, tune,
+    bench, cat, demo, doctor, explain, ls, mount, seeds, serve, set, sim, stat, stats, tune,
 };
 use crate::measure::{self, nbd_load, slow_server};
 
@@ -64,6 +64,8 @@ pub(crate) enum Verb {
     Stats(stats::Args),
 
     Set(set::Args),
+
+    Mount(mount::Args),
 
     Ls(ls::Args),
 

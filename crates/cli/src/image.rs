@@ -18,7 +18,7 @@ use crate::output::Failure;
 /// Enough for the metadata of millions of files, and for windows of any size.
 const MEMORY: u64 = 64 << 20;
 
-/// What `ls`, `cat` and `stat` have in common.
+/// What `ls`, `cat`, `stat` and `mount` have in common.
 #[derive(Debug, Flags)]
 pub(crate) struct Target {
     /// An image of an ext2, ext3 or ext4 file system, or a block device with one

@@ -27,7 +27,7 @@ struct Place {
     others: Option<&'static [&'static str]>,
 }
 
-const HOUSE: [Place; 7] = [
+const HOUSE: [Place; 8] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core"], others: None },
     Place { folder: "ext4", ours: &[], others: Some(&[]) },
@@ -38,12 +38,14 @@ const HOUSE: [Place; 7] = [
         others: Some(&["io-uring", "libc", "rustix"]),
     },
     Place { folder: "serve", ours: &["foreread"], others: None },
+    Place { folder: "mount", ours: &["foreread", "foreread-ext4"], others: None },
     Place {
         folder: "cli",
         ours: &[
             "foreread",
             "foreread-core",
             "foreread-ext4",
+            "foreread-mount",
             "foreread-serve",
             "foreread-sim",
             "foreread-tune",

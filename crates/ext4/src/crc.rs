@@ -22,10 +22,15 @@ pub(crate) fn crc32c(so_far: u32, bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(8);
     for word in &mut words {
         let low = crc ^ u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-        let [a, b, c, d] = low.to_le_bytes().map(usize::from);
-        let [e, f, g, h] = [word[4], word[5], word[6], word[7]].map(usize::from);
-        crc = TABLES[7][a] ^ TABLES[6][b] ^ TABLES[5][c] ^ TABLES[4][d];
-        crc ^= TABLES[3][e] ^ TABLES[2][f] ^ TABLES[1][g] ^ TABLES[0][h];
+        // Spelt out: arrays that are mapped are calls where one crate is not seen by the next.
+        crc = TABLES[7][(low & 0xFF) as usize]
+            ^ TABLES[6][((low >> 8) & 0xFF) as usize]
+            ^ TABLES[5][((low >> 16) & 0xFF) as usize]
+            ^ TABLES[4][(low >> 24) as usize]
+            ^ TABLES[3][usize::from(word[4])]
+            ^ TABLES[2][usize::from(word[5])]
+            ^ TABLES[1][usize::from(word[6])]
+            ^ TABLES[0][usize::from(word[7])];
     }
     for &byte in words.remainder() {
         crc = TABLES[0][usize::from(crc.to_le_bytes()[0] ^ byte)] ^ (crc >> 8);

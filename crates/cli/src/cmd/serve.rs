@@ -7,9 +7,9 @@
 //! What it promises, its counters and its tunables: docs/serve.md.
 
 mod command;
-mod control;
+pub(super) mod control;
 mod duration;
-mod leave;
+pub(super) mod leave;
 mod place;
 
 use std::fs::File;

@@ -23,8 +23,8 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
     for (line, hint) in [
         (
             "",
-            "[subcommands: demo, bench, serve, stats, set, ls, cat, stat, doctor, tune, sim, seeds, \
-             explain];",
+            "[subcommands: demo, bench, serve, stats, set, mount, ls, cat, stat, doctor, tune, sim, \
+             seeds, explain];",
         ),
         ("", "see 'foreread --help'"),
         ("explian", "'explian' (tip: a similar subcommand exists: 'explain'); see"),

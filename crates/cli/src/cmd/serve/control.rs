@@ -16,19 +16,19 @@ use crate::measure::clock;
 
 /// What is served, for those who ask how it is.
 #[derive(Clone, Debug)]
-pub(super) struct Served {
-    pub(super) engine: Engine,
-    pub(super) file: foreread::File,
-    pub(super) target: String,
-    pub(super) export: String,
-    pub(super) read_only: bool,
-    pub(super) memory: Bytes,
-    pub(super) started: Instant,
+pub(in crate::cmd) struct Served {
+    pub(in crate::cmd) engine: Engine,
+    pub(in crate::cmd) file: foreread::File,
+    pub(in crate::cmd) target: String,
+    pub(in crate::cmd) export: String,
+    pub(in crate::cmd) read_only: bool,
+    pub(in crate::cmd) memory: Bytes,
+    pub(in crate::cmd) started: Instant,
 }
 
 impl Served {
     /// Answers one request.
-    pub(super) fn answer(&self, text: &str, meter: &Meter) -> Result<String, String> {
+    pub(in crate::cmd) fn answer(&self, text: &str, meter: &Meter) -> Result<String, String> {
         let in_words = |error: serde_json::Error| error.to_string();
         match text.split_once(' ') {
             None if text == "stats" => serde_json::to_string(&self.stats(meter)).map_err(in_words),
@@ -41,7 +41,7 @@ impl Served {
         }
     }
 
-    pub(super) fn stats(&self, meter: &Meter) -> Stats {
+    pub(in crate::cmd) fn stats(&self, meter: &Meter) -> Stats {
         let about = About {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
@@ -55,7 +55,7 @@ impl Served {
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
-    fn settings(&self) -> Vec<Setting> {
+    pub(in crate::cmd) fn settings(&self) -> Vec<Setting> {
         let of = |of: &str, (name, value): (&str, String)| Setting {
             name: name.to_owned(),
             value,
@@ -67,7 +67,7 @@ impl Served {
     }
 
     /// Sets one of them, whosever it is.
-    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+    pub(in crate::cmd) fn set(&self, name: &str, value: &str) -> Result<(), String> {
         let settings = self.settings();
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),

@@ -19,6 +19,16 @@ use tempfile::NamedTempFile;
 /// caught it: whoever waits for a dead device can still leave. SIGHUP is ignored: a server outlives
 /// its terminal. (So is SIGPIPE, by Rust.)
 pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut stop = Some(stop);
+    on_signals(move || {
+        if let Some(stop) = stop.take() {
+            stop();
+        }
+    })
+}
+
+/// The same, but each SIGTERM is a call.
+pub(in crate::cmd) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
     flag::register(SIGINT, interrupted)?;
@@ -29,7 +39,7 @@ pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> 
     low_level::pipe::register(SIGINT, said)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let mut one = [0];
-        if matches!(heard.read(&mut one), Ok(1)) {
+        while matches!(heard.read(&mut one), Ok(1)) {
             stop();
         }
     })?;

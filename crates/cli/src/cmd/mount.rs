@@ -1,0 +1,210 @@
+//! `foreread mount`: an ext4 image as a directory, behind foreread's cache.
+//!
+//! In:    an image, a directory, what is read ahead.
+//! Out:   a mount until it is unmounted, by whomever.
+//! Never: a write to the image; a mount that stays behind when the command is told to end.
+//!
+//! What it reads ahead and what that is worth: docs/ext4.md.
+
+mod control;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::Args as Flags;
+use foreread::{Delay, Engine, OpenOptions, Policy};
+use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::itable::{Bound, FixedWindow};
+use foreread_core::sizes::{self, Exact};
+use foreread_core::units::Bytes;
+use foreread_ext4::Journal;
+use foreread_mount::{ItableReadahead, Mount, MountError, Settings};
+
+use self::control::Control;
+use super::serve::leave::on_signals;
+use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
+use crate::image::Target;
+use crate::measure::kernel_window;
+use crate::output::Failure;
+
+/// Mount an ext4 image read-only, through foreread's cache and read-ahead
+///
+/// Below DIR is what is in the image, read by a reader of its own and through foreread's cache,
+/// around the kernel's ext4 and page cache. The kernel keeps names, attributes and pages of the
+/// mount as of any other. Nothing needs root but reading TARGET itself, if fusermount3 is
+/// installed.
+///
+/// It stays in the foreground; when DIR is ready, one line on stderr says so. It ends when DIR is
+/// unmounted (umount, fusermount3 -u), or unmounts it itself on SIGTERM or Ctrl-C; while somebody
+/// has something in it open, it is only taken out of sight, and ends with the last of them, or by
+/// another Ctrl-C or SIGTERM. What is damaged in the image is an error (EIO) for who reads it, and
+/// one line on stderr.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+
+    /// A directory to mount on
+    dir: PathBuf,
+
+    /// How many blocks of an inode table to read for one inode: as many as pay by what earlier ones
+    /// were used for (adaptive), or windows of a power of two, as ext4 has them (32 by default); 0
+    /// is off
+    #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable)]
+    inode_readahead_blks: ItableReadahead,
+
+    /// Let others than you come; modes, owners and ACLs in the image then say who reads what
+    ///
+    /// Unless you are root, /etc/fuse.conf has to allow it.
+    #[arg(long)]
+    allow_other: bool,
+
+    /// Answer `foreread stats` and `foreread set` at a Unix socket, for its owner only
+    ///
+    /// inode_readahead_blks is among what can be set. By the same socket NBD clients may read
+    /// TARGET.
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+
+    /// The bound for all pages and for all that is kept to find them
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
+    memory: Bytes,
+
+    /// The largest window of files, or auto: learnt from the device [default: the kernel's for this
+    /// device, at least 128K]
+    #[arg(long, value_name = "SIZE", value_parser = max_window)]
+    max_window: Option<MaxWindow>,
+
+    /// Who decides what is read ahead of files
+    #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
+    #[arg(value_parser = policies())]
+    policy: Policy,
+
+    /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
+    #[arg(long, value_name = "DELAY")]
+    delay: Option<Delay>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread mount disk.img /mnt
+  foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
+  foreread mount disk.img /mnt --control /tmp/mnt.sock &
+  foreread set /tmp/mnt.sock inode_readahead_blks=64
+  foreread mount disk.img /mnt --delay latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
+
+";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let (engine, image) = opened(args)?;
+    let device = image.clone();
+    let name = args.target.target.display().to_string();
+    let settings = Settings {
+        journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
+        name: name.clone(),
+        itable: args.inode_readahead_blks,
+        max_window: engine.max_window().min(KERNEL_WINDOW),
+        memory: args.memory.0,
+        allow_other: args.allow_other,
+        log: Box::new(move |line| say(&format!("{name}: {line}"))),
+        ..Settings::default()
+    };
+    let how = match image.buffered() {
+        Some(why) => format!("buffered ({why})"),
+        None => "direct".to_owned(),
+    };
+    let mount = Mount::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
+    let control = args.control.as_deref().map(|path| {
+        Control::start(path, &engine, device, mount.controls(), &args.target.target, args.memory)
+    });
+    let control = control.transpose()?;
+    stop_on_signals(&mount, args)?;
+    say(&format!(
+        "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
+         {how}, {}",
+        args.target.target.display(),
+        Exact(Bytes(mount.superblock().size())),
+        args.dir.display(),
+        itable_text(args.inode_readahead_blks),
+        Exact(args.memory),
+        engine.io(),
+    ));
+    let over = mount.run();
+    drop(control);
+    over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
+}
+
+fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
+    let target = &args.target.target;
+    let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
+    let known = || {
+        MaxWindow::Size(kernel_window(target).map_or(DEFAULT_WINDOW, |it| it.max(DEFAULT_WINDOW)))
+    };
+    let builder = match args.max_window.unwrap_or_else(known) {
+        MaxWindow::Size(window) => builder.max_window(window.0),
+        MaxWindow::Auto => builder.learn_max_window(),
+    };
+    let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let options = OpenOptions { delay: args.delay, ..OpenOptions::default() };
+    let image = engine.open_with(target, &options);
+    let image = image.map_err(|error| Failure::WrongUse(error.to_string()))?;
+    Ok((engine, image))
+}
+
+/// The image's errors get its name, and the command that mends them.
+fn refused(args: &Args, error: &MountError) -> Failure {
+    Failure::WrongUse(if let MountError::Image(error) = error {
+        args.target.says(error)
+    } else {
+        error.to_string()
+    })
+}
+
+/// The first one unmounts; if somebody is still there, the second does not wait for them.
+fn stop_on_signals(mount: &Mount, args: &Args) -> Result<(), Failure> {
+    let stopper = mount.stopper();
+    let dir = args.dir.display().to_string();
+    let mut is_stopped = false;
+    let stop = move || {
+        if is_stopped {
+            say(&format!("{dir}: ended while in use"));
+            std::process::exit(1);
+        }
+        is_stopped = true;
+        if !stopper.stop() {
+            say(&format!(
+                "{dir}: in use; unmounted as soon as nobody has anything in it open, or by the \
+                 same signal again"
+            ));
+        }
+    };
+    on_signals(stop).map_err(|error| Failure::WrongUse(format!("cannot catch signals: {error}")))
+}
+
+/// Reads a number of blocks, or `adaptive`.
+fn itable(text: &str) -> Result<ItableReadahead, String> {
+    if text == ADAPTIVE {
+        return Ok(ItableReadahead::Adaptive);
+    }
+    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, Bound::Exact).is_some());
+    blocks.map(ItableReadahead::Blocks).ok_or_else(|| {
+        format!("{ADAPTIVE}, 0, or a power of two up to {}", FixedWindow::MAX_BLOCKS)
+    })
+}
+
+fn itable_text(setting: ItableReadahead) -> String {
+    match setting {
+        ItableReadahead::Adaptive => ADAPTIVE.to_owned(),
+        ItableReadahead::Blocks(blocks) => blocks.to_string(),
+    }
+}
+
+/// One request of the kernel through FUSE has no more than this.
+const KERNEL_WINDOW: u64 = 1 << 20;
+const ADAPTIVE: &str = "adaptive";
+
+fn say(line: &str) {
+    // With stderr closed there is nobody who could read it.
+    let _ = writeln!(io::stderr(), "foreread: {line}");
+}

@@ -1,0 +1,101 @@
+//! What `foreread stats` and `foreread set` are told by a mount.
+//!
+//! In:    a socket's path; the mount, its engine and its image.
+//! Out:   what a server says of itself, and how far inode tables are read ahead.
+//! Never: a socket that stays behind.
+//!
+//! It is the server's own socket: its clients are known, and one more protocol is not.
+
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use foreread::{Engine, File};
+use foreread_core::units::Bytes;
+use foreread_mount::Controls;
+use foreread_serve::stats::Setting;
+use foreread_serve::{Export, Limits, Meter, Server, Stopper};
+
+use super::{itable, itable_text};
+use crate::cmd::serve::control::Served;
+use crate::measure::clock;
+use crate::output::Failure;
+
+/// A socket that answers; gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct Control {
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    pub(super) fn start(
+        path: &Path,
+        engine: &Engine,
+        image: File,
+        controls: Controls,
+        target: &Path,
+        memory: Bytes,
+    ) -> Result<Self, Failure> {
+        let served = Served {
+            engine: engine.clone(),
+            file: image.clone(),
+            target: target.display().to_string(),
+            export: String::new(),
+            read_only: true,
+            memory,
+            started: clock(),
+        };
+        let export = Export {
+            name: String::new(),
+            file: image,
+            read_only: true,
+            description: served.target.clone(),
+        };
+        let mut server = Server::new(engine.clone(), export, Limits::default());
+        let refused = |error: &dyn ToString| Failure::WrongUse(error.to_string());
+        server.unix(path).map_err(|error| refused(&error))?;
+        let (stopper, meter) = (server.stopper(), server.meter());
+        server.on_control(Box::new(move |text| answer(&served, &controls, text, &meter)));
+        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+            // What goes wrong is the client's to see; the mount goes on.
+            let _ = server.run();
+        });
+        let thread = thread.map_err(|error| refused(&format!("cannot start a thread: {error}")))?;
+        Ok(Self { stopper, thread: Some(thread) })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The mount's own setting, or the server's answer.
+fn answer(
+    served: &Served,
+    controls: &Controls,
+    text: &str,
+    meter: &Meter,
+) -> Result<String, String> {
+    if let Some(value) = text.strip_prefix("set ").and_then(|text| text.strip_prefix(ASSIGN)) {
+        controls.set_itable(itable(value)?);
+        return Ok("ok".to_owned());
+    }
+    if text != "settings" {
+        return served.answer(text, meter);
+    }
+    let mut settings = served.settings();
+    settings.push(Setting {
+        name: NAME.to_owned(),
+        value: itable_text(controls.itable()),
+        of: "mount".to_owned(),
+    });
+    serde_json::to_string(&settings).map_err(|error| error.to_string())
+}
+
+const NAME: &str = "inode_readahead_blks";
+const ASSIGN: &str = "inode_readahead_blks=";

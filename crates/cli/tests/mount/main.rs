@@ -1,0 +1,16 @@
+//! `foreread mount`: the real binary, next to the kernel's own mount of the same image.
+//!
+//! In:    images that mkfs.ext4 has made and the kernel, or mkfs, has filled; damaged ones.
+//! Out:   trees that are the same; one line and an exit code for what cannot be.
+//! Never: a mount that outlives its test.
+
+#[path = "../../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "../../../ext4/tests/images/mod.rs"]
+mod images;
+
+mod fuzzed;
+mod mounted;
+mod same;
+mod settings;
+mod wrong;

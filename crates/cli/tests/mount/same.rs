@@ -1,0 +1,122 @@
+//! Whole trees, held next to the kernel's own mount of the same image.
+//!
+//! In:    options of mkfs.ext4.
+//! Out:   names, stat, contents, attributes, links, holes: all the same.
+//! Never: the reader's own view of the image: only what programs see of the two mounts.
+
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::fs::statvfs;
+
+use crate::images::tree::{assert_same, of_mount};
+use crate::images::{ABLE, Able, Mounted, fill, folder, make};
+use crate::mounted::{Mount, can_compare};
+
+/// Makes an image, lets the kernel fill it, mounts it both ways, and compares.
+fn same_as_kernel(test: &str, options: &[&str], able: Able, flags: &[&str]) {
+    if !can_compare(test) {
+        return;
+    }
+    let folder = folder();
+    let image = make(folder.path(), 64, options);
+    let mounted = Mounted::new(&image, "rw");
+    fill(&mounted.0, able);
+    drop(mounted);
+
+    let mount = Mount::new(&image, flags);
+    let kernel = Mounted::new(&image, "ro,noload");
+    let (theirs, ours) = (of_mount(&kernel.0), of_mount(&mount.dir));
+    assert_same(&theirs, &ours);
+    // What the kernel remembers of the first time is as right as what it asked.
+    assert_same(&theirs, &of_mount(&mount.dir));
+    same_space(&kernel.0, &mount.dir);
+    assert_eq!(mount.end(), "");
+}
+
+/// What `df` says.
+fn same_space(theirs: &Path, ours: &Path) {
+    let (theirs, ours) = (statvfs(theirs).unwrap(), statvfs(ours).unwrap());
+    assert_eq!(theirs.f_bsize, ours.f_bsize);
+    assert_eq!(theirs.f_bfree, ours.f_bfree);
+    assert_eq!(theirs.f_bavail, ours.f_bavail);
+    assert_eq!(theirs.f_files, ours.f_files);
+    assert_eq!(theirs.f_ffree, ours.f_ffree);
+    assert_eq!(theirs.f_namemax, ours.f_namemax);
+}
+
+#[test]
+fn as_mkfs_makes_it() {
+    same_as_kernel("as_mkfs_makes_it", &[], ABLE, &[]);
+}
+
+#[test]
+fn blocks_of_1_kib_and_little_memory() {
+    let flags = ["--memory", "1M", "--max-window", "4K"];
+    same_as_kernel("blocks_of_1_kib_and_little_memory", &["-b", "1024"], ABLE, &flags);
+}
+
+#[test]
+fn blocks_of_2_kib_and_inline_data() {
+    let options = ["-b", "2048", "-O", "inline_data"];
+    same_as_kernel("blocks_of_2_kib_and_inline_data", &options, ABLE, &[]);
+}
+
+#[test]
+fn ext2_with_old_inodes() {
+    let able = Able { unwritten: false, fine_times: false, ..ABLE };
+    same_as_kernel("ext2_with_old_inodes", &["-t", "ext2", "-I", "128"], able, &[]);
+}
+
+#[test]
+fn ext3_with_blocks_of_1_kib() {
+    let able = Able { unwritten: false, ..ABLE };
+    same_as_kernel("ext3_with_blocks_of_1_kib", &["-t", "ext3", "-b", "1024"], able, &[]);
+}
+
+#[test]
+fn large_inodes_and_attributes_of_their_own() {
+    let able = Able { attribute: 60_000, ..ABLE };
+    let options = ["-I", "1024", "-O", "ea_inode"];
+    same_as_kernel("large_inodes_and_attributes_of_their_own", &options, able, &[]);
+}
+
+#[test]
+fn no_index_and_no_kinds() {
+    same_as_kernel("no_index_and_no_kinds", &["-O", "^dir_index,^filetype"], ABLE, &[]);
+}
+
+/// Programs that map files, and many that read at once.
+#[test]
+fn mapped_files_and_readers_beside_each_other() {
+    if !can_compare("mapped_files_and_readers_beside_each_other") {
+        return;
+    }
+    let folder = folder();
+    let image = make(folder.path(), 64, &[]);
+    let mounted = Mounted::new(&image, "rw");
+    fill(&mounted.0, ABLE);
+    drop(mounted);
+    let mount = Mount::new(&image, &["--memory", "4M"]);
+    let want = crate::images::pattern(3 << 20);
+    let path = mount.dir.join("contents/large");
+    std::thread::scope(|scope| {
+        for reader in 0..8_usize {
+            let (path, want) = (&path, &want);
+            scope.spawn(move || {
+                let file = std::fs::File::open(path).unwrap();
+                let mut part = vec![0; 10_000];
+                for turn in 0..200 {
+                    let at = (turn * 7919 + reader * 104_729) % (want.len() - part.len());
+                    file.read_exact_at(&mut part, at as u64).unwrap();
+                    assert!(part == want[at..at + part.len()], "{at}");
+                }
+            });
+        }
+    });
+    let output = std::process::Command::new("cmp").arg(&path).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(std::fs::metadata(&path).unwrap().size(), want.len() as u64);
+    assert_eq!(mount.end(), "");
+}

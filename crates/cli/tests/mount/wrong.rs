@@ -1,0 +1,204 @@
+//! What cannot be mounted, what ends a mount, and what is damaged in one.
+//!
+//! In:    images and directories that are not what they should be; signals.
+//! Out:   one line that says what to do; an exit code; an error for one file, and the rest goes on.
+//! Never: a directory that stays mounted.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use crate::images::{debugfs_write, folder, make, pattern};
+use crate::mounted::{Mount, can_fuse, is_mounted, is_refused};
+
+/// An image with a few files in it.
+fn planted(folder: &Path, options: &[&str]) -> PathBuf {
+    let tree = folder.join("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    fs::write(tree.join("a/large"), pattern(3_000_000)).unwrap();
+    fs::write(tree.join("a/b/small"), "small\n").unwrap();
+    fs::write(tree.join("a/other"), "other\n").unwrap();
+    make(folder, 16, &[options, &["-d", tree.to_str().unwrap()]].concat())
+}
+
+#[test]
+fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
+    if !can_fuse("what_cannot_be_mounted_is_one_line_with_what_to_do") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &[]);
+    let tree = folder.path().join("tree");
+    let dir = folder.path().join("dir");
+    is_refused(&image, &dir, &[], "mkdir -p");
+    is_refused(&image, &tree.join("a/large"), &[], "is no directory");
+    fs::create_dir(&dir).unwrap();
+    is_refused(&tree.join("a/large"), &dir, &[], "no ext4 file system");
+    is_refused(Path::new("/nonexistent/image"), &dir, &[], "/nonexistent/image");
+    is_refused(&tree, &dir, &[], tree.to_str().unwrap());
+    is_refused(&image, &dir, &["--memory", "4K"], "1 MiB");
+
+    let mount = Mount::new(&image, &[]);
+    is_refused(&image, &mount.dir, &[], "something is mounted there; umount");
+    mount.end();
+
+    debugfs_write(&image, "feature needs_recovery");
+    is_refused(&image, &dir, &[], "--ignore-journal");
+    let mount = Mount::new(&image, &["--ignore-journal"]);
+    assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n");
+    mount.end();
+
+    File::options().write(true).open(&image).unwrap().set_len(8 << 20).unwrap();
+    is_refused(&image, &dir, &["--ignore-journal"], "copy the whole image");
+    assert!(!is_mounted(&dir));
+}
+
+#[test]
+fn an_unmount_by_another_ends_it_with_0() {
+    if !can_fuse("an_unmount_by_another_ends_it_with_0") {
+        return;
+    }
+    let folder = folder();
+    let mount = Mount::new(&planted(folder.path(), &[]), &[]);
+    assert!(mount.ready.contains("image (16M) on "), "{}", mount.ready);
+    assert!(Command::new("umount").arg(&mount.dir).status().unwrap().success());
+    assert_eq!(mount.ended(), (Some(0), String::new()));
+}
+
+/// Who has a file open reads it to its end; then the mount ends.
+#[test]
+fn a_signal_while_a_file_is_open_ends_it_with_the_last_user() {
+    if !can_fuse("a_signal_while_a_file_is_open_ends_it_with_the_last_user") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &[]);
+    let mut mount = Mount::new(&image, &[]);
+    let file = File::open(mount.dir.join("a/large")).unwrap();
+    mount.signal(Signal::INT);
+    assert!(mount.line().contains("in use; unmounted as soon as"));
+    assert!(!is_mounted(&mount.dir));
+    let mut end = [0; 1000];
+    file.read_exact_at(&mut end, 2_999_000).unwrap();
+    assert!(end == pattern(3_000_000)[2_999_000..]);
+    drop(file);
+    assert_eq!(mount.ended(), (Some(0), String::new()));
+
+    let mut mount = Mount::new(&image, &[]);
+    let file = File::open(mount.dir.join("a/large")).unwrap();
+    mount.signal(Signal::TERM);
+    assert!(mount.line().contains("by the same signal again"));
+    mount.signal(Signal::TERM);
+    let (code, said) = mount.ended();
+    assert_eq!(code, Some(1));
+    assert!(said.contains("ended while in use"), "{said}");
+    file.read_exact_at(&mut end, 1_000_000).unwrap_err();
+}
+
+#[test]
+fn nothing_can_be_written() {
+    if !can_fuse("nothing_can_be_written") {
+        return;
+    }
+    let folder = folder();
+    let mount = Mount::new(&planted(folder.path(), &[]), &[]);
+    let read_only = |result: io::Result<()>| {
+        assert_eq!(Errno::from_io_error(&result.unwrap_err()), Some(Errno::ROFS));
+    };
+    read_only(fs::write(mount.dir.join("a/other"), "new"));
+    read_only(fs::write(mount.dir.join("new"), "new"));
+    read_only(fs::remove_file(mount.dir.join("a/other")));
+    read_only(fs::create_dir(mount.dir.join("directory")));
+    assert_eq!(fs::read(mount.dir.join("a/other")).unwrap(), b"other\n");
+    assert_eq!(mount.end(), "");
+}
+
+/// One damaged inode is an error for who asks for it, and one line however often they ask.
+#[test]
+fn damage_is_an_error_of_its_file_alone() {
+    if !can_fuse("damage_is_an_error_of_its_file_alone") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &[]);
+    flip(&image, place(&image, "/a/large", "inode_at") + 4);
+    let mount = Mount::new(&image, &[]);
+    let names = |dir: &str| {
+        let entries = fs::read_dir(mount.dir.join(dir)).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("a"), ["b", "large", "other"]);
+    for _ in 0..3 {
+        let error = fs::metadata(mount.dir.join("a/large")).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    }
+    assert_eq!(fs::read(mount.dir.join("a/other")).unwrap(), b"other\n");
+    assert_eq!(names("a"), ["b", "large", "other"]);
+    let said = mount.end();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("damaged: inode ") && said.contains("checksum"), "{said}");
+}
+
+/// A directory that names inodes of the file system's own, to the kernel the root among them.
+#[test]
+fn names_of_the_file_systems_own_inodes_are_damage() {
+    if !can_fuse("names_of_the_file_systems_own_inodes_are_damage") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &["-O", "^metadata_csum"]);
+    for (name, inode) in [("one", 1), ("root", 2), ("journal", 8)] {
+        debugfs_write(&image, &format!("link <{inode}> /a/{name}"));
+    }
+    let mount = Mount::new(&image, &[]);
+    for name in ["one", "root", "journal"] {
+        let error = fs::metadata(mount.dir.join("a").join(name)).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::IO), "{name}");
+    }
+    assert_eq!(fs::read_dir(mount.dir.join("a")).unwrap().count(), 6);
+    assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n");
+    assert_eq!(mount.end().lines().count(), 3);
+}
+
+/// An image that becomes shorter, or loses its name, while it is mounted.
+#[test]
+fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
+    if !can_fuse("an_image_that_shrinks_or_vanishes_harms_only_what_is_gone") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &[]);
+    let mount = Mount::new(&image, &[]);
+    // Its name was all that was lost.
+    fs::rename(&image, folder.path().join("elsewhere")).unwrap();
+    assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n");
+    let cut = File::options().write(true).open(folder.path().join("elsewhere")).unwrap();
+    cut.set_len(64 << 10).unwrap();
+    let error = fs::read(mount.dir.join("a/large")).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n", "it was read before");
+    let said = mount.end();
+    assert!(said.contains("cannot read at byte "), "{said}");
+}
+
+/// A number that `foreread stat --json` says of a path.
+fn place(image: &Path, path: &str, key: &str) -> u64 {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let output = command.arg("stat").arg(image).args([path, "--json"]).output().unwrap();
+    let nodes: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    nodes[0][key].as_u64().unwrap()
+}
+
+fn flip(image: &Path, at: u64) {
+    let file = File::options().read(true).write(true).open(image).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+}

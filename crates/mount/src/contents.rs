@@ -1,0 +1,118 @@
+//! What is in files.
+//!
+//! In:    an inode's number, an offset.
+//! Out:   bytes, as the engine reads them ahead.
+//! Never: an open file that the kernel has to close: it does not tell us of opens and closes, so
+//!        the last files that were read are kept, and no more.
+//!
+//! ```text
+//!   small     device   |a|b|c|.|d|e|     one stream over many files: who reads one after another
+//!                                        has the next ones ahead
+//!   large     file     |------------|    a file of the engine, in pieces of the device: windows
+//!             device   |--|   |----|     follow the file, not what lies behind a piece
+//! ```
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foreread::{Extent, File};
+use foreread_ext4::{Error, FileKind, Inode};
+
+use crate::inodes::Inodes;
+
+/// The files that were read last.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    /// The last one at the end.
+    kept: Mutex<VecDeque<Arc<Kept>>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    inode: Inode,
+    /// In pieces of the device; None: small, without blocks, or in too many pieces.
+    file: Option<File>,
+}
+
+impl Contents {
+    /// Bytes of a regular file: fewer than asked only at its end.
+    pub(crate) fn read(
+        &self,
+        inodes: &Inodes,
+        number: u32,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<u8>, Error> {
+        let kept = self.kept(inodes, number)?;
+        let inode = &kept.inode;
+        let left = usize::try_from(inode.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len.min(left)];
+        let read = match &kept.file {
+            Some(_) if bytes.is_empty() => 0,
+            Some(file) => file
+                .read_at(&mut bytes, offset)
+                .map_err(|error| Error::Io { offset, source: io::Error::other(error) })?,
+            None => inodes.fs().read_at(inode, offset, &mut bytes)?,
+        };
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    fn kept(&self, inodes: &Inodes, number: u32) -> Result<Arc<Kept>, Error> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut kept = kept();
+            let at = kept.iter().rposition(|kept| kept.inode.number == number);
+            if let Some(file) = at.and_then(|at| kept.remove(at)) {
+                kept.push_back(Arc::clone(&file));
+                return Ok(file);
+            }
+        }
+        // Without the lock: others find theirs meanwhile.
+        let inode = inodes.inode(number)?;
+        let file = if inode.size > SMALL_BYTES { in_pieces(inodes, &inode)? } else { None };
+        let file = Arc::new(Kept { inode, file });
+        let mut kept = kept();
+        let oldest = if kept.len() >= KEPT { kept.pop_front() } else { None };
+        kept.push_back(Arc::clone(&file));
+        drop(kept);
+        // It may be the last handle, and closes its file.
+        drop(oldest);
+        Ok(file)
+    }
+}
+
+/// A file of the engine, if the inode has blocks in not too many pieces.
+fn in_pieces(inodes: &Inodes, inode: &Inode) -> Result<Option<File>, Error> {
+    let is_regular = inode.kind == FileKind::Regular && inode.has_blocks();
+    if !is_regular {
+        return Ok(None);
+    }
+    let block_size = u64::from(inodes.fs().superblock().block_size);
+    let mut extents = Vec::new();
+    for run in inodes.fs().layout(inode) {
+        let run = run?;
+        if extents.len() == PIECES {
+            return Ok(None);
+        }
+        let Some(at) = run.at else { continue };
+        extents.push(Extent {
+            start: run.first * block_size,
+            len: run.blocks * block_size,
+            place: Some(at * block_size),
+        });
+    }
+    // What the engine has no room for is read piece by piece.
+    let device = &inodes.fs().source().file;
+    Ok(device.open_extents(inode.number.into(), inode.size, extents).ok())
+}
+
+/// How many files are kept.
+const KEPT: usize = 128;
+
+/// Up to here a file is one request of the kernel, and has no windows of its own.
+const SMALL_BYTES: u64 = 128 << 10;
+
+/// In how many pieces a file may be that is opened as one: their list is read as a whole.
+const PIECES: usize = 4096;

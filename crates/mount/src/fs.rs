@@ -1,0 +1,321 @@
+//! The file system that the kernel asks.
+//!
+//! In:    the kernel's requests, on any of the session's threads.
+//! Out:   answers that hold as long as the mount does.
+//! Never: a write; something to remember of an open file or directory: an answer follows from the
+//!        image alone, so the kernel need not tell us of opens and closes, nor of what it forgets.
+//!
+//! ```text
+//!   first time    lookup, readdirplus, read --> here --> the engine
+//!   later         the kernel's own caches of names, attributes, directories and pages
+//! ```
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread_ext4::{Entry, Error, Inode, ROOT_INODE, Superblock};
+use fuser::{
+    AccessFlags, Errno, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+};
+
+use crate::attr;
+use crate::shared::Shared;
+
+/// What answers the kernel.
+pub(crate) struct Answers(pub(crate) Arc<Shared>);
+
+impl Filesystem for Answers {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // What a kernel does not know it does not get; the rest works without.
+        for flag in [
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_NO_OPEN_SUPPORT,
+            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+        ] {
+            let _ = config.add_capabilities(flag);
+        }
+        if self.0.checks_permissions {
+            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
+        }
+        // The kernel's read-ahead sends its requests in the background, and waits if too many are.
+        let _ = config.set_max_background(BACKGROUND);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let parent = number(parent);
+        self.0.ahead.looked_in(parent);
+        let found = self.0.directory(parent).and_then(|directory| {
+            let found = self.0.inodes.fs().lookup(&directory, name.as_bytes())?;
+            found.map(|number| self.0.inodes.named(number)).transpose()
+        });
+        match found {
+            Ok(Some(inode)) => {
+                reply.entry(&FOREVER, &self.attributes(&inode), generation(&inode));
+            }
+            // That there is none is remembered, too.
+            Ok(None) => {
+                let none = attr::of_name(0, FileType::RegularFile);
+                reply.entry(&FOREVER, &none, Generation(0));
+            }
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.0.inodes.inode(number(node)) {
+            Ok(inode) => reply.attr(&FOREVER, &self.attributes(&inode)),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        let inode = self.0.inodes.inode(number(node));
+        match inode.and_then(|inode| self.0.inodes.fs().read_link(&inode)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    /// The kernel then opens without us, and keeps pages from one open to the next.
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// The same for directories, whose names it then keeps.
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.0.contents.read(&self.0.inodes, number(node), offset, size as usize) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+        let wants_data = match whence {
+            SEEK_DATA => true,
+            SEEK_HOLE => false,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        match self.0.seek(number(node), offset, wants_data) {
+            Ok(Some(at)) => reply.offset(at.cast_signed()),
+            Ok(None) => reply.error(Errno::ENXIO),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        position: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let listed = self.each_name(number(node), position, |number, next, name, kind| {
+            Ok(reply.add(INodeNo(number.into()), next, kind, OsStr::from_bytes(name)))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        position: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let listed = self.each_name(number(node), position, |number, next, name, kind| {
+            let node = INodeNo(number.into());
+            let name = OsStr::from_bytes(name);
+            if is_dot(name) {
+                let attr = attr::of_name(number, kind);
+                return Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)));
+            }
+            match self.0.inodes.named(number) {
+                Ok(inode) => {
+                    let (attr, generation) = (self.attributes(&inode), generation(&inode));
+                    Ok(reply.add(node, next, name, &FOREVER, &attr, generation))
+                }
+                // The name is there all the same. Whoever wants more of it asks, and is told.
+                Err(_) => {
+                    let attr = attr::of_name(number, kind);
+                    Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)))
+                }
+            }
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let superblock = self.0.inodes.fs().superblock();
+        let (blocks, free) = (superblock.blocks, superblock.free_blocks);
+        reply.statfs(
+            blocks.saturating_sub(superblock.overhead_blocks.into()),
+            free,
+            free.saturating_sub(superblock.reserved_blocks + for_growing_maps(superblock)),
+            superblock.inodes.into(),
+            superblock.free_inodes.into(),
+            superblock.block_size,
+            NAME_MAX,
+            superblock.block_size,
+        );
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let inode = self.0.inodes.inode(number(node));
+        match inode.and_then(|inode| self.0.inodes.fs().attribute(&inode, name.as_bytes())) {
+            Ok(Some(value)) => answer(&value, size, reply),
+            Ok(None) => reply.error(Errno::NO_XATTR),
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let inode = self.0.inodes.inode(number(node));
+        match inode.and_then(|inode| self.0.inodes.fs().attribute_names(&inode)) {
+            Ok(names) => {
+                let names: Vec<u8> =
+                    names.into_iter().flat_map(|name| [name, vec![0]]).flatten().collect();
+                answer(&names, size, reply);
+            }
+            Err(error) => reply.error(self.0.log.errno(&error)),
+        }
+    }
+
+    /// The kernel then decides by modes and owners, or lets pass who has mounted.
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+}
+
+impl Answers {
+    fn attributes(&self, inode: &Inode) -> fuser::FileAttr {
+        attr::of(inode, self.0.inodes.fs().superblock().block_size)
+    }
+
+    /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
+    /// reply is full. A position is where the next name lies; a block that is damaged is left out.
+    fn each_name(
+        &self,
+        number: u32,
+        position: u64,
+        mut add: impl FnMut(u32, u64, &[u8], FileType) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let directory = self.0.directory(number)?;
+        self.0.directory_ahead(&directory, position.saturating_sub(AFTER_DOT_DOT));
+        if position == 0 {
+            self.0.ahead.listed(number);
+            if add(number, AFTER_DOT, b".", FileType::Directory)? {
+                return Ok(());
+            }
+        }
+        if position <= AFTER_DOT {
+            // Nobody goes up by this number: the kernel knows the way.
+            let parent = self.0.inodes.fs().parent(&directory).unwrap_or(number);
+            if add(parent, AFTER_DOT_DOT, b"..", FileType::Directory)? {
+                return Ok(());
+            }
+        }
+        let from = position.saturating_sub(AFTER_DOT_DOT);
+        for entry in self.0.inodes.fs().read_dir_from(&directory, from)? {
+            match entry {
+                Ok(Entry { inode, kind, name, next, .. }) => {
+                    let kind = kind.map_or(FileType::RegularFile, attr::kind);
+                    if add(inode, next + AFTER_DOT_DOT, &name, kind)? {
+                        break;
+                    }
+                }
+                Err(error) => drop(self.0.log.errno(&error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value if it fits, its length if that was asked.
+fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
+    match u32::try_from(value.len()) {
+        Ok(len) if size == 0 => reply.size(len),
+        Ok(len) if len <= size => reply.data(value),
+        Ok(_) | Err(_) => reply.error(Errno::ERANGE),
+    }
+}
+
+/// The kernel's root is 1, ext4's is 2; the others are the same, and 1 and 2 are nobody's but the
+/// root's.
+fn number(node: INodeNo) -> u32 {
+    if node == INodeNo::ROOT { ROOT_INODE } else { u32::try_from(node.0).unwrap_or(0) }
+}
+
+/// What Linux keeps free besides, for maps that grow as data is written behind its promise: 2 % of
+/// the blocks, 4096 at most, where there are extents.
+fn for_growing_maps(superblock: &Superblock) -> u64 {
+    const EXTENTS: u32 = 0x40;
+    let has_extents = superblock.features.incompat & EXTENTS != 0;
+    if has_extents { (superblock.blocks / 50).min(4096) } else { 0 }
+}
+
+fn generation(inode: &Inode) -> Generation {
+    Generation(inode.generation.into())
+}
+
+fn is_dot(name: &OsStr) -> bool {
+    name == "." || name == ".."
+}
+
+/// Nothing changes while the image is mounted.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The kernel asks again.
+const NEVER: Duration = Duration::ZERO;
+
+/// Positions in a directory: behind `.`, behind `..`, then those of the image and so much more.
+const AFTER_DOT: u64 = 1;
+const AFTER_DOT_DOT: u64 = 2;
+
+/// The longest name.
+const NAME_MAX: u32 = 255;
+
+/// How many requests of its read-ahead the kernel may have on their way.
+const BACKGROUND: u16 = 64;
+
+/// As lseek(2) has them.
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;

@@ -1,0 +1,194 @@
+//! Inodes, and the blocks of the table that come with them.
+//!
+//! In:    numbers; how far to read ahead in the table.
+//! Out:   inodes.
+//! Never: a wait for a block that nobody asked for.
+//!
+//! ```text
+//!   number --> group, block --- there? ----------------------------> the inode; the policy hears
+//!                                 | no                                that the block was used
+//!                                 '--> asked for lately? -- yes ---> waits for it
+//!                                            | no
+//!                                            '--> the policy: which blocks? --> asked for, waits
+//! ```
+
+use std::collections::VecDeque;
+use std::iter;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foreread::core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable};
+use foreread_ext4::{BlockSource as _, Error, Ext4, Group, Inode, Place};
+
+use crate::ItableReadahead;
+use crate::source::Image;
+
+/// The inodes of an image.
+#[derive(Debug)]
+pub(crate) struct Inodes {
+    fs: Ext4<Image>,
+    policy: Mutex<Policy>,
+    /// What was asked for lately and may be on its way, the last at the end: bytes of the image.
+    asked: Mutex<VecDeque<Range<u64>>>,
+    /// The block that the policy heard of last.
+    last_used: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Policy {
+    setting: ItableReadahead,
+    adaptive: Box<Adaptive>,
+    fixed: FixedWindow,
+}
+
+impl Inodes {
+    pub(crate) fn new(fs: Ext4<Image>, setting: ItableReadahead) -> Self {
+        Self {
+            fs,
+            policy: Mutex::new(Policy::new(setting)),
+            asked: Mutex::default(),
+            last_used: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    pub(crate) fn fs(&self) -> &Ext4<Image> {
+        &self.fs
+    }
+
+    pub(crate) fn set_readahead(&self, setting: ItableReadahead) {
+        *self.policy() = Policy::new(setting);
+    }
+
+    pub(crate) fn readahead(&self) -> ItableReadahead {
+        self.policy().setting
+    }
+
+    /// An inode that a directory names.
+    ///
+    /// The first few numbers are the file system's own, the root's among them, and to the kernel
+    /// number 1 is the root: a directory that names one of them is damaged.
+    pub(crate) fn named(&self, number: u32) -> Result<Inode, Error> {
+        if number < self.fs.superblock().first_inode {
+            let what = "is the file system's own, and a directory names it";
+            return Err(Error::Corrupt { place: Place::Inode(number), what });
+        }
+        self.inode(number)
+    }
+
+    /// An inode by its number.
+    pub(crate) fn inode(&self, number: u32) -> Result<Inode, Error> {
+        let superblock = self.fs.superblock();
+        let (offset, group) = self.fs.inode_place(number)?;
+        let mut raw = vec![0; usize::from(superblock.inode_size)].into_boxed_slice();
+        let block = BlockIndex(offset / u64::from(superblock.block_size));
+        if self.fs.source().try_read(offset, &mut raw) {
+            self.used(block);
+        } else {
+            let is_asked = self.was_asked(offset);
+            if !is_asked {
+                self.ask_around(group, block);
+            }
+            let read = self.fs.source().read(offset, &mut raw);
+            read.map_err(|source| Error::Io { offset, source })?;
+            if is_asked {
+                self.used(block);
+            }
+        }
+        Inode::parse(superblock, number, raw)
+    }
+
+    /// The block that an inode is in, as bytes of the image.
+    pub(crate) fn block_of(&self, number: u32) -> Result<Range<u64>, Error> {
+        let block_size = u64::from(self.fs.superblock().block_size);
+        let (offset, _) = self.fs.inode_place(number)?;
+        let start = offset / block_size * block_size;
+        Ok(start..start + block_size)
+    }
+
+    /// Asks for blocks that will be needed, of inodes or others, and remembers that.
+    pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) {
+        let asked = self.fs.source().will_need(ranges);
+        let mut kept = self.asked();
+        for range in asked {
+            if kept.len() == ASKED {
+                kept.pop_front();
+            }
+            kept.push_back(range);
+        }
+    }
+
+    /// The blocks that the policy wants with this one.
+    fn ask_around(&self, group: Group, block: BlockIndex) {
+        let superblock = self.fs.superblock();
+        let block_bytes = superblock.block_size;
+        let in_a_block = block_bytes / u32::from(superblock.inode_size);
+        let table = InodeTable::new(
+            BlockIndex(group.inode_table),
+            superblock.inodes_per_group,
+            in_a_block,
+            group.unused_inodes,
+        );
+        let Some(table) = table else { return };
+        let cost = Cost::of_fit(self.fs.source().file.device_fit());
+        let blocks = self.policy().decide(table, block, cost, block_bytes);
+        let end = group.inode_table + superblock.table_blocks();
+        if let Some(Range { start, end: last }) = blocks {
+            let bytes = |block: u64| block.min(end) * u64::from(block_bytes);
+            self.will_need(iter::once(bytes(start.0)..bytes(last.0)).collect());
+        }
+    }
+
+    /// Each block once, as long as its inodes are asked for one after another.
+    fn used(&self, block: BlockIndex) {
+        if self.last_used.swap(block.0, Ordering::Relaxed) != block.0 {
+            let mut policy = self.policy();
+            if policy.setting == ItableReadahead::Adaptive {
+                policy.adaptive.used(block);
+            }
+        }
+    }
+
+    fn was_asked(&self, offset: u64) -> bool {
+        self.asked().iter().rev().any(|range| range.contains(&offset))
+    }
+
+    fn asked(&self) -> MutexGuard<'_, VecDeque<Range<u64>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn policy(&self) -> MutexGuard<'_, Policy> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Policy {
+    fn new(setting: ItableReadahead) -> Self {
+        let blocks = match setting {
+            ItableReadahead::Adaptive => 0,
+            ItableReadahead::Blocks(blocks) => blocks,
+        };
+        let fixed = FixedWindow::new(blocks, Bound::Exact);
+        let fixed = fixed.or(FixedWindow::new(0, Bound::Exact)).expect("0 is a size");
+        Self { setting, adaptive: Box::new(Adaptive::new()), fixed }
+    }
+
+    fn decide(
+        &mut self,
+        table: InodeTable,
+        block: BlockIndex,
+        cost: Cost,
+        block_bytes: u32,
+    ) -> Option<Range<BlockIndex>> {
+        match self.setting {
+            ItableReadahead::Adaptive => {
+                self.adaptive.decide(table, block, cost, block_bytes).map(|it| it.blocks)
+            }
+            ItableReadahead::Blocks(_) => self.fixed.decide(table, block),
+        }
+    }
+}
+
+/// How many ranges are remembered: more than are on their way to any device. A block of one that
+/// was asked for and has left the cache is read alone, as long as it is remembered.
+const ASKED: usize = 256;

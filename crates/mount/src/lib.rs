@@ -1,0 +1,247 @@
+//! An ext4 image as a directory: a FUSE mount over the engine, without libfuse and without the
+//! kernel's ext4.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = foreread::Engine::builder().build()?;
+//! let image = engine.open("disk.img")?;
+//! let settings = foreread_mount::Settings::default();
+//! let mount = foreread_mount::Mount::new(image, "/mnt".as_ref(), settings)?;
+//! let stopper = mount.stopper(); // for a signal's thread
+//! mount.run()?; // until it is unmounted
+//! # drop(stopper);
+//! # Ok(()) }
+//! ```
+//!
+//! In:    a file of the engine, a directory to mount on.
+//! Out:   every name, attribute and byte of the image, read only.
+//! Never: a write to the image; an error of one file that ends the rest.
+//!
+//! What is read ahead and why: docs/ext4.md and docs/itable.md.
+
+mod ahead;
+mod attr;
+mod contents;
+mod error;
+mod fs;
+mod inodes;
+mod log;
+mod place;
+mod shared;
+mod source;
+mod walk;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use error::MountError;
+use foreread_ext4::{Ext4, Journal, Superblock};
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+
+use crate::ahead::Told;
+use crate::contents::Contents;
+use crate::fs::Answers;
+use crate::inodes::Inodes;
+use crate::log::Log;
+use crate::shared::Shared;
+use crate::source::Image;
+
+/// How far to read ahead in inode tables.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ItableReadahead {
+    /// As many blocks as pay, by what earlier ones were used for.
+    #[default]
+    Adaptive,
+    /// Windows of so many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0 is
+    /// off, and so is any other number.
+    Blocks(u64),
+}
+
+/// How an image is mounted.
+pub struct Settings {
+    /// How far to read ahead in inode tables.
+    pub itable: ItableReadahead,
+    /// Whether directories that a walk comes to next are read ahead.
+    pub walks: bool,
+    /// What to do about a journal with changes that are not in their places.
+    pub journal: Journal,
+    /// The name of what is mounted, in the kernel's list of mounts.
+    pub name: String,
+    /// Others than who mounts may come; then modes, owners and ACLs decide who reads what. Without
+    /// it nobody else comes, and who has mounted reads everything.
+    pub allow_other: bool,
+    /// The largest window of files, in bytes: the kernel's read-ahead asks for as much at a time.
+    pub max_window: u64,
+    /// The bound of the engine's memory, in bytes: a part of it is for what walks come to next.
+    pub memory: u64,
+    /// Where lines about damage go, one for each.
+    pub log: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            itable: ItableReadahead::default(),
+            walks: true,
+            journal: Journal::Refuse,
+            name: "foreread".to_owned(),
+            allow_other: false,
+            max_window: 128 << 10,
+            memory: foreread::DEFAULT_MEMORY,
+            log: Box::new(|_| {}),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { itable, walks, journal, name, allow_other, max_window, memory, log: _ } = self;
+        let mut f = f.debug_struct("Settings");
+        f.field("itable", itable)
+            .field("walks", walks)
+            .field("journal", journal)
+            .field("name", name)
+            .field("allow_other", allow_other);
+        f.field("max_window", max_window).field("memory", memory);
+        f.finish_non_exhaustive()
+    }
+}
+
+/// A mount that is there. Dropping it unmounts.
+pub struct Mount {
+    session: Session<Answers>,
+    shared: Arc<Shared>,
+    stopper: Stopper,
+}
+
+impl Mount {
+    /// Reads the superblock and mounts: names below `directory` are the image's from now on, and
+    /// answered as soon as [`Self::run`] runs.
+    ///
+    /// # Errors
+    ///
+    /// If the image cannot be read as ext4, or nothing can be mounted there.
+    pub fn new(
+        image: foreread::File,
+        directory: &Path,
+        settings: Settings,
+    ) -> Result<Self, MountError> {
+        let directory = place::checked(directory)?;
+        let fs = Ext4::open(Image::new(image), settings.journal).map_err(MountError::Image)?;
+        let inodes = Inodes::new(fs, settings.itable);
+        // What cannot be listed at all is better said now.
+        inodes.fs().root().map_err(MountError::Image)?;
+        let inodes = Arc::new(inodes);
+        let budget_bytes = settings.memory / AHEAD_PART;
+        let ahead = if settings.walks {
+            let started = ahead::start(Arc::clone(&inodes), budget_bytes);
+            started.map_err(|source| MountError::System { doing: "start a thread", source })?
+        } else {
+            Told::default()
+        };
+        let shared = Arc::new(Shared {
+            inodes,
+            contents: Contents::default(),
+            ahead,
+            log: Log::new(settings.log),
+            checks_permissions: settings.allow_other,
+        });
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::RO,
+            MountOption::FSName(settings.name),
+            MountOption::Subtype("foreread".to_owned()),
+        ];
+        if settings.allow_other {
+            config.mount_options.push(MountOption::DefaultPermissions);
+            config.acl = SessionACL::All;
+        }
+        config.n_threads = Some(THREADS);
+        let session = Session::new(Answers(Arc::clone(&shared)), &directory, &config);
+        let mut session =
+            session.map_err(|source| MountError::Mount { path: directory.clone(), source })?;
+        place::widen_read_ahead(&directory, settings.max_window);
+        let unmounter = Arc::new(Mutex::new(session.unmount_callable()));
+        let stopper = Stopper { unmounter, directory };
+        Ok(Self { session, shared, stopper })
+    }
+
+    /// What the file system says of itself.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        self.shared.inodes.fs().superblock()
+    }
+
+    /// What changes how far is read ahead, while it is mounted.
+    #[must_use]
+    pub fn controls(&self) -> Controls {
+        Controls(Arc::clone(&self.shared))
+    }
+
+    /// What unmounts, from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Answers until it is unmounted, by whomever.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel ends the connection in another way.
+    pub fn run(self) -> io::Result<()> {
+        self.session.run()
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mount").field("directory", &self.stopper.directory).finish_non_exhaustive()
+    }
+}
+
+/// Changes a mount while it is there.
+#[derive(Clone, Debug)]
+pub struct Controls(Arc<Shared>);
+
+impl Controls {
+    /// How far is read ahead in inode tables.
+    #[must_use]
+    pub fn itable(&self) -> ItableReadahead {
+        self.0.inodes.readahead()
+    }
+
+    /// Changes that, from the next decision on. What was learnt is forgotten.
+    pub fn set_itable(&self, setting: ItableReadahead) {
+        self.0.inodes.set_readahead(setting);
+    }
+}
+
+/// Unmounts.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    unmounter: Arc<Mutex<SessionUnmounter>>,
+    directory: PathBuf,
+}
+
+impl Stopper {
+    /// Unmounts, and says true. If somebody has something in it open, takes the mount out of sight
+    /// and says false: it ends with the last who has.
+    #[must_use]
+    pub fn stop(&self) -> bool {
+        let mut unmounter = self.unmounter.lock().unwrap_or_else(PoisonError::into_inner);
+        unmounter.unmount().is_ok() || {
+            place::detach(&self.directory);
+            false
+        }
+    }
+}
+
+/// How many requests are answered at a time: as many may wait for the device, and hits are not
+/// behind them.
+const THREADS: usize = 16;
+
+/// The part of the memory that may be read ahead of walks.
+const AHEAD_PART: u64 = 8;

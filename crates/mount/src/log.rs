@@ -1,0 +1,88 @@
+//! What is damaged, once.
+//!
+//! In:    errors, as programs meet them.
+//! Out:   one line for each, wherever the program that mounts wants it; what the kernel is told.
+//! Never: the same line twice, or more lines than anybody reads.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use foreread_ext4::Error;
+use fuser::Errno;
+
+/// Where lines go.
+pub(crate) struct Log {
+    say: Box<dyn Fn(&str) + Send + Sync>,
+    said: Mutex<HashSet<String>>,
+}
+
+impl Log {
+    pub(crate) fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> Self {
+        Self { say, said: Mutex::default() }
+    }
+
+    /// The error as a number; if it is the image's, and new, it is said.
+    pub(crate) fn errno(&self, error: &Error) -> Errno {
+        if matches!(error, Error::NotFound) {
+            Errno::ENOENT
+        } else if matches!(error, Error::NotADirectory) {
+            Errno::ENOTDIR
+        } else if matches!(error, Error::WrongKind { .. }) {
+            Errno::EINVAL
+        } else if matches!(error, Error::TooManyLinks) {
+            Errno::ELOOP
+        } else {
+            // Damaged, cut short, unreadable; and whatever comes to be.
+            self.say_once(error.to_string());
+            Errno::EIO
+        }
+    }
+
+    fn say_once(&self, line: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= LINES || said.contains(&line) {
+            return;
+        }
+        (self.say)(&line);
+        said.insert(line);
+        if said.len() == LINES {
+            (self.say)("more is damaged; no more of it is said");
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("said", &self.said).finish_non_exhaustive()
+    }
+}
+
+/// How many lines are said.
+const LINES: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn each_damage_is_said_once_and_not_without_end() {
+        let lines = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&lines);
+        let log = Log::new(Box::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        }));
+        let damage = |offset| Error::Io { offset, source: std::io::ErrorKind::Other.into() };
+        assert_eq!(log.errno(&damage(1)).code(), Errno::EIO.code());
+        log.errno(&damage(1));
+        log.errno(&Error::NotFound);
+        assert_eq!(lines.load(Ordering::Relaxed), 1);
+        for offset in 0..5000 {
+            log.errno(&damage(offset));
+        }
+        assert_eq!(lines.load(Ordering::Relaxed), LINES + 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! What all threads of a mount share.
+//!
+//! In:    inode numbers.
+//! Out:   directories; where data and holes begin.
+//! Never: anything that has to be let go of.
+
+use std::sync::Arc;
+
+use foreread_ext4::{Error, FileKind, Inode};
+
+use crate::ahead::Told;
+use crate::contents::Contents;
+use crate::inodes::Inodes;
+use crate::log::Log;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) inodes: Arc<Inodes>,
+    pub(crate) contents: Contents,
+    pub(crate) ahead: Told,
+    pub(crate) log: Log,
+    /// Whether others than who has mounted may come, so that modes and owners count.
+    pub(crate) checks_permissions: bool,
+}
+
+impl Shared {
+    pub(crate) fn directory(&self, number: u32) -> Result<Inode, Error> {
+        let inode = self.inodes.inode(number)?;
+        if inode.kind == FileKind::Directory { Ok(inode) } else { Err(Error::NotADirectory) }
+    }
+
+    /// Asks for the blocks of a directory that come next, before its names are read from `from` on.
+    ///
+    /// ```text
+    ///   blocks   |--- 16 ---|--- 16 ---|--- 16 ---|
+    ///   names    ...........^ from here            the rest of these 16 and the next are asked for
+    /// ```
+    ///
+    /// A kernel's request has names of a few blocks, so each 16 are asked for once or twice, and
+    /// what is asked for twice is there.
+    pub(crate) fn directory_ahead(&self, directory: &Inode, from: u64) {
+        let fs = self.inodes.fs();
+        let block_size = u64::from(fs.superblock().block_size);
+        let (first, blocks) = (from / block_size, directory.size.div_ceil(block_size));
+        if !directory.has_blocks() || blocks < 2 || first % STEP > NEAR_START {
+            return;
+        }
+        let end = (first + 2 * STEP).min(blocks);
+        let mut ranges = Vec::new();
+        let mut at = first;
+        while at < end {
+            // What is damaged is met again by who reads it.
+            let Ok(run) = fs.run(directory, at) else { break };
+            let run_end = run.end().min(end);
+            if let Some(place) = run.at {
+                ranges.push(place * block_size..(place + run_end - at) * block_size);
+            }
+            at = run_end;
+        }
+        self.inodes.will_need(ranges);
+    }
+
+    /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
+    /// a hole.
+    pub(crate) fn seek(
+        &self,
+        number: u32,
+        offset: u64,
+        wants_data: bool,
+    ) -> Result<Option<u64>, Error> {
+        let fs = self.inodes.fs();
+        let inode = self.inodes.inode(number)?;
+        if offset >= inode.size {
+            return Ok(None);
+        }
+        if !inode.has_blocks() {
+            return Ok(Some(if wants_data { offset } else { inode.size }));
+        }
+        let block_size = u64::from(fs.superblock().block_size);
+        let mut at = offset;
+        // Each run is one block at least, and a hole ends at a node or a block.
+        while at < inode.size {
+            let run = fs.run(&inode, at / block_size)?;
+            if run.at.is_some() == wants_data {
+                return Ok(Some(at));
+            }
+            at = run.end().saturating_mul(block_size);
+        }
+        Ok((!wants_data).then_some(inode.size))
+    }
+}
+
+/// How many blocks of a directory are asked for at a time, and how near their start: 32 KiB of
+/// names, as programs ask for, are of about eight blocks.
+const STEP: u64 = 16;
+const NEAR_START: u64 = 7;

@@ -1,0 +1,139 @@
+//! The image, as the engine reads it.
+//!
+//! In:    offsets, from any thread.
+//! Out:   bytes; what will be needed, asked for together.
+//! Never: a window ahead of metadata, unless somebody here has said which.
+//!
+//! ```text
+//!   inodes, directories, maps --> streams, one for each thread that reads  \
+//!   contents without a layout --> the threads' own streams, windows ahead   > one file, one bound
+//!   what is read ahead        --> will_need, near ranges joined            /
+//! ```
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use foreread::{Advice, File, Stream};
+use foreread_ext4::BlockSource;
+
+/// An image or a device that the engine has open.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) file: File,
+    size: u64,
+    /// Streams that nobody reads by. There are never more than threads that read.
+    idle: Mutex<Vec<Stream>>,
+}
+
+impl Image {
+    pub(crate) fn new(file: File) -> Self {
+        let size = file.len();
+        Self { file, size, idle: Mutex::default() }
+    }
+
+    /// Fills `to` if all of it is there. Never waits for the device.
+    pub(crate) fn try_read(&self, offset: u64, to: &mut [u8]) -> bool {
+        self.with_stream(|stream| stream.try_read_at(to, offset))
+    }
+
+    /// Asks for what will be needed, in order of place.
+    ///
+    /// ```text
+    ///   ranges   |--|     |--|  |-|                   |--|
+    ///            |-- one request -|                   |--|      a gap that costs less than
+    ///                                                           another request is read along
+    /// ```
+    ///
+    /// Returns what was asked for. An error is nobody's here: whoever needs the bytes meets it
+    /// again.
+    pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let gap = if ranges.len() > 1 { self.gap_bytes() } else { 0 };
+        let joined = joined(ranges, gap);
+        if !joined.is_empty() {
+            let _ = self.file.will_need(joined.iter().cloned());
+        }
+        joined
+    }
+
+    /// How many bytes cost as much as another request.
+    fn gap_bytes(&self) -> u64 {
+        let Some(fit) = self.file.device_fit() else { return GAP_UNKNOWN };
+        let Some(per_kib_ns) = fit.per_kib_ns else { return GAP_UNKNOWN };
+        let at_once = f64::from(fit.parallel.unwrap_or(1).max(1));
+        let kib = fit.per_request_ns / at_once / per_kib_ns.max(1.0);
+        // As a float it saturates.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept below")]
+        let bytes = (kib * 1024.0) as u64;
+        bytes.min(GAP_MAX)
+    }
+
+    fn with_stream<T>(&self, read: impl FnOnce(&Stream) -> T) -> T {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = idle().pop().unwrap_or_else(|| {
+            let stream = self.file.stream();
+            // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
+            stream.advise(Advice::Random);
+            stream
+        });
+        let answer = read(&stream);
+        idle().push(stream);
+        answer
+    }
+}
+
+impl BlockSource for Image {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        let len = self.with_stream(|stream| stream.read_at(to, offset));
+        whole(len.map_err(io::Error::other)?, to)
+    }
+
+    fn read_contents(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        whole(self.file.read_at(to, offset).map_err(io::Error::other)?, to)
+    }
+}
+
+fn whole(len: usize, to: &[u8]) -> io::Result<()> {
+    if len == to.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Sorts ranges, and joins those with a gap of at most so many bytes between them.
+fn joined(mut ranges: Vec<Range<u64>>, gap: u64) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(gap) => {
+                last.end = last.end.max(range.end);
+            }
+            Some(_) | None => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// The gap as long as the device has not told what its requests cost: a disk's head costs ten times
+/// as much, and flash half of it.
+const GAP_UNKNOWN: u64 = 64 << 10;
+
+/// The largest gap: what is read along takes memory from what was read for somebody.
+const GAP_MAX: u64 = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_ranges_are_joined_whatever_their_order() {
+        let ranges = vec![40..44, 0..4, 4..8, 12..16, 100..100, 13..14];
+        assert_eq!(joined(ranges.clone(), 0), [0..8, 12..16, 40..44]);
+        assert_eq!(joined(ranges.clone(), 4), [0..16, 40..44]);
+        assert_eq!(joined(ranges, 24), vec![0..44]);
+        assert_eq!(joined(vec![0..4, u64::MAX - 1..u64::MAX], 8).len(), 2);
+    }
+}

@@ -1,0 +1,347 @@
+//! Walks: which directories a program that goes through a tree comes to next.
+//!
+//! In:    directories as they are listed or looked into; the directories in each.
+//! Out:   the next ones, as many as the walk has shown to use.
+//! Never: a clock, a device, an inode. Memory that grows: past a bound all is forgotten and learnt
+//!        again.
+//!
+//! ```text
+//!               root                       a walk, by name or by place: each directory in front of
+//!        .-------+-------.                 those in it, then its next sibling
+//!        a       b       c
+//!     .--+--.    |                         here: a/y, after a/x
+//!     x  y  z    k                         next: a/z, b, b/k (once b is known), c
+//!        ^
+//! ```
+//!
+//! The sign of a walk is a directory whose neighbour in front was entered just before it. One that
+//! is entered alone is somebody's who looks for one file.
+
+use std::collections::HashMap;
+
+/// In which order names come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Order {
+    /// As they lie: programs that list directories and go on as they find them.
+    Listed,
+    /// By their bytes: programs that have a sorted list of names, as git has.
+    Named,
+}
+
+/// What is known of the directories of a tree.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    directories: HashMap<u32, Directory>,
+    /// How many of them there may be.
+    limit: usize,
+    /// How many directories ahead.
+    ahead: usize,
+}
+
+#[derive(Debug, Default)]
+struct Directory {
+    /// The one it is in, and its place among those in it, by each order; None: not known.
+    parent: Option<(u32, [usize; 2])>,
+    /// Those in it, by each order; None: not known.
+    inside: Option<[Box<[u32]>; 2]>,
+    /// Of those in it, the ones that were entered last. Several programs may walk.
+    last: [u32; LAST],
+    is_fetched: bool,
+    is_entered: bool,
+    /// It was entered by a walk.
+    is_walked: bool,
+}
+
+impl Walk {
+    /// That knows nothing yet, and keeps so many bytes at most, or not many more than there are in
+    /// one directory.
+    pub(crate) fn new(memory_bytes: u64) -> Self {
+        let limit = usize::try_from(memory_bytes / DIRECTORY_BYTES).unwrap_or(usize::MAX);
+        Self { directories: HashMap::new(), limit: limit.min(DIRECTORIES), ahead: 0 }
+    }
+
+    /// Whether the directories in this one are not known.
+    pub(crate) fn is_new(&self, directory: u32) -> bool {
+        self.directories.get(&directory).is_none_or(|it| it.inside.is_none())
+    }
+
+    /// Whether it was a walk that entered this one.
+    pub(crate) fn is_walked(&self, directory: u32) -> bool {
+        self.directories.get(&directory).is_some_and(|it| it.is_walked)
+    }
+
+    /// These are the directories in one: numbers and names, as they lie.
+    pub(crate) fn learn(&mut self, directory: u32, inside: &[(Vec<u8>, u32)]) {
+        if self.directories.len() + inside.len() > self.limit {
+            self.directories.clear();
+        }
+        let listed: Box<[u32]> = inside.iter().map(|(_, number)| *number).collect();
+        let mut order: Vec<usize> = (0..inside.len()).collect();
+        order.sort_by(|&a, &b| inside[a].0.cmp(&inside[b].0));
+        for (by_name, &by_place) in order.iter().enumerate() {
+            let child = self.directories.entry(listed[by_place]).or_default();
+            // A directory that is in itself, or in two, is damaged, and is where it was first.
+            child.parent.get_or_insert((directory, [by_place, by_name]));
+        }
+        let named = order.iter().map(|&at| listed[at]).collect();
+        self.directories.entry(directory).or_default().inside = Some([listed, named]);
+    }
+
+    /// A directory is entered: which others to fetch now, all of them together.
+    ///
+    /// ```text
+    ///   in order, or fetched before: go on         each use of one that was fetched: twice as many
+    ///   fetched before, and its neighbours, too,
+    ///     which are skipped                        half as many
+    ///   otherwise                                  nothing
+    /// ```
+    pub(crate) fn enter(&mut self, directory: u32, order: Order, most: usize) -> Vec<u32> {
+        let this = self.directories.entry(directory).or_default();
+        let (was_fetched, was_entered) = (this.is_fetched, this.is_entered);
+        this.is_entered = true;
+        if was_entered && order == Order::Listed {
+            self.again(directory);
+        }
+        if was_fetched && !was_entered {
+            let is_skipping = self.skipped(directory, order) > 0;
+            self.ahead = if is_skipping { self.ahead / 2 } else { self.ahead * 2 };
+        }
+        let is_walk = was_fetched || self.is_in_order(directory, order);
+        self.directories.entry(directory).or_default().is_walked = is_walk;
+        self.remember(directory);
+        if is_walk { self.next(directory, order, most) } else { Vec::new() }
+    }
+
+    /// What there is to fetch now that more is known: nothing while half of what is ahead is
+    /// fetched, so that many are fetched together.
+    pub(crate) fn next(&mut self, directory: u32, order: Order, most: usize) -> Vec<u32> {
+        self.ahead = self.ahead.clamp(FIRST, most.max(FIRST));
+        let mut next = self.upcoming(directory, order, self.ahead);
+        let is_known = |number: &u32| self.directories.get(number).is_some_and(|it| it.is_fetched);
+        if next.iter().take(self.ahead.div_ceil(2)).all(is_known) {
+            return Vec::new();
+        }
+        next.retain(|number| !is_known(number));
+        for number in &next {
+            self.directories.entry(*number).or_default().is_fetched = true;
+        }
+        next
+    }
+
+    /// A directory is listed once more: what is in it may have left the cache.
+    fn again(&mut self, directory: u32) {
+        let inside = self.directories.get(&directory).and_then(|it| it.inside.as_ref());
+        for number in inside.map(|[listed, _]| listed.clone()).unwrap_or_default() {
+            let child = self.directories.entry(number).or_default();
+            (child.is_fetched, child.is_entered) = (false, false);
+        }
+    }
+
+    /// Whether the neighbours in front were entered lately: one, if names are listed, or the
+    /// directory above; two by one who looks for names, since of a few it may be chance.
+    fn is_in_order(&self, directory: u32, order: Order) -> bool {
+        let Some((above, place)) = self.place(directory, order) else { return false };
+        let signs = match order {
+            Order::Listed if place == 0 => return self.is_entered(above),
+            Order::Listed => 1,
+            Order::Named => 2,
+        };
+        let last = self.directories.get(&above).map_or([0; LAST], |it| it.last);
+        let before = place.checked_sub(signs).map(|from| &self.inside(above, order)[from..place]);
+        before.is_some_and(|before| before.iter().all(|number| last.contains(number)))
+    }
+
+    /// The directory above remembers who was entered last.
+    fn remember(&mut self, directory: u32) {
+        let above = self.directories.get(&directory).and_then(|it| it.parent);
+        if let Some(above) = above.and_then(|(above, _)| self.directories.get_mut(&above)) {
+            above.last.rotate_right(1);
+            above.last[0] = directory;
+        }
+    }
+
+    /// How many neighbours in front were fetched and are not entered; they count once.
+    fn skipped(&mut self, directory: u32, order: Order) -> usize {
+        let Some((above, place)) = self.place(directory, order) else { return 0 };
+        let before: Vec<u32> = self.inside(above, order)[..place]
+            .iter()
+            .rev()
+            .take_while(|&&it| !self.is_entered(it))
+            .copied()
+            .collect();
+        let mut skipped = 0;
+        for number in before {
+            let neighbour = self.directories.entry(number).or_default();
+            if neighbour.is_fetched {
+                neighbour.is_entered = true;
+                skipped += 1;
+            }
+        }
+        skipped
+    }
+
+    /// The next directories of a walk that is here.
+    fn upcoming(&self, directory: u32, order: Order, count: usize) -> Vec<u32> {
+        let mut next = Vec::with_capacity(count);
+        self.below(directory, order, count, &mut next);
+        let mut here = directory;
+        // Up to the root; a circle of parents has an end, too.
+        for _ in 0..DEPTH {
+            let Some((above, place)) = self.place(here, order) else { break };
+            for &sibling in &self.inside(above, order)[place + 1..] {
+                if next.len() >= count {
+                    return next;
+                }
+                next.push(sibling);
+                self.below(sibling, order, count, &mut next);
+            }
+            here = above;
+        }
+        next
+    }
+
+    /// Those below a directory, each in front of its own, as far as they are known.
+    fn below(&self, directory: u32, order: Order, count: usize, next: &mut Vec<u32>) {
+        let mut ahead = vec![self.inside(directory, order).iter()];
+        while let Some(level) = ahead.last_mut() {
+            if next.len() >= count {
+                return;
+            }
+            match level.next() {
+                Some(&number) => {
+                    next.push(number);
+                    if ahead.len() < DEPTH {
+                        ahead.push(self.inside(number, order).iter());
+                    }
+                }
+                None => drop(ahead.pop()),
+            }
+        }
+    }
+
+    /// The directory above, and the place in it.
+    fn place(&self, directory: u32, order: Order) -> Option<(u32, usize)> {
+        let (above, places) = self.directories.get(&directory)?.parent?;
+        let place = places[order as usize];
+        // Of a damaged tree, or forgotten since.
+        (self.inside(above, order).get(place) == Some(&directory)).then_some((above, place))
+    }
+
+    fn inside(&self, directory: u32, order: Order) -> &[u32] {
+        let known = self.directories.get(&directory).and_then(|it| it.inside.as_ref());
+        known.map_or(&[], |orders| &orders[order as usize])
+    }
+
+    fn is_entered(&self, directory: u32) -> bool {
+        self.directories.get(&directory).is_some_and(|it| it.is_entered)
+    }
+}
+
+/// How many directories are fetched at the first sign of a walk.
+const FIRST: usize = 8;
+
+/// How many walks through one directory are told apart.
+const LAST: usize = 4;
+
+/// How many directories are known at most, and what one takes, in the list of the one above, too.
+const DIRECTORIES: usize = 1 << 16;
+const DIRECTORY_BYTES: u64 = 200;
+
+/// How deep a tree is followed.
+const DEPTH: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root (2) with `tops` directories (100, 200, ..) of `leaves` each (101, 102, ..), whose
+    /// names are in the order of their numbers, and lie in the same order.
+    fn tree(tops: u32, leaves: u32) -> Walk {
+        let mut walk = Walk::new(1 << 30);
+        let name = |n: u32| (format!("{n:06}").into_bytes(), n);
+        let named = |numbers: Vec<u32>| numbers.into_iter().map(name).collect::<Vec<_>>();
+        walk.learn(2, &named((1..=tops).map(|top| top * 100).collect()));
+        for top in 1..=tops {
+            walk.learn(top * 100, &named((1..=leaves).map(|leaf| top * 100 + leaf).collect()));
+        }
+        walk
+    }
+
+    #[test]
+    fn who_lists_one_directory_fetches_no_other() {
+        let mut walk = tree(3, 5);
+        assert!(walk.enter(2, Order::Listed, 64).is_empty());
+        let mut walk = tree(3, 5);
+        assert!(walk.enter(203, Order::Listed, 64).is_empty());
+        assert!(walk.enter(203, Order::Listed, 64).is_empty());
+    }
+
+    #[test]
+    fn who_looks_for_one_file_fetches_nothing_on_the_way() {
+        let mut walk = tree(3, 5);
+        for path in [[2, 100, 101], [2, 300, 304], [2, 200, 202]] {
+            for directory in path {
+                assert!(walk.enter(directory, Order::Named, 64).is_empty(), "{directory}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_fetches_each_directory_once_and_ahead_of_itself() {
+        for order in [Order::Listed, Order::Named] {
+            let mut walk = tree(10, 20);
+            let (mut fetched, mut late, mut batches) = (Vec::new(), 0, 0);
+            let tops = (1..=10).flat_map(|top| (0..=20).map(move |leaf| top * 100 + leaf));
+            for directory in [2].into_iter().chain(tops) {
+                late += u32::from(!fetched.contains(&directory));
+                let mut next = walk.enter(directory, order, 64);
+                batches += u32::from(!next.is_empty());
+                fetched.append(&mut next);
+            }
+            let count = fetched.len();
+            fetched.sort_unstable();
+            fetched.dedup();
+            assert_eq!(count, fetched.len(), "{order:?}");
+            // The root and the first ones, before the walk is seen.
+            assert!(late <= 5, "{order:?}: {late}");
+            assert!(batches <= 16, "{order:?}: {batches}");
+        }
+    }
+
+    #[test]
+    fn who_skips_directories_fetches_fewer() {
+        let mut walk = tree(1, 400);
+        walk.enter(2, Order::Listed, 64);
+        let mut fetched = 0;
+        for directory in [100, 101, 102, 103, 104, 105] {
+            fetched += walk.enter(directory, Order::Listed, 64).len();
+        }
+        assert!(walk.ahead >= 32, "{}", walk.ahead);
+        for directory in [120, 140, 160, 180, 200] {
+            fetched += walk.enter(directory, Order::Listed, 64).len();
+        }
+        assert!(walk.ahead <= FIRST && fetched < 200, "{} {fetched}", walk.ahead);
+    }
+
+    #[test]
+    fn a_directory_in_itself_has_an_end() {
+        let mut walk = Walk::new(1 << 30);
+        walk.learn(2, &[(b"a".to_vec(), 3), (b"b".to_vec(), 2)]);
+        walk.learn(3, &[(b"c".to_vec(), 2), (b"d".to_vec(), 3)]);
+        for directory in [2, 3, 2, 3, 3] {
+            assert!(walk.enter(directory, Order::Listed, 1000).len() <= 1000);
+        }
+        assert!(walk.upcoming(3, Order::Named, 100).len() <= 100);
+    }
+
+    #[test]
+    fn a_tree_of_any_size_is_kept_in_bounds() {
+        let mut walk = Walk::new(1 << 30);
+        for top in 0..3000_u32 {
+            let inside: Vec<_> =
+                (1..100_u32).map(|n| (n.to_le_bytes().to_vec(), top * 100 + n)).collect();
+            walk.learn(top * 100, &inside);
+            assert!(walk.directories.len() <= DIRECTORIES + 1);
+        }
+    }
+}
