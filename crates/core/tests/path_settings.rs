@@ -119,7 +119,7 @@ fn while_a_size_is_learnt_a_marker_comes_to_nothing() {
     ];
     for (policy, max, setting, wanted) in cases {
         let mut path = path(policy, max, 8 << 20);
-        let device = device(&mut path, 0);
+        let device = path.add_device(Geometry::new(Bytes(0)), &Choice::Noop);
         if let Some([name, value]) = setting {
             path.set(name, value).unwrap();
         }

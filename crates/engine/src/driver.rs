@@ -381,6 +381,11 @@ impl Driver {
         [early, self.timer()].into_iter().flatten().min()
     }
 
+    /// How much the layouts of files in pieces may take together.
+    pub(crate) fn layouts_limit(&self) -> Bytes {
+        self.path.layouts_limit()
+    }
+
     /// When the core wants to be told the time. Not without writes: nothing else waits for it, and
     /// then nobody need ask, which takes a look at each device.
     pub(crate) fn timer(&self) -> Option<Instant> {

@@ -80,8 +80,12 @@ impl File {
         if device.backend.is_writable {
             return Err(OpenError::Overlap { path: path() });
         }
-        let layout = Layout::new(extents.into_iter().map(path::Extent::from))
-            .map_err(|why| OpenError::Extents { path: path(), why })?;
+        let limit = device.engine.drive().layouts_limit();
+        let extents = extents.into_iter().map(path::Extent::from);
+        let layout = Layout::within(limit, extents).map_err(|why| match why {
+            BadLayout::TooMuch(_) => OpenError::ManyExtents { path: path(), limit },
+            why => OpenError::Extents { path: path(), why },
+        })?;
         let (end, device_len) = (layout.device_end().0, device.len().0);
         if end > device_len {
             return Err(OpenError::PastDevice { path: path(), end, len: device_len });

@@ -285,8 +285,9 @@ fn all_of_a_hint_is_read_though_nobody_comes() {
         // More requests than a device takes at a time.
         let ranges = (0..80).map(|number| number << 19..(number << 19) + (128 << 10));
         assert_eq!(file.will_need(ranges).unwrap(), 80 * 32);
-        // Seen by the kernel: whoever asks the engine would drive.
-        wait_until(|| foreread::cached_pages(&kernels).unwrap() >= 80 * 32);
+        // Seen by the kernel: whoever asks the engine would drive. It may drop a few of them again,
+        // but not as many as one request has.
+        wait_until(|| foreread::cached_pages(&kernels).unwrap() > 79 * 32);
     });
 }
 

@@ -50,7 +50,7 @@ impl IoPath {
             let layout = Arc::clone(&layout);
             Input::OpenLayout { device, len, layout }
         });
-        let limit = Bytes(self.config.memory.0 / SHARE_OF_LAYOUTS);
+        let limit = self.layouts_limit();
         let opened = if self.layouts + layout.bytes() > limit {
             Err(NotOpened::Layouts { limit })
         } else {
@@ -58,6 +58,12 @@ impl IoPath {
         };
         self.log().gave(|| Output::File(opened.ok()));
         opened
+    }
+
+    /// How much all layouts may take together.
+    #[must_use]
+    pub fn layouts_limit(&self) -> Bytes {
+        Bytes(self.config.memory.0 / SHARE_OF_LAYOUTS)
     }
 
     fn open_place(

@@ -137,6 +137,10 @@ impl Job {
         Bytes(self.writes.iter().map(|page| u64::from(page.len)).sum())
     }
 
+    fn has_whole_pages(&self) -> bool {
+        self.pages.iter().all(|page| page.part.is_whole())
+    }
+
     /// Whether the last page it writes is the short one at the end of a file: what follows on the
     /// device is not the rest of that page.
     fn ends_short(&self) -> bool {
@@ -153,7 +157,8 @@ impl Load for Job {
             && self.writes.is_empty() == next.writes.is_empty();
         let is_as_urgent = self.is_ahead == next.is_ahead && self.is_fua == next.is_fua;
         let is_whole = !self.is_retry && !next.is_retry && !self.ends_short();
-        let are_few = self.pages.len() + next.pages.len() <= PLACES_MAX;
+        let are_few = self.pages.len() + next.pages.len() <= PLACES_MAX
+            || self.has_whole_pages() && next.has_whole_pages();
         is_same_kind && is_as_urgent && is_whole && are_few
     }
 
@@ -193,8 +198,9 @@ impl Run {
         max_io: Pages,
     ) -> Result<(), PageFill> {
         let sectors = self.sectors + page.part.sectors();
-        let is_too_much =
-            sectors > Sectors(max_io.0 * SECTORS_PER_PAGE) || self.job.pages.len() >= PLACES_MAX;
+        let is_whole = || page.part.is_whole() && self.job.has_whole_pages();
+        let is_too_much = sectors > Sectors(max_io.0 * SECTORS_PER_PAGE)
+            || self.job.pages.len() >= PLACES_MAX && !is_whole();
         if self.start + self.sectors != start || is_too_much {
             return Err(page);
         }
@@ -212,5 +218,5 @@ impl Run {
 }
 
 /// A kernel takes so many places in memory at once (UIO_MAXIOV), which parts of pages would reach
-/// before their request is too long.
+/// before their request is too long. Whole pages are as many as a request may have.
 const PLACES_MAX: usize = 1024;

@@ -59,6 +59,8 @@ pub enum BadLayout {
     Unaligned(usize),
     /// It ends behind what any file or device may have.
     TooFar(usize),
+    /// With it the layout takes more than it may.
+    TooMuch(usize),
 }
 
 /// Why a file was not opened.
@@ -101,6 +103,18 @@ impl Layout {
     ///
     /// If they are not, or if one does not begin and end with a sector.
     pub fn new(extents: impl IntoIterator<Item = Extent>) -> Result<Self, BadLayout> {
+        Self::within(Bytes(u64::MAX), extents)
+    }
+
+    /// The same, if it takes no more memory than `limit`; nor is more taken before that is known.
+    ///
+    /// # Errors
+    ///
+    /// As above, or if it takes more.
+    pub fn within(
+        limit: Bytes,
+        extents: impl IntoIterator<Item = Extent>,
+    ) -> Result<Self, BadLayout> {
         let mut layout = Self { runs: Vec::new() };
         let mut end = Sector(0);
         for (index, extent) in extents.into_iter().enumerate() {
@@ -116,6 +130,9 @@ impl Layout {
             }
             layout.push(run);
             end = run_end;
+            if size_of_val(layout.runs.as_slice()) as u64 > limit.0 {
+                return Err(BadLayout::TooMuch(index));
+            }
         }
         layout.push(Run { start: end, place: HOLE });
         layout.runs.shrink_to_fit();
@@ -257,6 +274,7 @@ impl fmt::Display for BadLayout {
             Self::Disorder(index) => (index, "begins before the one before it ends"),
             Self::Unaligned(index) => (index, "does not begin and end with a sector of 512 bytes"),
             Self::TooFar(index) => (index, "ends behind what a file may have"),
+            Self::TooMuch(index) => (index, "is more than there is memory for"),
         };
         write!(f, "extent {index} {why}")
     }

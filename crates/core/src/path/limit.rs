@@ -276,7 +276,8 @@ impl Device {
         sent
     }
 
-    /// A request has come back; it still counts as in flight. Says whether something was learnt.
+    /// A request has come back; it still counts as in flight. Says whether something was learnt
+    /// that others on its disk should know.
     pub(super) fn came_back(
         &mut self,
         now: Instant,
@@ -295,8 +296,11 @@ impl Device {
             return false;
         }
         self.limiter.read_ended = Some(now);
+        // Each file of a disk that has only small ones would begin anew.
+        let was_wanted = self.useful.wants_them_alone();
         self.useful.ended(now, arrival, sent.was_watched(watch));
-        self.fit.as_ref().is_some_and(|fit| self.useful.look(fit, &self.geometry))
+        let fit = self.fit.as_ref();
+        fit.is_some_and(|fit| self.useful.look(fit, &self.geometry)) || was_wanted
     }
 }
 

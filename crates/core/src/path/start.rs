@@ -149,7 +149,7 @@ impl IoPath {
                 submitter: *submitter,
                 blocked_ns,
                 // What is set is set.
-                patient: if is_learnt { geometry.max_io } else { max },
+                patient: if is_learnt { geometry.max_io } else { Pages(u64::MAX) },
                 latency_ns: useful.latency_ns(),
                 puts_off: is_learnt && state_of_device.wants_it_alone(),
                 room: None,

@@ -24,6 +24,8 @@ use crate::units::{Bytes, Instant, PAGE_SIZE, Pages};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Useful {
     window: Pages,
+    /// What it was before anything was learnt.
+    least: Pages,
     /// How many reads have ended since it was last looked at.
     ended: u32,
     latency_ns: u64,
@@ -36,7 +38,8 @@ impl Useful {
     pub(super) fn new(geometry: &Geometry) -> Self {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), Bytes(PAGE_SIZE));
-        Self { window: window.pages_up(), ended: 0, latency_ns: 0, alone: ALONE }
+        let window = window.pages_up();
+        Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE }
     }
 
     /// The largest window that is of use.
@@ -96,7 +99,9 @@ impl Useful {
             window += window;
             self.alone = if window <= geometry.max_io { ALONE } else { 0 };
         }
-        while window > Pages(1) && gain(Pages(window.0 / 2)) < SHRINKS {
+        // A stream of a device without any cost for a request is as fast with less, but others are
+        // not: smaller requests are more of them.
+        while window > self.least && gain(Pages(window.0 / 2)) < SHRINKS {
             window = Pages(window.0 / 2);
         }
         self.window = window;
