@@ -49,6 +49,9 @@ pub struct DeviceFit {
     reads: Costs,
     /// None until a write came alone: most devices are only read.
     writes: Option<Box<Costs>>,
+    /// What a read costs a device that is never idle: the time since the one before ended. None
+    /// until one came that found others there.
+    busy: Option<Box<Costs>>,
     load: Load,
     gap: Gap,
 }
@@ -89,7 +92,7 @@ impl DeviceFit {
     #[must_use]
     pub const fn new() -> Self {
         let gap = Gap { start: Instant(0), in_flight: 0, watch: None };
-        Self { reads: Costs::new(), writes: None, load: Load::new(), gap }
+        Self { reads: Costs::new(), writes: None, busy: None, load: Load::new(), gap }
     }
 
     /// A request goes to the device, where `in_flight` others are. `watch` is [`Watch::now`].
@@ -123,6 +126,9 @@ impl DeviceFit {
             let gap_ns = now.0.saturating_sub(self.gap.start.0);
             let service_ns = self.costs(sent.op).and_then(|costs| costs.service_ns(bytes));
             self.load.count(gap_ns, self.gap.in_flight, service_ns);
+            if !sent.found_idle && sent.op == Op::Read {
+                self.busy.get_or_insert_with(|| Box::new(Costs::new())).learn(bytes, gap_ns);
+            }
         }
         self.gap = Gap { start: now, in_flight: in_flight - 1, watch };
         if let Some(bytes) = came.filter(|_| was_watched && sent.found_idle) {
@@ -144,6 +150,18 @@ impl DeviceFit {
         let Line { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
         let per_kib_ns = per_byte_ns.map(|ns| ns * 1024.0);
         let (parallel, samples) = (self.load.parallel(), costs.samples());
+        Some(Fit { per_request_ns, per_kib_ns, parallel, samples })
+    }
+
+    /// What reads cost as long as the device is never idle, if that is all that is known. It is as
+    /// much less than [`Self::fit`] as several are served at once, for requests of all sizes alike,
+    /// so what larger ones would gain can be told by it.
+    #[must_use]
+    pub fn busy_fit(&self) -> Option<Fit> {
+        let costs = self.busy.as_deref()?;
+        let Line { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
+        let (parallel, samples) = (Some(1), costs.samples());
+        let per_kib_ns = per_byte_ns.map(|ns| ns * 1024.0);
         Some(Fit { per_request_ns, per_kib_ns, parallel, samples })
     }
 

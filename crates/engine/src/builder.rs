@@ -91,7 +91,7 @@ impl Builder {
 
     /// The largest window is learnt from each device's own reads: the one at which another doubling
     /// would bring less than 1 %. While the cost of a size is not known, a window is asked for when
-    /// its reader wants it and not ahead: for eight windows of each size.
+    /// its reader wants it and not ahead: until eight requests have ended.
     #[must_use]
     pub fn learn_max_window(mut self) -> Self {
         self.max_window = MaxWindow::Learnt;

@@ -86,7 +86,8 @@ impl Useful {
             return false;
         }
         self.ended = 0;
-        let Some(known) = fit.fit() else { return false };
+        // Several readers never leave it idle.
+        let Some(known) = fit.fit().or_else(|| fit.busy_fit()) else { return false };
         let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * fit.at_least()));
         let gain = |window: Pages| {
             let once = window_ns(&known, window, geometry.max_io, ways);
