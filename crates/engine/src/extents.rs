@@ -82,9 +82,12 @@ impl File {
         }
         let limit = device.engine.drive().layouts_limit();
         let extents = extents.into_iter().map(path::Extent::from);
-        let layout = Layout::within(limit, extents).map_err(|why| match why {
-            BadLayout::TooMuch(_) => OpenError::ManyExtents { path: path(), limit },
-            why => OpenError::Extents { path: path(), why },
+        let layout = Layout::within(limit, extents).map_err(|why| {
+            if matches!(why, BadLayout::TooMuch(_)) {
+                OpenError::ManyExtents { path: path(), limit }
+            } else {
+                OpenError::Extents { path: path(), why }
+            }
         })?;
         let (end, device_len) = (layout.device_end().0, device.len().0);
         if end > device_len {

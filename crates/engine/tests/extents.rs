@@ -329,3 +329,21 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     assert!(matches!(error, OpenError::Overlap { .. }), "{error}");
     assert!(image.open_extents(1, 1 << 63, []).is_err());
 }
+
+/// All of them were once kept before anybody looked at how many there were.
+#[test]
+fn extents_without_an_end_are_refused_when_they_are_too_many() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("image");
+    std::fs::write(&path, [0; 8192]).unwrap();
+    let engine = Engine::builder().memory(1 << 20).build().unwrap();
+    let device = engine.open(&path).unwrap();
+    let mut asked = 0;
+    let endless = (0..u64::MAX).map(|number| {
+        asked += 1;
+        Extent { start: number * 8192, len: 512, place: Some(0) }
+    });
+    let refused = device.open_extents(7, 4096, endless).unwrap_err();
+    assert!(matches!(refused, OpenError::ManyExtents { .. }), "{refused}");
+    assert!(asked < 10_000, "{asked}");
+}
