@@ -80,7 +80,7 @@ pub use faults::{Faults, Mishap};
 pub use fetch::Fetch;
 pub use file::File;
 pub use foreread_core as core;
-pub use foreread_core::path::{BadLayout, DeviceState, WriteMode};
+pub use foreread_core::path::{BadLayout, DeviceState, TooManyWeights, WriteMode};
 pub use foreread_core::readahead::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
 pub use open_options::OpenOptions;
@@ -201,6 +201,25 @@ impl Engine {
         driver.note_ready();
         driver.start_all();
         Ok(())
+    }
+
+    /// Gives those who read for `submitter` ([`Stream::set_submitter`]) a weight of their own: where
+    /// memory is short, [`Policy::Adaptive`] shares it out for read-ahead by weight first, however
+    /// many streams each has; what one cannot use is lent. All who have none are one submitter, of
+    /// weight 1, and 0 makes this one of them again.
+    ///
+    /// # Errors
+    ///
+    /// If [`TooManyWeights::MOST`] others have one: then nothing has changed.
+    pub fn set_weight(
+        &self,
+        submitter: foreread_core::sched::Submitter,
+        weight: u32,
+    ) -> Result<(), TooManyWeights> {
+        if self.shared.is_forked() {
+            return Ok(());
+        }
+        self.shared.drive().path.set_weight(submitter, weight)
     }
 
     /// All settings that [`Self::set`] changes, as they are now; in a forked child, none.

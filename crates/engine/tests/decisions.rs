@@ -7,9 +7,10 @@ mod plain;
 use std::fs;
 
 use foreread::core::readahead::Decided;
+use foreread::core::sched::Submitter;
 use foreread::core::trace::What;
 use foreread::core::units::{Bytes, Pages};
-use foreread::{Engine, Policy};
+use foreread::{Engine, Policy, TooManyWeights};
 use plain::{PlainPages, PlainStream};
 use tempfile::TempDir;
 
@@ -133,4 +134,34 @@ fn random_reads_ask_the_device_for_their_own_pages_only() {
         let path = engine.counters().path;
         assert_eq!((path.device_reads, path.device_pages), (600, 600), "{}", policy.name());
     }
+}
+
+/// How the memory is shared is the simulator's to show; here that what is said arrives.
+#[test]
+fn so_many_submitters_have_a_weight_and_windows_follow_it() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![7; 64 << 20]).unwrap();
+    let engine = Engine::builder().memory(2 << 20).record(usize::MAX).build().unwrap();
+    let submitter = |number: usize| Submitter(u32::try_from(number).unwrap());
+    for number in 1..=TooManyWeights::MOST {
+        engine.set_weight(submitter(number), 3).unwrap();
+    }
+    let more = submitter(TooManyWeights::MOST + 1);
+    assert_eq!(engine.set_weight(more, 1), Err(TooManyWeights));
+    engine.set_weight(submitter(1), 0).unwrap();
+    engine.set_weight(more, 1).unwrap();
+    let file = engine.open(&path).unwrap();
+    let streams: Vec<_> = (0..8).map(|_| file.stream()).collect();
+    for (number, stream) in streams.iter().enumerate() {
+        stream.set_submitter(submitter(number));
+    }
+    let mut buffer = vec![0; 4096];
+    for page in 0..500 {
+        for (number, stream) in (0..).zip(&streams) {
+            let at = (number * 2000 + page) * 4096;
+            assert_eq!(stream.read_at(&mut buffer, at).unwrap(), 4096);
+        }
+    }
+    engine.replay().unwrap();
 }
