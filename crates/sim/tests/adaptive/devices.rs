@@ -91,3 +91,28 @@ fn a_device_that_changes_is_learnt_again() {
     let told = row("device-changes", Policy::Linux6, Some(16384)).mb_per_s;
     assert!(speed >= 0.9 * told, "{speed} MB/s, with windows of 16M {told}");
 }
+
+/// Requests never find the device idle. Nothing was learnt then, and windows stayed at 128 KiB.
+#[test]
+fn several_readers_who_leave_a_device_no_pause_get_the_windows_that_pay() {
+    let several = |window: &str| {
+        let text = foreread_sim::rivals::find("sequential-one-head").unwrap().text;
+        let text = text.replace("\"1G\"", "\"4G\"").replace("run.sequential", "#");
+        let readers = (0..4).map(|number| {
+            format!(
+                "[[process]]\nname = \"reader-{number}\"\n\
+                 run.sequential = {{ file = \"data\", from = \"{number}G\", amount = \"400M\" }}\n"
+            )
+        });
+        let text = text.replace("[[process]]\nname = \"reader\"", "");
+        let mut scenario = parsed(&(text + &readers.collect::<String>()));
+        if window != "auto" {
+            let kib = window.parse().unwrap();
+            how(Policy::Adaptive, Some(kib)).set(&mut scenario);
+        }
+        measure(&scenario).mb_per_s()
+    };
+    let (speed, small, best) = (several("auto"), several("128"), several("1024"));
+    assert!(best > 4.0 * small, "{best} MB/s, with 128 KiB {small}");
+    assert!(speed > 0.8 * best, "{speed} MB/s of {best}");
+}
