@@ -203,10 +203,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives those who read for `submitter` ([`Stream::set_submitter`]) a weight of their own: where
-    /// memory is short, [`Policy::Adaptive`] shares it out for read-ahead by weight first, however
-    /// many streams each has; what one cannot use is lent. All who have none are one submitter, of
-    /// weight 1, and 0 makes this one of them again.
+    /// Gives those who read for `submitter` ([`Stream::set_submitter`]) a weight of their own:
+    /// where memory is short, [`Policy::Adaptive`] shares it out for read-ahead by weight first,
+    /// however many streams each has; what one cannot use is lent. All who have none are one
+    /// submitter, of weight 1, and 0 makes this one of them again.
     ///
     /// # Errors
     ///
