@@ -146,11 +146,7 @@ impl DeviceFit {
     /// it idle.
     #[must_use]
     pub fn fit_of(&self, op: Op) -> Option<Fit> {
-        let costs = self.costs(op)?;
-        let Line { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
-        let per_kib_ns = per_byte_ns.map(|ns| ns * 1024.0);
-        let (parallel, samples) = (self.load.parallel(), costs.samples());
-        Some(Fit { per_request_ns, per_kib_ns, parallel, samples })
+        told(self.costs(op)?, self.load.parallel())
     }
 
     /// What reads cost as long as the device is never idle, if that is all that is known. It is as
@@ -158,11 +154,7 @@ impl DeviceFit {
     /// so what larger ones would gain can be told by it.
     #[must_use]
     pub fn busy_fit(&self) -> Option<Fit> {
-        let costs = self.busy.as_deref()?;
-        let Line { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
-        let (parallel, samples) = (Some(1), costs.samples());
-        let per_kib_ns = per_byte_ns.map(|ns| ns * 1024.0);
-        Some(Fit { per_request_ns, per_kib_ns, parallel, samples })
+        told(self.busy.as_deref()?, Some(1))
     }
 
     /// How many requests it serves at once at least: the most that it was seen to serve, or what
@@ -227,6 +219,12 @@ impl DeviceFit {
             Op::Write => self.writes.as_deref(),
         }
     }
+}
+
+fn told(costs: &Costs, parallel: Option<u32>) -> Option<Fit> {
+    let Line { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
+    let per_kib_ns = per_byte_ns.map(|ns| ns * 1024.0);
+    Some(Fit { per_request_ns, per_kib_ns, parallel, samples: costs.samples() })
 }
 
 impl Sent {
