@@ -6,8 +6,12 @@
 //!
 //! The flags of a verb stand in the verb's own file; what all verbs share stands here.
 
+use std::path::Path;
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
+use foreread::Builder;
+use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::readahead::Policy;
 use foreread_core::sizes;
 use foreread_core::units::Bytes;
@@ -42,6 +46,23 @@ pub(crate) enum MaxWindow {
     Auto,
     /// No larger than this.
     Size(Bytes),
+}
+
+impl MaxWindow {
+    /// The kernel's for what lies at a path, and no less than its default: it, or who tuned it,
+    /// knows the device.
+    pub(crate) fn of_kernel(target: &Path) -> Self {
+        let known = measure::kernel_window(target);
+        Self::Size(known.map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW)))
+    }
+
+    /// An engine that has it.
+    pub(crate) fn give(self, builder: Builder) -> Builder {
+        match self {
+            Self::Auto => builder.learn_max_window(),
+            Self::Size(window) => builder.max_window(window.0),
+        }
+    }
 }
 
 /// Reads a size, or `auto`.

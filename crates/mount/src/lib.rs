@@ -39,6 +39,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+pub use place::detach;
 
 use crate::ahead::Told;
 use crate::contents::Contents;
@@ -233,7 +234,7 @@ impl Stopper {
     pub fn stop(&self) -> bool {
         let mut unmounter = self.unmounter.lock().unwrap_or_else(PoisonError::into_inner);
         unmounter.unmount().is_ok() || {
-            place::detach(&self.directory);
+            detach(&self.directory);
             false
         }
     }

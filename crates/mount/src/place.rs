@@ -61,7 +61,7 @@ pub(crate) fn widen_read_ahead(directory: &Path, bytes: u64) {
 const KERNEL_KIB: u64 = 128;
 
 /// Takes a mount out of sight; it lives on as long as somebody has something in it open.
-pub(crate) fn detach(directory: &Path) {
+pub fn detach(directory: &Path) {
     if unmount(directory, UnmountFlags::DETACH).is_ok() {
         return;
     }

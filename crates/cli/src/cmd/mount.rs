@@ -13,7 +13,6 @@ use std::path::PathBuf;
 
 use clap::Args as Flags;
 use foreread::{Delay, Engine, OpenOptions, Policy};
-use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::itable::{Bound, FixedWindow};
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
@@ -24,7 +23,6 @@ use self::control::Control;
 use super::serve::leave::on_signals;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
 use crate::image::Target;
-use crate::measure::kernel_window;
 use crate::output::Failure;
 
 /// Mount an ext4 image read-only, through foreread's cache and read-ahead
@@ -138,14 +136,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
     let target = &args.target.target;
     let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
-    let known = || {
-        MaxWindow::Size(kernel_window(target).map_or(DEFAULT_WINDOW, |it| it.max(DEFAULT_WINDOW)))
-    };
-    let builder = match args.max_window.unwrap_or_else(known) {
-        MaxWindow::Size(window) => builder.max_window(window.0),
-        MaxWindow::Auto => builder.learn_max_window(),
-    };
-    let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(target));
+    let engine =
+        window.give(builder).build().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = OpenOptions { delay: args.delay, ..OpenOptions::default() };
     let image = engine.open_with(target, &options);
     let image = image.map_err(|error| Failure::WrongUse(error.to_string()))?;

@@ -21,7 +21,6 @@ use std::time::Duration;
 use clap::Args as Flags;
 use clap::builder::PossibleValuesParser;
 use foreread::{Delay, Engine, OpenError, OpenOptions, Policy};
-use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::sched::Choice;
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
@@ -37,7 +36,7 @@ use self::control::Served;
 use self::leave::{PidFile, on_signal};
 use self::place::Place;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
-use crate::measure::{clock, kernel_window};
+use crate::measure::clock;
 use crate::output::Failure;
 
 /// Serve a file or block device to NBD clients, through foreread's cache
@@ -255,12 +254,9 @@ fn private_folder(args: &Args) -> Result<Option<TempDir>, Failure> {
 }
 
 fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
-    let mut builder =
+    let builder =
         Engine::builder().memory(args.memory.0).policy(args.policy).dirty_age(args.dirty_age);
-    builder = match window(args) {
-        MaxWindow::Size(window) => builder.max_window(window.0),
-        MaxWindow::Auto => builder.learn_max_window(),
-    };
+    let mut builder = window(args).give(builder);
     if let Some(limit) = args.dirty_limit {
         builder = builder.dirty_limit(limit.0);
     }
@@ -309,14 +305,15 @@ fn not_opened(engine: &Engine, args: &Args, error: &OpenError) -> Failure {
     Failure::WrongUse(format!("{line}, or serve it with --read-only"))
 }
 
-/// A policy that does not learn has what the kernel has: it, or who tuned it, knows the device.
+/// A policy that does not learn has what the kernel has.
 fn window(args: &Args) -> MaxWindow {
-    if args.policy == Policy::Adaptive {
-        return args.max_window.unwrap_or(MaxWindow::Auto);
-    }
-    let known =
-        || kernel_window(&args.target).map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW));
-    args.max_window.unwrap_or_else(|| MaxWindow::Size(known()))
+    args.max_window.unwrap_or_else(|| {
+        if args.policy == Policy::Adaptive {
+            MaxWindow::Auto
+        } else {
+            MaxWindow::of_kernel(&args.target)
+        }
+    })
 }
 
 fn listen(args: &Args, private: Option<&TempDir>, server: &mut Server) -> Result<Place, Failure> {

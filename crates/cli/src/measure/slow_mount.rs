@@ -20,8 +20,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::slow_server::{FILE_NAME, READY, Serve, detach};
+use super::slow_server::{FILE_NAME, READY, Serve};
 use foreread::Delay;
+use foreread_mount::detach;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 

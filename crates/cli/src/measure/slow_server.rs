@@ -11,7 +11,6 @@ use std::io::{self, BufRead as _, Write as _};
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -19,11 +18,11 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use clap::Args as Flags;
 use foreread::{Delay, DelayModel};
+use foreread_mount::detach;
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner,
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
-use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
 
 use super::clock;
@@ -81,21 +80,6 @@ pub(crate) fn run(args: &Args) {
         let _ = directory.close();
     }
     std::process::exit(0);
-}
-
-/// Takes a mount out of sight; it lives on as long as somebody has it open.
-pub(crate) fn detach(directory: &Path) {
-    if rustix::mount::unmount(directory, UnmountFlags::DETACH).is_ok() {
-        return;
-    }
-    // Who is not root has mounted by one of these, and unmounts by it.
-    for helper in ["fusermount3", "fusermount"] {
-        let mut command = Command::new(helper);
-        let done = command.arg("-uz").arg(directory).stderr(Stdio::null()).status();
-        if done.is_ok_and(|status| status.success()) {
-            return;
-        }
-    }
 }
 
 fn mount(
