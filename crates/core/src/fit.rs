@@ -8,11 +8,13 @@
 //!
 //! Design, what can be told from what, and how right it is: docs/devices.md.
 
+mod burst;
 mod cost;
 mod load;
 
 use alloc::boxed::Box;
 
+use self::burst::Burst;
 use self::cost::{Costs, Line, Verdict};
 use self::load::Load;
 use crate::sched::Op;
@@ -53,6 +55,7 @@ pub struct DeviceFit {
     /// until one came that found others there.
     busy: Option<Box<Costs>>,
     load: Load,
+    burst: Burst,
     gap: Gap,
 }
 
@@ -62,7 +65,7 @@ pub struct Sent {
     at: Instant,
     op: Op,
     found_idle: bool,
-    watch: Option<u64>,
+    burst: Option<u32>,
 }
 
 /// Whether somebody waits for devices, so that completions are seen when they happen.
@@ -75,63 +78,82 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
     waiting: u32,
-    serial: u64,
+    since: Option<Watched>,
 }
 
-/// The time since the last completion.
+/// Since when somebody has been waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched {
+    since: Instant,
+    /// Whether who began looked first for what had ended before.
+    has_looked: bool,
+}
+
+/// The time since the last completion, or since a request came to an idle device.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     start: Instant,
+    /// Whether it began then: what is seen late ended before.
+    is_exact: bool,
     /// How many requests were there as it began.
     in_flight: u32,
-    watch: Option<u64>,
 }
 
 impl DeviceFit {
     /// Of a device that nobody has used yet.
     #[must_use]
     pub const fn new() -> Self {
-        let gap = Gap { start: Instant(0), in_flight: 0, watch: None };
-        Self { reads: Costs::new(), writes: None, busy: None, load: Load::new(), gap }
+        let gap = Gap { start: Instant(0), is_exact: false, in_flight: 0 };
+        let (load, burst) = (Load::new(), Burst::new());
+        Self { reads: Costs::new(), writes: None, busy: None, load, burst, gap }
     }
 
-    /// A request goes to the device, where `in_flight` others are. `watch` is [`Watch::now`].
+    /// A request goes to the device, where `in_flight` others are.
     #[must_use]
-    pub fn dispatched(&mut self, now: Instant, op: Op, in_flight: u32, watch: Option<u64>) -> Sent {
+    pub fn dispatched(&mut self, now: Instant, op: Op, in_flight: u32) -> Sent {
         let found_idle = in_flight == 0;
-        if found_idle || watch != self.gap.watch {
-            self.gap = Gap { start: now, in_flight: in_flight + 1, watch };
+        if found_idle || !self.gap.is_exact {
+            self.gap = Gap { start: now, is_exact: true, in_flight: in_flight + 1 };
             self.load.break_off();
         } else if now == self.gap.start {
             self.gap.in_flight = in_flight + 1;
         }
-        Sent { at: now, op, found_idle, watch }
+        Sent { at: now, op, found_idle, burst: self.burst.dispatched(now) }
     }
 
     /// It is back, with so many bytes, or None if it failed. `in_flight` counts it and the others.
+    /// `watched` is [`Watch::now`].
     pub fn completed(
         &mut self,
         now: Instant,
         sent: Sent,
         came: Option<Bytes>,
         in_flight: u32,
-        watch: Option<u64>,
+        watched: Option<Watched>,
     ) {
         assert!(in_flight > 0, "what comes back was there");
-        let was_watched = sent.was_watched(watch);
         let came = came.filter(|bytes| *bytes > Bytes::ZERO);
-        if !was_watched || watch != self.gap.watch {
+        let cost = |bytes| self.costs(sent.op).and_then(|costs| costs.service_ns(bytes));
+        let service_ns = came.and_then(cost);
+        if let Some(rate) = self.burst.completed(now, sent.burst, service_ns) {
+            self.load.serves_at_least(rate);
+        }
+        let is_seen = watched.is_some_and(|watched| watched.sees(self.gap.start, now));
+        if !is_seen || !self.gap.is_exact {
             self.load.break_off();
         } else if let Some(bytes) = came {
             let gap_ns = now.0.saturating_sub(self.gap.start.0);
-            let service_ns = self.costs(sent.op).and_then(|costs| costs.service_ns(bytes));
             self.load.count(gap_ns, self.gap.in_flight, service_ns);
             if !sent.found_idle && sent.op == Op::Read {
                 self.busy.get_or_insert_with(|| Box::new(Costs::new())).learn(bytes, gap_ns);
             }
         }
-        self.gap = Gap { start: now, in_flight: in_flight - 1, watch };
-        if let Some(bytes) = came.filter(|_| was_watched && sent.found_idle) {
+        if in_flight == 1 {
+            self.load.is_idle();
+        }
+        self.gap = Gap { start: now, is_exact: is_seen, in_flight: in_flight - 1 };
+        let is_lone = sent.found_idle && sent.is_seen(now, watched);
+        if let Some(bytes) = came.filter(|_| is_lone) {
             self.learn(sent.op, bytes, now.0.saturating_sub(sent.at.0));
         }
     }
@@ -228,18 +250,25 @@ fn told(costs: &Costs, parallel: Option<u32>) -> Option<Fit> {
 }
 
 impl Sent {
-    /// If somebody waits, and began to not long after it was sent, its end was seen in time.
+    /// Whether its end is seen in time, now.
     #[must_use]
-    pub fn seen_by(self, now: Instant, watch: Option<u64>, since: Instant) -> Self {
-        let (waited_ns, ns) = (now.0.saturating_sub(since.0), now.0.saturating_sub(self.at.0));
-        let is_seen = watch.is_some() && waited_ns > ns / SEEN;
-        Self { watch: if is_seen { watch } else { self.watch }, ..self }
+    pub fn is_seen(&self, now: Instant, watched: Option<Watched>) -> bool {
+        watched.is_some_and(|watched| watched.sees(self.at, now))
     }
+}
 
-    /// Whether somebody waited from then on until `watch`, so that its end is seen in time.
-    #[must_use]
-    pub fn was_watched(&self, watch: Option<u64>) -> bool {
-        watch.is_some() && watch == self.watch
+impl Watched {
+    /// Whether what began at `start` and is found now did not end before.
+    ///
+    /// ```text
+    ///   |==========|. . . .  found    waits only now: it may have ended at any time
+    ///   |=============|found          waits since it began
+    ///   |=============|found          has waited for a part of it, and did not find it at once
+    ///        |-waits--|
+    /// ```
+    fn sees(self, start: Instant, now: Instant) -> bool {
+        let (waited_ns, ns) = (now.0.saturating_sub(self.since.0), now.0.saturating_sub(start.0));
+        self.since <= start || (self.has_looked && waited_ns > ns / SEEN)
     }
 }
 
@@ -250,23 +279,34 @@ impl Default for DeviceFit {
 }
 
 impl Watch {
-    /// A read begins to wait.
-    pub fn begin(&mut self) {
-        self.serial += u64::from(self.waiting == 0);
+    /// A read begins to wait: it looks for what has ended before.
+    pub fn begin(&mut self, now: Instant) {
+        self.begin_as(Watched { since: now, has_looked: true });
+    }
+
+    /// Somebody begins to wait who does not.
+    pub fn begin_without_a_look(&mut self, now: Instant) {
+        self.begin_as(Watched { since: now, has_looked: false });
+    }
+
+    fn begin_as(&mut self, watched: Watched) {
+        self.since.get_or_insert(watched);
         self.waiting += 1;
     }
 
-    /// A read waits no more.
+    /// Somebody waits no more.
     pub fn end(&mut self) {
         assert!(self.waiting > 0, "what ends has begun");
         self.waiting -= 1;
+        if self.waiting == 0 {
+            self.since = None;
+        }
     }
 
-    /// Which watch this is; None while nobody waits. The same number at two times: somebody waited
-    /// all the time between.
+    /// Since when somebody has waited all the time; None while nobody waits.
     #[must_use]
-    pub fn now(&self) -> Option<u64> {
-        (self.waiting > 0).then_some(self.serial)
+    pub fn now(&self) -> Option<Watched> {
+        self.since
     }
 }
 

@@ -232,10 +232,8 @@ pub struct IoPath {
     max_window: Pages,
     /// Whether the largest window is what is of use on its device.
     is_window_learnt: bool,
-    /// When something last came back from a device.
+    /// When something last came back from a device, or was to be written.
     clock: Instant,
-    /// When somebody began to wait, if somebody waits.
-    watch_began: Instant,
     rules: Rules,
     devices: Slab<Device>,
     disks: Disks,
@@ -293,7 +291,6 @@ impl IoPath {
             max_window: config.max_window.min(largest),
             is_window_learnt: config.max_window == Config::AUTO_WINDOW,
             clock: Instant(0),
-            watch_began: Instant(0),
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
@@ -383,10 +380,7 @@ impl IoPath {
         };
         read.cover(state.len);
         let is_over = read.is_over();
-        if self.watch.now().is_none() {
-            self.watch_began = now;
-        }
-        self.watch.begin();
+        self.watch.begin(now);
         self.stats.reads += 1;
         self.stats.pages_wanted += (read.wanted.pages.end - read.wanted.pages.start).0;
         let id = self.reads.insert(read);

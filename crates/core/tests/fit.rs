@@ -83,7 +83,7 @@ impl Run {
     /// Somebody waits all the time, unless a test says otherwise.
     fn of(model: Model) -> Self {
         let mut watch = Watch::default();
-        watch.begin();
+        watch.begin(Instant(0));
         Self {
             model,
             op: Op::Read,
@@ -112,7 +112,7 @@ impl Run {
         *way = self.now_ns.max(*way) + service;
         let end = *way;
         let (now, in_flight) = (Instant(self.now_ns), self.in_flight());
-        let sent = self.fit.dispatched(now, self.op, in_flight, self.watch.now());
+        let sent = self.fit.dispatched(now, self.op, in_flight);
         self.ends.push(Reverse((end, self.sent.len() as u64)));
         self.sent.push(Some((sent, bytes)));
     }
@@ -366,7 +366,7 @@ fn completions_that_nobody_waited_for_tell_no_time() {
         for _ in 0..3 {
             run.complete(50 * MS);
         }
-        run.watch.begin();
+        run.watch.begin(Instant(run.now_ns));
         run.complete(50 * MS);
     }
     assert_eq!(run.fit(), before);
@@ -374,12 +374,13 @@ fn completions_that_nobody_waited_for_tell_no_time() {
 
 #[test]
 fn a_failed_request_is_no_sample_and_the_load_around_it_still_counts() {
-    let mut fit = DeviceFit::new();
+    let (mut fit, mut watch) = (DeviceFit::new(), Watch::default());
+    watch.begin(Instant(0));
     for n in 0..100 {
-        let sent = fit.dispatched(Instant(n * 10 * MS), Op::Read, 0, Some(1));
-        fit.completed(Instant(n * 10 * MS + US), sent, None, 1, Some(1));
-        let sent = fit.dispatched(Instant(n * 10 * MS + MS), Op::Read, 0, Some(1));
-        fit.completed(Instant(n * 10 * MS + 3 * MS), sent, Some(Bytes(4096)), 1, Some(1));
+        let sent = fit.dispatched(Instant(n * 10 * MS), Op::Read, 0);
+        fit.completed(Instant(n * 10 * MS + US), sent, None, 1, watch.now());
+        let sent = fit.dispatched(Instant(n * 10 * MS + MS), Op::Read, 0);
+        fit.completed(Instant(n * 10 * MS + 3 * MS), sent, Some(Bytes(4096)), 1, watch.now());
     }
     let fit = fit.fit().unwrap();
     assert_eq!((fit.samples, fit.parallel), (100, None));

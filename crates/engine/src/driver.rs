@@ -154,6 +154,7 @@ impl Driver {
         self.path.close(now, file);
         self.path.remove_device(now, device);
         self.devices.remove(&device);
+        self.note_ready();
         self.start_all();
     }
 

@@ -12,6 +12,7 @@
 //!             device   |--|   |----|     follow the file, not what lies behind a piece
 //! ```
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,27 +37,31 @@ struct Kept {
 }
 
 impl Contents {
-    /// Bytes of a regular file: fewer than asked only at its end.
+    /// Calls `give` with bytes of a regular file: fewer than asked only at its end.
+    ///
+    /// Each thread has one buffer for what passes through it: a new one would be given back to the
+    /// system, and be filled with zeros by it, for each megabyte that is read.
     pub(crate) fn read(
         &self,
         inodes: &Inodes,
         number: u32,
         offset: u64,
         len: usize,
-    ) -> Result<Vec<u8>, Error> {
-        let kept = self.kept(inodes, number)?;
-        let inode = &kept.inode;
-        let left = usize::try_from(inode.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; len.min(left)];
-        let read = match &kept.file {
-            Some(_) if bytes.is_empty() => 0,
-            Some(file) => file
-                .read_at(&mut bytes, offset)
-                .map_err(|error| Error::Io { offset, source: io::Error::other(error) })?,
-            None => inodes.fs().read_at(inode, offset, &mut bytes)?,
-        };
-        bytes.truncate(read);
-        Ok(bytes)
+        give: impl FnOnce(Result<&[u8], Error>),
+    ) {
+        BUFFER.with_borrow_mut(|buffer| {
+            let read = self.kept(inodes, number).and_then(|kept| {
+                let left = kept.inode.size.saturating_sub(offset);
+                let len = len.min(usize::try_from(left).unwrap_or(usize::MAX));
+                if buffer.len() < len {
+                    buffer.resize(len, 0);
+                }
+                let bytes = &mut buffer[..len];
+                let read = kept.read(inodes, offset, bytes)?;
+                Ok(&bytes[..read])
+            });
+            give(read);
+        });
     }
 
     fn kept(&self, inodes: &Inodes, number: u32) -> Result<Arc<Kept>, Error> {
@@ -81,6 +86,23 @@ impl Contents {
         drop(oldest);
         Ok(file)
     }
+}
+
+impl Kept {
+    fn read(&self, inodes: &Inodes, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        match &self.file {
+            Some(_) if bytes.is_empty() => Ok(0),
+            Some(file) => file
+                .read_at(bytes, offset)
+                .map_err(|error| Error::Io { offset, source: io::Error::other(error) }),
+            None => inodes.fs().read_at(&self.inode, offset, bytes),
+        }
+    }
+}
+
+thread_local! {
+    /// As long as the largest request of the kernel so far: a megabyte.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A file of the engine, if the inode has blocks in not too many pieces.

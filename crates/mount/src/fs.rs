@@ -105,10 +105,11 @@ impl Filesystem for Answers {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.0.contents.read(&self.0.inodes, number(node), offset, size as usize) {
-            Ok(bytes) => reply.data(&bytes),
+        let give = |bytes: Result<&[u8], Error>| match bytes {
+            Ok(bytes) => reply.data(bytes),
             Err(error) => reply.error(self.0.log.errno(&error)),
-        }
+        };
+        self.0.contents.read(&self.0.inodes, number(node), offset, size as usize, give);
     }
 
     fn lseek(

@@ -34,21 +34,36 @@ struct Level {
 }
 
 /// The last gaps in which somebody watched and the device was at work, newest last.
+///
+/// ```text
+///   gaps     |--- sealed ---|--- not yet ---|
+///   counted  in its level    here            what ends later may have done work in it: if that
+///                                            is not seen in time, the gap is not counted at all
+/// ```
 #[derive(Clone, Debug)]
 struct Past {
-    /// Nanoseconds, to seven digits: short, as each file that is read has this.
-    gaps_ns: [f32; PAST],
-    levels: [u8; PAST],
+    gaps: [PastGap; PAST],
     /// How many were ever added; the next one takes the place of the oldest.
     added: usize,
     kept: usize,
+    /// How many of those that are kept, the newest ones, are not sealed.
+    unsealed: usize,
+}
+
+/// Nanoseconds to seven digits: short, as each file that is read has these.
+#[derive(Clone, Copy, Debug)]
+struct PastGap {
+    ns: f32,
+    work_ns: f32,
+    count: u16,
+    level: u8,
 }
 
 impl Load {
     pub(super) const fn new() -> Self {
         Self {
             levels: [Level::NEW; LEVELS.len()],
-            past: Past { gaps_ns: [0.0; PAST], levels: [0; PAST], added: 0, kept: 0 },
+            past: Past { gaps: [PastGap::NEW; PAST], added: 0, kept: 0, unsealed: 0 },
             known: 0.0,
             unknown: 0.0,
             parallel: None,
@@ -72,9 +87,22 @@ impl Load {
         self.unknown > self.known * UNKNOWN_MAX
     }
 
-    /// What came before is not joined to what comes.
+    /// What came before is not joined to what comes: what was done in the last gaps stays unknown.
     pub(super) fn break_off(&mut self) {
-        self.past.kept = 0;
+        (self.past.kept, self.past.unsealed) = (0, 0);
+    }
+
+    /// All that was there has come back: nothing more was done in the last gaps.
+    pub(super) fn is_idle(&mut self) {
+        self.seal(0);
+    }
+
+    /// So many at once were served by a burst.
+    pub(super) fn serves_at_least(&mut self, rate: f64) {
+        self.parallel = self.parallel.filter(|parallel| rate <= parallel * WAITS);
+        if self.parallel.is_none() {
+            self.most = self.most.max(rate);
+        }
     }
 
     /// A service time is known that was not: what was seen of the load without it was half of it.
@@ -116,26 +144,51 @@ impl Load {
             }
             let (gap_ns, level) = (float(gap_ns), level_of(in_flight));
             let gap_ns = gap_ns.min(service_ns * OUTLIER);
-            self.levels[level].ns += gap_ns;
+            if self.past.unsealed == PAST {
+                self.seal(PAST - 1);
+            }
             self.past.add(gap_ns, level);
         }
         self.since_forgot += 1;
         self.known += 1.0;
-        let mut left_ns = service_ns;
-        let mut last = None;
-        for (gap_ns, level) in self.past.newest_first() {
-            let part_ns = left_ns.min(gap_ns);
-            self.levels[level].work_ns += part_ns;
+        let (mut left_ns, mut back) = (service_ns, 0);
+        while left_ns > 0.0 && back < self.past.kept {
+            back += 1;
+            let part_ns = left_ns.min(f64::from(self.past.back(back).ns));
             left_ns -= part_ns;
-            last = Some(level);
-            if left_ns <= 0.0 {
-                break;
-            }
+            self.work(back, part_ns, 0);
         }
-        if let Some(level) = last {
+        if back > 0 {
             // It was faster than its kind: the device did that work all the same.
-            self.levels[level].work_ns += left_ns;
-            self.levels[level].count += 1.0;
+            self.work(back, left_ns, 1);
+            self.seal(back);
+        }
+    }
+
+    /// So much work was done in a gap, so far back, and so many requests begun.
+    #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+    fn work(&mut self, back: usize, work_ns: f64, count: u16) {
+        let is_sealed = back > self.past.unsealed;
+        let gap = self.past.back(back);
+        if is_sealed {
+            let level = usize::from(gap.level);
+            self.levels[level].work_ns += work_ns;
+            self.levels[level].count += f64::from(count);
+        } else {
+            gap.work_ns += work_ns as f32;
+            gap.count = gap.count.saturating_add(count);
+        }
+    }
+
+    /// All gaps but the newest are counted.
+    fn seal(&mut self, newest: usize) {
+        while self.past.unsealed > newest {
+            let PastGap { ns, work_ns, count, level } = *self.past.back(self.past.unsealed);
+            let level = &mut self.levels[usize::from(level)];
+            level.ns += f64::from(ns);
+            level.work_ns += f64::from(work_ns);
+            level.count += f64::from(count);
+            self.past.unsealed -= 1;
         }
     }
 
@@ -205,18 +258,21 @@ impl Level {
 impl Past {
     #[expect(clippy::cast_possible_truncation, reason = "few levels, and seven digits are enough")]
     fn add(&mut self, gap_ns: f64, level: usize) {
-        let at = self.added % PAST;
-        (self.gaps_ns[at], self.levels[at]) = (gap_ns as f32, level as u8);
+        let gap = PastGap { ns: gap_ns as f32, level: level as u8, ..PastGap::NEW };
+        self.gaps[self.added % PAST] = gap;
         self.added += 1;
         self.kept = (self.kept + 1).min(PAST);
+        self.unsealed += 1;
     }
 
-    fn newest_first(&self) -> impl Iterator<Item = (f64, usize)> {
-        (1..=self.kept).map(|back| {
-            let at = (self.added - back) % PAST;
-            (f64::from(self.gaps_ns[at]), usize::from(self.levels[at]))
-        })
+    /// 1 is the newest.
+    fn back(&mut self, back: usize) -> &mut PastGap {
+        &mut self.gaps[(self.added - back) % PAST]
     }
+}
+
+impl PastGap {
+    const NEW: Self = Self { ns: 0.0, work_ns: 0.0, count: 0, level: 0 };
 }
 
 fn level_of(in_flight: u32) -> usize {

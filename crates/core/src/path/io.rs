@@ -43,12 +43,9 @@ impl IoPath {
             };
             let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
             if is_awaited(&request) {
-                if self.watch.now().is_none() {
-                    self.watch_began = now;
-                }
-                self.watch.begin();
+                self.watch.begin(now);
             }
-            let sent = state.sent(now, op, self.watch.now());
+            let sent = state.sent(now, op);
             self.note_busy(device);
 
             match op {
@@ -97,7 +94,6 @@ impl IoPath {
             self.flying.remove(tag).expect("each tag completes once");
         // Before anybody stops waiting for it.
         let origin = request.origin;
-        let sent = sent.seen_by(now, self.watch.now(), self.watch_began);
         if let Some(state) = self.devices.get_mut(device) {
             let whose = (origin, request.arrival);
             let has_learnt = state.came_back(now, whose, sent, result, self.watch.now());

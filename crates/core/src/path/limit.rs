@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Device, DeviceId, IoPath};
-use crate::fit::{DeviceFit, Fit, Sent};
+use crate::fit::{DeviceFit, Fit, Sent, Watched};
 use crate::sched::{BadSetting, Choice, Op, Origin, Why};
 use crate::units::{Bytes, Instant, SECTORS_PER_PAGE, Sectors};
 
@@ -266,12 +266,12 @@ impl Device {
     }
 
     /// A request was taken for the device.
-    pub(super) fn sent(&mut self, now: Instant, op: Op, watch: Option<u64>) -> Sent {
+    pub(super) fn sent(&mut self, now: Instant, op: Op) -> Sent {
         let is_expired = self.queue.why() == Some(Why::Expired);
         self.limiter.expired[op as usize] += u64::from(is_expired);
         self.limiter.in_flight[op as usize] += 1;
         let fit = self.fit.get_or_insert_default();
-        let sent = fit.dispatched(now, op, self.in_flight, watch);
+        let sent = fit.dispatched(now, op, self.in_flight);
         self.in_flight += 1;
         sent
     }
@@ -284,11 +284,11 @@ impl Device {
         (origin, arrival): (Origin, Instant),
         sent: Sent,
         result: Result<Bytes, i32>,
-        watch: Option<u64>,
+        watched: Option<Watched>,
     ) -> bool {
         self.queue.completed(now, origin, arrival);
         if let Some(fit) = &mut self.fit {
-            fit.completed(now, sent, result.ok(), self.in_flight, watch);
+            fit.completed(now, sent, result.ok(), self.in_flight, watched);
         }
         self.limiter.in_flight[origin.op as usize] -= 1;
         self.limiter.ended += 1;
@@ -298,7 +298,7 @@ impl Device {
         self.limiter.read_ended = Some(now);
         // Each file of a disk that has only small ones would begin anew.
         let was_wanted = self.useful.wants_them_alone();
-        self.useful.ended(now, arrival, sent.was_watched(watch));
+        self.useful.ended(now, arrival, sent.is_seen(now, watched));
         let fit = self.fit.as_ref();
         fit.is_some_and(|fit| self.useful.look(fit, &self.geometry)) || was_wanted
     }

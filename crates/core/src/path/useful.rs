@@ -178,16 +178,19 @@ const LARGEST: Pages = Pages(1 << 18);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::Watch;
     use crate::sched::Op;
 
     /// A device that takes so long for a request and for each page of it.
     fn learn(fit: &mut DeviceFit, useful: &mut Useful, pages: u64, start_ns: u64, page_ns: u64) {
         let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(Bytes(1 << 40)) };
+        let mut watch = Watch::default();
+        watch.begin(Instant(0));
         for number in 0..64 {
             let now = Instant(number * 1_000_000_000);
             let end = Instant(now.0 + start_ns + pages * page_ns);
-            let sent = fit.dispatched(now, Op::Read, 0, Some(1));
-            fit.completed(end, sent, Some(Pages(pages).bytes()), 1, Some(1));
+            let sent = fit.dispatched(now, Op::Read, 0);
+            fit.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
             useful.ended(end, now, true);
             useful.look(fit, &geometry);
         }

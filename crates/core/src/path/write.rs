@@ -181,6 +181,7 @@ impl IoPath {
         submitter: Submitter,
     ) -> WriteId {
         self.log().did(|| Input::Write { now, file, pos, len, mode, submitter });
+        self.clock = now;
         assert!(len > Bytes::ZERO, "a write of nothing");
         let mut write = Write { pos, asked: len, mode, submitter, ..Write::new(file, Kind::Write) };
         write.cover(self.open_file(file).len, self.largest_write());
@@ -201,6 +202,7 @@ impl IoPath {
     /// bytes, and the pages are dirty.
     pub fn filled(&mut self, now: Instant, id: WriteId) {
         self.log().did(|| Input::Filled { now, id });
+        self.clock = now;
         self.put_write(now, id);
         self.admit(now);
     }
@@ -208,6 +210,7 @@ impl IoPath {
     /// The driver has acted, well or not: the error number.
     pub fn acted(&mut self, now: Instant, id: WriteId, result: Result<(), i32>) {
         self.log().did(|| Input::Acted { now, id, result });
+        self.clock = now;
         let write = self.writes.get(id).expect("it acts once");
         assert!(write.state == State::Acting, "{id:?} has not been told to act");
         let fault = result.err().map(Fault::Io);
@@ -302,11 +305,8 @@ impl IoPath {
         let write = self.writes.get_mut(id).expect("a write");
         match (write.is_watched, is_watched) {
             (false, true) => {
-                if self.watch.now().is_none() {
-                    // Who waits for a write says nothing of when reads end that were sent before.
-                    self.watch_began = NEVER;
-                }
-                self.watch.begin();
+                // Who waits for a write says nothing of when reads end that were sent before.
+                self.watch.begin_without_a_look(self.clock);
             }
             (true, false) => self.watch.end(),
             (false, false) | (true, true) => {}

@@ -42,6 +42,7 @@ impl IoPath {
     }
 
     fn begin_flush(&mut self, now: Instant, file: FileId, kind: Kind) -> WriteId {
+        self.clock = now;
         self.stats.flushes += 1;
         self.urge(file);
         let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());

@@ -30,6 +30,7 @@ impl IoPath {
     /// A range is cut at the end of the file; of nothing, it is done at once.
     pub fn zero(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
         self.log().did(|| Input::Zero { now, file, pages: pages.clone() });
+        self.clock = now;
         let end = PageIndex(self.open_file(file).len.pages_up().0);
         let pages = pages.start..pages.end.min(end);
         let is_over = pages.start >= pages.end;
