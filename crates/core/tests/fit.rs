@@ -372,6 +372,54 @@ fn completions_that_nobody_waited_for_tell_no_time() {
     assert_eq!(run.fit(), before);
 }
 
+/// A reader waits for the first page of a window, and works on it: only the first request of each
+/// window is seen in time. That looked like one at a time.
+#[test]
+fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_least() {
+    let far = Model { per_request_ns: 20 * MS, parallel: 64, ..MOVER };
+    let mut run = Run::of(far);
+    run.lone(20, &SIZES);
+    for count in [2, 4, 8, 16, 32, 64, 128] {
+        for _ in 0..40 {
+            // All that came meanwhile is seen when the reader waits again, a little late.
+            for _ in 0..count {
+                run.dispatch(16 * KIB);
+            }
+            run.complete(0);
+            run.watch.end();
+            for _ in 1..count {
+                run.complete(20 * US);
+            }
+            run.watch.begin(Instant(run.now_ns));
+        }
+        let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
+        assert!(parallel.is_none_or(|known| known >= count.min(48)), "{count}: {parallel:?}");
+        assert!((count.min(64) * 3 / 4..=70).contains(&at_least), "{count}: {at_least}");
+    }
+}
+
+/// The other way round: who sees the ends of a device with one head late does not take it for more.
+#[test]
+fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
+    for late_ns in [0, 20 * US, 3 * MS, 30 * MS] {
+        let mut run = Run::of(ONE_HEAD);
+        run.lone(20, &SIZES);
+        for count in [2, 4, 8, 16].into_iter().cycle().take(200) {
+            for _ in 0..count {
+                run.dispatch(128 * KIB);
+            }
+            run.complete(0);
+            run.watch.end();
+            for _ in 1..count {
+                run.complete(late_ns);
+            }
+            run.watch.begin(Instant(run.now_ns));
+        }
+        let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
+        assert!(at_least == 1 && parallel.is_none_or(|known| known == 1), "{at_least} {parallel:?}");
+    }
+}
+
 #[test]
 fn a_failed_request_is_no_sample_and_the_load_around_it_still_counts() {
     let (mut fit, mut watch) = (DeviceFit::new(), Watch::default());

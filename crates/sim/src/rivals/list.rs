@@ -89,7 +89,7 @@ macro_rules! rival {
     };
 }
 
-const RIVALS: [Rival; 25] = [
+const RIVALS: [Rival; 26] = [
     rival!("streaming-many-slow", BOTH),
     rival!("streaming-fast", BOTH),
     rival!("streaming-lognormal", BOTH),
@@ -100,6 +100,7 @@ const RIVALS: [Rival; 25] = [
     rival!("turns-200-in-64m", BOTH),
     rival!("turns-200-in-32m", BOTH),
     rival!("sequential-parallel", BOTH),
+    rival!("sequential-far", BOTH),
     rival!("sequential-one-head", BOTH),
     rival!("eight-devices", BOTH),
     rival!("device-changes", BOTH),

@@ -19,6 +19,13 @@ fn one_head_at_the_plateau_of_the_sweep() {
     assert!(speed >= 0.95 * best, "{speed} MB/s of {best}");
 }
 
+/// Only the first request of a window is waited for: the others tell how many are served at once.
+#[test]
+fn far_away_at_the_plateau_of_the_sweep() {
+    let (speed, best) = (ours("sequential-far").mb_per_s, plateau("sequential-far"));
+    assert!(speed >= 0.95 * best, "{speed} MB/s of {best}");
+}
+
 /// Eight readers past the cache, 256 KiB at a time: what fio does with a queue of eight.
 #[test]
 fn eight_ways_nearly_as_fast_as_eight_readers_past_the_cache() {
