@@ -416,7 +416,10 @@ fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
             run.watch.begin(Instant(run.now_ns));
         }
         let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
-        assert!(at_least == 1 && parallel.is_none_or(|known| known == 1), "{at_least} {parallel:?}");
+        assert!(
+            at_least == 1 && parallel.is_none_or(|known| known == 1),
+            "{at_least} {parallel:?}"
+        );
     }
 }
 

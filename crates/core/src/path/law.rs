@@ -86,14 +86,23 @@ impl Law<'_> {
             Some(id) => self.shares.ask(id, question, memory),
             None => self.shares.ask_new(question, memory),
         };
-        let max = if self.without.law { ceiling } else { grant.window };
+        let mut max = if self.without.law { ceiling } else { grant.window };
         let lead = grant.lead.filter(|_| !self.without.lead);
         self.asked = Some((id, question, ask.page));
+        let wanted = |max| readahead::wants(file, ask, max, &cache.residency(slot));
+        let (mut size, mut lacks) = wanted(max);
+        if let (Some(id), Some(_), false) = (id, grant.lead, self.without.law) {
+            let part = self.shares.spread(id, size, max);
+            if part < max {
+                self.pace = Some(size);
+                max = part;
+                (size, lacks) = wanted(max);
+            }
+        }
         if self.without.clip {
             return Terms { max, lead };
         }
 
-        let (size, lacks) = readahead::wants(file, ask, max, &cache.residency(slot));
         let wants = size + lacks;
         let (shares, files, now) = (&*self.shares, self.files, self.now);
         let is_live = |other: FileSlot, page| {
@@ -117,7 +126,7 @@ impl Law<'_> {
         if room >= wants {
             return Terms { max, lead };
         }
-        self.pace = Some(size);
+        self.pace = self.pace.or(Some(size));
         Terms { max: room.saturating_sub(lacks).max(Pages(1)), lead }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Shares {
     groups: Groups,
     /// Which one is looked at next, whether its stream has stalled.
     hand: usize,
+    /// How many have begun.
+    begun: u16,
 }
 
 /// One stream's.
@@ -47,6 +49,10 @@ struct Share {
     is_capped: bool,
     /// How often its lead was doubled, in eighths of a doubling.
     urge: u16,
+    /// Which part of a window its first one is when memory is short, in 65536ths; whether it had
+    /// that.
+    turn: u16,
+    is_spread: bool,
     /// Whether its file ends with what is ahead of its reader: it will not ask again.
     is_last: bool,
     /// How much is ahead of its reader when it has just asked.
@@ -103,7 +109,7 @@ impl Shares {
     pub(crate) const MOST_WEIGHTS: usize = groups::MOST_WEIGHTS;
 
     pub(crate) const fn new() -> Self {
-        Self { shares: Vec::new(), free: Vec::new(), groups: Groups::new(), hand: 0 }
+        Self { shares: Vec::new(), free: Vec::new(), groups: Groups::new(), hand: 0, begun: 0 }
     }
 
     /// How much of the memory goes to those who read for `submitter`, beside others; 0: it is one
@@ -125,9 +131,11 @@ impl Shares {
     /// A stream has begun with this question.
     pub(crate) fn begin(&mut self, question: Question) -> ShareId {
         let group = self.groups.of(question.submitter);
+        self.begun = self.begun.wrapping_add(1);
         let share = Share {
             is_there: true,
             group,
+            turn: self.begun.wrapping_mul(GOLDEN),
             ceiling: small(question.ceiling.min(question.patient)),
             at_most: small(question.ceiling),
             read: small(question.count),
@@ -194,7 +202,8 @@ impl Shares {
         let room = self.groups.room(group, memory);
         let most = Pages(ceiling.into());
         if !room.is_short() {
-            self.shares[index].is_capped = false;
+            let share = &mut self.shares[index];
+            (share.is_capped, share.is_spread) = (false, false);
             return Grant { window: most, lead: None, least: Pages(1) };
         }
         let rest = room.without(&self.shares[index].counted);
@@ -204,6 +213,28 @@ impl Shares {
         self.recount(index, question.now);
         let lead = room.lead_of(lead).min(window).max(Pages(1));
         Grant { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
+    }
+
+    /// How much of a window of `most` pages it may have when it wants `size` of them.
+    ///
+    /// ```text
+    ///   all begin with a whole one     each with another part of it
+    ///   |\    |\    |\                 |\  |\   |\          the law counts on the mean, half of
+    ///   | \   | \   | \                |.\.|.\. |.\..       each: who begins together with others
+    ///   |  \  |  \  |  \              \|  \|  \|  \        asks together with them for ever, and
+    ///   |   \ |   \ |   \              |   |   |   |        the last find no frame
+    /// ```
+    ///
+    /// Parts by the golden section lie evenly, however many there are. Who has the largest window
+    /// that makes sense does not share it.
+    pub(crate) fn spread(&mut self, id: ShareId, size: Pages, most: Pages) -> Pages {
+        let share = &mut self.shares[id.0 as usize];
+        let part = Pages((most.0 * u64::from(share.turn) >> 16).max(1));
+        if share.is_spread || share.is_capped || size <= part {
+            return most;
+        }
+        share.is_spread = true;
+        part
     }
 
     /// What a stream may have that begins: as much as one of the middle.
@@ -347,6 +378,9 @@ impl Default for ShareId {
 fn small(pages: Pages) -> u32 {
     u32::try_from(pages.0).unwrap_or(u32::MAX)
 }
+
+/// 65536 by the golden ratio.
+const GOLDEN: u16 = 40503;
 
 /// A reader may be late by so many times what it usually takes for what is ahead of it: clients
 /// pause, and a guess of its rate may be wrong by two.

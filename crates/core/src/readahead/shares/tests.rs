@@ -85,6 +85,32 @@ fn windows_are_as_the_roots_of_the_rates_and_twice_the_memory_in_all() {
     }
 }
 
+/// All windows together are twice the memory. Who begins together would want them together.
+#[test]
+fn those_who_begin_together_have_first_windows_that_fit_together_and_whole_ones_then() {
+    for streams in [2, 3, 20, 200] {
+        let mut world = World::new(&vec![100; streams], 10_000, 1 << 20);
+        let windows = world.settle(3);
+        let mut spread = || -> Vec<u64> {
+            let each = windows.iter().zip(world.ids.clone());
+            each.map(|(grant, id)| world.shares.spread(id, grant.window, grant.window).0).collect()
+        };
+        let (first, second) = (spread(), spread());
+        let all: u64 = windows.iter().map(|grant| grant.window.0).sum();
+        let together: u64 = first.iter().sum();
+        assert!(together.abs_diff(all / 2) <= all / streams as u64, "{first:?} of {all}");
+        assert_eq!(second.iter().sum::<u64>(), all, "each waits for its turn once");
+        let mut sorted = first;
+        sorted.sort_unstable();
+        let step = 2 * all / (streams * streams) as u64 + 1;
+        assert!(sorted.windows(2).all(|two| two[1] - two[0] <= step), "evenly: {sorted:?}");
+    }
+    // With a small one it is on its way to its part.
+    let mut world = World::new(&[100; 20], 10_000, 1 << 20);
+    let grants = world.settle(3);
+    assert_eq!(world.shares.spread(world.ids[0], Pages(1), grants[0].window), grants[0].window);
+}
+
 #[test]
 fn a_stream_at_its_ceiling_leaves_the_rest_to_the_others() {
     let mut world = World::new(&[10; 9], 10_000, 1 << 20);
