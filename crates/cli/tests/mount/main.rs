@@ -10,6 +10,7 @@ mod common;
 mod images;
 
 mod fuzzed;
+mod mapped;
 mod mounted;
 mod same;
 mod settings;

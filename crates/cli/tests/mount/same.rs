@@ -87,10 +87,10 @@ fn no_index_and_no_kinds() {
     same_as_kernel("no_index_and_no_kinds", &["-O", "^dir_index,^filetype"], ABLE, &[]);
 }
 
-/// Programs that map files, and many that read at once.
+/// Many that read one file at once.
 #[test]
-fn mapped_files_and_readers_beside_each_other() {
-    if !can_compare("mapped_files_and_readers_beside_each_other") {
+fn readers_beside_each_other() {
+    if !can_compare("readers_beside_each_other") {
         return;
     }
     let folder = folder();
@@ -115,8 +115,6 @@ fn mapped_files_and_readers_beside_each_other() {
             });
         }
     });
-    let output = std::process::Command::new("cmp").arg(&path).arg(&path).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
     assert_eq!(std::fs::metadata(&path).unwrap().size(), want.len() as u64);
     assert_eq!(mount.end(), "");
 }
