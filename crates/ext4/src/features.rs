@@ -38,6 +38,7 @@ pub(crate) const INLINE_DATA: u32 = 0x8000;
 pub(crate) const SPARSE_SUPER: u32 = 0x1;
 pub(crate) const HUGE_FILE: u32 = 0x8;
 pub(crate) const GDT_CSUM: u32 = 0x10;
+pub(crate) const BIGALLOC: u32 = 0x200;
 pub(crate) const METADATA_CSUM: u32 = 0x400;
 pub(crate) const SHARED_BLOCKS: u32 = 0x4000;
 

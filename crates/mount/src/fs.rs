@@ -50,6 +50,10 @@ impl Filesystem for Answers {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if name.len() > NAME_MAX as usize {
+            // The kernel lets FUSE have longer ones.
+            return reply.error(Errno::ENAMETOOLONG);
+        }
         let parent = number(parent);
         self.0.ahead.looked_in(parent);
         let found = self.0.directory(parent).and_then(|directory| {
@@ -187,7 +191,7 @@ impl Filesystem for Answers {
         let superblock = self.0.inodes.fs().superblock();
         let (blocks, free) = (superblock.blocks, superblock.free_blocks);
         reply.statfs(
-            blocks.saturating_sub(superblock.overhead_blocks.into()),
+            blocks.saturating_sub(superblock.overhead_blocks),
             free,
             free.saturating_sub(superblock.reserved_blocks + for_growing_maps(superblock)),
             superblock.inodes.into(),
@@ -199,6 +203,9 @@ impl Filesystem for Answers {
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if let Some(errno) = is_nobodys(name.as_bytes()) {
+            return reply.error(errno);
+        }
         let inode = self.0.inodes.inode(number(node));
         match inode.and_then(|inode| self.0.inodes.fs().attribute(&inode, name.as_bytes())) {
             Ok(Some(value)) => answer(&value, size, reply),
@@ -278,6 +285,17 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     }
 }
 
+/// What the kernel's ext4 says to a name that no attribute can have; None: one may have it.
+fn is_nobodys(name: &[u8]) -> Option<Errno> {
+    const PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"gnu."];
+    const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
+    match PREFIXES.iter().find_map(|&prefix| name.strip_prefix(prefix)) {
+        Some([]) => Some(Errno::EINVAL),
+        Some(_) => None,
+        None => (!ACLS.contains(&name)).then_some(Errno::EOPNOTSUPP),
+    }
+}
+
 /// The kernel's root is 1, ext4's is 2; the others are the same, and 1 and 2 are nobody's but the
 /// root's.
 fn number(node: INodeNo) -> u32 {
@@ -285,11 +303,13 @@ fn number(node: INodeNo) -> u32 {
 }
 
 /// What Linux keeps free besides, for maps that grow as data is written behind its promise: 2 % of
-/// the blocks, 4096 at most, where there are extents.
+/// the clusters, 4096 at most, where there are extents.
 fn for_growing_maps(superblock: &Superblock) -> u64 {
     const EXTENTS: u32 = 0x40;
+    let cluster_blocks = u64::from(superblock.cluster_blocks);
     let has_extents = superblock.features.incompat & EXTENTS != 0;
-    if has_extents { (superblock.blocks / 50).min(4096) } else { 0 }
+    let clusters = superblock.blocks / cluster_blocks / 50;
+    if has_extents { clusters.min(4096) * cluster_blocks } else { 0 }
 }
 
 fn generation(inode: &Inode) -> Generation {
