@@ -146,11 +146,11 @@ impl Filesystem for Answers {
         mut reply: ReplyDirectory,
     ) {
         let listed = self.each_name(number(node), position, |number, next, name, kind| {
-            Ok(reply.add(INodeNo(number.into()), next, kind, OsStr::from_bytes(name)))
+            reply.add(INodeNo(number.into()), next, kind, OsStr::from_bytes(name))
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.0.log.errno(&error)),
+            Err(errno) => reply.error(errno),
         }
     }
 
@@ -167,23 +167,23 @@ impl Filesystem for Answers {
             let name = OsStr::from_bytes(name);
             if is_dot(name) {
                 let attr = attr::of_name(number, kind);
-                return Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)));
+                return reply.add(node, next, name, &NEVER, &attr, Generation(0));
             }
             match self.0.inodes.named(number) {
                 Ok(inode) => {
                     let (attr, generation) = (self.attributes(&inode), generation(&inode));
-                    Ok(reply.add(node, next, name, &FOREVER, &attr, generation))
+                    reply.add(node, next, name, &FOREVER, &attr, generation)
                 }
                 // The name is there all the same. Whoever wants more of it asks, and is told.
                 Err(_) => {
                     let attr = attr::of_name(number, kind);
-                    Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)))
+                    reply.add(node, next, name, &NEVER, &attr, Generation(0))
                 }
             }
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.0.log.errno(&error)),
+            Err(errno) => reply.error(errno),
         }
     }
 
@@ -238,41 +238,55 @@ impl Answers {
     }
 
     /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
-    /// reply is full. A position is where the next name lies; a block that is damaged is left out.
+    /// reply is full.
+    ///
+    /// ```text
+    ///   position    behind .   behind ..   where the next name lies, and whether some were lost
+    /// ```
+    ///
+    /// A block that is damaged is left out. But who lists names and is told of no error has all of
+    /// them: when there are no more, a list with a gap ends with an error.
     fn each_name(
         &self,
         number: u32,
         position: u64,
-        mut add: impl FnMut(u32, u64, &[u8], FileType) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        let directory = self.0.directory(number)?;
+        mut add: impl FnMut(u32, u64, &[u8], FileType) -> bool,
+    ) -> Result<(), Errno> {
+        let errno = |error: Error| self.0.log.errno(&error);
+        let (mut lost, position) = (position & LOST, position & !LOST);
+        let directory = self.0.directory(number).map_err(errno)?;
         self.0.directory_ahead(&directory, position.saturating_sub(AFTER_DOT_DOT));
+        let mut is_empty = position > AFTER_DOT;
         if position == 0 {
             self.0.ahead.listed(number);
-            if add(number, AFTER_DOT, b".", FileType::Directory)? {
+            if add(number, AFTER_DOT, b".", FileType::Directory) {
                 return Ok(());
             }
         }
         if position <= AFTER_DOT {
             // Nobody goes up by this number: the kernel knows the way.
             let parent = self.0.inodes.fs().parent(&directory).unwrap_or(number);
-            if add(parent, AFTER_DOT_DOT, b"..", FileType::Directory)? {
+            if add(parent, AFTER_DOT_DOT, b"..", FileType::Directory) {
                 return Ok(());
             }
         }
         let from = position.saturating_sub(AFTER_DOT_DOT);
-        for entry in self.0.inodes.fs().read_dir_from(&directory, from)? {
+        for entry in self.0.inodes.fs().read_dir_from(&directory, from).map_err(errno)? {
             match entry {
                 Ok(Entry { inode, kind, name, next, .. }) => {
                     let kind = kind.map_or(FileType::RegularFile, attr::kind);
-                    if add(inode, next + AFTER_DOT_DOT, &name, kind)? {
-                        break;
+                    if add(inode, (next + AFTER_DOT_DOT) | lost, &name, kind) {
+                        return Ok(());
                     }
+                    is_empty = false;
                 }
-                Err(error) => drop(self.0.log.errno(&error)),
+                Err(error) => {
+                    errno(error);
+                    lost = LOST;
+                }
             }
         }
-        Ok(())
+        if is_empty && lost == LOST { Err(Errno::EIO) } else { Ok(()) }
     }
 }
 
@@ -329,6 +343,9 @@ const NEVER: Duration = Duration::ZERO;
 /// Positions in a directory: behind `.`, behind `..`, then those of the image and so much more.
 const AFTER_DOT: u64 = 1;
 const AFTER_DOT_DOT: u64 = 2;
+
+/// Added to a position behind a block whose names are lost. Directories are not as long.
+const LOST: u64 = 1 << 62;
 
 /// The longest name.
 const NAME_MAX: u32 = 255;
