@@ -214,10 +214,13 @@ impl Filesystem for Answers {
         }
     }
 
-    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let inode = self.0.inodes.inode(number(node));
         match inode.and_then(|inode| self.0.inodes.fs().attribute_names(&inode)) {
-            Ok(names) => {
+            Ok(mut names) => {
+                // The kernel refuses others their values, and takes the names as we say them.
+                let is_root = request.uid() == 0;
+                names.retain(|name| is_root || !name.starts_with(TRUSTED));
                 let names: Vec<u8> =
                     names.into_iter().flat_map(|name| [name, vec![0]]).flatten().collect();
                 answer(&names, size, reply);
@@ -301,7 +304,7 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
 
 /// What the kernel's ext4 says to a name that no attribute can have; None: one may have it.
 fn is_nobodys(name: &[u8]) -> Option<Errno> {
-    const PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"gnu."];
+    const PREFIXES: [&[u8]; 4] = [b"user.", TRUSTED, b"security.", b"gnu."];
     const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
     match PREFIXES.iter().find_map(|&prefix| name.strip_prefix(prefix)) {
         Some([]) => Some(Errno::EINVAL),
@@ -346,6 +349,9 @@ const AFTER_DOT_DOT: u64 = 2;
 
 /// Added to a position behind a block whose names are lost. Directories are not as long.
 const LOST: u64 = 1 << 62;
+
+/// What the names of root's own attributes begin with.
+const TRUSTED: &[u8] = b"trusted.";
 
 /// The longest name.
 const NAME_MAX: u32 = 255;

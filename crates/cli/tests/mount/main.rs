@@ -14,4 +14,5 @@ mod mapped;
 mod mounted;
 mod same;
 mod settings;
+mod users;
 mod wrong;
