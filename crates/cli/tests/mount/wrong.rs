@@ -13,7 +13,7 @@ use std::process::Command;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::images::{debugfs_write, folder, make, pattern};
+use crate::images::{debugfs, debugfs_write, folder, make, pattern};
 use crate::mounted::{Mount, can_fuse, is_mounted, is_refused};
 
 /// An image with a few files in it.
@@ -178,6 +178,43 @@ fn a_list_of_names_with_a_gap_ends_with_an_error() {
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains(&format!("its block {damaged}")), "{said}");
     }
+}
+
+/// The map of a large file is a tree: what the other leaves name is still there.
+#[test]
+fn a_damaged_leaf_of_a_map_is_an_error_where_it_is_read() {
+    if !can_fuse("a_damaged_leaf_of_a_map_is_an_error_where_it_is_read") {
+        return;
+    }
+    let folder = folder();
+    fs::create_dir(folder.path().join("tree")).unwrap();
+    let comb = File::create(folder.path().join("tree/comb")).unwrap();
+    for tooth in 0..300 {
+        comb.write_all_at(b"tooth", tooth * 8192).unwrap();
+    }
+    let image = planted(folder.path(), &["-b", "1024"]);
+    let text = debugfs(&image, "stat /comb");
+    let leaves: Vec<u64> = text
+        .split("(ETB0):")
+        .skip(1)
+        .map(|leaf| leaf.split([',', '\n']).next().unwrap().trim().parse().unwrap())
+        .collect();
+    assert!(leaves.len() >= 3, "{text}");
+    flip(&image, leaves[1] * 1024 + 100);
+
+    let mount = Mount::new(&image, &[]);
+    let file = File::open(mount.dir.join("comb")).unwrap();
+    let mut tooth = [0; 5];
+    for at in [0, 299] {
+        file.read_exact_at(&mut tooth, at * 8192).unwrap();
+        assert_eq!(&tooth, b"tooth");
+    }
+    let error = file.read_exact_at(&mut tooth, 100 * 8192).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    drop(file);
+    let said = mount.end();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains(&format!("block map in block {}", leaves[1])), "{said}");
 }
 
 /// A directory that names inodes of the file system's own, to the kernel the root among them.
