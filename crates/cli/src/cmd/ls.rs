@@ -21,8 +21,8 @@ use crate::output::{Failure, Output};
 ///
 /// A line for each name, sorted by its bytes, as `ls -lA` has them: mode, links, owner, group,
 /// size, when it was modified, name; owners are numbers and times are UTC, since the image's users
-/// and place are not this machine's. If PATH is no directory, and no link to one, its own line. Nothing needs root but
-/// reading TARGET itself.
+/// and place are not this machine's. If PATH is no directory, and no link to one, its own line.
+/// Nothing needs root but reading TARGET itself.
 ///
 /// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
 /// and the exit code is 1.

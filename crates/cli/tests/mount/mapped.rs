@@ -5,8 +5,8 @@
 //! Never: a map of our own, which would be `unsafe`: a program does it that is known to map.
 //!
 //! ```text
-//!   map by    python3     all files, shared and private, from front to back, as they come, at random
-//!             git         its packs: windows of them, as it needs them
+//!   python3     all files, shared and private, from front to back and at random
+//!   git         its packs: windows of them, as it needs them
 //! ```
 
 use std::path::Path;

@@ -14,7 +14,7 @@ use crate::mounted::{Mount, can_compare, can_fuse};
 /// The one that everybody may run.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Says of each file below the directory it runs in what one may do, and which attributes there are.
+/// Says of each file below the directory it runs in what one may do, and which attributes it has.
 const LOOKS: &str = r#"
 import errno, os
 
