@@ -20,6 +20,7 @@ pub struct Features {
     pub ro_compat: u32,
 }
 
+pub(crate) const HAS_JOURNAL: u32 = 0x4;
 pub(crate) const DIR_INDEX: u32 = 0x20;
 pub(crate) const SPARSE_SUPER2: u32 = 0x200;
 

@@ -36,7 +36,11 @@ pub struct Superblock {
     /// How many blocks are given out at a time: 1 unless it has clusters (`bigalloc`).
     pub cluster_blocks: u32,
     /// How many blocks hold the file system's own structures; 0 if it does not say.
-    pub overhead_blocks: u64,
+    pub(crate) overhead_blocks: u64,
+    /// How many blocks behind the descriptors are kept for more of them.
+    pub(crate) reserved_descriptor_blocks: u16,
+    /// The inode that is the journal; 0: it is on a device of its own.
+    pub(crate) journal_inode: u32,
     /// How many inodes there are.
     pub inodes: u32,
     /// How many of them are free.
@@ -113,6 +117,8 @@ impl Superblock {
             free_blocks: halves(le32(bytes, 0xC), high(0x158)),
             reserved_blocks: halves(le32(bytes, 0x8), high(0x154)),
             cluster_blocks,
+            reserved_descriptor_blocks: le16(bytes, 0xCE),
+            journal_inode: le32(bytes, 0xE0),
             overhead_blocks: u64::from(le32(bytes, 0x248)) * u64::from(cluster_blocks),
             inodes: le32(bytes, 0x0),
             free_inodes: le32(bytes, 0x10),

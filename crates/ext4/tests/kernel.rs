@@ -143,6 +143,33 @@ fn inline_data_in_large_inodes() {
     same_as_kernel("inline_data_in_large_inodes", 64, &options, ABLE, nothing);
 }
 
+/// The kernel counts, whatever the superblock says; `df` shows what it has counted.
+#[test]
+fn what_the_file_system_takes_for_itself() {
+    if !can_mount("what_the_file_system_takes_for_itself") {
+        return;
+    }
+    for options in [
+        &[][..],
+        &["-b", "1024"],
+        &["-b", "1024", "-O", "^64bit,^resize_inode,^has_journal"],
+        &["-b", "1024", "-g", "1024", "-O", "meta_bg,^resize_inode"],
+        &["-b", "1024", "-g", "1024", "-O", "sparse_super2"],
+        &["-t", "ext2", "-b", "2048", "-g", "2048", "-O", "^sparse_super,^resize_inode"],
+        &["-O", "bigalloc", "-C", "16384"],
+    ] {
+        let folder = folder();
+        let image = make(folder.path(), 128, options);
+        if !options.contains(&"bigalloc") {
+            images::debugfs_write(&image, "ssv overhead_clusters 0");
+        }
+        let mounted = Mounted::new(&image, "ro,noload");
+        let blocks = rustix::fs::statvfs(&mounted.0).unwrap().f_blocks;
+        let fs = Ext4::open(File::open(&image).unwrap(), Journal::Refuse).expect("an image");
+        assert_eq!(fs.superblock().blocks - fs.overhead_blocks(), blocks, "{options:?}");
+    }
+}
+
 /// mkfs.ext4 -d leaves a file inline that has nothing but holes, however long it is.
 #[test]
 fn what_inline_files_have_no_room_for_is_zeros() {

@@ -188,10 +188,11 @@ impl Filesystem for Answers {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let superblock = self.0.inodes.fs().superblock();
+        let fs = self.0.inodes.fs();
+        let superblock = fs.superblock();
         let (blocks, free) = (superblock.blocks, superblock.free_blocks);
         reply.statfs(
-            blocks.saturating_sub(superblock.overhead_blocks),
+            blocks.saturating_sub(fs.overhead_blocks()),
             free,
             free.saturating_sub(superblock.reserved_blocks + for_growing_maps(superblock)),
             superblock.inodes.into(),
