@@ -94,6 +94,27 @@ fn a_listing_has_every_name_with_its_columns() {
 }
 
 #[test]
+fn a_link_is_listed_wherever_it_leads() {
+    if !can_make("a_link_is_listed_wherever_it_leads") {
+        return;
+    }
+    let planted = Planted::new(&[]);
+    for (name, target) in [("circle", "circle"), ("nowhere", "b/c"), ("directory", "a")] {
+        debugfs_write(&planted.image, &format!("symlink /{name} {target}"));
+    }
+    for (path, target) in [("/circle", "circle"), ("/nowhere", "b/c"), ("/a/link", "b/small")] {
+        let output = planted.foreread("ls", &[path]);
+        let line = String::from_utf8(output.stdout).unwrap();
+        assert!(line.starts_with("lrwxrwxrwx 1 "), "{path}: {line}");
+        assert!(line.ends_with(&format!(" {path} -> {target}\n")), "{path}: {line}");
+        assert_eq!(planted.json("ls", &[path])[0]["target"], target);
+    }
+    let through = planted.foreread("ls", &["/directory"]);
+    assert_eq!(through.stdout, planted.foreread("ls", &["/a"]).stdout);
+    is_refused(&planted.foreread("ls", &["/nowhere/"]), "/nowhere/: no such file or directory");
+}
+
+#[test]
 fn a_listing_in_depth_has_the_whole_tree() {
     if !can_make("a_listing_in_depth_has_the_whole_tree") {
         return;

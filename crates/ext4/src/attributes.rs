@@ -140,7 +140,8 @@ impl<S: BlockSource> Ext4<S> {
 }
 
 impl Inode {
-    /// Inline data: the part in place of the map, and the part that is kept as an attribute.
+    /// Inline data: the part in place of the map, and the part that is kept as an attribute. What a
+    /// file has behind them is zeros.
     pub(crate) fn inline_parts(&self) -> Result<(&[u8], &[u8]), Error> {
         assert!(self.is_inline());
         let place = Place::Inode(self.number);
@@ -155,9 +156,11 @@ impl Inode {
         for entry in list.entries() {
             let entry = entry?;
             if entry.index == SYSTEM && entry.rest == b"data" && entry.inode == 0 {
-                let tail = list.value(&entry)?.get(..size - head.len());
-                let tail = tail.ok_or_else(|| place.is("has only a part of its inline data"))?;
-                return Ok((head, tail));
+                let (tail, wanted) = (list.value(&entry)?, size - head.len());
+                let may_be_hole = self.kind == FileKind::Regular;
+                let is_all = may_be_hole || tail.len() >= wanted;
+                place.has(is_all, "has only a part of its inline data")?;
+                return Ok((head, &tail[..wanted.min(tail.len())]));
             }
         }
         Err(place.is("has only a part of its inline data"))

@@ -20,6 +20,7 @@ pub struct Features {
     pub ro_compat: u32,
 }
 
+pub(crate) const HAS_JOURNAL: u32 = 0x4;
 pub(crate) const DIR_INDEX: u32 = 0x20;
 pub(crate) const SPARSE_SUPER2: u32 = 0x200;
 
@@ -38,6 +39,7 @@ pub(crate) const INLINE_DATA: u32 = 0x8000;
 pub(crate) const SPARSE_SUPER: u32 = 0x1;
 pub(crate) const HUGE_FILE: u32 = 0x8;
 pub(crate) const GDT_CSUM: u32 = 0x10;
+pub(crate) const BIGALLOC: u32 = 0x200;
 pub(crate) const METADATA_CSUM: u32 = 0x400;
 pub(crate) const SHARED_BLOCKS: u32 = 0x4000;
 

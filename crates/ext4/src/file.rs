@@ -61,8 +61,9 @@ impl<S: BlockSource> Ext4<S> {
         assert!(offset.checked_add(to.len() as u64).is_some_and(|end| end <= inode.size));
         if inode.is_inline() {
             let (head, tail) = inode.inline_parts()?;
-            let mut bytes = head.iter().chain(tail).skip(usize::try_from(offset).expect("short"));
-            to.fill_with(|| *bytes.next().expect("as many bytes as its size says"));
+            let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
+            let mut bytes = head.iter().chain(tail).skip(skipped);
+            to.fill_with(|| bytes.next().copied().unwrap_or(0));
             return Ok(());
         }
         let block_size = u64::from(self.superblock().block_size);

@@ -109,7 +109,7 @@ impl Superblock {
     }
 
     /// Whether a group begins with a copy of the superblock.
-    fn has_superblock(&self, group: u64) -> bool {
+    pub(crate) fn has_superblock(&self, group: u64) -> bool {
         if group == 0 {
             return true;
         }

@@ -246,9 +246,10 @@ impl Inode {
     /// The largest size that its map can express.
     fn size_max(&self, superblock: &Superblock) -> u64 {
         let block = u64::from(superblock.block_size);
-        if self.is_inline() {
+        if self.is_inline() && self.kind != FileKind::Regular {
             u64::from(superblock.inode_size)
-        } else if self.has_extents() {
+        } else if self.is_inline() || self.has_extents() {
+            // Of a file that is inline the rest is a hole: mkfs.ext4 -d copies large ones so.
             block << 32
         } else {
             let numbers = block / 4;

@@ -46,6 +46,7 @@ mod htree;
 mod indirect;
 mod inode;
 mod map;
+mod overhead;
 mod path;
 mod source;
 mod superblock;

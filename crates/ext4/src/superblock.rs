@@ -15,6 +15,9 @@ pub const SUPERBLOCK_OFFSET: u64 = 1024;
 /// How long it is.
 pub const SUPERBLOCK_LEN: usize = 1024;
 
+/// The largest cluster, as block sizes are counted: 1 KiB is 0.
+const CLUSTER_LOG_MAX: u32 = 29;
+
 /// The first inode without a meaning of its own, before a superblock could say so.
 const FIRST_INODE: u32 = 11;
 
@@ -30,8 +33,14 @@ pub struct Superblock {
     pub free_blocks: u64,
     /// How many of the free ones are only for root.
     pub reserved_blocks: u64,
+    /// How many blocks are given out at a time: 1 unless it has clusters (`bigalloc`).
+    pub cluster_blocks: u32,
     /// How many blocks hold the file system's own structures; 0 if it does not say.
-    pub overhead_blocks: u32,
+    pub(crate) overhead_blocks: u64,
+    /// How many blocks behind the descriptors are kept for more of them.
+    pub(crate) reserved_descriptor_blocks: u16,
+    /// The inode that is the journal; 0: it is on a device of its own.
+    pub(crate) journal_inode: u32,
     /// How many inodes there are.
     pub inodes: u32,
     /// How many of them are free.
@@ -97,6 +106,7 @@ impl Superblock {
         features.can_be_read()?;
 
         let block_size = block_size(bytes)?;
+        let cluster_blocks = cluster_blocks(bytes, features)?;
         let flags = le32(bytes, 0x160);
         let uuid = array16(bytes, 0x68);
         let label = bytes[0x78..0x88].split(|&byte| byte == 0).next().unwrap_or_default();
@@ -106,7 +116,10 @@ impl Superblock {
             blocks: halves(le32(bytes, 0x4), high(0x150)),
             free_blocks: halves(le32(bytes, 0xC), high(0x158)),
             reserved_blocks: halves(le32(bytes, 0x8), high(0x154)),
-            overhead_blocks: le32(bytes, 0x248),
+            cluster_blocks,
+            reserved_descriptor_blocks: le16(bytes, 0xCE),
+            journal_inode: le32(bytes, 0xE0),
+            overhead_blocks: u64::from(le32(bytes, 0x248)) * u64::from(cluster_blocks),
             inodes: le32(bytes, 0x0),
             free_inodes: le32(bytes, 0x10),
             first_inode: if is_dynamic { le32(bytes, 0x54) } else { FIRST_INODE },
@@ -200,6 +213,16 @@ fn block_size(bytes: &[u8]) -> Result<u32, Error> {
     let log = le32(bytes, 0x18);
     Place::Superblock.has(log <= 6, "blocks of more than 64 KiB")?;
     Ok(1024 << log)
+}
+
+fn cluster_blocks(bytes: &[u8; SUPERBLOCK_LEN], features: Features) -> Result<u32, Error> {
+    if !features.ro_compat(features::BIGALLOC) {
+        return Ok(1);
+    }
+    let (block, cluster) = (le32(bytes, 0x18), le32(bytes, 0x1C));
+    let fits = (block..=CLUSTER_LOG_MAX).contains(&cluster);
+    Place::Superblock.has(fits, "no such size of a cluster")?;
+    Ok(1 << (cluster - block))
 }
 
 fn check_sum(bytes: &[u8; SUPERBLOCK_LEN], features: Features) -> Result<(), Error> {

@@ -370,10 +370,15 @@ fn a_tree_of_extents_that_leads_to_itself_is_found() {
     let own = u32::try_from(node / 1024).unwrap().to_le_bytes();
     bytes[node + 16..][..4].copy_from_slice(&own);
     bytes[node + 20..][..2].copy_from_slice(&[0, 0]);
-    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
-    let error = fs.run(&fs.resolve(b"a/comb").unwrap(), 0).unwrap_err();
-    let place = Place::Map { inode: comb.number, block: node as u64 / 1024 };
-    assert!(matches!(error, Error::Corrupt { place: at, .. } if at == place), "{error}");
+    // Or one of the highest level that can be written down.
+    let mut highest = bytes.clone();
+    highest[node + 6..][..2].copy_from_slice(&[0xFF, 0xFF]);
+    for bytes in [bytes, highest] {
+        let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
+        let error = fs.run(&fs.resolve(b"a/comb").unwrap(), 0).unwrap_err();
+        let place = Place::Map { inode: comb.number, block: node as u64 / 1024 };
+        assert!(matches!(error, Error::Corrupt { place: at, .. } if at == place), "{error}");
+    }
 }
 
 /// An image without checksums, changed by hand.

@@ -9,6 +9,7 @@ mod common;
 mod images;
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -140,6 +141,67 @@ fn inline_data() {
 fn inline_data_in_large_inodes() {
     let options = ["-O", "inline_data", "-I", "1024"];
     same_as_kernel("inline_data_in_large_inodes", 64, &options, ABLE, nothing);
+}
+
+/// The kernel counts, whatever the superblock says; `df` shows what it has counted.
+#[test]
+fn what_the_file_system_takes_for_itself() {
+    if !can_mount("what_the_file_system_takes_for_itself") {
+        return;
+    }
+    for options in [
+        &[][..],
+        &["-b", "1024"],
+        &["-b", "1024", "-O", "^64bit,^resize_inode,^has_journal"],
+        &["-b", "1024", "-g", "1024", "-O", "meta_bg,^resize_inode"],
+        &["-b", "1024", "-g", "1024", "-O", "sparse_super2"],
+        &["-t", "ext2", "-b", "2048", "-g", "2048", "-O", "^sparse_super,^resize_inode"],
+        &["-O", "bigalloc", "-C", "16384"],
+    ] {
+        let folder = folder();
+        let image = make(folder.path(), 128, options);
+        if !options.contains(&"bigalloc") {
+            images::debugfs_write(&image, "ssv overhead_clusters 0");
+        }
+        let mounted = Mounted::new(&image, "ro,noload");
+        let blocks = rustix::fs::statvfs(&mounted.0).unwrap().f_blocks;
+        let fs = Ext4::open(File::open(&image).unwrap(), Journal::Refuse).expect("an image");
+        assert_eq!(fs.superblock().blocks - fs.overhead_blocks(), blocks, "{options:?}");
+    }
+}
+
+/// mkfs.ext4 -d leaves a file inline that has nothing but holes, however long it is.
+#[test]
+fn what_inline_files_have_no_room_for_is_zeros() {
+    if !can_mount("what_inline_files_have_no_room_for_is_zeros") {
+        return;
+    }
+    let folder = folder();
+    let tree = folder.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    for (name, len) in [("empty", 0), ("short", 10), ("long", 100)] {
+        std::fs::write(tree.join(name), images::pattern(len)).unwrap();
+    }
+    let options = ["-O", "inline_data", "-d", tree.to_str().unwrap()];
+    let image = make(folder.path(), 64, &options);
+    for (name, size) in [("empty", 150), ("short", 61), ("long", 5_000_000)] {
+        images::debugfs_write(&image, &format!("sif /{name} size {size}"));
+    }
+    let mounted = Mounted::new(&image, "ro,noload");
+    let fs = Ext4::open(File::open(&image).unwrap(), Journal::Refuse).expect("an image");
+    for name in ["empty", "short", "long"] {
+        let theirs = std::fs::read(mounted.0.join(name)).unwrap();
+        let inode = fs.resolve(name.as_bytes()).unwrap();
+        assert!(inode.is_inline() && inode.size == theirs.len() as u64, "{name}");
+        let sectors = mounted.0.join(name).metadata().unwrap().blocks();
+        assert_eq!(inode.sectors, sectors, "{name}");
+        for offset in [0, 5, 59, 60, 99, 100, 130, 4096] {
+            let mut ours = vec![1; theirs.len() + 1];
+            let len = fs.read_at(&inode, offset, &mut ours).unwrap();
+            let want = theirs.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
+            assert!(ours[..len] == *want, "{name} from {offset}");
+        }
+    }
 }
 
 #[test]

@@ -50,6 +50,10 @@ impl Filesystem for Answers {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if name.len() > NAME_MAX as usize {
+            // The kernel lets FUSE have longer ones.
+            return reply.error(Errno::ENAMETOOLONG);
+        }
         let parent = number(parent);
         self.0.ahead.looked_in(parent);
         let found = self.0.directory(parent).and_then(|directory| {
@@ -143,11 +147,11 @@ impl Filesystem for Answers {
         mut reply: ReplyDirectory,
     ) {
         let listed = self.each_name(number(node), position, |number, next, name, kind| {
-            Ok(reply.add(INodeNo(number.into()), next, kind, OsStr::from_bytes(name)))
+            reply.add(INodeNo(number.into()), next, kind, OsStr::from_bytes(name))
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.0.log.errno(&error)),
+            Err(errno) => reply.error(errno),
         }
     }
 
@@ -164,31 +168,32 @@ impl Filesystem for Answers {
             let name = OsStr::from_bytes(name);
             if is_dot(name) {
                 let attr = attr::of_name(number, kind);
-                return Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)));
+                return reply.add(node, next, name, &NEVER, &attr, Generation(0));
             }
             match self.0.inodes.named(number) {
                 Ok(inode) => {
                     let (attr, generation) = (self.attributes(&inode), generation(&inode));
-                    Ok(reply.add(node, next, name, &FOREVER, &attr, generation))
+                    reply.add(node, next, name, &FOREVER, &attr, generation)
                 }
                 // The name is there all the same. Whoever wants more of it asks, and is told.
                 Err(_) => {
                     let attr = attr::of_name(number, kind);
-                    Ok(reply.add(node, next, name, &NEVER, &attr, Generation(0)))
+                    reply.add(node, next, name, &NEVER, &attr, Generation(0))
                 }
             }
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.0.log.errno(&error)),
+            Err(errno) => reply.error(errno),
         }
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let superblock = self.0.inodes.fs().superblock();
+        let fs = self.0.inodes.fs();
+        let superblock = fs.superblock();
         let (blocks, free) = (superblock.blocks, superblock.free_blocks);
         reply.statfs(
-            blocks.saturating_sub(superblock.overhead_blocks.into()),
+            blocks.saturating_sub(fs.overhead_blocks()),
             free,
             free.saturating_sub(superblock.reserved_blocks + for_growing_maps(superblock)),
             superblock.inodes.into(),
@@ -200,6 +205,9 @@ impl Filesystem for Answers {
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if let Some(errno) = is_nobodys(name.as_bytes()) {
+            return reply.error(errno);
+        }
         let inode = self.0.inodes.inode(number(node));
         match inode.and_then(|inode| self.0.inodes.fs().attribute(&inode, name.as_bytes())) {
             Ok(Some(value)) => answer(&value, size, reply),
@@ -208,10 +216,13 @@ impl Filesystem for Answers {
         }
     }
 
-    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let inode = self.0.inodes.inode(number(node));
         match inode.and_then(|inode| self.0.inodes.fs().attribute_names(&inode)) {
-            Ok(names) => {
+            Ok(mut names) => {
+                // The kernel refuses others their values, and takes the names as we say them.
+                let is_root = request.uid() == 0;
+                names.retain(|name| is_root || !name.starts_with(TRUSTED));
                 let names: Vec<u8> =
                     names.into_iter().flat_map(|name| [name, vec![0]]).flatten().collect();
                 answer(&names, size, reply);
@@ -232,41 +243,55 @@ impl Answers {
     }
 
     /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
-    /// reply is full. A position is where the next name lies; a block that is damaged is left out.
+    /// reply is full.
+    ///
+    /// ```text
+    ///   position    behind .   behind ..   where the next name lies, and whether some were lost
+    /// ```
+    ///
+    /// A block that is damaged is left out. But who lists names and is told of no error has all of
+    /// them: when there are no more, a list with a gap ends with an error.
     fn each_name(
         &self,
         number: u32,
         position: u64,
-        mut add: impl FnMut(u32, u64, &[u8], FileType) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        let directory = self.0.directory(number)?;
+        mut add: impl FnMut(u32, u64, &[u8], FileType) -> bool,
+    ) -> Result<(), Errno> {
+        let errno = |error: Error| self.0.log.errno(&error);
+        let (mut lost, position) = (position & LOST, position & !LOST);
+        let directory = self.0.directory(number).map_err(errno)?;
         self.0.directory_ahead(&directory, position.saturating_sub(AFTER_DOT_DOT));
+        let mut is_empty = position > AFTER_DOT;
         if position == 0 {
             self.0.ahead.listed(number);
-            if add(number, AFTER_DOT, b".", FileType::Directory)? {
+            if add(number, AFTER_DOT, b".", FileType::Directory) {
                 return Ok(());
             }
         }
         if position <= AFTER_DOT {
             // Nobody goes up by this number: the kernel knows the way.
             let parent = self.0.inodes.fs().parent(&directory).unwrap_or(number);
-            if add(parent, AFTER_DOT_DOT, b"..", FileType::Directory)? {
+            if add(parent, AFTER_DOT_DOT, b"..", FileType::Directory) {
                 return Ok(());
             }
         }
         let from = position.saturating_sub(AFTER_DOT_DOT);
-        for entry in self.0.inodes.fs().read_dir_from(&directory, from)? {
+        for entry in self.0.inodes.fs().read_dir_from(&directory, from).map_err(errno)? {
             match entry {
                 Ok(Entry { inode, kind, name, next, .. }) => {
                     let kind = kind.map_or(FileType::RegularFile, attr::kind);
-                    if add(inode, next + AFTER_DOT_DOT, &name, kind)? {
-                        break;
+                    if add(inode, (next + AFTER_DOT_DOT) | lost, &name, kind) {
+                        return Ok(());
                     }
+                    is_empty = false;
                 }
-                Err(error) => drop(self.0.log.errno(&error)),
+                Err(error) => {
+                    errno(error);
+                    lost = LOST;
+                }
             }
         }
-        Ok(())
+        if is_empty && lost == LOST { Err(Errno::EIO) } else { Ok(()) }
     }
 }
 
@@ -279,6 +304,17 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     }
 }
 
+/// What the kernel's ext4 says to a name that no attribute can have; None: one may have it.
+fn is_nobodys(name: &[u8]) -> Option<Errno> {
+    const PREFIXES: [&[u8]; 4] = [b"user.", TRUSTED, b"security.", b"gnu."];
+    const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
+    match PREFIXES.iter().find_map(|&prefix| name.strip_prefix(prefix)) {
+        Some([]) => Some(Errno::EINVAL),
+        Some(_) => None,
+        None => (!ACLS.contains(&name)).then_some(Errno::EOPNOTSUPP),
+    }
+}
+
 /// The kernel's root is 1, ext4's is 2; the others are the same, and 1 and 2 are nobody's but the
 /// root's.
 fn number(node: INodeNo) -> u32 {
@@ -286,11 +322,13 @@ fn number(node: INodeNo) -> u32 {
 }
 
 /// What Linux keeps free besides, for maps that grow as data is written behind its promise: 2 % of
-/// the blocks, 4096 at most, where there are extents.
+/// the clusters, 4096 at most, where there are extents.
 fn for_growing_maps(superblock: &Superblock) -> u64 {
     const EXTENTS: u32 = 0x40;
+    let cluster_blocks = u64::from(superblock.cluster_blocks);
     let has_extents = superblock.features.incompat & EXTENTS != 0;
-    if has_extents { (superblock.blocks / 50).min(4096) } else { 0 }
+    let clusters = superblock.blocks / cluster_blocks / 50;
+    if has_extents { clusters.min(4096) * cluster_blocks } else { 0 }
 }
 
 fn generation(inode: &Inode) -> Generation {
@@ -310,6 +348,12 @@ const NEVER: Duration = Duration::ZERO;
 /// Positions in a directory: behind `.`, behind `..`, then those of the image and so much more.
 const AFTER_DOT: u64 = 1;
 const AFTER_DOT_DOT: u64 = 2;
+
+/// Added to a position behind a block whose names are lost. Directories are not as long.
+const LOST: u64 = 1 << 62;
+
+/// What the names of root's own attributes begin with.
+const TRUSTED: &[u8] = b"trusted.";
 
 /// The longest name.
 const NAME_MAX: u32 = 255;

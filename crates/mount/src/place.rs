@@ -42,17 +42,14 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
 /// Lets the kernel read ahead of files in requests as large as this, where we may (as root): its
 /// own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in eight.
 ///
-/// The number of the mount is in the kernel's list: to ask the mount itself would be to wait for
-/// ourselves.
+/// Of the mount only its number is asked, which the kernel knows: for more it would ask us, who do
+/// not answer yet.
 pub(crate) fn widen_read_ahead(directory: &Path, bytes: u64) {
-    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return };
-    let device = mounts.lines().rev().find_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let is_ours = Path::new(fields.get(4)?) == directory && line.contains(" - fuse.foreread ");
-        is_ours.then(|| fields[2].to_owned())
-    });
-    if let Some(device) = device {
-        let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
+    let found = statx(CWD, directory, AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
+    let Ok(found) = found else { return };
+    if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        let (major, minor) = (found.stx_dev_major, found.stx_dev_minor);
+        let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
         let _ = fs::write(setting, (bytes >> 10).max(KERNEL_KIB).to_string());
     }
 }

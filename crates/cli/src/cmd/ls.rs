@@ -21,8 +21,8 @@ use crate::output::{Failure, Output};
 ///
 /// A line for each name, sorted by its bytes, as `ls -lA` has them: mode, links, owner, group,
 /// size, when it was modified, name; owners are numbers and times are UTC, since the image's users
-/// and place are not this machine's. If PATH is no directory, its own line. Nothing needs root but
-/// reading TARGET itself.
+/// and place are not this machine's. If PATH is no directory, and no link to one, its own line.
+/// Nothing needs root but reading TARGET itself.
 ///
 /// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
 /// and the exit code is 1.
@@ -70,11 +70,16 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let fs = args.target.open()?;
     let path = args.path.as_bytes();
     let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));
-    let inode = fs.resolve(path).map_err(|error| wrong(&error))?;
-    let mut lines = if inode.kind == FileKind::Directory {
-        listed(&fs, &inode, args.recursive).map_err(|error| wrong(&error))?
-    } else {
-        vec![Line { name: path.to_vec(), found: Ok((inode, None)) }]
+    let mut lines = match fs.resolve(path) {
+        Ok(inode) if inode.kind == FileKind::Directory => {
+            listed(&fs, &inode, args.recursive).map_err(|error| wrong(&error))?
+        }
+        // A link that leads to no directory, or nowhere, is a file as others are.
+        Ok(_) | Err(_) => {
+            let inode = fs.resolve_link(path).map_err(|error| wrong(&error))?;
+            let found = found(&fs, inode).map_err(|error| wrong(&error))?;
+            vec![Line { name: path.to_vec(), found: Ok(found) }]
+        }
     };
     lines.sort_by(|a, b| a.name.cmp(&b.name));
 
@@ -96,12 +101,15 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     }
 }
 
+/// An inode, and where it leads if it is a link.
+fn found(fs: &Ext4<Image>, inode: Inode) -> Result<(Inode, Option<Vec<u8>>), Error> {
+    let is_link = inode.kind == FileKind::Symlink;
+    let target = is_link.then(|| fs.read_link(&inode)).transpose()?;
+    Ok((inode, target))
+}
+
 fn listed(fs: &Ext4<Image>, inode: &Inode, is_deep: bool) -> Result<Vec<Line>, Error> {
-    let found = |inode: Inode| {
-        let is_link = inode.kind == FileKind::Symlink;
-        let target = is_link.then(|| fs.read_link(&inode)).transpose()?;
-        Ok((inode, target))
-    };
+    let found = |inode| found(fs, inode);
     if is_deep {
         let walk = fs.walk(inode)?;
         return Ok(walk

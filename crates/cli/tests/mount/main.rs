@@ -10,7 +10,9 @@ mod common;
 mod images;
 
 mod fuzzed;
+mod mapped;
 mod mounted;
 mod same;
 mod settings;
+mod users;
 mod wrong;

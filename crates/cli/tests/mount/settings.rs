@@ -5,8 +5,11 @@
 //! Never: a socket that stays behind.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use rustix::fs::{major, minor};
 
 use crate::images::{folder, make};
 use crate::mounted::{Mount, can_fuse, is_refused};
@@ -53,4 +56,24 @@ fn inode_table_windows_change_while_it_is_mounted() {
         &["--inode-readahead-blks", "3"],
         "adaptive, 0",
     );
+}
+
+/// The kernel's own bound for FUSE would cut windows of files into eight.
+#[test]
+fn the_kernel_reads_as_far_ahead_as_windows_are_large() {
+    if !can_fuse("the_kernel_reads_as_far_ahead_as_windows_are_large") {
+        return;
+    }
+    let folder = folder();
+    // A name as the kernel's list of mounts has to escape it.
+    let below = folder.path().join("a name\twith spaces");
+    fs::create_dir(&below).unwrap();
+    let image = make(&below, 16, &[]);
+    for (window, kib) in [("1M", "1024"), ("512K", "512"), ("64K", "128")] {
+        let mount = Mount::new(&image, &["--max-window", window]);
+        let device = fs::metadata(&mount.dir).unwrap().dev();
+        let setting = format!("/sys/class/bdi/{}:{}/read_ahead_kb", major(device), minor(device));
+        assert_eq!(fs::read_to_string(setting).unwrap().trim(), kib);
+        assert_eq!(mount.end(), "");
+    }
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::images::{debugfs_write, folder, make, pattern};
+use crate::images::{debugfs, debugfs_write, folder, make, pattern};
 use crate::mounted::{Mount, can_fuse, is_mounted, is_refused};
 
 /// An image with a few files in it.
@@ -146,6 +146,77 @@ fn damage_is_an_error_of_its_file_alone() {
     assert!(said.contains("damaged: inode ") && said.contains("checksum"), "{said}");
 }
 
+/// Who copies a directory must not take a part of it for all.
+#[test]
+fn a_list_of_names_with_a_gap_ends_with_an_error() {
+    if !can_fuse("a_list_of_names_with_a_gap_ends_with_an_error") {
+        return;
+    }
+    for damaged in [0, 3, 11] {
+        let folder = folder();
+        let many = folder.path().join("tree/many");
+        fs::create_dir_all(&many).unwrap();
+        (0..150).for_each(|n| fs::write(many.join(format!("{n:0>80}")), "").unwrap());
+        let image = planted(folder.path(), &["-b", "1024"]);
+        let node = stat(&image, "/many");
+        let (size, run) = (node["size"].as_u64().unwrap(), &node["runs"][0]);
+        assert_eq!((size, run["blocks"].as_u64()), (14 << 10, Some(14)), "a block a dozen names");
+        flip(&image, (run["at"].as_u64().unwrap() + damaged) * 1024 + 100);
+
+        let mount = Mount::new(&image, &[]);
+        // Once more, as the kernel remembers it.
+        for _ in 0..2 {
+            let mut names = fs::read_dir(mount.dir.join("many")).unwrap();
+            let count = names.by_ref().map_while(Result::ok).count();
+            assert!((130..145).contains(&count), "{damaged}: {count}");
+            let mut listed = fs::read_dir(mount.dir.join("many")).unwrap().skip(count);
+            let error = listed.next().expect("more than names").unwrap_err();
+            assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+        }
+        assert_eq!(fs::read(mount.dir.join("a/other")).unwrap(), b"other\n");
+        let said = mount.end();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(&format!("its block {damaged}")), "{said}");
+    }
+}
+
+/// The map of a large file is a tree: what the other leaves name is still there.
+#[test]
+fn a_damaged_leaf_of_a_map_is_an_error_where_it_is_read() {
+    if !can_fuse("a_damaged_leaf_of_a_map_is_an_error_where_it_is_read") {
+        return;
+    }
+    let folder = folder();
+    fs::create_dir(folder.path().join("tree")).unwrap();
+    let comb = File::create(folder.path().join("tree/comb")).unwrap();
+    for tooth in 0..300 {
+        comb.write_all_at(b"tooth", tooth * 8192).unwrap();
+    }
+    let image = planted(folder.path(), &["-b", "1024"]);
+    let text = debugfs(&image, "stat /comb");
+    let leaves: Vec<u64> = text
+        .split("(ETB0):")
+        .skip(1)
+        .map(|leaf| leaf.split([',', '\n']).next().unwrap().trim().parse().unwrap())
+        .collect();
+    assert!(leaves.len() >= 3, "{text}");
+    flip(&image, leaves[1] * 1024 + 100);
+
+    let mount = Mount::new(&image, &[]);
+    let file = File::open(mount.dir.join("comb")).unwrap();
+    let mut tooth = [0; 5];
+    for at in [0, 299] {
+        file.read_exact_at(&mut tooth, at * 8192).unwrap();
+        assert_eq!(&tooth, b"tooth");
+    }
+    let error = file.read_exact_at(&mut tooth, 100 * 8192).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    drop(file);
+    let said = mount.end();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains(&format!("block map in block {}", leaves[1])), "{said}");
+}
+
 /// A directory that names inodes of the file system's own, to the kernel the root among them.
 #[test]
 fn names_of_the_file_systems_own_inodes_are_damage() {
@@ -190,10 +261,15 @@ fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
 
 /// A number that `foreread stat --json` says of a path.
 fn place(image: &Path, path: &str, key: &str) -> u64 {
+    stat(image, path)[key].as_u64().unwrap()
+}
+
+/// All that `foreread stat --json` says of a path.
+fn stat(image: &Path, path: &str) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
     let output = command.arg("stat").arg(image).args([path, "--json"]).output().unwrap();
-    let nodes: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    nodes[0][key].as_u64().unwrap()
+    let mut nodes: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    nodes.pop().unwrap()
 }
 
 fn flip(image: &Path, at: u64) {
