@@ -31,7 +31,7 @@ pub(crate) struct Contents {
 #[derive(Debug)]
 struct Kept {
     inode: Inode,
-    /// In pieces of the device; None: small, without blocks, or in too many pieces.
+    /// In pieces of the device; None: small, damaged, without blocks, or in too many.
     file: Option<File>,
 }
 
@@ -71,7 +71,7 @@ impl Contents {
         }
         // Without the lock: others find theirs meanwhile.
         let inode = inodes.inode(number)?;
-        let file = if inode.size > SMALL_BYTES { in_pieces(inodes, &inode)? } else { None };
+        let file = if inode.size > SMALL_BYTES { in_pieces(inodes, &inode) } else { None };
         let file = Arc::new(Kept { inode, file });
         let mut kept = kept();
         let oldest = if kept.len() >= KEPT { kept.pop_front() } else { None };
@@ -84,17 +84,18 @@ impl Contents {
 }
 
 /// A file of the engine, if the inode has blocks in not too many pieces.
-fn in_pieces(inodes: &Inodes, inode: &Inode) -> Result<Option<File>, Error> {
+fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
     let is_regular = inode.kind == FileKind::Regular && inode.has_blocks();
     if !is_regular {
-        return Ok(None);
+        return None;
     }
     let block_size = u64::from(inodes.fs().superblock().block_size);
     let mut extents = Vec::new();
     for run in inodes.fs().layout(inode) {
-        let run = run?;
+        // Of a map that is damaged in one place, what the others name can be read, piece by piece.
+        let run = run.ok()?;
         if extents.len() == PIECES {
-            return Ok(None);
+            return None;
         }
         let Some(at) = run.at else { continue };
         extents.push(Extent {
@@ -105,7 +106,7 @@ fn in_pieces(inodes: &Inodes, inode: &Inode) -> Result<Option<File>, Error> {
     }
     // What the engine has no room for is read piece by piece.
     let device = &inodes.fs().source().file;
-    Ok(device.open_extents(inode.number.into(), inode.size, extents).ok())
+    device.open_extents(inode.number.into(), inode.size, extents).ok()
 }
 
 /// How many files are kept.

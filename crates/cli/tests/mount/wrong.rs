@@ -167,6 +167,36 @@ fn names_of_the_file_systems_own_inodes_are_damage() {
     assert_eq!(mount.end().lines().count(), 3);
 }
 
+/// Numbers that nothing else contradicts, and a file whose second half is named by nothing.
+#[test]
+fn lies_and_holes_in_a_map_harm_only_themselves() {
+    if !can_fuse("lies_and_holes_in_a_map_harm_only_themselves") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &["-O", "^metadata_csum,64bit"]);
+    debugfs_write(&image, "ssv r_blocks_count 0xFFFFFFFFFFFFFFFF");
+    let mount = Mount::new(&image, &[]);
+    let room = rustix::fs::statvfs(&mount.dir).unwrap();
+    assert!(room.f_bavail == 0 && room.f_bfree > 0);
+    mount.end();
+
+    let options = ["-b", "1024", "-O", "^metadata_csum,^extent,^64bit"];
+    let image = planted(folder.path(), &options);
+    debugfs_write(&image, "sif /a/large block[DIND] 0x7FFFFFFF");
+    let mount = Mount::new(&image, &[]);
+    // Twelve blocks, and those that one block of numbers names.
+    let named = (12 + 256) * 1024;
+    let file = File::open(mount.dir.join("a/large")).unwrap();
+    let mut bytes = vec![0; named];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == pattern(3_000_000)[..named]);
+    let error = file.read_exact_at(&mut bytes, named as u64).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    drop(file);
+    assert_eq!(mount.end().lines().count(), 1);
+}
+
 /// An image that becomes shorter, or loses its name, while it is mounted.
 #[test]
 fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
