@@ -45,7 +45,7 @@ pub(crate) fn run<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, block: u32) -> Re
         let place = Place::Map { inode: inode.number, block: at };
         let child = Node::parse(Cow::Owned(read(fs, inode, at, node.place)?), place, &below)?;
         // So a path that leads in a circle ends.
-        place.has(child.depth + 1 == node.depth, "is not of the level it is at")?;
+        place.has(child.depth == node.depth - 1, "is not of the level it is at")?;
         (node, range) = (child, below);
     }
     node.leaf(fs, block, range.end)

@@ -374,10 +374,14 @@ fn a_tree_of_extents_that_leads_to_itself_is_found() {
     let own = u32::try_from(node / 1024).unwrap().to_le_bytes();
     bytes[node + 16..][..4].copy_from_slice(&own);
     bytes[node + 20..][..2].copy_from_slice(&[0, 0]);
-    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
-    let error = fs.run(&fs.resolve(b"a/comb").unwrap(), 0).unwrap_err();
-    let place = Place::Map { inode: comb.number, block: node as u64 / 1024 };
-    assert!(matches!(error, Error::Corrupt { place: at, .. } if at == place), "{error}");
+    // As deep as itself, and as deep as can be said.
+    for depth in [[1, 0], [0xFF, 0xFF]] {
+        bytes[node + 6..][..2].copy_from_slice(&depth);
+        let fs = Ext4::open(Watched::new(bytes.clone()), Journal::Refuse).unwrap();
+        let error = fs.run(&fs.resolve(b"a/comb").unwrap(), 0).unwrap_err();
+        let place = Place::Map { inode: comb.number, block: node as u64 / 1024 };
+        assert!(matches!(error, Error::Corrupt { place: at, .. } if at == place), "{error}");
+    }
 }
 
 /// An image without checksums, changed by hand.
