@@ -233,7 +233,8 @@ impl Answers {
     }
 
     /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
-    /// reply is full. A position is where the next name lies; a block that is damaged is left out.
+    /// reply is full. A position is where the next name lies; a block that is damaged is left out,
+    /// and one that cannot be read is an error, as in Linux.
     fn each_name(
         &self,
         number: u32,
@@ -256,6 +257,7 @@ impl Answers {
             }
         }
         let from = position.saturating_sub(AFTER_DOT_DOT);
+        let mut is_empty = position > AFTER_DOT;
         for entry in self.0.inodes.fs().read_dir_from(&directory, from)? {
             match entry {
                 Ok(Entry { inode, kind, name, next, .. }) => {
@@ -263,7 +265,12 @@ impl Answers {
                     if add(inode, next + AFTER_DOT_DOT, &name, kind)? {
                         break;
                     }
+                    is_empty = false;
                 }
+                // It may be there the next time: a list without it would be kept. The names in
+                // front of it first.
+                Err(error @ Error::Io { .. }) if is_empty => return Err(error),
+                Err(Error::Io { .. }) => break,
                 Err(error) => drop(self.0.log.errno(&error)),
             }
         }

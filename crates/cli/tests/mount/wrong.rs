@@ -283,10 +283,14 @@ fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
     fs::rename(&image, folder.path().join("elsewhere")).unwrap();
     assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n");
     let cut = File::options().write(true).open(folder.path().join("elsewhere")).unwrap();
-    cut.set_len(64 << 10).unwrap();
+    // Behind the inodes.
+    cut.set_len(1 << 20).unwrap();
     let error = fs::read(mount.dir.join("a/large")).unwrap_err();
     assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
     assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n", "it was read before");
+    // A directory whose blocks are gone is not an empty one.
+    let names = fs::read_dir(mount.dir.join("lost+found")).unwrap().find_map(Result::err);
+    assert_eq!(Errno::from_io_error(&names.expect("an error")), Some(Errno::IO));
     let said = mount.end();
     assert!(said.contains("cannot read at byte "), "{said}");
 }
