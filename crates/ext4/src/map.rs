@@ -77,6 +77,31 @@ impl<S: BlockSource> Ext4<S> {
         let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
         Layout { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }
     }
+
+    /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
+    /// a hole.
+    ///
+    /// # Errors
+    ///
+    /// If the map up to there is damaged or cannot be read.
+    pub fn seek(&self, inode: &Inode, offset: u64, wants_data: bool) -> Result<Option<u64>, Error> {
+        if offset >= inode.size {
+            return Ok(None);
+        }
+        if !inode.has_blocks() {
+            return Ok(Some(if wants_data { offset } else { inode.size }));
+        }
+        let block_size = u64::from(self.superblock().block_size);
+        let mut runs = self.layout(inode);
+        runs.at = offset / block_size;
+        // Run by run, as far as need be; and as far as there can be blocks.
+        while let Some(run) = runs.read()? {
+            if run.at.is_some() == wants_data {
+                return Ok(Some(offset.max(run.first * block_size)));
+            }
+        }
+        Ok((!wants_data).then_some(inode.size))
+    }
 }
 
 /// The runs of a file. Made by [`Ext4::layout`].

@@ -160,6 +160,7 @@ impl Superblock {
         let sane = |holds, what| Place::Superblock.has(holds, what);
         let bits = u64::from(self.block_size) * 8;
 
+        sane(self.first_inode >= FIRST_INODE, "no such first inode")?;
         let inode_size = u32::from(self.inode_size);
         let fits = (128..=self.block_size).contains(&inode_size);
         sane(fits && inode_size.is_power_of_two(), "no such size of an inode")?;

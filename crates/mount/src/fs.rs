@@ -192,10 +192,12 @@ impl Filesystem for Answers {
         let fs = self.0.inodes.fs();
         let superblock = fs.superblock();
         let (blocks, free) = (superblock.blocks, superblock.free_blocks);
+        // Any number: nothing else says how many.
+        let reserved = superblock.reserved_blocks;
         reply.statfs(
             blocks.saturating_sub(fs.overhead_blocks()),
             free,
-            free.saturating_sub(superblock.reserved_blocks + for_growing_maps(superblock)),
+            free.saturating_sub(reserved.saturating_add(for_growing_maps(superblock))),
             superblock.inodes.into(),
             superblock.free_inodes.into(),
             superblock.block_size,

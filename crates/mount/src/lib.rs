@@ -6,7 +6,7 @@
 //! let engine = foreread::Engine::builder().build()?;
 //! let image = engine.open("disk.img")?;
 //! let settings = foreread_mount::Settings::default();
-//! let mount = foreread_mount::Mount::new(image, "/mnt".as_ref(), settings)?;
+//! let mount = foreread_mount::Ready::new(image, "/mnt".as_ref(), settings)?.mount()?;
 //! let stopper = mount.stopper(); // for a signal's thread
 //! mount.run()?; // until it is unmounted
 //! # drop(stopper);
@@ -34,11 +34,12 @@ mod walk;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::{mem, thread};
 
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use fuser::{Config, MountOption, Session, SessionACL};
 pub use place::detach;
 
 use crate::ahead::Told;
@@ -46,6 +47,7 @@ use crate::contents::Contents;
 use crate::fs::Answers;
 use crate::inodes::Inodes;
 use crate::log::Log;
+use crate::place::Place;
 use crate::shared::Shared;
 use crate::source::Image;
 
@@ -110,16 +112,16 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// A mount that is there. Dropping it unmounts.
-pub struct Mount {
-    session: Session<Answers>,
+/// An image that can be mounted, and is not yet: nothing is left of one that is dropped.
+pub struct Ready {
     shared: Arc<Shared>,
-    stopper: Stopper,
+    directory: PathBuf,
+    config: Config,
+    max_window: u64,
 }
 
-impl Mount {
-    /// Reads the superblock and mounts: names below `directory` are the image's from now on, and
-    /// answered as soon as [`Self::run`] runs.
+impl Ready {
+    /// Reads the superblock and looks at the directory.
     ///
     /// # Errors
     ///
@@ -160,13 +162,24 @@ impl Mount {
             config.acl = SessionACL::All;
         }
         config.n_threads = Some(THREADS);
+        Ok(Self { shared, directory, config, max_window: settings.max_window })
+    }
+
+    /// Mounts: names below the directory are the image's from now on, and answered as soon as
+    /// [`Mount::run`] runs. Waits for no device.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub fn mount(self) -> Result<Mount, MountError> {
+        let Self { shared, directory, config, max_window } = self;
         let session = Session::new(Answers(Arc::clone(&shared)), &directory, &config);
-        let mut session =
+        let session =
             session.map_err(|source| MountError::Mount { path: directory.clone(), source })?;
-        place::widen_read_ahead(&directory, settings.max_window);
-        let unmounter = Arc::new(Mutex::new(session.unmount_callable()));
-        let stopper = Stopper { unmounter, directory };
-        Ok(Self { session, shared, stopper })
+        let place = Place::of(directory);
+        place.widen_read_ahead(max_window);
+        let stopper = Stopper(Arc::new(place));
+        Ok(Mount { session, shared, stopper })
     }
 
     /// What the file system says of itself.
@@ -175,10 +188,37 @@ impl Mount {
         self.shared.inodes.fs().superblock()
     }
 
+    /// Where it will be mounted, as a whole path.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// What changes how far is read ahead, while it is mounted.
     #[must_use]
     pub fn controls(&self) -> Controls {
         Controls(Arc::clone(&self.shared))
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+/// A mount that is there. Dropping it unmounts.
+pub struct Mount {
+    session: Session<Answers>,
+    shared: Arc<Shared>,
+    stopper: Stopper,
+}
+
+impl Mount {
+    /// What the file system says of itself.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        self.shared.inodes.fs().superblock()
     }
 
     /// What unmounts, from any thread.
@@ -187,19 +227,27 @@ impl Mount {
         self.stopper.clone()
     }
 
-    /// Answers until it is unmounted, by whomever.
+    /// Answers until it is unmounted, by whomever. Nothing of it stays mounted, and nothing else is
+    /// unmounted.
     ///
     /// # Errors
     ///
     /// If the kernel ends the connection in another way.
     pub fn run(self) -> io::Result<()> {
-        self.session.run()
+        let Self { session, stopper, .. } = self;
+        let mut answering = session.spawn()?;
+        let nothing = thread::spawn(|| Ok(()));
+        let over = mem::replace(&mut answering.guard, nothing).join();
+        // Dropped, it would unmount what is at the directory by now, be it another's.
+        mem::forget(answering);
+        stopper.0.clear();
+        over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")))
     }
 }
 
 impl fmt::Debug for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mount").field("directory", &self.stopper.directory).finish_non_exhaustive()
+        f.debug_struct("Mount").field("place", &self.stopper.0).finish_non_exhaustive()
     }
 }
 
@@ -222,21 +270,15 @@ impl Controls {
 
 /// Unmounts.
 #[derive(Clone, Debug)]
-pub struct Stopper {
-    unmounter: Arc<Mutex<SessionUnmounter>>,
-    directory: PathBuf,
-}
+pub struct Stopper(Arc<Place>);
 
 impl Stopper {
     /// Unmounts, and says true. If somebody has something in it open, takes the mount out of sight
-    /// and says false: it ends with the last who has.
+    /// and says false: it ends with the last who has. What somebody else has taken out of sight is
+    /// left to end so; another mount in its place is not touched.
     #[must_use]
     pub fn stop(&self) -> bool {
-        let mut unmounter = self.unmounter.lock().unwrap_or_else(PoisonError::into_inner);
-        unmounter.unmount().is_ok() || {
-            detach(&self.directory);
-            false
-        }
+        self.0.unmount()
     }
 }
 

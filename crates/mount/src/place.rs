@@ -39,19 +39,74 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
     Ok(whole)
 }
 
-/// Lets the kernel read ahead of files in requests as large as this, where we may (as root): its
-/// own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in eight.
+/// Where our mount is, and which of those that may be there is ours.
 ///
-/// Of the mount only its number is asked, which the kernel knows: for more it would ask us, who do
-/// not answer yet.
-pub(crate) fn widen_read_ahead(directory: &Path, bytes: u64) {
-    let found = statx(CWD, directory, AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
-    let Ok(found) = found else { return };
-    if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        let (major, minor) = (found.stx_dev_major, found.stx_dev_minor);
-        let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-        let _ = fs::write(setting, (bytes >> 10).max(KERNEL_KIB).to_string());
+/// ```text
+///   ours                    another                     nothing
+///   /mnt, device 0:45       /mnt, device 0:46           /mnt, a directory
+///   is unmounted            ours was taken out of sight, or is over: nothing is touched
+/// ```
+#[derive(Debug)]
+pub(crate) struct Place {
+    directory: PathBuf,
+    /// The number that the kernel has given to the mount's device; nobody else has it while the
+    /// mount is there.
+    device: Option<(u32, u32)>,
+}
+
+impl Place {
+    /// Of a mount that was just made.
+    pub(crate) fn of(directory: PathBuf) -> Self {
+        let device = mounted_device(&directory, AtFlags::STATX_DONT_SYNC).ok().flatten();
+        Self { directory, device }
     }
+
+    /// Lets the kernel read ahead of files in requests as large as this, where we may (as root):
+    /// its own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in
+    /// eight.
+    pub(crate) fn widen_read_ahead(&self, bytes: u64) {
+        if let Some((major, minor)) = self.device {
+            let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+            let _ = fs::write(setting, (bytes >> 10).max(KERNEL_KIB).to_string());
+        }
+    }
+
+    /// Unmounts, and says true; what is in use is only taken out of sight.
+    pub(crate) fn unmount(&self) -> bool {
+        if !self.is_ours() {
+            return false;
+        }
+        let done = match unmount(&self.directory, UnmountFlags::empty()) {
+            Err(Errno::PERM) => helped("-u", &self.directory),
+            done => done.is_ok(),
+        };
+        if !done {
+            detach(&self.directory);
+        }
+        done
+    }
+
+    /// Takes out of sight what nobody answers any more: a mount whose connection was cut, as
+    /// `umount -f` does with one that is in use.
+    pub(crate) fn clear(&self) {
+        let asked = || mounted_device(&self.directory, AtFlags::STATX_FORCE_SYNC);
+        if self.is_ours() && asked().is_err_and(|errno| errno == Errno::NOTCONN) {
+            detach(&self.directory);
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        let found = mounted_device(&self.directory, AtFlags::STATX_DONT_SYNC);
+        self.device.is_some() && found.is_ok_and(|found| found == self.device)
+    }
+}
+
+/// The device that is mounted on a directory, if one is. Not synced, it is the kernel's to answer:
+/// to ask the mount itself would be to wait for ourselves.
+fn mounted_device(directory: &Path, sync: AtFlags) -> rustix::io::Result<Option<(u32, u32)>> {
+    let found = statx(CWD, directory, sync, StatxFlags::BASIC_STATS)?;
+    let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    Ok(is_mounted.then_some((found.stx_dev_major, found.stx_dev_minor)))
 }
 
 /// What the kernel has for FUSE.
@@ -62,12 +117,14 @@ pub fn detach(directory: &Path) {
     if unmount(directory, UnmountFlags::DETACH).is_ok() {
         return;
     }
-    // Who is not root has mounted by one of these, and unmounts by it.
-    for helper in ["fusermount3", "fusermount"] {
+    helped("-uz", directory);
+}
+
+/// Who is not root has mounted by one of these, and unmounts by it.
+fn helped(how: &str, directory: &Path) -> bool {
+    ["fusermount3", "fusermount"].iter().any(|helper| {
         let mut command = Command::new(helper);
-        let done = command.arg("-uz").arg(directory).stderr(Stdio::null()).status();
-        if done.is_ok_and(|status| status.success()) {
-            return;
-        }
-    }
+        let done = command.arg(how).arg("--").arg(directory).stderr(Stdio::null()).status();
+        done.is_ok_and(|status| status.success())
+    })
 }

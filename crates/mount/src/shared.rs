@@ -68,25 +68,7 @@ impl Shared {
         offset: u64,
         wants_data: bool,
     ) -> Result<Option<u64>, Error> {
-        let fs = self.inodes.fs();
-        let inode = self.inodes.inode(number)?;
-        if offset >= inode.size {
-            return Ok(None);
-        }
-        if !inode.has_blocks() {
-            return Ok(Some(if wants_data { offset } else { inode.size }));
-        }
-        let block_size = u64::from(fs.superblock().block_size);
-        let mut at = offset;
-        // Each run is one block at least, and a hole ends at a node or a block.
-        while at < inode.size {
-            let run = fs.run(&inode, at / block_size)?;
-            if run.at.is_some() == wants_data {
-                return Ok(Some(at));
-            }
-            at = run.end().saturating_mul(block_size);
-        }
-        Ok((!wants_data).then_some(inode.size))
+        self.inodes.fs().seek(&self.inodes.inode(number)?, offset, wants_data)
     }
 }
 

@@ -10,6 +10,7 @@ mod control;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args as Flags;
 use foreread::{Delay, Engine, OpenOptions, Policy};
@@ -17,9 +18,9 @@ use foreread_core::itable::{Bound, FixedWindow};
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_ext4::Journal;
-use foreread_mount::{ItableReadahead, Mount, MountError, Settings};
+use foreread_mount::{ItableReadahead, Mount, MountError, Ready, Settings, Stopper};
 
-use self::control::Control;
+use self::control::{Control, Name};
 use super::serve::leave::on_signals;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
 use crate::image::Target;
@@ -112,12 +113,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(why) => format!("buffered ({why})"),
         None => "direct".to_owned(),
     };
-    let mount = Mount::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
+    let ready = Ready::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
+    // In front of the mount, which would keep the socket's folder waiting for ourselves.
     let control = args.control.as_deref().map(|path| {
-        Control::start(path, &engine, device, mount.controls(), &args.target.target, args.memory)
+        Control::start(path, &engine, device, &ready, &args.target.target, args.memory)
     });
     let control = control.transpose()?;
-    stop_on_signals(&mount, args)?;
+    let mount = mounted(ready, args, control.as_ref().map(Control::name))?;
     say(&format!(
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
@@ -154,22 +156,53 @@ fn refused(args: &Args, error: &MountError) -> Failure {
     })
 }
 
-/// The first one unmounts; if somebody is still there, the second does not wait for them.
-fn stop_on_signals(mount: &Mount, args: &Args) -> Result<(), Failure> {
-    let stopper = mount.stopper();
+/// Mounts, and unmounts on signals.
+///
+/// ```text
+///   reads the image  | mounts            | answers
+///   a signal: ends   | waits until then  | unmounts
+/// ```
+fn mounted(ready: Ready, args: &Args, socket: Option<Name>) -> Result<Mount, Failure> {
+    let stopper = Arc::<Mutex<Option<Stopper>>>::default();
+    let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
+    stop_on_signals(Arc::clone(&stopper), args, socket)?;
+    let mount = ready.mount().map_err(|error| refused(args, &error))?;
+    *held = Some(mount.stopper());
+    drop(held);
+    Ok(mount)
+}
+
+/// The first one unmounts; if somebody is still there, or the device does not answer, the second
+/// does not wait for them.
+fn stop_on_signals(
+    stopper: Arc<Mutex<Option<Stopper>>>,
+    args: &Args,
+    socket: Option<Name>,
+) -> Result<(), Failure> {
     let dir = args.dir.display().to_string();
-    let mut is_stopped = false;
-    let stop = move || {
-        if is_stopped {
-            say(&format!("{dir}: ended while in use"));
-            std::process::exit(1);
+    let mut is_unmounted = None;
+    let stop = move || match is_unmounted {
+        None => {
+            let held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
+            // Without one there is no mount, and somebody says why.
+            let Some(stopper) = held.as_ref() else { return };
+            let done = stopper.stop();
+            is_unmounted = Some(done);
+            if !done {
+                say(&format!(
+                    "{dir}: in use; unmounted as soon as nobody has anything in it open, or by \
+                     another signal"
+                ));
+            }
         }
-        is_stopped = true;
-        if !stopper.stop() {
-            say(&format!(
-                "{dir}: in use; unmounted as soon as nobody has anything in it open, or by the \
-                 same signal again"
-            ));
+        Some(done) => {
+            if let Some(socket) = &socket {
+                socket.remove();
+            }
+            if !done {
+                say(&format!("{dir}: ended while in use"));
+            }
+            std::process::exit(i32::from(!done));
         }
     };
     on_signals(stop).map_err(|error| Failure::WrongUse(format!("cannot catch signals: {error}")))

@@ -8,13 +8,13 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::images::{debugfs, debugfs_write, folder, make, pattern};
-use crate::mounted::{Mount, can_fuse, is_mounted, is_refused};
+use crate::mounted::{Mount, can_fuse, command, is_mounted, is_refused};
 
 /// An image with a few files in it.
 fn planted(folder: &Path, options: &[&str]) -> PathBuf {
@@ -42,6 +42,8 @@ fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
     is_refused(Path::new("/nonexistent/image"), &dir, &[], "/nonexistent/image");
     is_refused(&tree, &dir, &[], tree.to_str().unwrap());
     is_refused(&image, &dir, &["--memory", "4K"], "1 MiB");
+    let socket = dir.join("socket");
+    is_refused(&image, &dir, &["--control", socket.to_str().unwrap()], "nobody could reach it");
 
     let mount = Mount::new(&image, &[]);
     is_refused(&image, &mount.dir, &[], "something is mounted there; umount");
@@ -92,12 +94,83 @@ fn a_signal_while_a_file_is_open_ends_it_with_the_last_user() {
     let mut mount = Mount::new(&image, &[]);
     let file = File::open(mount.dir.join("a/large")).unwrap();
     mount.signal(Signal::TERM);
-    assert!(mount.line().contains("by the same signal again"));
+    assert!(mount.line().contains("by another signal"));
     mount.signal(Signal::TERM);
     let (code, said) = mount.ended();
     assert_eq!(code, Some(1));
     assert!(said.contains("ended while in use"), "{said}");
     file.read_exact_at(&mut end, 1_000_000).unwrap_err();
+
+    let socket = folder.path().join("socket");
+    let mut mount = Mount::new(&image, &["--control", socket.to_str().unwrap()]);
+    let file = File::open(mount.dir.join("a/large")).unwrap();
+    mount.signal(Signal::INT);
+    assert!(mount.line().contains("by another signal"));
+    mount.signal(Signal::INT);
+    assert_eq!(mount.ended().0, Some(1));
+    assert!(!socket.exists());
+    drop(file);
+}
+
+/// The moment at which it can be seen is the first at which it could stay behind.
+#[test]
+fn a_signal_as_soon_as_it_is_there_unmounts_it() {
+    if !can_fuse("a_signal_as_soon_as_it_is_there_unmounts_it") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &[]);
+    let dir = folder.path().join("dir");
+    fs::create_dir(&dir).unwrap();
+    for signal in [Signal::TERM, Signal::INT].repeat(8) {
+        let mut child = command(&image, &dir, &[]).stderr(Stdio::null()).spawn().unwrap();
+        while !is_mounted(&dir) {
+            assert_eq!(child.try_wait().unwrap(), None, "it has ended without a mount");
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let status = child.wait().unwrap();
+        assert!(!is_mounted(&dir), "{status}");
+        assert_eq!(status.code(), Some(0), "{status}");
+    }
+}
+
+/// Somebody takes it out of sight, and mounts something else there.
+#[test]
+fn what_is_mounted_in_its_place_stays() {
+    if !can_fuse("what_is_mounted_in_its_place_stays") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &[]);
+    let run = |program: &str, args: &[&str], dir: &Path| {
+        let status = Command::new(program).args(args).arg(dir).stderr(Stdio::null()).status();
+        status.unwrap().success()
+    };
+    for is_told in [false, true] {
+        let mut mount = Mount::new(&image, &[]);
+        let dir = mount.dir.clone();
+        let file = File::open(dir.join("a/large")).unwrap();
+        assert!(run("umount", &["-l"], &dir));
+        assert!(run("mount", &["-t", "tmpfs", "another"], &dir));
+        if is_told {
+            mount.signal(Signal::TERM);
+            assert!(mount.line().contains("in use"));
+            assert!(is_mounted(&dir));
+        }
+        file.read_exact_at(&mut [0; 1000], 2_999_000).unwrap();
+        drop(file);
+        assert_eq!(mount.ended(), (Some(0), String::new()));
+        assert!(run("umount", &[], &dir), "the other one is there");
+    }
+    // One that is in use is not unmounted by force, but nobody answers there any more.
+    let mount = Mount::new(&image, &[]);
+    let dir = mount.dir.clone();
+    let file = File::open(dir.join("a/large")).unwrap();
+    assert!(!run("umount", &["-f"], &dir));
+    assert_eq!(mount.ended(), (Some(0), String::new()));
+    assert!(!is_mounted(&dir));
+    file.read_exact_at(&mut [0; 1000], 2_999_000).unwrap_err();
 }
 
 #[test]
@@ -238,6 +311,36 @@ fn names_of_the_file_systems_own_inodes_are_damage() {
     assert_eq!(mount.end().lines().count(), 3);
 }
 
+/// Numbers that nothing else contradicts, and a file whose second half is named by nothing.
+#[test]
+fn lies_and_holes_in_a_map_harm_only_themselves() {
+    if !can_fuse("lies_and_holes_in_a_map_harm_only_themselves") {
+        return;
+    }
+    let folder = folder();
+    let image = planted(folder.path(), &["-O", "^metadata_csum,64bit"]);
+    debugfs_write(&image, "ssv r_blocks_count 0xFFFFFFFFFFFFFFFF");
+    let mount = Mount::new(&image, &[]);
+    let room = rustix::fs::statvfs(&mount.dir).unwrap();
+    assert!(room.f_bavail == 0 && room.f_bfree > 0);
+    mount.end();
+
+    let options = ["-b", "1024", "-O", "^metadata_csum,^extent,^64bit"];
+    let image = planted(folder.path(), &options);
+    debugfs_write(&image, "sif /a/large block[DIND] 0x7FFFFFFF");
+    let mount = Mount::new(&image, &[]);
+    // Twelve blocks, and those that one block of numbers names.
+    let named = (12 + 256) * 1024;
+    let file = File::open(mount.dir.join("a/large")).unwrap();
+    let mut bytes = vec![0; named];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == pattern(3_000_000)[..named]);
+    let error = file.read_exact_at(&mut bytes, named as u64).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    drop(file);
+    assert_eq!(mount.end().lines().count(), 1);
+}
+
 /// An image that becomes shorter, or loses its name, while it is mounted.
 #[test]
 fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
@@ -251,10 +354,14 @@ fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
     fs::rename(&image, folder.path().join("elsewhere")).unwrap();
     assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n");
     let cut = File::options().write(true).open(folder.path().join("elsewhere")).unwrap();
-    cut.set_len(64 << 10).unwrap();
+    // Behind the inodes.
+    cut.set_len(1 << 20).unwrap();
     let error = fs::read(mount.dir.join("a/large")).unwrap_err();
     assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
     assert_eq!(fs::read(mount.dir.join("a/b/small")).unwrap(), b"small\n", "it was read before");
+    // A directory whose blocks are gone is not an empty one.
+    let names = fs::read_dir(mount.dir.join("lost+found")).unwrap().find_map(Result::err);
+    assert_eq!(Errno::from_io_error(&names.expect("an error")), Some(Errno::IO));
     let said = mount.end();
     assert!(said.contains("cannot read at byte "), "{said}");
 }

@@ -229,7 +229,7 @@ impl Shares {
     /// that makes sense does not share it.
     pub(crate) fn spread(&mut self, id: ShareId, size: Pages, most: Pages) -> Pages {
         let share = &mut self.shares[id.0 as usize];
-        let part = Pages((most.0 * u64::from(share.turn) >> 16).max(1));
+        let part = Pages(((most.0 * u64::from(share.turn)) >> 16).max(1));
         if share.is_spread || share.is_capped || size <= part {
             return most;
         }

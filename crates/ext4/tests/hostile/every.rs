@@ -133,6 +133,12 @@ fn of_file<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, errors: &mut Vec<Error>)
             Err(error) => errors.push(error),
         }
     }
+    for (offset, wants_data) in [(0, false), (0, true), (1025, false), (inode.size / 2, true)] {
+        match fs.seek(inode, offset, wants_data) {
+            Ok(at) => assert!(at.is_none_or(|at| (offset..=inode.size).contains(&at)), "{at:?}"),
+            Err(error) => errors.push(error),
+        }
+    }
     let mut bytes = vec![0; READ_MAX];
     for offset in [0, 1025, inode.size / 2, inode.size.saturating_sub(5000), inode.size, u64::MAX] {
         match fs.read_at(inode, offset, &mut bytes) {

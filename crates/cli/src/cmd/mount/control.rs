@@ -6,12 +6,14 @@
 //!
 //! It is the server's own socket: its clients are known, and one more protocol is not.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::{fs, io};
 
 use foreread::{Engine, File};
 use foreread_core::units::Bytes;
-use foreread_mount::Controls;
+use foreread_mount::{Controls, Ready};
 use foreread_serve::stats::Setting;
 use foreread_serve::{Export, Limits, Meter, Server, Stopper};
 
@@ -25,6 +27,29 @@ use crate::output::Failure;
 pub(super) struct Control {
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
+    name: Name,
+}
+
+/// The socket's file, for who ends without dropping the socket.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    path: PathBuf,
+    /// Device and inode.
+    is: (u64, u64),
+}
+
+impl Name {
+    fn of(path: &Path) -> io::Result<Self> {
+        let is = fs::symlink_metadata(path)?;
+        Ok(Self { path: path.to_owned(), is: (is.dev(), is.ino()) })
+    }
+
+    /// Removes it, unless it is another one by now.
+    pub(super) fn remove(&self) {
+        if Self::of(&self.path).is_ok_and(|found| found.is == self.is) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Control {
@@ -32,10 +57,20 @@ impl Control {
         path: &Path,
         engine: &Engine,
         image: File,
-        controls: Controls,
+        ready: &Ready,
         target: &Path,
         memory: Bytes,
     ) -> Result<Self, Failure> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+        if folder.is_ok_and(|folder| folder.starts_with(ready.directory())) {
+            let (path, dir) = (path.display(), ready.directory().display());
+            return Err(Failure::WrongUse(format!(
+                "{path}: nobody could reach it below {dir}, where the image will be; choose \
+                 another folder"
+            )));
+        }
+        let controls = ready.controls();
         let served = Served {
             engine: engine.clone(),
             file: image.clone(),
@@ -54,6 +89,7 @@ impl Control {
         let mut server = Server::new(engine.clone(), export, Limits::default());
         let refused = |error: &dyn ToString| Failure::WrongUse(error.to_string());
         server.unix(path).map_err(|error| refused(&error))?;
+        let name = Name::of(path).map_err(|error| refused(&error))?;
         let (stopper, meter) = (server.stopper(), server.meter());
         server.on_control(Box::new(move |text| answer(&served, &controls, text, &meter)));
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
@@ -61,7 +97,11 @@ impl Control {
             let _ = server.run();
         });
         let thread = thread.map_err(|error| refused(&format!("cannot start a thread: {error}")))?;
-        Ok(Self { stopper, thread: Some(thread) })
+        Ok(Self { stopper, thread: Some(thread), name })
+    }
+
+    pub(super) fn name(&self) -> Name {
+        self.name.clone()
     }
 }
 

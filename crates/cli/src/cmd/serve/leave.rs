@@ -19,6 +19,9 @@ use tempfile::NamedTempFile;
 /// caught it: whoever waits for a dead device can still leave. SIGHUP is ignored: a server outlives
 /// its terminal. (So is SIGPIPE, by Rust.)
 pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
+    flag::register(SIGINT, interrupted)?;
     let mut stop = Some(stop);
     on_signals(move || {
         if let Some(stop) = stop.take() {
@@ -27,11 +30,8 @@ pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> 
     })
 }
 
-/// The same, but each SIGTERM is a call.
+/// The same, but each SIGTERM and each SIGINT is a call, one after another.
 pub(in crate::cmd) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
-    flag::register(SIGINT, interrupted)?;
     // A handler that does nothing, so that commands which we run get the signal's own meaning back.
     flag::register(SIGHUP, Arc::default())?;
     let (mut heard, said) = UnixStream::pair()?;
