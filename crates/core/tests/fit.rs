@@ -322,6 +322,12 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
     close(run.fit().per_request_ns, 1e7, 5.0);
 }
 
+/// docs/devices.md and ARCHITECTURE.md say how much each file costs.
+#[test]
+fn it_has_two_kib_and_a_tenth() {
+    assert!((1950..=2150).contains(&size_of::<DeviceFit>()), "{}", size_of::<DeviceFit>());
+}
+
 #[test]
 fn one_hiccup_is_no_change() {
     let mut run = Run::of(ONE_HEAD);
