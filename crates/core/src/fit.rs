@@ -57,6 +57,8 @@ pub struct DeviceFit {
     load: Load,
     burst: Burst,
     gap: Gap,
+    /// From when on all gaps are known.
+    since: Instant,
 }
 
 /// A request on its way: what the fit wants to know when it comes back.
@@ -105,7 +107,7 @@ impl DeviceFit {
     pub const fn new() -> Self {
         let gap = Gap { start: Instant(0), is_exact: false, in_flight: 0 };
         let (load, burst) = (Load::new(), Burst::new());
-        Self { reads: Costs::new(), writes: None, busy: None, load, burst, gap }
+        Self { reads: Costs::new(), writes: None, busy: None, load, burst, gap, since: Instant(0) }
     }
 
     /// A request goes to the device, where `in_flight` others are.
@@ -114,7 +116,7 @@ impl DeviceFit {
         let found_idle = in_flight == 0;
         if found_idle || !self.gap.is_exact {
             self.gap = Gap { start: now, is_exact: true, in_flight: in_flight + 1 };
-            self.load.break_off();
+            self.break_off();
         } else if now == self.gap.start {
             self.gap.in_flight = in_flight + 1;
         }
@@ -139,19 +141,21 @@ impl DeviceFit {
             self.load.serves_at_least(rate);
         }
         let is_seen = watched.is_some_and(|watched| watched.sees(self.gap.start, now));
-        if !is_seen || !self.gap.is_exact {
-            self.load.break_off();
-        } else if let Some(bytes) = came {
+        let is_known = is_seen && self.gap.is_exact;
+        if let Some(bytes) = came.filter(|_| is_known) {
             let gap_ns = now.0.saturating_sub(self.gap.start.0);
-            self.load.count(gap_ns, self.gap.in_flight, service_ns);
+            let is_whole = sent.at >= self.since;
+            self.load.count(gap_ns, self.gap.in_flight, service_ns, is_whole);
             if !sent.found_idle && sent.op == Op::Read {
                 self.busy.get_or_insert_with(|| Box::new(Costs::new())).learn(bytes, gap_ns);
             }
         }
-        if in_flight == 1 {
+        self.gap = Gap { start: now, is_exact: is_seen, in_flight: in_flight - 1 };
+        if !is_known {
+            self.break_off();
+        } else if in_flight == 1 {
             self.load.is_idle();
         }
-        self.gap = Gap { start: now, is_exact: is_seen, in_flight: in_flight - 1 };
         let is_lone = sent.found_idle && sent.is_seen(now, watched);
         if let Some(bytes) = came.filter(|_| is_lone) {
             self.learn(sent.op, bytes, now.0.saturating_sub(sent.at.0));
@@ -227,12 +231,18 @@ impl DeviceFit {
         match costs.learn(bytes, ns) {
             Verdict::Fits => {}
             Verdict::NewSize => self.load.learnt_size(),
-            Verdict::SizeChanged => self.load.forget_all(),
-            Verdict::Changed => {
+            Verdict::SizeChanged | Verdict::Changed => {
                 self.load.forget_all();
-                self.load.break_off();
+                self.burst.forget();
+                self.break_off();
             }
         }
+    }
+
+    /// What was done before the gap that begins now is not known.
+    fn break_off(&mut self) {
+        self.load.break_off();
+        self.since = self.gap.start;
     }
 
     fn costs(&self, op: Op) -> Option<&Costs> {

@@ -404,6 +404,29 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
     }
 }
 
+/// All that was read ahead ends while nobody looks, and is found by a reader that waits for all of
+/// it: each end is found a moment after the one before. None of that work was done in that moment.
+#[test]
+fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
+    let mut run = Run::of(EIGHT_WAYS);
+    rounds(&mut run);
+    let before = run.fit();
+    for _ in 0..300 {
+        run.watch.end();
+        for _ in 0..8 {
+            run.dispatch(128 * KIB);
+        }
+        run.now_ns += run.model.service_ns(128 * KIB, &mut run.dice);
+        run.watch.begin(Instant(run.now_ns));
+        for _ in 0..8 {
+            run.now_ns += 2 * US;
+            run.complete(0);
+        }
+    }
+    assert_eq!(run.fit().parallel, before.parallel);
+    assert!(run.fit.at_least() <= 8, "{}", run.fit.at_least());
+}
+
 /// The other way round: who sees the ends of a device with one head late does not take it for more.
 #[test]
 fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {

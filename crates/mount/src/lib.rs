@@ -240,8 +240,14 @@ impl Mount {
         let over = mem::replace(&mut answering.guard, nothing).join();
         // Dropped, it would unmount what is at the directory by now, be it another's.
         mem::forget(answering);
-        stopper.0.clear();
-        over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")))
+        let over =
+            over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")));
+        match over {
+            Ok(()) => stopper.0.clear(),
+            // Nobody answers any more, or soon: it is not asked.
+            Err(_) => stopper.0.take_away(),
+        }
+        over
     }
 }
 

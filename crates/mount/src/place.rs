@@ -95,6 +95,13 @@ impl Place {
         }
     }
 
+    /// The same, whoever answers.
+    pub(crate) fn take_away(&self) {
+        if self.is_ours() {
+            detach(&self.directory);
+        }
+    }
+
     fn is_ours(&self) -> bool {
         let found = mounted_device(&self.directory, AtFlags::STATX_DONT_SYNC);
         self.device.is_some() && found.is_ok_and(|found| found == self.device)

@@ -1,7 +1,7 @@
 //! How many requests a device serves at once at least: told by those that went out together.
 //!
 //! In:    when requests went to the device and came back; what each costs alone.
-//! Out:   a number, never too large.
+//! Out:   a number, not too large as long as requests cost what they cost alone.
 //! Never: a time that must be exact. Who sees the last one late sees less, and nothing wrong.
 //!
 //! ```text
@@ -34,6 +34,11 @@ impl Burst {
     pub(super) const fn new() -> Self {
         let start = Instant(0);
         Self { number: 0, start, count: 0, left: 0, work_ns: 0.0, before: 0.0 }
+    }
+
+    /// Costs are not what they were.
+    pub(super) fn forget(&mut self) {
+        self.before = 0.0;
     }
 
     /// A request goes out. Which burst it belongs to: those that go before the first of it is back.

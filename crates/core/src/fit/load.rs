@@ -97,9 +97,9 @@ impl Load {
         self.seal(0);
     }
 
-    /// So many at once were served by a burst.
+    /// So many at once were served by a burst. Where some were seen to wait, that is known better:
+    /// a burst is of neighbours, which may cost a disk less than what came alone.
     pub(super) fn serves_at_least(&mut self, rate: f64) {
-        self.parallel = self.parallel.filter(|parallel| rate <= parallel * WAITS);
         if self.parallel.is_none() {
             self.most = self.most.max(rate);
         }
@@ -131,7 +131,15 @@ impl Load {
     /// done when a burst is over would be missing otherwise, and bursts are short. A gap is never
     /// longer than the service time of what ends it, as long as requests wait: what is longer is a
     /// hiccup.
-    pub(super) fn count(&mut self, gap_ns: u64, in_flight: u32, service_ns: Option<f64>) {
+    ///
+    /// `is_whole`: it was sent in the gaps that are known, and none of its work was done before.
+    pub(super) fn count(
+        &mut self,
+        gap_ns: u64,
+        in_flight: u32,
+        service_ns: Option<f64>,
+        is_whole: bool,
+    ) {
         let Some(service_ns) = service_ns else {
             self.unknown += 1.0;
             self.since_forgot += 1;
@@ -160,7 +168,7 @@ impl Load {
         }
         if back > 0 {
             // It was faster than its kind: the device did that work all the same.
-            self.work(back, left_ns, 1);
+            self.work(back, if is_whole { left_ns } else { 0.0 }, 1);
             self.seal(back);
         }
     }

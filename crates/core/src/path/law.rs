@@ -91,9 +91,11 @@ impl Law<'_> {
         self.asked = Some((id, question, ask.page));
         let wanted = |max| readahead::wants(file, ask, max, &cache.residency(slot));
         let (mut size, mut lacks) = wanted(max);
+        let mut has_turn = None;
         if let (Some(id), Some(_), false) = (id, grant.lead, self.without.law) {
             let part = self.shares.spread(id, size, max);
             if part < max {
+                has_turn = Some(id);
                 self.pace = Some(size);
                 max = part;
                 (size, lacks) = wanted(max);
@@ -120,7 +122,8 @@ impl Law<'_> {
         let room = cache.reclaim(wants + set_aside, is_live).saturating_sub(set_aside).min(most);
         self.room = Some(room);
         if ask.trigger == Trigger::Marker && room < wants.min(grant.least) {
-            self.asked = None;
+            (self.asked, self.pace) = (None, None);
+            has_turn.into_iter().for_each(|id| self.shares.keep_turn(id));
             return Terms { max: Pages::ZERO, lead };
         }
         if room >= wants {

@@ -237,6 +237,11 @@ impl Shares {
         part
     }
 
+    /// It got nothing: its turn is still to come.
+    pub(crate) fn keep_turn(&mut self, id: ShareId) {
+        self.shares[id.0 as usize].is_spread = false;
+    }
+
     /// What a stream may have that begins: as much as one of the middle.
     pub(crate) fn ask_new(&mut self, question: Question, memory: Pages) -> Grant {
         self.look_around(question.now);
