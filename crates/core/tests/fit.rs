@@ -151,6 +151,20 @@ impl Run {
         }
     }
 
+    /// A window of so many requests: its reader waits for the first, and then works on it. The
+    /// others are seen when it waits again, each so late.
+    fn window(&mut self, count: u32, bytes: u64, late_ns: u64) {
+        for _ in 0..count {
+            self.dispatch(bytes);
+        }
+        self.complete(0);
+        self.watch.end();
+        for _ in 1..count {
+            self.complete(late_ns);
+        }
+        self.watch.begin(Instant(self.now_ns));
+    }
+
     fn fit(&self) -> Fit {
         self.fit.fit().expect("enough was seen")
     }
@@ -387,16 +401,7 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
     run.lone(20, &SIZES);
     for count in [2, 4, 8, 16, 32, 64, 128] {
         for _ in 0..40 {
-            // All that came meanwhile is seen when the reader waits again, a little late.
-            for _ in 0..count {
-                run.dispatch(16 * KIB);
-            }
-            run.complete(0);
-            run.watch.end();
-            for _ in 1..count {
-                run.complete(20 * US);
-            }
-            run.watch.begin(Instant(run.now_ns));
+            run.window(count, 16 * KIB, 20 * US);
         }
         let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
         assert!(parallel.is_none_or(|known| known >= count.min(48)), "{count}: {parallel:?}");
@@ -434,15 +439,7 @@ fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
         let mut run = Run::of(ONE_HEAD);
         run.lone(20, &SIZES);
         for count in [2, 4, 8, 16].into_iter().cycle().take(200) {
-            for _ in 0..count {
-                run.dispatch(128 * KIB);
-            }
-            run.complete(0);
-            run.watch.end();
-            for _ in 1..count {
-                run.complete(late_ns);
-            }
-            run.watch.begin(Instant(run.now_ns));
+            run.window(count, 128 * KIB, late_ns);
         }
         let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
         assert!(
