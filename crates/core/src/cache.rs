@@ -9,12 +9,15 @@
 
 mod ahead;
 mod frames;
+mod unstable;
 mod writes;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use self::frames::Frames;
+pub(crate) use self::unstable::FlushInterval;
+use self::unstable::Unstable;
 pub use self::writes::Fresh;
 use crate::readahead::Residency;
 use crate::replay::{Log, Output, Seen};
@@ -47,6 +50,7 @@ pub struct PageCache {
     frames: Frames,
     shadows: Shadows,
     stats: CacheStats,
+    unstable: Unstable,
     /// Whether pages that are read ahead have a list of their own.
     keeps_unread: bool,
     /// How many of them the hand may look at, beside those for the frames that are wanted next.
@@ -153,6 +157,7 @@ impl PageCache {
             frames: Frames::new(frames),
             shadows: Shadows::new(frames),
             stats: CacheStats::default(),
+            unstable: Unstable::default(),
             keeps_unread: false,
             looks_saved: 0,
             log: Log::default(),
@@ -357,6 +362,7 @@ impl PageCache {
     pub fn forget_file(&mut self, file: FileSlot, pages: Pages) {
         self.forget_range(file, PageIndex(0), pages);
         self.shadows.forget_file(file);
+        self.forget_unstable_left(file);
     }
 
     /// Forgets some pages of a file, at the same cost. Their shadows stay.
@@ -430,6 +436,7 @@ impl PageCache {
     /// would be here for as many more evictions as that is long. That is what its shadow says. One
     /// that was kept and that nobody used leaves none: its first use will not be a second one.
     fn evict_closed(&mut self, frame: Frame, place: Place) -> Frame {
+        self.note_leaving(frame, place);
         let (file, page) = self.table.page_at(place);
         let last = self.table.remove(place);
         self.stats.evictions += 1;

@@ -167,6 +167,10 @@ pub struct Geometry {
     pub max_io: Pages,
     /// How many requests it is given at once.
     pub depth: u32,
+    /// Writes that begin and end at multiples of this reach the device directly. Any other write
+    /// is [durable](crate::path::DeviceIo::fua), because the driver has to send it through a cache
+    /// that may report a loss too late.
+    pub write_block: Bytes,
 }
 
 impl Geometry {
@@ -181,7 +185,8 @@ impl Geometry {
     /// A device of which nothing is known but its size.
     #[must_use]
     pub const fn new(capacity: Bytes) -> Self {
-        Self { capacity, max_io: Self::DEFAULT_MAX_IO, depth: Self::DEFAULT_DEPTH }
+        let (max_io, depth) = (Self::DEFAULT_MAX_IO, Self::DEFAULT_DEPTH);
+        Self { capacity, max_io, depth, write_block: Bytes(1) }
     }
 }
 

@@ -54,7 +54,7 @@ use limit::Limiter;
 use parts::Parts;
 use useful::{Disks, Useful};
 use waiters::{Waiter, Waiters};
-use write::{Debts, FileDebts, Limits, NEVER, Room};
+use write::{CommandSeq, Debts, Domain, FileDebts, Limits, NEVER, Room};
 
 use crate::cache::{CacheStats, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
@@ -140,6 +140,10 @@ pub enum Fault {
     Io(i32),
     /// The device ended before the file did: it is shorter than it said, or it was removed.
     Short,
+    /// A flush of the device failed, with this error number, and acknowledged writes that it may
+    /// have dropped are in memory no more. Each flush says so until
+    /// [`IoPath::accept_lost`].
+    Lost(i32),
 }
 
 /// A device: what is queued for it and how much it is doing.
@@ -159,6 +163,8 @@ pub struct Device {
     useful: Useful,
     /// The number of what it lies on with others, if that is known.
     disk: Option<u64>,
+    /// None until something was written.
+    domain: Option<Id<Domain>>,
 }
 
 /// An open file.
@@ -221,6 +227,8 @@ pub struct Flying {
     device: DeviceId,
     request: Request<Job>,
     sent: Sent,
+    /// Of a write from the cache, its place in the order of its flush domain.
+    command: Option<(Id<Domain>, CommandSeq)>,
 }
 
 /// The state machine.
@@ -249,6 +257,7 @@ pub struct IoPath {
     layouts: Bytes,
     hints: Hints,
     writes: Slab<Write>,
+    domains: Slab<Domain>,
     debts: Debts,
     room: Room,
     limits: Limits,
@@ -298,6 +307,7 @@ impl IoPath {
             layouts: Bytes::ZERO,
             hints: Hints::default(),
             writes: Slab::new(),
+            domains: Slab::new(),
             debts: Debts::new(cache.frames()),
             room: Room::new(cache.frames()),
             limits: Limits::default(),

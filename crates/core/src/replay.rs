@@ -190,8 +190,16 @@ pub enum Input {
         file: FileId,
         pages: Range<PageIndex>,
     },
+    Discard {
+        now: Instant,
+        file: FileId,
+        pages: Range<PageIndex>,
+    },
     Flush {
         now: Instant,
+        file: FileId,
+    },
+    AcceptLost {
         file: FileId,
     },
     WriteBack {
@@ -202,6 +210,11 @@ pub enum Input {
         now: Instant,
         id: WriteId,
         result: Result<(), i32>,
+    },
+    NotActed {
+        now: Instant,
+        id: WriteId,
+        errno: i32,
     },
     GiveUp {
         now: Instant,
@@ -262,7 +275,7 @@ pub enum Output {
     Direct(DirectId),
     /// Of `poll_done`.
     Done(Option<Done>),
-    /// Of `write`, `zero`, `flush` and `write_back`.
+    /// Of `write`, `zero`, `discard`, `flush` and `write_back`.
     Write(WriteId),
     /// Of `poll_write`, with what is to be filled.
     Step(Option<(WriteReady, Vec<Fill>)>),
@@ -366,6 +379,9 @@ fn apply(path: &mut IoPath, input: Input) {
         }
         Input::Filled { now, id } => path.filled(now, id),
         Input::Zero { now, file, pages } => _ = path.zero(now, file, pages),
+        Input::Discard { now, file, pages } => _ = path.discard(now, file, pages),
+        Input::AcceptLost { file } => path.accept_lost(file),
+        Input::NotActed { now, id, errno } => path.not_acted(now, id, errno),
         Input::Flush { now, file } => _ = path.flush(now, file),
         Input::WriteBack { now, file } => _ = path.write_back(now, file),
         Input::Acted { now, id, result } => path.acted(now, id, result),
@@ -389,10 +405,11 @@ fn could(path: &IoPath, input: &Input) -> bool {
         Input::SetLen { file, .. } | Input::Stream { file } => path.is_open(*file),
         Input::Write { file, .. }
         | Input::Zero { file, .. }
+        | Input::Discard { file, .. }
         | Input::Flush { file, .. }
         | Input::WriteBack { file, .. } => path.is_open(*file) && path.is_in_one_run(*file),
         Input::Filled { id, .. } => path.awaits_driver(*id, false),
-        Input::Acted { id, .. } => path.awaits_driver(*id, true),
+        Input::Acted { id, .. } | Input::NotActed { id, .. } => path.awaits_driver(*id, true),
         Input::GiveUp { id, .. } => !path.awaits_driver(*id, false),
         Input::Read { stream, .. } => path.has_stream(*stream),
         Input::Complete { tag, .. } => path.is_flying(*tag),
@@ -400,6 +417,7 @@ fn could(path: &IoPath, input: &Input) -> bool {
         Input::Release { id, .. } => path.is_ready(*id),
         Input::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
         Input::AddDevice { .. }
+        | Input::AcceptLost { .. }
         | Input::SetScheduler { .. }
         | Input::SetSubmitter { .. }
         | Input::SetWeight { .. }

@@ -71,6 +71,22 @@ impl<T> Slab<T> {
         self.places.get(index as usize)?.value.as_ref()
     }
 
+    /// What is at a place, and its id.
+    pub(crate) fn with_id_at(&self, index: u32) -> Option<(Id<T>, &T)> {
+        let place = self.places.get(index as usize)?;
+        let id = Id { index, generation: place.generation, of: PhantomData };
+        place.value.as_ref().map(|value| (id, value))
+    }
+
+    pub(crate) fn for_each_mut(&mut self, mut f: impl FnMut(Id<T>, &mut T)) {
+        for (place, index) in self.places.iter_mut().zip(0..) {
+            let id = Id { index, generation: place.generation, of: PhantomData };
+            if let Some(value) = &mut place.value {
+                f(id, value);
+            }
+        }
+    }
+
     pub(crate) fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
         let place = self.places.get_mut(id.index as usize)?;
         let generation = place.generation;

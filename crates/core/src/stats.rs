@@ -55,4 +55,8 @@ pub struct Stats {
     pub pages_write_failed: u64,
     /// Flushes, with the device's own and without.
     pub flushes: u64,
+    /// Device flushes that failed, in whatever command they were.
+    pub flush_failures: u64,
+    /// Pages that were written again because a device flush had failed after their first write.
+    pub pages_rewritten: u64,
 }

@@ -14,8 +14,8 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::DeviceId;
@@ -44,8 +44,6 @@ pub(crate) struct Backend {
     pub(crate) is_writable: bool,
     /// What goes wrong on purpose.
     pub(crate) faults: Option<Arc<Faults>>,
-    /// What the kernel said of bytes that it had taken and does not have any more; 0 for nothing.
-    lost: AtomicI32,
     /// It does not know how to make zeros without writing them: asked once.
     knows_no_zero: AtomicBool,
     knows_no_hole: AtomicBool,
@@ -61,9 +59,9 @@ enum Medium {
         block: u64,
         /// Another descriptor of the same file, for the end of one that does not end with a block.
         tail: Option<File>,
-        /// Another one, if buffered: who flushes has it alone. The kernel tells each descriptor
-        /// once of what it lost, so that nobody else may be told by this one.
-        flushes: Option<Mutex<File>>,
+        /// Another one for flushes, if buffered: the kernel reports a failed write-back to each
+        /// descriptor once, so no other call may use up the report to this one.
+        flushes: Option<File>,
     },
     Memory(Arc<Volatile>),
 }
@@ -136,9 +134,11 @@ impl Backend {
         let has_tail = options.write && !len.0.is_multiple_of(block);
         let tail = has_tail.then(|| open_again(path, &now)).transpose()?;
         let is_flushed = options.write && buffered.is_some();
-        let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?.map(Mutex::new);
+        let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?;
         let medium = Medium::File { file, block, tail, flushes };
-        Ok(Self::new(medium, identity, len, buffered, claim, options))
+        let mut backend = Self::new(medium, identity, len, buffered, claim, options);
+        backend.geometry.write_block = Bytes(block);
+        Ok(backend)
     }
 
     fn of_memory(device: &Arc<Volatile>, options: &OpenOptions) -> Self {
@@ -165,7 +165,6 @@ impl Backend {
             buffered,
             is_writable: options.write,
             faults: options.faults.clone(),
-            lost: AtomicI32::new(0),
             knows_no_zero: AtomicBool::new(false),
             knows_no_hole: AtomicBool::new(false),
             _claim: claim,

@@ -219,7 +219,9 @@ pub enum WriteError {
         /// What the system said.
         source: io::Error,
     },
-    /// A flush failed in the kernel or below, now or before: what they had cached may be gone.
+    /// A device flush failed, now or before, and acknowledged writes that the device may have
+    /// dropped are not in memory any more. Each flush of the file is this error until
+    /// [`File::accept_lost`](crate::File::accept_lost).
     Lost {
         /// The file.
         path: PathBuf,
@@ -413,8 +415,9 @@ impl fmt::Display for WriteError {
             ),
             Self::Lost { path, source } => write!(
                 f,
-                "{}: a flush failed, and bytes that were written before may be lost: {source}; check \
-                 the device (dmesg), open the file again, and write what was not flushed once more",
+                "{}: a device flush failed, and acknowledged writes may be lost: {source}; check the \
+                 device (dmesg), write again or restore what was written since the last good flush, \
+                 then accept the loss or open the file again",
                 path.display()
             ),
         }

@@ -466,7 +466,7 @@ fn copy_page<'f>(
 pub(crate) fn error(handle: &Handle, offset: u64, fault: Fault) -> ReadError {
     let path = handle.path.clone();
     match fault {
-        Fault::Io(errno) => {
+        Fault::Io(errno) | Fault::Lost(errno) => {
             ReadError::Io { path, offset, source: io::Error::from_raw_os_error(errno) }
         }
         Fault::Short => ReadError::Short { path, offset, len: handle.file.len().0 },

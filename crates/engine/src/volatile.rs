@@ -1,7 +1,8 @@
 //! A device in memory with a volatile cache, whose power can be cut: a tool for tests.
 //!
 //! In:    reads, writes, syncs, from any thread; a cut.
-//! Out:   what a disk would have after it lost its power at that moment.
+//! Out:   what a disk would have after it lost its power at that moment; flushes that fail, and
+//!        drop some of what was cached.
 //! Never: a sector that is torn: each is as one of the writes to it left it, or as it was for good.
 //!
 //! ```text
@@ -36,6 +37,16 @@ struct State {
     next_write: u64,
     sectors_written: u64,
     syncs: u64,
+    failures: Failures,
+}
+
+/// Which device flushes fail, those in FUA writes included.
+#[derive(Debug, Default)]
+struct Failures {
+    /// One flush in so many; 0 for none.
+    one_in: u64,
+    seed: u64,
+    failed: u64,
 }
 
 type Sector = [u8; SECTOR];
@@ -56,6 +67,7 @@ impl Volatile {
             next_write: 0,
             sectors_written: 0,
             syncs: 0,
+            failures: Failures::default(),
         };
         Arc::new(Self { state: Mutex::new(state), has_written: Condvar::new() })
     }
@@ -103,6 +115,20 @@ impl Volatile {
         self.state().syncs
     }
 
+    /// From now on one flush in `one_in` fails with EIO, chosen by `seed`; with 0 none does. A FUA
+    /// write contains a flush. Of each sector that is cached, a flush that fails makes some version
+    /// durable, and drops the newer ones or keeps them in the cache.
+    pub fn fail_flushes(&self, one_in: u64, seed: u64) {
+        let mut state = self.state();
+        state.failures = Failures { one_in, seed, failed: state.failures.failed };
+    }
+
+    /// How many flushes have failed.
+    #[must_use]
+    pub fn flushes_failed(&self) -> u64 {
+        self.state().failures.failed
+    }
+
     /// Waits until so many sectors were written.
     pub fn wait_written(&self, sectors: u64) {
         let few = |state: &mut State| state.sectors_written < sectors;
@@ -130,7 +156,7 @@ impl Volatile {
     }
 
     /// Writes whole sectors, as far as there are any; gives the bytes that were.
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8], is_durable: bool) -> u32 {
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8], is_durable: bool) -> Result<u32, i32> {
         let offset = usize::try_from(offset).expect("in memory");
         assert!(offset.is_multiple_of(SECTOR), "a device takes whole sectors");
         assert!(bytes.len().is_multiple_of(SECTOR), "a device takes whole sectors");
@@ -146,31 +172,71 @@ impl Volatile {
         let mut state = self.state();
         let (_, sectors) = state.begun.remove(&number).expect("it ends once");
         state.sectors_written += sectors.len() as u64;
+        let has_failed = is_durable && state.flush_fails();
         for (at, sector) in (first..).zip(sectors) {
-            if is_durable {
+            if is_durable && !has_failed {
                 state.durable[range_of(at)].copy_from_slice(&sector);
                 state.cached.remove(&at);
             } else {
                 state.cached.entry(at).or_default().push(sector);
             }
         }
+        if has_failed {
+            state.drop_some();
+        }
         drop(state);
         self.has_written.notify_all();
-        u32::try_from(room * SECTOR).expect("a request has few pages")
+        if has_failed {
+            return Err(libc::EIO);
+        }
+        Ok(u32::try_from(room * SECTOR).expect("a request has few pages"))
     }
 
-    /// All writes that have ended are durable.
-    pub(crate) fn sync(&self) {
+    /// All writes that have ended are durable, if it does not fail.
+    pub(crate) fn sync(&self) -> Result<(), i32> {
         let mut state = self.state();
         state.syncs += 1;
+        if state.flush_fails() {
+            state.drop_some();
+            return Err(libc::EIO);
+        }
         for (at, versions) in std::mem::take(&mut state.cached) {
             let newest = versions.last().expect("one at least");
             state.durable[range_of(at)].copy_from_slice(newest);
         }
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect(NO_PANIC)
+    }
+}
+
+impl State {
+    fn flush_fails(&mut self) -> bool {
+        let Failures { one_in, seed, failed } = &mut self.failures;
+        if *one_in == 0 {
+            return false;
+        }
+        *seed = mix(*seed);
+        let fails = *seed % *one_in == 0;
+        *failed += u64::from(fails);
+        fails
+    }
+
+    /// What a failed flush leaves of the cache.
+    fn drop_some(&mut self) {
+        for (at, mut versions) in std::mem::take(&mut self.cached) {
+            let word = mix(self.failures.seed ^ mix(at as u64));
+            let survives = usize::try_from(word % (versions.len() as u64 + 1)).expect("a few");
+            let newer = versions.split_off(survives);
+            if let Some(survivor) = versions.last() {
+                self.durable[range_of(at)].copy_from_slice(survivor);
+            }
+            if !newer.is_empty() && word >> 32 & 1 == 0 {
+                self.cached.insert(at, newer);
+            }
+        }
     }
 }
 
@@ -211,24 +277,43 @@ mod tests {
     #[test]
     fn a_cut_finds_any_version_of_each_sector_since_the_last_sync() {
         let device = Volatile::new(vec![0; 1024]);
-        device.write(0, &[1; 1024], false);
+        assert_eq!(device.write(0, &[1; 1024], false), Ok(1024));
         assert_eq!(cuts(&device), [[0, 0], [0, 1], [1, 0], [1, 1]]);
-        device.sync();
+        assert_eq!(device.sync(), Ok(()));
         assert_eq!(cuts(&device), [[1, 1]]);
-        device.write(512, &[2; 512], false);
-        device.write(512, &[3; 512], false);
+        assert_eq!(device.write(512, &[2; 512], false), Ok(512));
+        assert_eq!(device.write(512, &[3; 512], false), Ok(512));
         assert_eq!(cuts(&device), [[1, 1], [1, 2], [1, 3]]);
         assert_eq!(device.newest()[512], 3);
-        device.write(512, &[4; 512], true);
+        assert_eq!(device.write(512, &[4; 512], true), Ok(512));
         assert_eq!(cuts(&device), [[1, 4]]);
     }
 
     #[test]
     fn reads_and_writes_end_where_the_device_does() {
         let device = Volatile::new(vec![7; 1024]);
-        assert_eq!(device.write(512, &[1; 1024], false), 512);
-        assert_eq!(device.write(2048, &[1; 512], false), 0);
+        assert_eq!(device.write(512, &[1; 1024], false), Ok(512));
+        assert_eq!(device.write(2048, &[1; 512], false), Ok(0));
         assert_eq!(device.read(511, 4096), [&[7][..], &[1; 512]].concat());
         assert!(device.read(1024, 1).is_empty());
+    }
+
+    #[test]
+    fn a_flush_that_fails_drops_some_of_what_was_cached() {
+        let device = Volatile::new(vec![0; 64 * 512]);
+        device.fail_flushes(1, 7);
+        for round in 1..=3 {
+            assert_eq!(device.write(0, &[round; 64 * 512], false), Ok(64 * 512));
+        }
+        assert_eq!(device.write(0, &[4; 512], true), Err(libc::EIO), "a FUA write has a flush");
+        assert_eq!(device.flushes_failed(), 1);
+        let newest = device.newest();
+        let versions = newest.chunks(512).map(|sector| sector[0]);
+        let kept = versions.clone().filter(|&version| version == 3).count();
+        assert!((1..64).contains(&kept), "{kept} sectors of 64 have their newest version");
+        assert!(versions.clone().any(|version| version == 0), "some have lost all");
+        device.fail_flushes(0, 0);
+        assert_eq!(device.sync(), Ok(()));
+        assert_eq!(device.cut(1), newest, "all that was left is durable");
     }
 }

@@ -14,7 +14,7 @@ mod steps;
 
 use std::ops::Range;
 
-use foreread_core::path::{IoPath, WriteMode};
+use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
 use foreread_core::sched::Submitter;
 use foreread_core::units::{Bytes, Instant, PAGE_SIZE, PageIndex};
 
@@ -93,8 +93,10 @@ impl File {
     ///
     /// If the device failed to take any of it, now or before: then each flush tries again, and says
     /// so again, until it is there. Where the device took all and failed to flush its own cache, or
-    /// the kernel its own (of a [buffered](File::buffered) file), bytes may be gone, and each later
-    /// flush is that error until the file is opened again.
+    /// the kernel its own (of a [buffered](File::buffered) file), what is still in memory is
+    /// written once more, and a later flush can succeed. If some of it is in memory no more, this
+    /// is [`WriteError::Lost`], and so is each later flush until [`Self::accept_lost`], or until
+    /// the file is opened again.
     pub fn flush(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
         handle.check_forked()?;
@@ -103,13 +105,30 @@ impl File {
         }
         let act = || file.backend.sync();
         let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-        let flushed = handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop);
-        match flushed {
-            Err(WriteError::Io { path, source, .. }) if file.backend.has_lost() => {
-                Err(WriteError::Lost { path, source })
-            }
-            Ok(()) | Err(_) => flushed,
-        }
+        handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop)
+    }
+
+    /// Accepts that acknowledged writes are lost, after [`Self::flush`] has returned
+    /// [`WriteError::Lost`]: later flushes answer only for what is written from now on. Before this
+    /// call the owner writes anew what has to be kept, or restores it. Of a file that has lost
+    /// nothing: nothing.
+    ///
+    /// # Errors
+    ///
+    /// In a child process after `fork`, to which the engine does not belong.
+    pub fn accept_lost(&self) -> Result<(), WriteError> {
+        let (handle, file) = (self.handle(), &self.handle().file);
+        handle.check_forked()?;
+        file.engine.drive().path.accept_lost(file.id);
+        Ok(())
+    }
+
+    /// Whether acknowledged writes are lost, and [`Self::accept_lost`] was not called: then each
+    /// flush is [`WriteError::Lost`].
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        let file = &self.handle().file;
+        !file.engine.is_forked() && file.engine.drive().path.lost(file.id).is_some()
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
@@ -133,7 +152,9 @@ impl File {
             handle.write_all(zeros, part.start, WriteMode::Back, false)?;
         }
         let backend = &handle.file.backend;
-        handle.act_on("zeroing", &pages, &|from, len| backend.zero(from, len, may_unmap))
+        handle.act_on("zeroing", &pages, IoPath::zero, &|from, len| {
+            backend.zero(from, len, may_unmap)
+        })
     }
 
     /// Says that these bytes are not needed any more: afterwards they are whatever they are. Only
@@ -148,7 +169,7 @@ impl File {
         handle.check_writable(range.start, len)?;
         let [_, pages, _] = around_whole_pages(&range);
         let backend = &handle.file.backend;
-        handle.act_on("discard", &pages, &|from, len| backend.discard(from, len))
+        handle.act_on("discard", &pages, IoPath::discard, &|from, len| backend.discard(from, len))
     }
 
     /// Where in this range the file has data (true) and where holes, in order and without gaps,
@@ -249,6 +270,7 @@ impl Handle {
         &self,
         what: &'static str,
         pages: &Range<u64>,
+        begin: fn(&mut IoPath, Instant, FileId, Range<PageIndex>) -> WriteId,
         act: &dyn Fn(u64, u64) -> Result<(), i32>,
     ) -> Result<(), WriteError> {
         let (start, len) = (pages.start, pages.end - pages.start);
@@ -256,7 +278,7 @@ impl Handle {
             return Ok(());
         }
         let indices = PageIndex(start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
-        let begin = |path: &mut IoPath, now| path.zero(now, self.file.id, indices);
+        let begin = |path: &mut IoPath, now| begin(path, now, self.file.id, indices);
         let act = || act(start, len);
         self.see_through(what, start, begin, &Doing::Act(&act)).map(drop)
     }

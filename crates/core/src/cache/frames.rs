@@ -54,10 +54,11 @@ pub(super) struct Frames {
 /// Where in the table the page of a frame is, and to which list the frame belongs; 0 is nowhere.
 ///
 /// ```text
-///   leaf, 28 bits | index in the leaf, 6 | ahead, 1 | active, 1 | 1
+///   mark, 27 bits | leaf, 28 bits | index in the leaf, 6 | ahead, 1 | active, 1 | 1
 /// ```
 ///
-/// A page that is both belongs to the ahead list until it is seen used, and is active then.
+/// A page that is both belongs to the ahead list until it is seen used, and is active then. The
+/// mark is that of an unstable page ([`super::unstable`]) and goes with the page; 0 is none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Home(u64);
 
@@ -290,6 +291,27 @@ impl Frames {
         self.ahead_homes = 0;
     }
 
+    /// The mark of the frame's page; 0 if it has none.
+    pub(super) fn mark(&self, frame: Frame) -> u32 {
+        self.home(frame).mark()
+    }
+
+    /// Gives the frame's page a mark.
+    pub(super) fn set_mark(&mut self, frame: Frame, mark: u32) {
+        let home = self.home(frame);
+        assert!(home != Home::NONE, "{frame:?} holds no page");
+        self.set_home(frame, home.marked(mark));
+    }
+
+    /// The frames whose page has a mark, in their order.
+    pub(super) fn marked(&self) -> impl Iterator<Item = (Frame, u32, Place)> {
+        let used = (0..self.fresh).map(Frame);
+        used.filter_map(|frame| {
+            let home = self.home(frame);
+            (home.mark() != 0).then(|| Some((frame, home.mark(), home.place()?)))?
+        })
+    }
+
     /// Moves frames from the tail of the active list to the head of the inactive one until the
     /// active list is not longer than the others; says how many.
     ///
@@ -360,6 +382,7 @@ impl Home {
     const ACTIVE: u64 = 2;
     const AHEAD: u64 = 4;
     const FLAGS: u32 = 3;
+    const MARK: u32 = Self::FLAGS + 28 + 6;
 
     fn new(place: Place, active: bool, ahead: bool) -> Self {
         let place = u64::from(place.leaf) << 6 | u64::from(place.index);
@@ -368,9 +391,18 @@ impl Home {
     }
 
     fn place(self) -> Option<Place> {
-        let place = self.0 >> Self::FLAGS;
+        let place = (self.0 & ((1 << Self::MARK) - 1)) >> Self::FLAGS;
         let leaf = u32::try_from(place >> 6).expect("a leaf's number fits 28 bits");
         (self != Self::NONE).then_some(Place { leaf, index: (place & 63) as u32 })
+    }
+
+    fn mark(self) -> u32 {
+        u32::try_from(self.0 >> Self::MARK).expect("27 bits")
+    }
+
+    fn marked(self, mark: u32) -> Self {
+        assert!(mark < 1 << MARK_BITS, "a mark has 27 bits");
+        Self(self.0 & ((1 << Self::MARK) - 1) | u64::from(mark) << Self::MARK)
     }
 
     fn is_active(self) -> bool {
@@ -381,3 +413,8 @@ impl Home {
         self.0 & Self::AHEAD != 0
     }
 }
+
+/// What is left of a [`Home`]'s word.
+pub(super) const MARK_BITS: u32 = 27;
+
+const _: () = assert!(Home::MARK + MARK_BITS == u64::BITS);

@@ -88,10 +88,11 @@ impl PageCache {
         pages: Pages,
         keep: impl Fn(Frame) -> bool,
     ) {
-        let Self { table, frames, log, .. } = self;
+        let Self { table, frames, log, unstable, .. } = self;
         let shared = Arc::clone(table.table());
         let goes = |entry: Entry| !keep(entry.frame());
         table.remove_range(file, start, start + pages, goes, |last| {
+            Self::note_forgotten(unstable, frames, file, last.frame());
             disown(frames, &shared, log, last.frame());
         });
     }

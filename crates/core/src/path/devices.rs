@@ -8,6 +8,7 @@ use alloc::string::ToString as _;
 
 use super::limit::Limiter;
 use super::useful::Useful;
+use super::write::Outcome;
 use super::{Device, DeviceId, Fault, IoPath};
 use crate::geometry::Geometry;
 use crate::replay::{Input, Output};
@@ -42,6 +43,7 @@ impl IoPath {
             fit: None,
             useful: known.unwrap_or_else(|| Useful::new(&geometry)),
             disk,
+            domain: None,
         };
         let id = self.devices.insert(device);
         self.log().gave(|| Output::Device(id));
@@ -83,7 +85,8 @@ impl IoPath {
         self.full -= usize::from(device.is_full);
         for mut request in device.queue.drain() {
             self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
-            self.end_writes(now, id, &mut request.load, Bytes::ZERO, Fault::Short);
+            let outcome = Outcome::Unstable(Bytes::ZERO, Fault::Short);
+            self.end_writes(now, id, &mut request.load, outcome);
             let (origin, mut start) = (request.origin, request.start);
             for page in request.load.pages {
                 let sectors = page.part.sectors();
@@ -91,6 +94,7 @@ impl IoPath {
                 start = start + sectors;
             }
         }
+        self.leave_domain(device.domain);
         self.admit(now);
     }
 }

@@ -46,6 +46,8 @@ impl IoPath {
                 self.watch.begin(now);
             }
             let sent = state.sent(now, op);
+            let writes_pages = !request.load.writes.is_empty();
+            let command = writes_pages.then(|| self.begin_command(device, request.load.is_fua));
             self.note_busy(device);
 
             match op {
@@ -56,7 +58,7 @@ impl IoPath {
             self.stats.device_write_pages += request.load.writes.len() as u64;
             let (fua, len) = (request.load.is_fua, len_of(&request));
             self.trace.push(now, || What::Dispatched { device, op, start, sectors });
-            let tag = self.flying.insert(Flying { device, request, sent });
+            let tag = self.flying.insert(Flying { device, request, sent, command });
             return Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len });
         }
         None
@@ -90,7 +92,7 @@ impl IoPath {
     pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
         self.log().did(|| Input::Complete { now, tag, result });
         self.clock = now;
-        let Flying { device, mut request, sent } =
+        let Flying { device, mut request, sent, command } =
             self.flying.remove(tag).expect("each tag completes once");
         // Before anybody stops waiting for it.
         let origin = request.origin;
@@ -109,7 +111,11 @@ impl IoPath {
         self.end_direct(&mut request.load, request.start, bytes, fault);
         let (start, pages) = (request.start, request.load.pages.len());
         let written = request.load.writes.len();
-        let mut good = self.end_writes(now, device, &mut request.load, bytes, fault);
+        let mut good = request.load.written_by(bytes);
+        if let Some(command) = command {
+            let job = core::mem::take(&mut request.load);
+            self.end_write_request(now, device, command, job, result);
+        }
         let mut from = Sectors::ZERO;
         for page in request.load.pages {
             let (at, sectors) = (start + from, page.part.sectors());

@@ -137,6 +137,16 @@ impl Job {
         Bytes(self.writes.iter().map(|page| u64::from(page.len)).sum())
     }
 
+    /// How many of the pages that it writes so many bytes cover.
+    pub(super) fn written_by(&self, bytes: Bytes) -> Pages {
+        let ends = self.writes.iter().scan(0, |at, page| {
+            let end = *at + u64::from(page.len);
+            *at += PAGE_SIZE;
+            Some(end)
+        });
+        Pages(ends.filter(|&end| end <= bytes.0).count() as u64)
+    }
+
     fn has_whole_pages(&self) -> bool {
         self.pages.iter().all(|page| page.part.is_whole())
     }

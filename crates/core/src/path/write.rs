@@ -13,7 +13,9 @@
 //! Design, table of cases, promises: docs/writes.md.
 
 mod debts;
+mod durability;
 mod flush;
+mod flush_domain;
 mod flusher;
 mod give_up;
 mod put;
@@ -26,11 +28,12 @@ use core::ops::Range;
 
 use self::debts::{DebtId, On};
 pub(super) use self::debts::{Debts, FileDebts};
-pub(super) use self::flusher::{NEVER, WritePage};
+pub(super) use self::durability::{CommandSeq, Domain};
+pub(super) use self::flusher::{NEVER, Outcome, WritePage};
 pub(super) use self::settings::Limits;
 pub(super) use self::start::Room;
 use super::{Fault, FileId, IoPath, Tag};
-use crate::cache::Fresh;
+use crate::cache::{FlushInterval, Fresh};
 use crate::replay::{Input, Output};
 use crate::sched::Submitter;
 use crate::slab::Id;
@@ -127,6 +130,12 @@ pub struct Write {
     fills: Vec<Fill>,
     /// Of a flush, what it waits for.
     epoch: u64,
+    /// What the driver does for it, in the order of its flush domain.
+    command: Option<(Id<Domain>, CommandSeq)>,
+    /// Of a flush, the intervals whose writes it makes durable.
+    covers: FlushInterval,
+    /// Of a zero, whether the bytes are undefined afterwards.
+    is_discard: bool,
     /// Whether somebody waits for a device because of it.
     is_watched: bool,
 }
@@ -213,10 +222,29 @@ impl IoPath {
         self.clock = now;
         let write = self.writes.get(id).expect("it acts once");
         assert!(write.state == State::Acting, "{id:?} has not been told to act");
-        let fault = result.err().map(Fault::Io);
+        let result = result.map_err(Fault::Io);
+        match write.kind {
+            Kind::Zero => self.end_zero(now, id, result.err().or(self.zeroed_fault(id))),
+            Kind::Flush => self.end_device_flush(now, id, result),
+            Kind::Write | Kind::WriteBack => panic!("{id:?} has nothing to act"),
+        }
+        self.admit(now);
+    }
+
+    /// The driver does not act, because no caller waits for this any more: it ends with this error
+    /// number. A flush that was not sent to the device says nothing of what the device has.
+    pub fn not_acted(&mut self, now: Instant, id: WriteId, errno: i32) {
+        self.log().did(|| Input::NotActed { now, id, errno });
+        self.clock = now;
+        let write = self.writes.get(id).expect("it acts once");
+        assert!(write.state == State::Acting, "{id:?} has not been told to act");
+        let fault = Some(Fault::Io(errno));
         match write.kind {
             Kind::Zero => self.end_zero(now, id, fault),
-            Kind::Flush => self.end_write(id, Bytes::ZERO, fault),
+            Kind::Flush => {
+                self.cancel_device_flush(now, id);
+                self.end_write(id, Bytes::ZERO, fault);
+            }
             Kind::Write | Kind::WriteBack => panic!("{id:?} has nothing to act"),
         }
         self.admit(now);
@@ -340,7 +368,7 @@ impl IoPath {
         match (write.kind, write.state) {
             (Kind::Write, State::Reading) => self.has_old_bytes(id),
             (Kind::Write, State::Device) => self.end_write(id, len, fault),
-            (Kind::Zero, State::Device) => self.post(id, State::Acting, WriteStep::Act),
+            (Kind::Zero, State::Device) => self.start_act(id),
             (kind, state) => panic!("{id:?}, a {kind:?}, waits in {state:?}"),
         }
     }
@@ -366,6 +394,9 @@ impl Write {
             fresh: Vec::new(),
             fills: Vec::new(),
             epoch: 0,
+            command: None,
+            covers: FlushInterval::default(),
+            is_discard: false,
             is_watched: false,
         }
     }

@@ -304,11 +304,34 @@ impl World {
         }
     }
 
+    /// A zero that failed may have been done all the same: these pages are what they are now.
+    fn observe(&mut self, file: usize, pages: std::ops::Range<u64>) {
+        for page in pages {
+            let OpenFile { id, device, start, ref history, .. } = self.files[file];
+            let at = page as usize * 4096;
+            let len = 4096.min(history.len.saturating_sub(at));
+            let table = self.path.table();
+            let found = table.look_up(IoPath::slot(id), PageIndex(page));
+            let bytes = match found.filter(|found| found.entry().is_up_to_date()) {
+                Some(found) => self.memory[found.entry().frame().0 as usize][..len].to_vec(),
+                None => self.devices[device].disk.read(start + at, len),
+            };
+            if len > 0 && history.now(at, len) != bytes {
+                self.files[file].history.write(self.now + 1, at, &bytes);
+            }
+        }
+    }
+
     /// A write is over, with what was said of it.
     pub(super) fn done(&mut self, id: WriteId, len: u64, fault: Option<Fault>) {
         let Writing { file, id: file_id, what, told } = self.writes.remove(&id).expect("once");
         assert!(told.is_none(), "over before its driver was");
         assert!(fault.is_none() || self.faults > 0, "an error out of nothing");
+        if let (Some(_), What::Zero { pages }) = (fault, &what)
+            && self.is_open(file, file_id)
+        {
+            self.observe(file, pages.clone());
+        }
         if fault.is_some() || !self.is_open(file, file_id) {
             return;
         }

@@ -5,7 +5,6 @@
 //! Never: a wait with the engine's mutex. A length that changes: the file keeps its own.
 
 use std::os::fd::AsFd;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
@@ -18,62 +17,22 @@ use crate::pool::PAGE;
 pub(crate) type Extent = (std::ops::Range<u64>, bool);
 
 impl Backend {
-    /// All writes that have ended are there for good.
+    /// Flushes the device: all writes that have ended are durable when this returns `Ok`.
     ///
-    /// ```text
-    ///   it fails     whoever cached them (a device, a loop device's file, the kernel) may have
-    ///                dropped them, and tells once
-    ///   the next     is the same error, for as long as this is open
-    /// ```
-    ///
-    /// Through the page cache one at a time: of two, one would be told, and the other would say
-    /// that all is there.
+    /// What an error means for what was written before, the core decides
+    /// (`path/write/durability.rs`): the next call may well succeed, and say nothing of it.
     pub(crate) fn sync(&self) -> Result<(), i32> {
-        let own = match &self.medium {
-            Medium::File { flushes, .. } => flushes.as_ref(),
-            Medium::Memory(_) => None,
-        };
-        // Nobody panics with it.
-        let own = own.map(|file| file.lock().unwrap_or_else(PoisonError::into_inner));
-        match self.lost.load(Ordering::Acquire) {
-            0 => {}
-            errno => return Err(errno),
+        if let Some(faults) = &self.faults {
+            let mut fate = faults.judge_sync();
+            fate.pass_gate();
+            fate.befall_write(Ok(0))?;
         }
-        let mut result = Ok(0);
-        let fate = self.faults.as_ref().map(|faults| faults.judge_sync());
-        let is_done = match fate {
-            None => true,
-            Some(mut fate) => {
-                fate.pass_gate();
-                result = fate.befall_write(result);
-                result.is_ok()
+        match &self.medium {
+            Medium::File { file, flushes, .. } => {
+                again(|| fdatasync(flushes.as_ref().unwrap_or(file)))
             }
-        };
-        if is_done {
-            result = match &self.medium {
-                Medium::File { file, .. } => {
-                    again(|| fdatasync(own.as_deref().unwrap_or(file))).map(|()| 0)
-                }
-                Medium::Memory(device) => {
-                    device.sync();
-                    Ok(0)
-                }
-            };
+            Medium::Memory(device) => device.sync(),
         }
-        result.map(drop).inspect_err(|&errno| self.lost.store(errno, Ordering::Release))
-    }
-
-    /// A write failed: if the kernel had taken bytes before, some may be gone, and it says so only
-    /// this once.
-    pub(crate) fn note_lost(&self, errno: i32) {
-        if self.buffered.is_some() {
-            self.lost.store(errno, Ordering::Release);
-        }
-    }
-
-    /// Whether it ever said so.
-    pub(crate) fn has_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire) != 0
     }
 
     /// Makes whole pages read as zeros.
@@ -129,7 +88,7 @@ impl Backend {
             let zeros = &ZEROS.0[..some];
             let written = match &self.medium {
                 Medium::File { file, .. } => again(|| rustix::io::pwrite(file, zeros, at))?,
-                Medium::Memory(device) => device.write(at, zeros, false) as usize,
+                Medium::Memory(device) => device.write(at, zeros, false)? as usize,
             };
             if written == 0 {
                 return Err(libc::EIO);

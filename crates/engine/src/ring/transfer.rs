@@ -147,9 +147,6 @@ impl Transfer {
         if self.way == Way::Read {
             return Some(result);
         }
-        if let (Way::Write { is_durable: true }, Err(errno)) = (self.way, result) {
-            self.backend.note_lost(errno);
-        }
         self.go_on(result)
     }
 
@@ -228,10 +225,10 @@ impl Transfer {
         };
         let vectors = self.part.as_ref().unwrap_or(&self.vectors);
         let offset = self.offset.saturating_add(u64::from(self.done));
-        Ok(match self.way {
-            Way::Read => vectors.read_from(device, offset),
+        match self.way {
+            Way::Read => Ok(vectors.read_from(device, offset)),
             Way::Write { is_durable } => vectors.write_to(device, offset, is_durable),
-        })
+        }
     }
 }
 
@@ -311,7 +308,7 @@ impl Vectors {
         u32::try_from(bytes.len()).expect("a request has few pages")
     }
 
-    fn write_to(&self, device: &Volatile, offset: u64, is_durable: bool) -> u32 {
+    fn write_to(&self, device: &Volatile, offset: u64, is_durable: bool) -> Result<u32, i32> {
         let mut bytes = vec![0; usize::try_from(self.bytes()).expect("a request fits memory")];
         let mut rest = &mut bytes[..];
         for vector in &self.0 {

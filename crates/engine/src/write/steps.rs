@@ -52,9 +52,13 @@ impl Handle {
                 let after = engine.timeout.unwrap_or_default();
                 WriteError::TimedOut { path: self.path.clone(), what, offset, after }
             }
+            NotReady::Fault(Fault::Lost(errno)) => {
+                let source = io::Error::from_raw_os_error(errno);
+                WriteError::Lost { path: self.path.clone(), source }
+            }
             NotReady::Fault(fault) => {
                 let source = match fault {
-                    Fault::Io(errno) => io::Error::from_raw_os_error(errno),
+                    Fault::Io(errno) | Fault::Lost(errno) => io::Error::from_raw_os_error(errno),
                     Fault::Short => {
                         io::Error::other("the device ended before the end that it states")
                     }
@@ -171,7 +175,7 @@ impl Driver {
             WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
             WriteStep::Act => {
                 let now = self.now();
-                self.path.acted(now, id, Err(libc::ETIMEDOUT));
+                self.path.not_acted(now, id, libc::ETIMEDOUT);
             }
             WriteStep::Done { .. } => {}
         }

@@ -18,8 +18,10 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Fault, FileId, WriteId};
+use super::{Fault, FileId, Write, WriteId};
+use crate::cache::FlushInterval;
 use crate::sched::Submitter;
+use crate::slab::Slab;
 use crate::table::Frame;
 use crate::units::{Instant, PageIndex};
 
@@ -116,6 +118,10 @@ pub(in crate::path) struct FileDebts {
     pub(in crate::path) locks: VecDeque<WriteId>,
     /// Whether the flusher has it in its line.
     pub(in crate::path) is_listed: bool,
+    /// What was written in these intervals is durable.
+    pub(in crate::path) durable: FlushInterval,
+    /// Acknowledged writes are lost, and the owner has not accepted that.
+    pub(in crate::path) lost: Option<Fault>,
 }
 
 /// What is owed of one epoch: the time between two flushes.
@@ -170,8 +176,26 @@ impl Debts {
     }
 
     /// Something new is owed. It is on no list yet.
-    pub(in crate::path) fn add(&mut self, books: &mut FileDebts, mut debt: Debt) -> DebtId {
-        debt.epoch = books.epoch;
+    pub(in crate::path) fn add(&mut self, books: &mut FileDebts, debt: Debt) -> DebtId {
+        let epoch = books.epoch;
+        self.add_in_epoch(books, debt, epoch)
+    }
+
+    /// The same of a page that is owed again: flushes that wait already wait for it, too.
+    pub(in crate::path) fn add_again(
+        &mut self,
+        books: &mut FileDebts,
+        debt: Debt,
+        writes: &Slab<Write>,
+    ) -> DebtId {
+        let first = books.flushes.front();
+        let waiting = first.map(|&id| writes.get(id).expect("it waits").epoch);
+        let epoch = waiting.map_or(books.epoch, |epoch| epoch.min(books.epoch));
+        self.add_in_epoch(books, debt, epoch)
+    }
+
+    fn add_in_epoch(&mut self, books: &mut FileDebts, mut debt: Debt, epoch: u64) -> DebtId {
+        debt.epoch = epoch;
         books.owed += 1;
         books.count(debt.epoch, |epoch| epoch.owed += 1);
         let (frame, index) = (debt.frame, self.free.pop());

@@ -112,6 +112,7 @@ impl IoPath {
         let kind = self.writes.get(id).expect("a flush").kind;
         match standing {
             Standing::Over(None) if kind == Kind::Flush => {
+                self.start_device_flush(id);
                 self.post(id, State::Acting, WriteStep::Act);
             }
             Standing::Over(fault) => self.end_write(id, Bytes::ZERO, fault),

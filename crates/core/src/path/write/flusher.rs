@@ -32,6 +32,18 @@ pub(in crate::path) struct WritePage {
     pub(in crate::path) len: u32,
 }
 
+/// How a write request ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::path) enum Outcome {
+    /// The device has so many bytes, perhaps in a volatile cache, and not the rest, for this
+    /// reason.
+    Unstable(Bytes, Fault),
+    /// The device has all of it for good.
+    Durable,
+    /// Some of it may be gone, because a flush failed meanwhile.
+    Suspect,
+}
+
 /// What a file's turn came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Turn {
@@ -208,21 +220,21 @@ impl IoPath {
     ///                              not        tried again, alone: only the bad one is to fail
     ///   request of one page        covered    written
     ///                              not        failed: it stays dirty, and flushes are told
+    ///   any                        suspect    written again
     /// ```
     pub(in crate::path) fn end_writes(
         &mut self,
         now: Instant,
         device: DeviceId,
         job: &mut Job,
-        bytes: Bytes,
-        fault: Fault,
-    ) -> Pages {
+        outcome: Outcome,
+    ) {
         let writes = core::mem::take(&mut job.writes);
         if let Some(state) = self.devices.get_mut(device) {
             state.writes -= job.parts;
         }
         let is_alone = writes.len() == 1;
-        let (mut at, mut good) = (0, 0);
+        let mut at = 0;
         let mut last = None;
         for WritePage { debt, len, .. } in writes {
             let file = self.debts.get(debt).file;
@@ -230,21 +242,29 @@ impl IoPath {
                 last.into_iter().for_each(|last| self.check_flushes(last));
             }
             last = Some(file);
-            if bytes.0 >= at + u64::from(len) {
-                good += 1;
-                self.written(now, debt);
-            } else {
-                self.not_written(now, debt, is_alone.then_some(fault));
+            match outcome {
+                Outcome::Durable => self.written(now, debt, true),
+                Outcome::Unstable(bytes, _) if bytes.0 >= at + u64::from(len) => {
+                    self.written(now, debt, false);
+                }
+                Outcome::Unstable(_, fault) => {
+                    self.debts.get_mut(debt).is_alone = true;
+                    self.not_written(now, debt, is_alone.then_some(fault));
+                }
+                Outcome::Suspect => self.not_written(now, debt, None),
             }
             at += PAGE_SIZE;
         }
         last.into_iter().for_each(|last| self.check_flushes(last));
-        Pages(good)
     }
 
-    /// The device has the page.
-    fn written(&mut self, now: Instant, id: DebtId) {
-        let frame = self.debts.get(id).frame;
+    /// The device has the page, for good or not.
+    fn written(&mut self, now: Instant, id: DebtId, is_durable: bool) {
+        let debt = self.debts.get(id);
+        let (frame, is_newest) = (debt.frame, debt.other.is_none() && !debt.is_dropped);
+        if is_newest && !is_durable {
+            self.cache.set_unstable(frame);
+        }
         self.pay(now, id);
         self.wake(frame, None);
     }
@@ -258,8 +278,7 @@ impl IoPath {
             }
             None => self.stats.write_retries += 1,
         }
-        let debt = self.debts.get_mut(id);
-        debt.is_alone = true;
+        let debt = self.debts.get(id);
         let (file, page, frame, newer) = (debt.file, debt.page, debt.frame, debt.other);
         if debt.is_dropped {
             self.pay(now, id);
@@ -291,6 +310,8 @@ impl IoPath {
                 self.end_awaited(file, page);
             }
             Some(fault) => {
+                // Its writer is told: what follows is covered by flushes.
+                debt.is_fua = false;
                 self.debts.put(books, id, On::Failed);
                 self.debts.note_fault(books, id, fault);
             }

@@ -74,6 +74,13 @@ impl Room {
         self.line.retain(|&other| other != id);
     }
 
+    /// Room for a page that is dirty again, before all that wait in the line.
+    pub(super) fn take_one(&mut self) -> bool {
+        let fits = self.used < self.limit;
+        self.used += u64::from(fits);
+        fits
+    }
+
     fn take(&mut self, pages: u64) -> bool {
         // A limit may have been lowered under a write that was cut to the old one.
         let fits = self.used + pages <= self.limit || self.used == 0;

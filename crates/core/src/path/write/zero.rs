@@ -30,11 +30,28 @@ impl IoPath {
     /// A range is cut at the end of the file; of nothing, it is done at once.
     pub fn zero(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
         self.log().did(|| Input::Zero { now, file, pages: pages.clone() });
+        self.begin_zero(now, file, pages, false)
+    }
+
+    /// The same of pages that the caller discards: what they hold afterwards is undefined, so no
+    /// later flush answers for it.
+    pub fn discard(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
+        self.log().did(|| Input::Discard { now, file, pages: pages.clone() });
+        self.begin_zero(now, file, pages, true)
+    }
+
+    fn begin_zero(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        pages: Range<PageIndex>,
+        is_discard: bool,
+    ) -> WriteId {
         self.clock = now;
         let end = PageIndex(self.open_file(file).len.pages_up().0);
         let pages = pages.start..pages.end.min(end);
         let is_over = pages.start >= pages.end;
-        let id = self.add_write(Write { pages, ..Write::new(file, Kind::Zero) });
+        let id = self.add_write(Write { pages, is_discard, ..Write::new(file, Kind::Zero) });
         if is_over {
             self.end_write(id, Bytes::ZERO, None);
         } else {
@@ -70,10 +87,16 @@ impl IoPath {
         }
         self.writes.get_mut(id).expect("a zero").outstanding = awaited;
         if awaited == 0 {
-            self.post(id, State::Acting, WriteStep::Act);
+            self.start_act(id);
         } else {
             self.wait(id, State::Device);
         }
+    }
+
+    /// Nothing is in the way any more.
+    pub(super) fn start_act(&mut self, id: WriteId) {
+        self.start_act_beside_cache(id);
+        self.post(id, State::Acting, WriteStep::Act);
     }
 
     /// A device write ended for which a zero waited.
@@ -102,6 +125,10 @@ impl IoPath {
                 self.debts.get_mut(debt).is_urgent = true;
                 self.let_go(now, debt);
             }
+        }
+        if !self.writes.get(id).expect("a zero").is_discard {
+            // These zeros are in no frame from which they could be written again.
+            self.cache.note_unstable_beside_cache(Self::slot(file));
         }
         // What the act did before it failed nobody knows: the device is asked again.
         self.forget_clean(file, pages.clone());

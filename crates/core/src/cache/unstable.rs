@@ -1,0 +1,220 @@
+//! Unstable pages: written to their device, and not yet covered by a successful device flush.
+//!
+//! In:    pages whose device write has ended; the start of each device flush.
+//! Out:   after a failed flush, the unstable pages that are still in memory, and which files have
+//!        lost some.
+//! Never: a decision what to do about them: that is `path/write/durability.rs`.
+//!
+//! ```text
+//!   interval     0         |      1          |   2
+//!   written      a   b     |  c    (b again) |  d
+//!   flush                  F0                F1
+//!                covers a, b                 covers those and c, b
+//! ```
+//!
+//! The name is that of NFS, where a client keeps unstable writes until a COMMIT. Here an unstable
+//! page may be evicted like any other clean page. That it was is all that is kept then: one number
+//! for each file.
+//!
+//! A page's mark is its interval modulo 2^27 - 1, plus one, in a word that the frame has anyway. The
+//! mark of a page that has been stable for 2^27 - 1 flushes looks young again; after a failed flush
+//! such a page is written once more, which does no harm.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::PageCache;
+use super::frames::MARK_BITS;
+use crate::table::{FileSlot, Frame, Place};
+use crate::units::PageIndex;
+
+/// The time between the starts of two device flushes, of any file; counted from 1.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct FlushInterval(pub(crate) u64);
+
+/// Counts intervals, and remembers which files have lost unstable pages from memory.
+#[derive(Debug)]
+pub(super) struct Unstable {
+    now: FlushInterval,
+    /// For each file, the newest interval of an unstable page that is not in memory any more.
+    left: BTreeMap<u32, FlushInterval>,
+}
+
+/// An unstable page in memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct UnstablePage {
+    pub(crate) file: FileSlot,
+    pub(crate) page: PageIndex,
+    pub(crate) frame: Frame,
+    /// In which interval its device write ended.
+    pub(crate) written: FlushInterval,
+}
+
+impl Default for Unstable {
+    fn default() -> Self {
+        Self { now: FlushInterval(1), left: BTreeMap::new() }
+    }
+}
+
+impl Unstable {
+    fn mark(&self) -> u32 {
+        u32::try_from(self.now.0 % MARKS).expect("27 bits") + 1
+    }
+
+    /// The newest interval that has this mark.
+    fn interval(&self, mark: u32) -> FlushInterval {
+        let age = (self.now.0 % MARKS + MARKS + 1 - u64::from(mark)) % MARKS;
+        FlushInterval(self.now.0.saturating_sub(age))
+    }
+
+    fn note_left(&mut self, file: FileSlot, interval: FlushInterval) {
+        let left = self.left.entry(file.0).or_insert(interval);
+        *left = interval.max(*left);
+    }
+}
+
+impl PageCache {
+    /// A device flush starts: it covers this interval and those before.
+    pub(crate) fn end_flush_interval(&mut self) -> FlushInterval {
+        let ended = self.unstable.now;
+        self.unstable.now = FlushInterval(ended.0 + 1);
+        ended
+    }
+
+    /// The device has the page's bytes, perhaps in a volatile cache.
+    pub(crate) fn set_unstable(&mut self, frame: Frame) {
+        if self.frames.place(frame).is_some() {
+            self.frames.set_mark(frame, self.unstable.mark());
+        }
+    }
+
+    /// The page is dirty again, or durable.
+    pub(crate) fn clear_unstable(&mut self, frame: Frame) {
+        if self.frames.place(frame).is_some() {
+            self.frames.set_mark(frame, 0);
+        }
+    }
+
+    /// Bytes of the file were given to its device that are in no frame.
+    pub(crate) fn note_unstable_beside_cache(&mut self, file: FileSlot) {
+        self.unstable.note_left(file, self.unstable.now);
+    }
+
+    /// An unstable page will not be written again.
+    pub(crate) fn note_unstable_left(&mut self, file: FileSlot, written: FlushInterval) {
+        self.unstable.note_left(file, written);
+    }
+
+    /// The newest interval in which an unstable page of the file was written that is not in memory
+    /// any more.
+    pub(crate) fn unstable_left(&self, file: FileSlot) -> Option<FlushInterval> {
+        self.unstable.left.get(&file.0).copied()
+    }
+
+    /// The file is closed, or what it lost is accepted.
+    pub(crate) fn forget_unstable_left(&mut self, file: FileSlot) {
+        self.unstable.left.remove(&file.0);
+    }
+
+    /// All pages that have a mark, in the order of their frames. Looks at each frame: for the rare
+    /// case that a flush has failed.
+    pub(crate) fn unstable_pages(&self) -> Vec<UnstablePage> {
+        let marked = self.frames.marked();
+        marked
+            .map(|(frame, mark, place)| {
+                let (file, page) = self.table.page_at(place);
+                UnstablePage { file, page, frame, written: self.unstable.interval(mark) }
+            })
+            .collect()
+    }
+
+    /// A page leaves the table, and not because newer bytes take its place.
+    pub(super) fn note_leaving(&mut self, frame: Frame, place: Place) {
+        let mark = self.frames.mark(frame);
+        if mark != 0 {
+            let (file, _) = self.table.page_at(place);
+            self.unstable.note_left(file, self.unstable.interval(mark));
+        }
+    }
+
+    /// The same of a page that `file` forgets.
+    pub(super) fn note_forgotten(
+        unstable: &mut Unstable,
+        frames: &super::frames::Frames,
+        file: FileSlot,
+        frame: Frame,
+    ) {
+        let mark = frames.mark(frame);
+        if mark != 0 {
+            unstable.note_left(file, unstable.interval(mark));
+        }
+    }
+}
+
+/// How many different marks there are; 0 is none.
+const MARKS: u64 = (1 << MARK_BITS) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Pages;
+
+    const FILE: FileSlot = FileSlot(7);
+
+    fn write(cache: &mut PageCache, page: u64) -> Frame {
+        let fresh = cache.start_write();
+        let frame = fresh.frame();
+        cache.put_written(FILE, PageIndex(page), fresh);
+        cache.set_unstable(frame);
+        cache.release(frame);
+        frame
+    }
+
+    #[test]
+    fn an_unstable_page_says_in_which_interval_it_was_written() {
+        let mut cache = PageCache::with_frames(16);
+        let first = write(&mut cache, 1);
+        assert_eq!(cache.end_flush_interval(), FlushInterval(1));
+        let second = write(&mut cache, 2);
+        let found: Vec<_> =
+            cache.unstable_pages().iter().map(|it| (it.frame, it.page, it.written.0)).collect();
+        assert_eq!(found, [(first, PageIndex(1), 1), (second, PageIndex(2), 2)]);
+        cache.clear_unstable(first);
+        assert_eq!(cache.unstable_pages().len(), 1);
+        assert_eq!(cache.unstable_left(FILE), None);
+    }
+
+    #[test]
+    fn a_page_that_leaves_is_remembered_by_its_file_and_one_that_is_overwritten_is_not() {
+        let mut cache = PageCache::with_frames(16);
+        write(&mut cache, 1);
+        let fresh = cache.start_write();
+        let frame = fresh.frame();
+        cache.put_written(FILE, PageIndex(1), fresh);
+        assert_eq!(cache.unstable_left(FILE), None, "newer bytes took its place");
+        cache.release(frame);
+        write(&mut cache, 2);
+        cache.end_flush_interval();
+        cache.forget_range(FILE, PageIndex(2), Pages(1));
+        assert_eq!(cache.unstable_left(FILE), Some(FlushInterval(1)));
+        cache.forget_unstable_left(FILE);
+        for page in 10..40 {
+            write(&mut cache, page);
+        }
+        assert_eq!(cache.unstable_left(FILE), Some(FlushInterval(2)), "some were evicted");
+    }
+
+    #[test]
+    fn intervals_are_told_apart_for_as_many_flushes_as_there_are_marks() {
+        for now in [1, 2, MARKS - 1, MARKS, MARKS + 1, 3 * MARKS + 5] {
+            let unstable = Unstable { now: FlushInterval(now), left: BTreeMap::new() };
+            assert_eq!(unstable.interval(unstable.mark()), FlushInterval(now));
+            for age in [1, 2, 1000, MARKS - 1] {
+                if age < now {
+                    let then = Unstable { now: FlushInterval(now - age), left: BTreeMap::new() };
+                    assert_eq!(unstable.interval(then.mark()), FlushInterval(now - age));
+                }
+            }
+        }
+    }
+}
