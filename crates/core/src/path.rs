@@ -56,7 +56,7 @@ use useful::{Disks, Useful};
 use waiters::{Waiter, Waiters};
 use write::{CommandSeq, Debts, Domain, FileDebts, Limits, NEVER, Room};
 
-use crate::cache::{CacheStats, PageCache};
+use crate::cache::{CacheStats, FlushInterval, PageCache};
 use crate::fit::{DeviceFit, Fit, Sent, Watch};
 use crate::geometry::Geometry;
 use crate::readahead::shares::Shares;
@@ -258,6 +258,9 @@ pub struct IoPath {
     hints: Hints,
     writes: Slab<Write>,
     domains: Slab<Domain>,
+    /// Those with pages that have no room to be written again yet: the ones that were unstable when
+    /// a flush failed, at the end of this interval.
+    rewriting: Vec<(Id<Domain>, FlushInterval)>,
     debts: Debts,
     room: Room,
     limits: Limits,
@@ -308,6 +311,7 @@ impl IoPath {
             hints: Hints::default(),
             writes: Slab::new(),
             domains: Slab::new(),
+            rewriting: Vec::new(),
             debts: Debts::new(cache.frames()),
             room: Room::new(cache.frames()),
             limits: Limits::default(),

@@ -5,6 +5,7 @@
 //! Never: a clock, a thread, a real byte. The same seed is the same run, on every machine.
 
 pub mod device;
+pub mod durability;
 pub mod ext4;
 pub mod meter;
 pub mod optimum;

@@ -111,7 +111,7 @@ impl PageCache {
         self.unstable.left.get(&file.0).copied()
     }
 
-    /// The file is closed, or what it lost is accepted.
+    /// The file is closed.
     pub(crate) fn forget_unstable_left(&mut self, file: FileSlot) {
         self.unstable.left.remove(&file.0);
     }

@@ -21,6 +21,7 @@ impl IoPath {
     /// Lets everything go on that can: writes that have their pages, those that wait for room, and
     /// what waits for frames; then the flusher looks what is due.
     pub(super) fn admit(&mut self, now: Instant) {
+        self.continue_rewrites(now);
         loop {
             self.give_frames(now);
             self.give_pages(now);

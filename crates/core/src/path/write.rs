@@ -134,6 +134,8 @@ pub struct Write {
     command: Option<(Id<Domain>, CommandSeq)>,
     /// Of a flush, the intervals whose writes it makes durable.
     covers: FlushInterval,
+    /// Of a flush, how many losses of its file had been accepted when it began.
+    accepts: u32,
     /// Of a zero, whether the bytes are undefined afterwards.
     is_discard: bool,
     /// Whether somebody waits for a device because of it.
@@ -396,6 +398,7 @@ impl Write {
             epoch: 0,
             command: None,
             covers: FlushInterval::default(),
+            accepts: 0,
             is_discard: false,
             is_watched: false,
         }

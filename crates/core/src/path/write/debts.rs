@@ -120,8 +120,13 @@ pub(in crate::path) struct FileDebts {
     pub(in crate::path) is_listed: bool,
     /// What was written in these intervals is durable.
     pub(in crate::path) durable: FlushInterval,
+    /// Some of its unstable pages are to be written again and have no room yet.
+    pub(in crate::path) is_rewriting: bool,
     /// Acknowledged writes are lost, and the owner has not accepted that.
     pub(in crate::path) lost: Option<Fault>,
+    /// The last loss that was accepted, and how many were.
+    pub(in crate::path) accepted: Option<Fault>,
+    pub(in crate::path) accepts: u32,
 }
 
 /// What is owed of one epoch: the time between two flushes.
@@ -192,6 +197,35 @@ impl Debts {
         let waiting = first.map(|&id| writes.get(id).expect("it waits").epoch);
         let epoch = waiting.map_or(books.epoch, |epoch| epoch.min(books.epoch));
         self.add_in_epoch(books, debt, epoch)
+    }
+
+    /// The first flush that waits waits for all that is owed.
+    pub(in crate::path) fn join_waiting_flushes(
+        &mut self,
+        books: &mut FileDebts,
+        writes: &Slab<Write>,
+    ) {
+        let Some(&first) = books.flushes.front() else { return };
+        let epoch = writes.get(first).expect("it waits").epoch;
+        let all = On::ALL.into_iter().flat_map(|on| self.list(books, on)).collect::<Vec<_>>();
+        for id in all {
+            let Debt { epoch: was, on, .. } = *self.get(id);
+            if was <= epoch {
+                continue;
+            }
+            let (failed, fault) = match on {
+                On::Failed => (1, books.fault_of(was)),
+                On::Nothing | On::Aging | On::Urgent | On::Held | On::Writing => (0, None),
+            };
+            books.count(epoch, |to| {
+                (to.owed, to.failed) = (to.owed + 1, to.failed + failed);
+                to.fault = to.fault.or(fault);
+            });
+            books.count(was, |from| {
+                (from.owed, from.failed) = (from.owed - 1, from.failed - failed);
+            });
+            self.get_mut(id).epoch = epoch;
+        }
     }
 
     fn add_in_epoch(&mut self, books: &mut FileDebts, mut debt: Debt, epoch: u64) -> DebtId {
@@ -337,6 +371,9 @@ impl FileDebts {
 
     /// How a flush of this epoch stands.
     pub(in crate::path) fn standing(&self, epoch: u64) -> Standing {
+        if self.is_rewriting {
+            return Standing::Waits;
+        }
         let mut fault = None;
         for epoch in self.epochs.iter().take_while(|each| each.number <= epoch) {
             if epoch.owed > epoch.failed {
@@ -345,6 +382,11 @@ impl FileDebts {
             fault = fault.or(epoch.fault);
         }
         Standing::Over(fault)
+    }
+
+    /// How pages of an epoch have failed, if any have.
+    fn fault_of(&self, number: u64) -> Option<Fault> {
+        self.epochs.iter().find(|epoch| epoch.number == number)?.fault
     }
 
     /// Whether the flusher may find something here, now or later.

@@ -9,25 +9,27 @@
 //!              device write ends        flush that began later ends well
 //!   dirty ------------------> unstable ---------------------------------> durable
 //!     ^                          |
-//!     |    any flush of the      |  its page is in memory, and there is room: dirty again
+//!     |    any flush of the      |  its page is in memory: dirty again
 //!     '--- domain fails ---------+
-//!                                '-- it is not: the file has lost writes; each flush says so
+//!                                '-- it was evicted: the file has lost writes; each flush says so
 //! ```
 //!
 //! Invariants, and how they are tested: docs/durability.md.
 
-use super::debts::{Debt, DebtId, On};
+use alloc::vec::Vec;
+
+use super::debts::{Debt, DebtId, FileDebts, On};
 pub(in crate::path) use super::flush_domain::{CommandSeq, FlushDomain};
 use super::flusher::Outcome;
-use super::{Kind, State, WriteId};
-use crate::cache::FlushInterval;
+use super::{Kind, State, Write, WriteId};
+use crate::cache::{FlushInterval, PageCache};
 use crate::path::job::Job;
 use crate::path::{DeviceId, Fault, FileId, IoPath};
 use crate::replay::Input;
 use crate::sched::Submitter;
 use crate::slab::Id;
-use crate::table::FileSlot;
-use crate::units::{Bytes, Instant};
+use crate::table::{FileSlot, Frame};
+use crate::units::{Bytes, Instant, PageIndex};
 
 /// What to do when the success of a durable command may be acknowledged.
 #[derive(Debug)]
@@ -43,13 +45,16 @@ pub(in crate::path) type Domain = FlushDomain<DurableEnd>;
 
 impl IoPath {
     /// The owner of a file accepts that acknowledged writes are lost, after a flush has said
-    /// [`Fault::Lost`]: later flushes speak only of what is written from then on. Of a file that
-    /// has lost nothing: nothing.
+    /// [`Fault::Lost`]: later flushes say nothing of that loss any more. Of a file that has lost
+    /// nothing: nothing.
     pub fn accept_lost(&mut self, file: FileId) {
         self.log().did(|| Input::AcceptLost { file });
         if let Some(books) = self.files.get_mut(file).and_then(|file| file.debts.as_mut()) {
-            books.lost = None;
-            self.cache.forget_unstable_left(Self::slot(file));
+            // What is in memory no more stays noted: the next flush that fails may drop it, too.
+            if let Some(lost) = books.lost.take() {
+                books.accepted = Some(lost);
+                books.accepts = books.accepts.wrapping_add(1);
+            }
         }
     }
 
@@ -224,11 +229,13 @@ impl IoPath {
         self.end_domain_if_over(domain);
     }
 
-    /// Ends a flush; if the file has lost writes, with that.
+    /// Ends a flush; if the file has lost writes, with that. A loss that was accepted since the
+    /// flush began is one of those.
     fn end_flush_with(&mut self, id: WriteId, fault: Option<Fault>) {
-        let file = self.writes.get(id).expect("a flush").file;
-        let fault = self.lost(file).or(fault);
-        self.end_write(id, Bytes::ZERO, fault);
+        let &Write { file, accepts, .. } = self.writes.get(id).expect("a flush");
+        let books = self.files.get(file).and_then(|it| it.debts.as_ref());
+        let lost = books.and_then(|it| it.lost.or(it.accepted.filter(|_| it.accepts != accepts)));
+        self.end_write(id, Bytes::ZERO, lost.or(fault));
     }
 
     /// A flush failed: all that is unstable in its domain may be gone from the device.
@@ -236,8 +243,8 @@ impl IoPath {
         self.stats.flush_failures += 1;
         let commands = self.domains.get_mut(domain).expect("one of its commands has failed");
         let spoiled = commands.fail(seq, fault);
-        self.write_unstable_again(now, domain);
-        self.note_lost(domain, fault);
+        let failed = self.cache.end_flush_interval();
+        self.rewrite(now, domain, failed);
         for end in spoiled {
             match end {
                 DurableEnd::Fua(device, mut job) => {
@@ -248,28 +255,93 @@ impl IoPath {
         }
     }
 
-    /// Makes the unstable pages of a domain dirty, as far as there is room.
-    fn write_unstable_again(&mut self, now: Instant, domain: Id<Domain>) {
+    /// Goes on with [`Self::rewrite`] where half of the room is free again.
+    pub(in crate::path) fn continue_rewrites(&mut self, now: Instant) {
+        let failed = self.debts.failed;
+        let limit = self.room.limit().saturating_sub(failed);
+        if self.rewriting.is_empty() || self.room.used() - failed > limit / 2 {
+            return;
+        }
+        for (domain, failed) in core::mem::take(&mut self.rewriting) {
+            self.rewrite(now, domain, failed);
+        }
+    }
+
+    /// Makes the pages of a domain dirty that were unstable when a flush failed, at the end of an
+    /// interval, and notes which files have lost some. Where there are more than writes have room
+    /// for, flushes and new writes wait for the rest.
+    ///
+    /// ```text
+    ///   unstable    U U U U U U U U U U      ->  D D D D U U U U U U   ->  . . . . D D D D U U
+    ///   room        4                            full                      half free: go on
+    /// ```
+    fn rewrite(&mut self, now: Instant, domain: Id<Domain>, failed: FlushInterval) {
+        self.rewriting.retain(|&(other, _)| other != domain);
+        let mut waiting = Vec::new();
+        self.for_each_file_in(domain, |id, books, _| {
+            if core::mem::take(&mut books.is_rewriting) {
+                waiting.push(id);
+            }
+        });
+        let mut is_over = true;
         for unstable in self.cache.unstable_pages() {
             let Some(file) = self.file_at(unstable.file, domain) else { continue };
+            // What was written after the failure, perhaps again, is not touched by it.
+            if unstable.written <= self.covered(file, domain) || unstable.written > failed {
+                continue;
+            }
             let books = self.files.get_mut(file).expect("just found").debts.as_mut();
             let books = books.expect("only what was written is unstable");
-            if unstable.written <= books.durable {
-                continue;
-            }
-            if !self.room.take_one() {
+            if self.room.take_one() {
+                self.make_dirty_again(now, file, unstable.page, unstable.frame);
+            } else if self.room.used() == self.debts.failed {
+                // All room is held by pages that their device refuses: nothing will come.
                 self.cache.note_unstable_left(unstable.file, unstable.written);
-                continue;
+            } else {
+                (books.is_rewriting, is_over) = (true, false);
             }
-            self.stats.pages_rewritten += 1;
-            self.cache.clear_unstable(unstable.frame);
-            self.cache.hold(unstable.frame);
-            let submitter = Submitter::default();
-            let mut debt = Debt::new(file, unstable.page, unstable.frame, submitter, now);
-            debt.is_urgent = true;
-            let id = self.debts.add_again(books, debt, &self.writes);
-            self.place_again(file, id);
         }
+        if !is_over {
+            self.rewriting.push((domain, failed));
+        }
+        self.join_waiting_flushes(domain);
+        self.note_lost(domain);
+        for file in waiting {
+            self.check_flushes(file);
+        }
+    }
+
+    /// Flushes that wait wait for all that is dirty now.
+    ///
+    /// ```text
+    ///   page    version 1: unstable    version 2: dirty, later than the flush
+    ///   flush   waits for version 1, which the device may have dropped: only 2 can be written
+    /// ```
+    fn join_waiting_flushes(&mut self, domain: Id<Domain>) {
+        let mut waiting = Vec::new();
+        self.for_each_file_in(domain, |id, books, _| {
+            if !books.flushes.is_empty() {
+                waiting.push(id);
+            }
+        });
+        for file in waiting {
+            let Self { files, writes, debts, .. } = self;
+            let books = files.get_mut(file).expect("just found").debts.as_mut().expect("it waits");
+            debts.join_waiting_flushes(books, writes);
+            self.urge(file);
+        }
+    }
+
+    fn make_dirty_again(&mut self, now: Instant, file: FileId, page: PageIndex, frame: Frame) {
+        self.stats.pages_rewritten += 1;
+        self.cache.clear_unstable(frame);
+        self.cache.hold(frame);
+        let mut debt = Debt::new(file, page, frame, Submitter::default(), now);
+        debt.is_urgent = true;
+        let books = self.files.get_mut(file).expect("it is open").debts.as_mut();
+        let books = books.expect("only what was written is unstable");
+        let id = self.debts.add_again(books, debt, &self.writes);
+        self.place_again(file, id);
     }
 
     /// A page that is dirty again is written at once, but for one that a zero has.
@@ -288,18 +360,46 @@ impl IoPath {
     }
 
     /// Notes which files of a domain have unstable bytes that are in memory no more.
-    fn note_lost(&mut self, domain: Id<Domain>, fault: Fault) {
-        let Self { files, devices, cache, .. } = self;
-        let errno = match fault {
+    fn note_lost(&mut self, domain: Id<Domain>) {
+        let errno = match self.domains.get(domain).map_or(Fault::Short, Domain::fault) {
             Fault::Io(errno) | Fault::Lost(errno) => errno,
             Fault::Short => EIO,
         };
+        let mut losers = Vec::new();
+        self.for_each_file_in(domain, |id, _, cache| {
+            losers.extend(cache.unstable_left(Self::slot(id)).map(|left| (id, left)));
+        });
+        for (file, left) in losers {
+            if left > self.covered(file, domain) {
+                let books = self.files.get_mut(file).expect("just found").debts.as_mut();
+                books.expect("just found").lost = Some(Fault::Lost(errno));
+            }
+        }
+    }
+
+    /// The intervals of a file that a flush has made durable, whether it is acknowledged yet or
+    /// settles: one that settles ended before the flush began that has failed now.
+    fn covered(&self, file: FileId, domain: Id<Domain>) -> FlushInterval {
+        let books = self.files.get(file).and_then(|it| it.debts.as_ref());
+        let durable = books.map_or(FlushInterval::default(), |books| books.durable);
+        let settling = self.domains.get(domain).into_iter().flat_map(Domain::settling);
+        let covers = settling.filter_map(|end| match end {
+            DurableEnd::Flush(id, covers) if self.writes.get(*id)?.file == file => Some(*covers),
+            DurableEnd::Flush(..) | DurableEnd::Fua(..) => None,
+        });
+        covers.fold(durable, FlushInterval::max)
+    }
+
+    fn for_each_file_in(
+        &mut self,
+        domain: Id<Domain>,
+        mut f: impl FnMut(FileId, &mut FileDebts, &PageCache),
+    ) {
+        let Self { files, devices, cache, .. } = self;
         files.for_each_mut(|id, file| {
             let is_here = devices.get(file.device).is_some_and(|it| it.domain == Some(domain));
-            let Some(books) = file.debts.as_mut().filter(|_| is_here) else { return };
-            let left = cache.unstable_left(Self::slot(id));
-            if left.is_some_and(|left| left > books.durable) {
-                books.lost = Some(Fault::Lost(errno));
+            if let Some(books) = file.debts.as_mut().filter(|_| is_here) {
+                f(id, books, cache);
             }
         });
     }

@@ -46,14 +46,14 @@ impl IoPath {
         self.stats.flushes += 1;
         self.urge(file);
         let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
-        let (epoch, standing) = match books {
+        let (epoch, standing, accepts) = match books {
             Some(books) => {
                 let epoch = books.end_epoch();
-                (epoch, books.standing(epoch))
+                (epoch, books.standing(epoch), books.accepts)
             }
-            None => (0, Standing::Over(None)),
+            None => (0, Standing::Over(None), 0),
         };
-        let id = self.add_write(Write { epoch, ..Write::new(file, kind) });
+        let id = self.add_write(Write { epoch, accepts, ..Write::new(file, kind) });
         match standing {
             Standing::Over(_) => self.end_flush(id, standing),
             Standing::Waits => {
@@ -68,7 +68,7 @@ impl IoPath {
     }
 
     /// All that the file owes is to be written now, and what failed is tried again.
-    fn urge(&mut self, file: FileId) {
+    pub(super) fn urge(&mut self, file: FileId) {
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         let Some(books) = &mut state.debts else { return };

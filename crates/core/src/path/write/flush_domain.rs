@@ -118,6 +118,16 @@ impl<T> FlushDomain<T> {
         (seq.0 < self.suspect_below).then_some(self.fault)
     }
 
+    /// Durable commands that have ended well and are not acknowledged yet.
+    pub(in crate::path) fn settling(&self) -> impl Iterator<Item = &T> {
+        self.settling.iter().map(|it| &it.end)
+    }
+
+    /// How the last flush failed.
+    pub(in crate::path) fn fault(&self) -> Fault {
+        self.fault
+    }
+
     /// The next durable command whose success may be acknowledged.
     pub(in crate::path) fn pop_settled(&mut self) -> Option<T> {
         let oldest = self.in_flight.first().copied().unwrap_or(u64::MAX);

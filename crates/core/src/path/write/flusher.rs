@@ -103,7 +103,7 @@ impl IoPath {
     /// Whether pages are written that could still wait.
     fn wants_aging(&self) -> bool {
         let is_over = self.debts.unsent > self.limits.background(self.room.limit());
-        is_over || self.room_is_wanted()
+        is_over || self.room_is_wanted() || !self.rewriting.is_empty()
     }
 
     /// Whether somebody waits for more room than device writes will give back.

@@ -162,7 +162,8 @@ impl IoPath {
         match kind {
             Kind::Zero => self.start_zero(id),
             Kind::Write => {
-                if self.room.line.is_empty() && self.try_room(now, id) {
+                let is_open = self.room.line.is_empty() && self.rewriting.is_empty();
+                if is_open && self.try_room(now, id) {
                     return;
                 }
                 self.stats.writes_waited_for_room += 1;
@@ -176,6 +177,9 @@ impl IoPath {
     /// Lets those in the line for room go on, as far as there is room.
     pub(in crate::path) fn give_room(&mut self, now: Instant) {
         while let Some(id) = self.room.first() {
+            if !self.rewriting.is_empty() {
+                return;
+            }
             if self.try_room(now, id) {
                 self.room.line.pop_front();
             } else if self.room.used == self.debts.failed {

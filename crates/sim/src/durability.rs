@@ -1,0 +1,82 @@
+//! Durability in virtual time: random programs over a device with a volatile cache, errors and power
+//! cuts at every step, and a history of each sector that says what may be found.
+//!
+//! In:    a seed.
+//! Out:   how the run ended; or what is wrong, in words.
+//! Never: a real byte. A sector holds the number of the write that it came from.
+//!
+//! ```text
+//!   program --> IoPath --> commands in flight --> device: cache, medium
+//!      |          ^             |                     |
+//!      |          '-- reports <-'  in any order       |  each command takes effect at one step,
+//!      v                                              v  and its end is reported at a later one
+//!   history: which versions of each sector ......... compared with what the medium holds
+//! ```
+//!
+//! The order in which a device does things and the order in which a driver hears of them are drawn
+//! apart: that a flush may succeed at the device after another one has failed, and be reported
+//! first, is what makes durability hard. The invariants are those of docs/durability.md.
+
+mod checks;
+mod device;
+mod history;
+mod program;
+mod world;
+
+use crate::rng::Rng;
+pub use program::{End, Sabotage};
+use world::World;
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Outcome {
+    /// Steps of the program.
+    pub steps: u64,
+    /// Flushes and FUA writes that were acknowledged.
+    pub acknowledged: u64,
+    /// Device flushes that failed, those in FUA writes included.
+    pub flush_failures: u64,
+    /// Pages written again because of that.
+    pub pages_rewritten: u64,
+    /// Flushes that said that acknowledged writes are lost.
+    pub lost: u64,
+}
+
+impl Outcome {
+    /// Adds what another run came to.
+    pub fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.acknowledged += other.acknowledged;
+        self.flush_failures += other.flush_failures;
+        self.pages_rewritten += other.pages_rewritten;
+        self.lost += other.lost;
+    }
+}
+
+/// Runs the program of a seed.
+///
+/// # Errors
+///
+/// What is wrong, and at which step, if an invariant does not hold.
+///
+/// # Example
+///
+/// ```
+/// use foreread_sim::durability::{Sabotage, run};
+///
+/// let outcome = run(7, Sabotage::None).expect("nothing acknowledged is lost");
+/// assert!(outcome.steps > 0);
+/// ```
+pub fn run(seed: u64, sabotage: Sabotage) -> Result<Outcome, String> {
+    let mut rng = Rng::named(seed, "program");
+    let mut world = World::new(seed, sabotage, &mut rng);
+    let steps = 1 + rng.below(220);
+    for step in 0..steps {
+        let op = program::draw(&mut rng);
+        world.apply(&op).map_err(|why| format!("step {step}, {op:?}: {why}"))?;
+    }
+    let end = program::draw_end(&mut rng);
+    let outcome = Outcome { steps, ..world.outcome() };
+    world.end(end).map_err(|why| format!("after {steps} steps, {end:?}: {why}"))?;
+    Ok(outcome)
+}

@@ -1,0 +1,201 @@
+//! What each sector of a file ever held, and which of that may be found.
+//!
+//! In:    writes as they become visible; promises; what the owner was told or has accepted.
+//! Out:   whether a sector may be as it is.
+//! Never: a guess about when the device gets what.
+//!
+//! ```text
+//!   versions    1    5    9    12
+//!                    ^floor    ^newest
+//!   a power cut may find 5, 9 or 12; a read has to find 12
+//! ```
+
+use std::ops::Range;
+
+use super::device::{Stamp, TORN};
+
+/// The sectors of one file.
+#[derive(Debug)]
+pub(super) struct History {
+    sectors: Vec<Sector>,
+}
+
+/// A sector as a read found it when it began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// The oldest version that it may find.
+    since: usize,
+    /// The oldest if the device drops some meanwhile.
+    floor: usize,
+    had_reverted: bool,
+    reverts: u32,
+}
+
+#[derive(Debug)]
+struct Sector {
+    versions: Vec<Stamp>,
+    /// The oldest version that may be found.
+    floor: usize,
+    /// The device has dropped the newest version, so that a read may find an older one. Flushes
+    /// must not succeed then, unless the page was written again.
+    has_reverted: bool,
+    /// How often that happened.
+    reverts: u32,
+    /// The owner was told that this may hold anything (a discard, a zero that failed, an accepted
+    /// loss): nothing is checked until it is written again.
+    is_undefined: bool,
+    /// Below this version the medium may hold anything, for that reason.
+    defined_from: usize,
+}
+
+impl History {
+    pub(super) fn new(stamps: impl Iterator<Item = Stamp>) -> Self {
+        let sector = |stamp| Sector {
+            versions: vec![stamp],
+            floor: 0,
+            has_reverted: false,
+            reverts: 0,
+            is_undefined: false,
+            defined_from: 0,
+        };
+        Self { sectors: stamps.map(sector).collect() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sectors.len()
+    }
+
+    pub(super) fn newest(&self, at: usize) -> Stamp {
+        *self.sectors[at].versions.last().expect("one at least")
+    }
+
+    /// A write became visible.
+    pub(super) fn write(&mut self, at: usize, stamp: Stamp) {
+        let sector = &mut self.sectors[at];
+        sector.versions.push(stamp);
+        (sector.has_reverted, sector.is_undefined) = (false, false);
+    }
+
+    pub(super) fn set_undefined(&mut self, sectors: Range<usize>) {
+        self.sectors[sectors].iter_mut().for_each(Sector::set_undefined);
+    }
+
+    /// The device has got a version of this sector.
+    pub(super) fn landed(&mut self, at: usize, stamp: Stamp) {
+        if self.newest(at) == stamp {
+            self.sectors[at].has_reverted = false;
+        }
+    }
+
+    /// The device dropped what it had cached of this sector.
+    pub(super) fn revert(&mut self, at: usize) {
+        self.sectors[at].has_reverted = true;
+        self.sectors[at].reverts += 1;
+    }
+
+    /// The owner has accepted that writes are lost.
+    pub(super) fn accept_lost(&mut self) {
+        self.sectors.iter_mut().filter(|it| it.has_reverted).for_each(Sector::set_undefined);
+    }
+
+    /// What a flush that begins now will promise.
+    pub(super) fn snapshot(&self) -> Vec<usize> {
+        self.sectors.iter().map(|sector| sector.versions.len() - 1).collect()
+    }
+
+    /// What a read that begins now may find.
+    pub(super) fn view(&self) -> Vec<View> {
+        (0..self.len()).map(|at| self.view_of(at)).collect()
+    }
+
+    pub(super) fn view_of(&self, at: usize) -> View {
+        let Sector { versions, floor, has_reverted, reverts, .. } = &self.sectors[at];
+        let since = if *has_reverted { *floor } else { versions.len() - 1 };
+        View { since, floor: *floor, had_reverted: *has_reverted, reverts: *reverts }
+    }
+
+    /// A promise is given: these versions, or newer ones, are on the medium as `durable` says.
+    pub(super) fn promise(
+        &mut self,
+        promised: impl Iterator<Item = (usize, usize)>,
+        durable: impl Fn(usize) -> Stamp,
+    ) -> Result<(), String> {
+        for (at, version) in promised {
+            let sector = &self.sectors[at];
+            if sector.is_undefined || version < sector.defined_from {
+                continue;
+            }
+            let found = durable(at);
+            if found == TORN && self.page_has_newer(at, version) {
+                continue;
+            }
+            let sector = &mut self.sectors[at];
+            if !sector.is_since(version, found) {
+                let versions = &sector.versions;
+                return Err(format!(
+                    "promised version {version} of sector {at}, but the medium holds {found}, of \
+                     {versions:?}"
+                ));
+            }
+            sector.floor = sector.floor.max(version);
+        }
+        Ok(())
+    }
+
+    /// Whether a read that began at `view` may have found this.
+    pub(super) fn check_read(&self, at: usize, found: Stamp, view: View) -> Result<(), String> {
+        let sector = &self.sectors[at];
+        let was_defined = !sector.is_undefined && view.since >= sector.defined_from;
+        if !was_defined || sector.is_since(view.since, found) {
+            return Ok(());
+        }
+        let was_dropped =
+            view.had_reverted || sector.has_reverted || sector.reverts != view.reverts;
+        let is_older =
+            found == TORN || view.floor < sector.defined_from || sector.is_since(view.floor, found);
+        if was_dropped && is_older {
+            return Ok(());
+        }
+        Err(format!("a read found {found} in sector {at}, of {:?}", sector.versions))
+    }
+
+    /// Whether a sector may be found so after the end of the process. A device that tears sectors
+    /// may damage any sector of a page that was being written.
+    pub(super) fn check_survivor(&self, at: usize, found: Stamp) -> Result<(), String> {
+        let sector = &self.sectors[at];
+        if sector.is_loose() || sector.is_since(sector.floor, found) {
+            return Ok(());
+        }
+        if found == TORN && self.page_has_newer(at, sector.floor) {
+            return Ok(());
+        }
+        let (floor, versions) = (sector.floor, &sector.versions);
+        Err(format!("sector {at} holds {found}: version {floor} of {versions:?} was promised"))
+    }
+}
+
+impl History {
+    /// Whether anything in the page of this sector was written after `version` of the sector, or
+    /// after its own promise: then a device that tears sectors may have damaged any of the page.
+    fn page_has_newer(&self, at: usize, version: usize) -> bool {
+        let page = at / 8 * 8..(at / 8 * 8 + 8).min(self.sectors.len());
+        let has_newer = |it: &Sector| it.is_loose() || it.floor + 1 < it.versions.len();
+        version + 1 < self.sectors[at].versions.len() || self.sectors[page].iter().any(has_newer)
+    }
+}
+
+impl Sector {
+    fn set_undefined(&mut self) {
+        self.is_undefined = true;
+        self.defined_from = self.versions.len();
+    }
+
+    /// Whether the medium may hold anything.
+    fn is_loose(&self) -> bool {
+        self.floor < self.defined_from
+    }
+
+    fn is_since(&self, version: usize, found: Stamp) -> bool {
+        self.versions[version.min(self.versions.len() - 1)..].contains(&found)
+    }
+}

@@ -1,0 +1,155 @@
+//! Random programs: what is done to the path, and by its devices and drivers.
+//!
+//! In:    random numbers.
+//! Out:   one operation after the other.
+//! Never: an operation that depends on the world: numbers are taken modulo what there is.
+
+use foreread_core::path::WriteMode;
+
+use crate::rng::Rng;
+
+/// One step of a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Op {
+    Write {
+        file: u64,
+        sector: u64,
+        sectors: u64,
+        mode: WriteMode,
+    },
+    Read {
+        file: u64,
+        sector: u64,
+        sectors: u64,
+    },
+    Flush {
+        file: u64,
+    },
+    Zero {
+        file: u64,
+        page: u64,
+        pages: u64,
+        is_discard: bool,
+    },
+    /// The driver copies what a write is to be filled with.
+    Fill {
+        which: u64,
+    },
+    /// A command takes effect at its device.
+    Effect {
+        which: u64,
+        how: Effect,
+    },
+    /// The driver reports the end of a command to the path.
+    Report {
+        which: u64,
+    },
+    /// The driver does not do what it was told, because its caller has left.
+    Skip {
+        which: u64,
+    },
+    /// Some of the device's cache reaches the medium by itself.
+    Destage,
+    /// Cached pages are dropped, as if memory were short.
+    Invalidate {
+        file: u64,
+    },
+    AcceptLost {
+        file: u64,
+    },
+    Set {
+        name: &'static str,
+        value: u64,
+    },
+    Wait {
+        ms: u64,
+    },
+}
+
+/// What a device does with a command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Effect {
+    Good,
+    /// Some of it, in 64ths, and that is what it says.
+    Short(u64),
+    /// An error; some of it, in 64ths, may have been done.
+    Error(u64),
+    /// Of a durable command: its flush fails, and drops some of the cache.
+    FlushError,
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    /// The power fails: of the device's cache, and of what is in flight, any part survives.
+    PowerCut,
+    /// The process is killed: the device keeps its cache, commands in flight may happen.
+    Kill,
+    /// Everything ends well: nothing may hang, and a flush makes all durable.
+    Settle,
+}
+
+/// What a driver or a device does wrong on purpose, to see that it is found out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sabotage {
+    /// Nothing.
+    None,
+    /// The driver reports flushes that it did not do.
+    NoFlush,
+    /// The device treats a FUA write as any other.
+    NoFua,
+    /// The driver reports a failed flush as a success.
+    HiddenFailure,
+    /// The driver does not say that a FUA write has failed: it sends its bytes again, without FUA,
+    /// and flushes. That is the natural repair, and it loses what was cached before.
+    RepairedFua,
+}
+
+pub(super) fn draw(rng: &mut Rng) -> Op {
+    let (file, which) = (rng.below(4), rng.any());
+    // Mostly the same places, so that pages are written again while they are on their way.
+    let sector = if rng.below(3) == 0 { rng.any() } else { rng.below(96) };
+    match rng.below(64) {
+        0..14 => {
+            let mode = [WriteMode::Back, WriteMode::Back, WriteMode::Through, WriteMode::Fua];
+            let sectors = [1 + rng.below(8), 8, 1 + rng.below(120)];
+            let sectors = sectors[pick(rng, 3)];
+            let sector = if rng.below(2) == 0 { sector / 8 * 8 } else { sector };
+            Op::Write { file, sector, sectors, mode: mode[pick(rng, 4)] }
+        }
+        14..17 => Op::Read { file, sector, sectors: 1 + rng.below(64) },
+        17..21 => Op::Flush { file },
+        21 => Op::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: false },
+        22 => Op::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: true },
+        23..33 => Op::Fill { which },
+        33..45 => Op::Effect { which, how: draw_effect(rng) },
+        45..57 => Op::Report { which },
+        57 => Op::Skip { which },
+        58 => Op::Destage,
+        59 => Op::Invalidate { file },
+        60 => Op::AcceptLost { file },
+        61 => match rng.below(3) {
+            0 => Op::Set { name: "dirty_age", value: rng.below(50) },
+            1 => Op::Set { name: "dirty_limit", value: rng.below(300_000) },
+            _ => Op::Set { name: "dirty_background", value: rng.below(200_000) },
+        },
+        _ => Op::Wait { ms: rng.below(60) },
+    }
+}
+
+fn draw_effect(rng: &mut Rng) -> Effect {
+    match rng.below(16) {
+        0 => Effect::Short(rng.below(64)),
+        1 => Effect::Error(rng.below(64)),
+        2 | 3 => Effect::FlushError,
+        _ => Effect::Good,
+    }
+}
+
+pub(super) fn draw_end(rng: &mut Rng) -> End {
+    [End::PowerCut, End::PowerCut, End::Kill, End::Settle][pick(rng, 4)]
+}
+
+fn pick(rng: &mut Rng, of: u64) -> usize {
+    usize::try_from(rng.below(of)).expect("a few")
+}

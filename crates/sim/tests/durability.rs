@@ -1,0 +1,56 @@
+//! Nothing acknowledged is lost: ten thousand random programs over devices whose flushes fail, with
+//! power cuts and kills at every step. docs/durability.md has the invariants; `./dev durability`
+//! runs any number of seeds.
+
+use foreread_sim::durability::{Outcome, Sabotage, run};
+
+const RUNS: u64 = 10_000;
+
+/// Runs seeds on as many threads as there are cores: the same outcome in any order.
+fn run_all(seeds: std::ops::Range<u64>) -> Outcome {
+    let half = seeds.start + (seeds.end - seeds.start) / 2;
+    let run_some = |seeds: std::ops::Range<u64>| {
+        let mut sum = Outcome::default();
+        for seed in seeds {
+            match run(seed, Sabotage::None) {
+                Ok(outcome) => sum.add(outcome),
+                Err(why) => panic!("seed {seed}: {why}"),
+            }
+        }
+        sum
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| run_some(seeds.start..half));
+        let mut sum = run_some(half..seeds.end);
+        sum.add(first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        sum
+    })
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_in_ten_thousand_runs() {
+    let sum = run_all(0..RUNS);
+    // A test that no longer meets what it is about would pass, too.
+    assert!(sum.acknowledged > RUNS, "{sum:?}");
+    assert!(sum.flush_failures > RUNS / 2, "{sum:?}");
+    assert!(sum.pages_rewritten > RUNS, "{sum:?}");
+    assert!(sum.lost > RUNS / 100, "{sum:?}");
+}
+
+#[test]
+fn a_seed_is_the_same_run_each_time() {
+    for seed in 0..20 {
+        assert_eq!(run(seed, Sabotage::None), run(seed, Sabotage::None));
+    }
+}
+
+#[test]
+fn what_a_driver_or_a_device_does_wrong_is_found_out() {
+    for sabotage in
+        [Sabotage::NoFlush, Sabotage::NoFua, Sabotage::HiddenFailure, Sabotage::RepairedFua]
+    {
+        let found = (0..3000).find_map(|seed| run(seed, sabotage).err());
+        let found = found.unwrap_or_else(|| panic!("{sabotage:?} is not found out"));
+        assert!(found.contains("promised"), "{sabotage:?}: {found}");
+    }
+}
