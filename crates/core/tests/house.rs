@@ -6,6 +6,8 @@
 
 #![cfg(not(loom))]
 
+#[path = "house/paths.rs"]
+mod paths;
 #[path = "house/source.rs"]
 mod source;
 
