@@ -51,7 +51,7 @@ impl Entry {
         let Some(name) = path.file_name().filter(|_| !is_directory) else {
             return Err(FileError::NotOurs {
                 path: path.to_owned(),
-                what: "is no name of a file".to_owned(),
+                what: "names a directory".to_owned(),
                 advice: "give the path of a file",
             });
         };

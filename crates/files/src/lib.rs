@@ -29,4 +29,4 @@ pub use error::FileError;
 pub use output::Output;
 pub use pid_file::PidFile;
 pub use scratch::PrivateDirectory;
-pub use socket::{SocketFile, bind};
+pub use socket::{SOCKET_PATH_MAX, SocketFile, bind};

@@ -14,9 +14,9 @@ use rustix::fs::{FileType, Mode, major, minor};
 
 use crate::FileError;
 use crate::draft::Draft;
-use crate::entry::{Entry, Found, Inode, Input};
+use crate::entry::{Entry, Found, Input};
 
-/// A result file that is not there before [`Output::commit`].
+/// A result file that is not there before [`Output::write_whole`].
 #[derive(Debug)]
 pub struct Output {
     to: To,
@@ -24,13 +24,15 @@ pub struct Output {
 
 #[derive(Debug)]
 enum To {
-    /// What the user has opened already, or /dev/null.
-    Stream(Entry, BufWriter<File>),
+    /// /dev/null.
+    Nothing,
+    /// What the user has opened already.
+    Stream(Entry, File),
     File {
         entry: Entry,
         draft: Draft,
-        before: Option<Inode>,
-        writer: BufWriter<File>,
+        /// What is replaced. It stays open, so that no other file gets its inode number.
+        before: Option<Found>,
     },
 }
 
@@ -55,55 +57,45 @@ impl Output {
         if let Some(stream) = stream(path) {
             let entry = Entry::new(path)?;
             let file = stream.map_err(|error| entry.failed("open it", error))?;
-            return Ok(Self { to: To::Stream(entry, BufWriter::new(file)) });
+            return Ok(Self { to: To::Stream(entry, file) });
         }
         let entry = Entry::new(path)?;
-        let found = entry.look()?;
-        if let Some(found) = &found {
-            if is_null(found) {
-                let file = File::options().write(true).open(path);
-                let file = file.map_err(|error| entry.failed("open it", error))?;
-                return Ok(Self { to: To::Stream(entry, BufWriter::new(file)) });
-            }
+        let before = entry.look()?;
+        if before.as_ref().is_some_and(is_null) {
+            return Ok(Self { to: To::Nothing });
+        }
+        if let Some(found) = &before {
             is_earlier(&entry, found, inputs, is_ours)?;
         }
         let draft = Draft::new(&entry, Mode::from_raw_mode(0o666))?;
-        keep_mode(&draft, found.as_ref());
-        let file = draft.file().try_clone();
-        let file = file.map_err(|error| entry.failed("open it", error))?;
-        let before = found.as_ref().map(Found::inode);
-        Ok(Self { to: To::File { entry, draft, before, writer: BufWriter::new(file) } })
+        keep_mode(&draft, before.as_ref());
+        Ok(Self { to: To::File { entry, draft, before } })
     }
 
-    /// Writes out what is buffered, and puts the file in its place.
+    /// Writes all of it with `write`, and puts the file in its place.
     ///
     /// # Errors
     ///
     /// If there is no room, or the path was taken meanwhile; then what was there is unchanged.
-    pub fn commit(self) -> Result<(), FileError> {
-        match self.to {
-            To::Stream(entry, mut writer) => {
-                writer.flush().map_err(|error| entry.failed("write it", error))
-            }
-            To::File { entry, draft, before, mut writer } => {
-                writer.flush().map_err(|error| entry.failed("write it", error))?;
-                draft.put(&entry, before).map(drop)
-            }
-        }
-    }
-
-    /// Writes all of it with `write`, and commits it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Output::commit`].
     pub fn write_whole(
-        mut self,
+        self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), FileError> {
-        let (To::Stream(entry, writer) | To::File { entry, writer, .. }) = &mut self.to;
-        write(writer).map_err(|error| entry.failed("write it", error))?;
-        self.commit()
+        let buffered = |file: &File| {
+            let mut writer = BufWriter::new(file);
+            write(&mut writer)?;
+            writer.flush()
+        };
+        match self.to {
+            To::Nothing => Ok(()),
+            To::Stream(entry, file) => {
+                buffered(&file).map_err(|error| entry.failed("write it", error))
+            }
+            To::File { entry, draft, before } => {
+                buffered(draft.file()).map_err(|error| entry.failed("write it", error))?;
+                draft.put(&entry, before.as_ref().map(Found::inode)).map(drop)
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, listen, socket_with};
 
 use crate::FileError;
-use crate::entry::{Entry, Inode, words};
+use crate::entry::{Entry, Found, Inode, words};
 
 /// The file of a socket that listens. It is not removed by dropping this: a signal handler may hold
 /// one, too.
@@ -46,7 +46,7 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
     let address = SocketAddrUnix::new(path).map_err(|errno| match errno {
         Errno::NAMETOOLONG => FileError::NotOurs {
             path: path.to_owned(),
-            what: "is too long for a socket, which has at most 107 bytes".to_owned(),
+            what: format!("is too long for a socket, at most {SOCKET_PATH_MAX} bytes"),
             advice: "give a shorter path, such as one relative to the working directory",
         },
         errno => entry.failed("listen", errno.into()),
@@ -82,22 +82,16 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
 /// Why the lock: of two servers that find the same stale socket, the second would remove what the
 /// first has just made.
 fn clear(entry: &Entry) -> Result<(), FileError> {
-    if entry.look()?.is_none() {
+    if socket(entry)?.is_none() {
         return Ok(());
     }
     let _lock = lock(entry)?;
-    let Some(found) = entry.look()? else { return Ok(()) };
-    if found.kind() != FileType::Socket {
-        return Err(FileError::NotOurs {
-            path: entry.path().to_owned(),
-            what: format!("is {}, not a socket", words(found.kind())),
-            advice: "give another path",
-        });
-    }
+    let Some(stale) = socket(entry)? else { return Ok(()) };
     match UnixStream::connect(entry.path()) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => entry
-            .remove(found.inode())
-            .map_err(|error| entry.failed("remove the stale socket", error)),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            let removed = entry.remove(stale.inode());
+            removed.map_err(|error| entry.failed("remove the stale socket", error))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(entry.failed("connect to it", error))
@@ -105,6 +99,16 @@ fn clear(entry: &Entry) -> Result<(), FileError> {
         // Any other error, such as a full queue, comes from a listener.
         Ok(_) | Err(_) => Err(in_use(entry)),
     }
+}
+
+/// The socket that is there; None if nothing is.
+fn socket(entry: &Entry) -> Result<Option<Found>, FileError> {
+    let Some(found) = entry.look()? else { return Ok(None) };
+    if found.kind() != FileType::Socket {
+        let what = format!("is {}, not a socket", words(found.kind()));
+        return Err(entry.not_ours(what));
+    }
+    Ok(Some(found))
 }
 
 /// Locks the directory. Any process that may read the directory can lock it as well, so this waits
@@ -121,7 +125,11 @@ fn lock(entry: &Entry) -> Result<OwnedFd, FileError> {
             locked => return locked.map(|()| directory).map_err(failed),
         }
     }
-    Err(failed(Errno::WOULDBLOCK))
+    Err(FileError::InUse {
+        path: entry.path().to_owned(),
+        what: "is a stale socket in a directory that another process has locked".to_owned(),
+        advice: "remove the socket, or give another path",
+    })
 }
 
 fn in_use(entry: &Entry) -> FileError {
@@ -131,6 +139,9 @@ fn in_use(entry: &Entry) -> FileError {
         advice: "stop it, or give another path",
     }
 }
+
+/// The most bytes of a socket's path.
+pub const SOCKET_PATH_MAX: usize = 107;
 
 /// Two seconds: a server holds the lock for a few system calls.
 const LOCK_TRIES: u32 = 200;

@@ -24,7 +24,7 @@ use foreread::{Delay, Engine, OpenError, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
-use foreread_files::{Input, PidFile, PrivateDirectory};
+use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
 use rustix::fs::{FlockOperation, flock};
@@ -252,9 +252,16 @@ fn private_folder(args: &Args) -> Result<Option<PrivateDirectory>, Failure> {
         let line = "nowhere to listen; give --unix PATH, --port N, or a command with --run";
         return Err(Failure::WrongUse(line.to_owned()));
     }
-    // Mode 0700, and short: a socket's path has room for 107 bytes.
+    // Only this user may enter it.
     let folder = PrivateDirectory::new();
-    folder.map(Some).map_err(|error| Failure::WrongUse(format!("--run: {error}")))
+    let folder = folder.map_err(|error| Failure::WrongUse(format!("--run: {error}")))?;
+    if folder.path().join(PRIVATE_SOCKET).as_os_str().len() > SOCKET_PATH_MAX {
+        return Err(Failure::WrongUse(format!(
+            "--run: TMPDIR is too long for a socket's path ({SOCKET_PATH_MAX} bytes); set it to a \
+             shorter one, or give --unix"
+        )));
+    }
+    Ok(Some(folder))
 }
 
 fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
@@ -326,7 +333,8 @@ fn listen(
     server: &mut Server,
 ) -> Result<Place, Failure> {
     let refused = |error: ServeError| Failure::WrongUse(error.to_string());
-    let unix = args.unix.clone().or_else(|| private.map(|folder| folder.path().join("nbd")));
+    let unix =
+        args.unix.clone().or_else(|| private.map(|folder| folder.path().join(PRIVATE_SOCKET)));
     if let Some(path) = &unix {
         server.unix(path).map_err(refused)?;
     }
@@ -400,6 +408,8 @@ fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
 }
 
+/// The name of the socket that only the command of --run knows.
+const PRIVATE_SOCKET: &str = "nbd";
 /// Descriptors beside those of connections: the target, rings, listeners, and some to spare.
 const OTHER_FILES: u64 = 64;
 /// The protocol's longest string.

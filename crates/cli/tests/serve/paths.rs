@@ -157,6 +157,11 @@ fn a_strange_tmpdir_is_one_clear_line() {
         assert!(line.contains("TMPDIR names no directory"), "{line}");
         assert_eq!(line.lines().count(), 1, "{line}");
     }
+    let long = place.path(&"x".repeat(100));
+    fs::create_dir(&long).unwrap();
+    let line = String::from_utf8(run(&long).stderr).unwrap();
+    assert!(line.contains("TMPDIR is too long"), "{line}");
+    assert_eq!(fs::read_dir(&long).unwrap().count(), 0, "the private folder stays behind");
     assert_eq!(run(Path::new("")).status.code(), Some(0), "as if it was not set");
     assert_eq!(fs::metadata(&disk).unwrap().len(), 1 << 20);
 }
