@@ -42,7 +42,7 @@ impl SocketFile {
 /// If a process listens there, if the path names anything but a socket, or if the system refuses.
 pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileError> {
     let entry = Entry::new(path)?;
-    clear(&entry)?;
+    let _lock = clear(&entry)?;
     let address = SocketAddrUnix::new(path).map_err(|errno| match errno {
         Errno::NAMETOOLONG => FileError::NotOurs {
             path: path.to_owned(),
@@ -73,42 +73,43 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
     Ok((fd, file))
 }
 
-/// Removes the file of a socket without a listener; refuses anything else.
+/// Removes the file of a socket without a listener; refuses anything else. Returns the lock under
+/// which the new socket is made.
 ///
 /// ```text
-///   nothing there: done | a socket: lock the directory | the same, no listener: remove | unlock
+///   look: a listener, or no socket: refuse
+///   lock the directory | look again: stale: remove | bind, listen | unlock
 /// ```
 ///
 /// Why the lock: of two servers that find the same stale socket, the second would remove what the
-/// first has just made.
-fn clear(entry: &Entry) -> Result<(), FileError> {
-    if socket(entry)?.is_none() {
-        return Ok(());
+/// first has just made; and a socket between bind and listen looks stale. Where nothing is to be
+/// removed, a directory that cannot be locked is no reason to refuse.
+fn clear(entry: &Entry) -> Result<Option<OwnedFd>, FileError> {
+    stale(entry)?;
+    let lock = lock(entry);
+    let Some(stale) = stale(entry)? else { return Ok(lock.ok()) };
+    let lock = lock?;
+    let removed = entry.remove(stale.inode());
+    removed.map_err(|error| entry.failed("remove the stale socket", error))?;
+    Ok(Some(lock))
+}
+
+/// The socket without a listener that is there; None if nothing is.
+fn stale(entry: &Entry) -> Result<Option<Found>, FileError> {
+    let Some(found) = entry.look()? else { return Ok(None) };
+    if found.kind() != FileType::Socket {
+        let what = format!("is {}, not a socket", words(found.kind()));
+        return Err(entry.not_ours(what));
     }
-    let _lock = lock(entry)?;
-    let Some(stale) = socket(entry)? else { return Ok(()) };
     match UnixStream::connect(entry.path()) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            let removed = entry.remove(stale.inode());
-            removed.map_err(|error| entry.failed("remove the stale socket", error))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(entry.failed("connect to it", error))
         }
         // Any other error, such as a full queue, comes from a listener.
         Ok(_) | Err(_) => Err(in_use(entry)),
     }
-}
-
-/// The socket that is there; None if nothing is.
-fn socket(entry: &Entry) -> Result<Option<Found>, FileError> {
-    let Some(found) = entry.look()? else { return Ok(None) };
-    if found.kind() != FileType::Socket {
-        let what = format!("is {}, not a socket", words(found.kind()));
-        return Err(entry.not_ours(what));
-    }
-    Ok(Some(found))
 }
 
 /// Locks the directory. Any process that may read the directory can lock it as well, so this waits
@@ -174,6 +175,37 @@ mod tests {
         let _datagram = UnixDatagram::bind(&path).unwrap();
         bind(&path, 8).expect_err("it is live, too");
         assert!(path.exists());
+    }
+
+    #[test]
+    fn of_servers_that_start_together_one_listens() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("sock");
+        for _ in 0..20 {
+            drop(UnixListener::bind(&path).unwrap());
+            let bound = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(|| bind(&path, 8).ok())).collect();
+                all.into_iter().filter_map(|one| one.join().unwrap()).collect::<Vec<_>>()
+            });
+            assert_eq!(bound.len(), 1);
+            UnixStream::connect(&path).expect("the one that listens has the name");
+            bound[0].1.remove();
+        }
+    }
+
+    /// Any user may lock a directory that all may read.
+    #[test]
+    fn a_directory_that_is_locked_hinders_only_removing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("sock");
+        let lock = fs::File::open(directory.path()).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let (fd, file) = bind(&path, 8).expect("nothing is there");
+        drop(fd);
+        let line = bind(&path, 8).expect_err("it cannot be removed").to_string();
+        assert!(line.contains("another process has locked"), "{line}");
+        assert!(path.exists());
+        file.remove();
     }
 
     #[test]
