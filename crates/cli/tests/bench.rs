@@ -281,7 +281,7 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
         ("--runs 0", "1..=99"),
         ("--seconds 0", "1..=3600"),
         ("--delay latency=4", "latency=4ms"),
-        ("--save /nonexistent/file", "name a file to write"),
+        ("--save /nonexistent/file", "cannot open its directory"),
     ] {
         let line = refused(&bench(&target.path, flags));
         assert!(line.contains(says), "{flags}: {line}");

@@ -100,8 +100,8 @@ fn wrong_use_is_refused_in_one_line() {
         (vec!["--scratch", "/tmp"], "--measure"),
         (vec!["--measure", "--root", root], "cannot be used with"),
         (vec![""], "a value is required"),
-        (vec!["--measure", "--scratch", "/nonexistent"], "/nonexistent: cannot make"),
-        (vec!["--measure", "--scratch", "/proc"], "/proc: cannot make"),
+        (vec!["--measure", "--scratch", "/nonexistent"], "/nonexistent: cannot create"),
+        (vec!["--measure", "--scratch", "/proc"], "/proc: cannot create"),
     ] {
         let output = doctor(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");

@@ -6,6 +6,8 @@
 
 #![cfg(not(loom))]
 
+#[path = "house/paths.rs"]
+mod paths;
 #[path = "house/source.rs"]
 mod source;
 
@@ -27,24 +29,26 @@ struct Place {
     others: Option<&'static [&'static str]>,
 }
 
-const HOUSE: [Place; 8] = [
+const HOUSE: [Place; 9] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core"], others: None },
     Place { folder: "ext4", ours: &[], others: Some(&[]) },
-    Place { folder: "tune", ours: &["foreread-core"], others: None },
+    Place { folder: "files", ours: &[], others: Some(&["rustix", "tempfile"]) },
+    Place { folder: "tune", ours: &["foreread-core", "foreread-files"], others: None },
     Place {
         folder: "engine",
         ours: &["foreread-core"],
         others: Some(&["io-uring", "libc", "rustix"]),
     },
-    Place { folder: "serve", ours: &["foreread"], others: None },
-    Place { folder: "mount", ours: &["foreread", "foreread-ext4"], others: None },
+    Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
+    Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
     Place {
         folder: "cli",
         ours: &[
             "foreread",
             "foreread-core",
             "foreread-ext4",
+            "foreread-files",
             "foreread-mount",
             "foreread-serve",
             "foreread-sim",

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use foreread_files::attribute;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -67,7 +68,8 @@ impl Place {
     pub(crate) fn widen_read_ahead(&self, bytes: u64) {
         if let Some((major, minor)) = self.device {
             let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-            let _ = fs::write(setting, (bytes >> 10).max(KERNEL_KIB).to_string());
+            let kib = (bytes >> 10).max(KERNEL_KIB).to_string();
+            let _ = attribute::set(Path::new(&setting), &kib);
         }
     }
 

@@ -6,32 +6,16 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::{fmt, io};
+
+use foreread_files::FileError;
 
 /// Why a server cannot serve.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Another server listens on this socket.
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Something that is no socket has this name.
-    NoSocket {
-        /// The name.
-        path: PathBuf,
-    },
-    /// The socket cannot be made.
-    Unix {
-        /// The socket.
-        path: PathBuf,
-        /// What we were doing: a verb, such as "bind".
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// The socket cannot be made: a server listens there, or the path names something else.
+    Unix(FileError),
     /// The address cannot be listened on.
     Tcp {
         /// The address.
@@ -58,19 +42,7 @@ pub enum ServeError {
 impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse { path } => write!(
-                f,
-                "{}: another server listens there; stop it, or give another path",
-                path.display()
-            ),
-            Self::NoSocket { path } => write!(
-                f,
-                "{}: is there, and is no socket; remove it, or give another path",
-                path.display()
-            ),
-            Self::Unix { path, doing, source } => {
-                write!(f, "{}: cannot {doing}: {source}", path.display())
-            }
+            Self::Unix(error) => error.fmt(f),
             Self::Tcp { addr, source } => {
                 write!(f, "{addr}: cannot listen: {source}; give another port")
             }
@@ -87,11 +59,10 @@ impl fmt::Display for ServeError {
 impl Error for ServeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unix { source, .. } | Self::Tcp { source, .. } | Self::System { source, .. } => {
-                Some(source)
-            }
+            Self::Unix(error) => error.source(),
+            Self::Tcp { source, .. } | Self::System { source, .. } => Some(source),
             Self::Flush { source } => Some(&**source),
-            Self::InUse { .. } | Self::NoSocket { .. } | Self::Lost => None,
+            Self::Lost => None,
         }
     }
 }

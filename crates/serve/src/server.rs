@@ -25,6 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use foreread::Engine;
+use foreread_files::SocketFile;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
@@ -117,15 +118,19 @@ impl Server {
         Self { shared, listeners: Vec::new() }
     }
 
-    /// Listens on a Unix socket, which its owner alone may use from its first moment. The file of
-    /// a server that is gone is replaced; this one's is removed when [`Self::run`] ends.
+    /// Listens on a Unix socket, which its owner alone may use from its first moment. A stale
+    /// socket file is replaced; this one's is removed when [`Self::run`] ends. Returns the file,
+    /// for a process that has to end without that.
     ///
     /// # Errors
     ///
-    /// If another server listens there, or the system refuses; the error says what to do.
-    pub fn unix(&mut self, path: impl AsRef<Path>) -> Result<(), ServeError> {
-        self.listeners.push(Listener::Unix(Named::bind(path.as_ref())?));
-        Ok(())
+    /// If another server listens there, if the path names anything but a socket, or if the system
+    /// refuses; the error says what to do.
+    pub fn unix(&mut self, path: impl AsRef<Path>) -> Result<SocketFile, ServeError> {
+        let named = Named::bind(path.as_ref())?;
+        let file = named.file();
+        self.listeners.push(Listener::Unix(named));
+        Ok(file)
     }
 
     /// Listens on a TCP address; port 0 takes a free one. Says which it is.

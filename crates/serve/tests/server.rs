@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 
 use foreread::OpenOptions;
+use foreread_files::FileError;
 use foreread_serve::client::{Answer, Client, Session};
 use foreread_serve::nbd::request::Request;
 use foreread_serve::nbd::wire;
@@ -213,11 +214,17 @@ fn a_sockets_file_is_its_owners_a_dead_ones_is_replaced_a_live_ones_is_not() {
     assert_eq!(is.permissions().mode() & 0o777, 0o600);
 
     let mut second = server_of(dir.path());
-    assert!(matches!(second.unix(&path), Err(ServeError::InUse { .. })));
-    assert!(matches!(second.unix(dir.path().join("disk")), Err(ServeError::NoSocket { .. })));
-    assert!(matches!(second.unix(dir.path().join("a/b")), Err(ServeError::Unix { .. })));
+    assert!(matches!(second.unix(&path), Err(ServeError::Unix(FileError::InUse { .. }))));
+    assert!(matches!(
+        second.unix(dir.path().join("disk")),
+        Err(ServeError::Unix(FileError::NotOurs { .. }))
+    ));
+    assert!(matches!(
+        second.unix(dir.path().join("a/b")),
+        Err(ServeError::Unix(FileError::System { .. }))
+    ));
     let long = dir.path().join("x".repeat(200));
-    assert!(matches!(second.unix(long), Err(ServeError::Unix { .. })));
+    assert!(matches!(second.unix(long), Err(ServeError::Unix(FileError::NotOurs { .. }))));
     // Who replaced it keeps it.
     std::fs::remove_file(&path).expect("it is there");
     second.unix(&path).expect("the name is free");

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use foreread_files::attribute;
 use serde::{Deserialize, Serialize};
 
 use crate::sysfs::Sys;
@@ -59,7 +60,7 @@ impl Setting {
     ///
     /// If the system refuses it, or has taken another value.
     pub fn set(&self, sys: &Sys) -> io::Result<()> {
-        std::fs::write(sys.path(self.file()), &self.value)?;
+        attribute::set(&sys.path(self.file()), &self.value)?;
         match self.in_force(sys) {
             Some(value) if value == self.value => Ok(()),
             now => {

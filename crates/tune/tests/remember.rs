@@ -143,6 +143,29 @@ fn a_rule_that_cannot_be_written_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_rule_that_foreread_did_not_write_stays() {
+    let theirs = "KERNEL==\"sdb\", ATTR{queue/read_ahead_kb}=\"64\"\n";
+    for is_masked in [false, true] {
+        let fake = stick();
+        let id = identity(&fake.sys, "sdb").expect("it has one").id;
+        let rule = rule_path(&id);
+        fake.file(rule.to_str().expect("a name"), theirs);
+        let place = fake.sys.path(&rule);
+        if is_masked {
+            fs::remove_file(&place).expect("it is removed");
+            symlink("/dev/null", &place).expect("a link");
+        }
+        let kept = remember(&fake.sys, "sdb", &report("sdb"), &window("sdb", 512), &[], DATE);
+        let error = kept.expect_err("it is not ours").to_string();
+        let why = if is_masked { "is a symbolic link" } else { "was not written by foreread" };
+        assert!(error.contains(why) && error.contains("nothing was remembered"), "{error}");
+        assert_eq!(place.is_symlink(), is_masked);
+        assert!(is_masked || fake.text(&rule).as_deref() == Some(theirs));
+        assert!(list(&fake.sys).remembered.is_empty());
+    }
+}
+
+#[test]
 fn a_broken_record_is_named_and_the_others_are_read() {
     let fake = stick();
     let kept = keep(&fake.sys, "sdb", 512);

@@ -11,14 +11,15 @@ mod flood;
 mod plan;
 mod report;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args as Flags;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use foreread::{Delay, Policy};
 use foreread_core::units::Bytes;
+use foreread_files::{Input, Output as ResultFile};
+use serde::Serialize;
 
 use crate::cmd::serve::assignment;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
@@ -159,6 +160,9 @@ pub(crate) struct Args {
     json: bool,
 
     /// Write every figure into FILE, too, as --json prints them
+    ///
+    /// FILE must not exist, be empty, or hold earlier figures; `-` is stdout. TARGET, any other
+    /// file, a symbolic link, a FIFO and a device are refused (docs/files.md).
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
@@ -224,7 +228,7 @@ fn reading(args: &Args) -> Result<Args, Failure> {
 fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let target = Target::existing(Path::new(&args.target))?;
     // Before an hour has passed.
-    let saved = args.save.as_deref().map(created).transpose()?;
+    let saved = created(args)?;
     let mut notes = Vec::new();
     let mut course = course(args, &target)?;
     let plan = plan::plan(args, &course)?;
@@ -272,18 +276,14 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
             target.stayed()
         ));
     }
-    if let Some((path, file)) = saved {
-        let mut writer = BufWriter::new(file);
-        let written = write_json(&mut writer, &rows).and_then(|()| writer.flush());
-        written.map_err(|error| Failure::WrongUse(format!("{}: {error}", path.display())))?;
-    }
+    let written = save(saved, &rows);
     if args.json {
         out.json(&rows)?;
     } else {
         report::print(out, &target, args, &rows)?;
     }
     out.notes(&notes)?;
-    Ok(())
+    written
 }
 
 fn course<'t>(args: &Args, target: &'t Target) -> Result<Course<'t>, Failure> {
@@ -292,11 +292,23 @@ fn course<'t>(args: &Args, target: &'t Target) -> Result<Course<'t>, Failure> {
     course.map_err(|error| Failure::WrongUse(error.to_string()))
 }
 
-fn created(path: &Path) -> Result<(&Path, File), Failure> {
-    let file = File::create(path).map_err(|error| {
-        Failure::WrongUse(format!("--save {}: {error}; name a file to write", path.display()))
-    });
-    Ok((path, file?))
+/// The file of --save, before an hour of measuring has passed.
+fn created(args: &Args) -> Result<Option<ResultFile>, Failure> {
+    let inputs = [Input { name: "TARGET", path: Path::new(&args.target) }];
+    let save = args.save.as_deref().map(|path| ResultFile::create(path, &inputs, are_figures));
+    save.transpose().map_err(|error| Failure::WrongUse(format!("--save {error}")))
+}
+
+/// Writes the figures into it; what was there before stays if that fails.
+fn save<T: Serialize>(file: Option<ResultFile>, rows: &[T]) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    file.write_whole(|mut file| write_json(&mut file, rows))
+        .map_err(|error| Failure::WrongUse(format!("--save {error}")))
+}
+
+/// Whether a file begins as the figures that --save writes.
+fn are_figures(head: &[u8]) -> bool {
+    head.starts_with(b"[\n  {\"pattern\":\"") || head == b"[]\n"
 }
 
 fn kernel_window_stays(course: &Course<'_>, error: &io::Error) -> String {

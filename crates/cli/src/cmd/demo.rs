@@ -14,6 +14,7 @@ use std::time::Duration;
 use clap::Args as Flags;
 use foreread::{Delay, Engine, Policy};
 use foreread_core::units::Bytes;
+use foreread_files::scratch::temporary_directory;
 
 use crate::flags::{MaxWindow, policies};
 use crate::measure::arm::{Arm, Course};
@@ -180,7 +181,7 @@ fn scratch(args: &Args) -> Result<Target, Failure> {
     if args.size < SMALLEST {
         return Err(Failure::WrongUse(format!("--size {}: give at least 16M", args.size)));
     }
-    let directory = args.dir.clone().unwrap_or_else(default_directory);
+    let directory = args.dir.clone().map_or_else(default_directory, Ok)?;
     let len = args.size.0 >> 20 << 20;
     let bar = progress(len).with_message("writing the scratch file");
     let target = Target::scratch(&directory, len, |written| bar.set_position(written))?;
@@ -189,9 +190,9 @@ fn scratch(args: &Args) -> Result<Target, Failure> {
 }
 
 /// Not /tmp, which is memory on many machines.
-fn default_directory() -> PathBuf {
-    let asked = std::env::var_os("TMPDIR").filter(|directory| !directory.is_empty());
-    asked.map_or_else(|| Path::new("/var/tmp").to_path_buf(), PathBuf::from)
+fn default_directory() -> Result<PathBuf, Failure> {
+    temporary_directory("/var/tmp")
+        .map_err(|error| Failure::WrongUse(format!("{error}, or give --dir")))
 }
 
 const PLAIN: [Pattern; 4] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, Pattern::Hot4k];

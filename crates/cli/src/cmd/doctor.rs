@@ -11,6 +11,7 @@ mod report;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
+use foreread_files::scratch::temporary_directory;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
 use foreread_tune::doctor::{Facts, Remembered, examine, named};
 use foreread_tune::remember;
@@ -127,10 +128,12 @@ fn remembered(sys: &Sys) -> Vec<Remembered> {
 }
 
 fn measure(scratch: Option<&Path>) -> Result<WriteCost, Failure> {
-    let temporary = std::env::temp_dir();
+    let temporary = || temporary_directory("/tmp").map_err(|error| error.to_string());
+    let scratch = scratch.map_or_else(temporary, |scratch| Ok(scratch.to_owned()));
+    let scratch = scratch.map_err(|why| Failure::WrongUse(format!("--measure: {why}")))?;
     let bar = spinner();
     bar.set_message("writing to two scratch loop devices");
-    let measured = write_cost::measure(scratch.unwrap_or(&temporary), &clock);
+    let measured = write_cost::measure(&scratch, &clock);
     bar.finish_and_clear();
     measured.map_err(|error| Failure::WrongUse(format!("--measure: {error}")))
 }

@@ -18,9 +18,10 @@ use foreread_core::itable::{Bound, FixedWindow};
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_ext4::Journal;
+use foreread_files::SocketFile;
 use foreread_mount::{ItableReadahead, Mount, MountError, Ready, Settings, Stopper};
 
-use self::control::{Control, Name};
+use self::control::Control;
 use super::serve::leave::on_signals;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
 use crate::image::Target;
@@ -62,7 +63,8 @@ pub(crate) struct Args {
     /// Answer `foreread stats` and `foreread set` at a Unix socket, for its owner only
     ///
     /// inode_readahead_blks is among what can be set. By the same socket NBD clients may read
-    /// TARGET.
+    /// TARGET. A stale socket file is replaced; if PATH names anything else, or a socket with a
+    /// listener, the command is refused.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
@@ -119,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Control::start(path, &engine, device, &ready, &args.target.target, args.memory)
     });
     let control = control.transpose()?;
-    let mount = mounted(ready, args, control.as_ref().map(Control::name))?;
+    let mount = mounted(ready, args, control.as_ref().map(Control::file))?;
     say(&format!(
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
@@ -162,7 +164,7 @@ fn refused(args: &Args, error: &MountError) -> Failure {
 ///   reads the image  | mounts            | answers
 ///   a signal: ends   | waits until then  | unmounts
 /// ```
-fn mounted(ready: Ready, args: &Args, socket: Option<Name>) -> Result<Mount, Failure> {
+fn mounted(ready: Ready, args: &Args, socket: Option<SocketFile>) -> Result<Mount, Failure> {
     let stopper = Arc::<Mutex<Option<Stopper>>>::default();
     let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
     stop_on_signals(Arc::clone(&stopper), args, socket)?;
@@ -177,7 +179,7 @@ fn mounted(ready: Ready, args: &Args, socket: Option<Name>) -> Result<Mount, Fai
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Stopper>>>,
     args: &Args,
-    socket: Option<Name>,
+    socket: Option<SocketFile>,
 ) -> Result<(), Failure> {
     let dir = args.dir.display().to_string();
     let mut is_unmounted = None;

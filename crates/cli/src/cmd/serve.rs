@@ -24,16 +24,16 @@ use foreread::{Delay, Engine, OpenError, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
+use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tempfile::TempDir;
 
 use self::command::Running;
 use self::control::Served;
-use self::leave::{PidFile, on_signal};
+use self::leave::on_signal;
 use self::place::Place;
 use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
 use crate::measure::clock;
@@ -61,8 +61,8 @@ pub(crate) struct Args {
 
     /// Listen on a Unix socket at PATH, for its owner only (mode 0600)
     ///
-    /// A socket that a server has left which is gone is replaced; one that somebody listens on is
-    /// not.
+    /// A stale socket file is replaced and removed at the end. If PATH names anything else, or a
+    /// socket with a listener, the command is refused (docs/files.md).
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
 
@@ -146,7 +146,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CMD")]
     run: Option<String>,
 
-    /// Write the process id to FILE when clients may come; it is removed at the end
+    /// Write the process id to FILE when clients may connect; the file is removed at the end
+    ///
+    /// FILE must not exist, or be a stale pid file: a number and a line feed, and no process of
+    /// that number is running. TARGET, any other file, a symbolic link and a device are refused.
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
@@ -207,8 +210,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = stopper.clone();
     on_signal(move || stop.stop()).map_err(cannot("catch signals"))?;
     let pid_file = args.pid_file.as_deref().map(|path| {
-        let failed = |error| Failure::WrongUse(format!("--pid-file {}: {error}", path.display()));
-        PidFile::write(path).map_err(failed)
+        let inputs = [Input { name: "TARGET", path: &args.target }];
+        let refused = |error| Failure::WrongUse(format!("--pid-file {error}"));
+        PidFile::create(path, &inputs).map_err(refused)
     });
     let pid_file = pid_file.transpose()?;
     ready(&served, &place, args, metrics.as_ref());
@@ -240,7 +244,7 @@ fn raise_open_files(connections: u32) {
 }
 
 /// Where a command's own socket lies, if there is no other.
-fn private_folder(args: &Args) -> Result<Option<TempDir>, Failure> {
+fn private_folder(args: &Args) -> Result<Option<PrivateDirectory>, Failure> {
     if args.unix.is_some() || args.port.is_some() {
         return Ok(None);
     }
@@ -248,9 +252,16 @@ fn private_folder(args: &Args) -> Result<Option<TempDir>, Failure> {
         let line = "nowhere to listen; give --unix PATH, --port N, or a command with --run";
         return Err(Failure::WrongUse(line.to_owned()));
     }
-    // Mode 0700, and short: a socket's path has room for 107 bytes.
-    let folder = tempfile::Builder::new().prefix("foreread-").tempdir();
-    folder.map(Some).map_err(cannot("make a folder for a socket"))
+    // Only this user may enter it.
+    let folder = PrivateDirectory::new();
+    let folder = folder.map_err(|error| Failure::WrongUse(format!("--run: {error}")))?;
+    if folder.path().join(PRIVATE_SOCKET).as_os_str().len() > SOCKET_PATH_MAX {
+        return Err(Failure::WrongUse(format!(
+            "--run: TMPDIR is too long for a socket's path ({SOCKET_PATH_MAX} bytes); set it to a \
+             shorter one, or give --unix"
+        )));
+    }
+    Ok(Some(folder))
 }
 
 fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
@@ -316,9 +327,14 @@ fn window(args: &Args) -> MaxWindow {
     })
 }
 
-fn listen(args: &Args, private: Option<&TempDir>, server: &mut Server) -> Result<Place, Failure> {
+fn listen(
+    args: &Args,
+    private: Option<&PrivateDirectory>,
+    server: &mut Server,
+) -> Result<Place, Failure> {
     let refused = |error: ServeError| Failure::WrongUse(error.to_string());
-    let unix = args.unix.clone().or_else(|| private.map(|folder| folder.path().join("nbd")));
+    let unix =
+        args.unix.clone().or_else(|| private.map(|folder| folder.path().join(PRIVATE_SOCKET)));
     if let Some(path) = &unix {
         server.unix(path).map_err(refused)?;
     }
@@ -392,6 +408,8 @@ fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
 }
 
+/// The name of the socket that only the command of --run knows.
+const PRIVATE_SOCKET: &str = "nbd";
 /// Descriptors beside those of connections: the target, rings, listeners, and some to spare.
 const OTHER_FILES: u64 = 64;
 /// The protocol's longest string.

@@ -11,13 +11,14 @@ mod report;
 mod rivals;
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as Flags, Subcommand};
 use foreread_core::readahead::Policy;
 use foreread_core::units::Instant;
+use foreread_files::{Input, Output as ResultFile};
 use foreread_sim::record::Keep;
 use foreread_sim::run::{Ran, Run};
 use foreread_sim::scenario::{PolicyName, Scenario};
@@ -54,7 +55,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Write each event of the run into FILE, one a line
+    /// Write each event of the run into FILE, one a line, when the run has ended
+    ///
+    /// FILE must not exist, be empty, or be an earlier trace; `-` is stdout. The scenario, any
+    /// other file, a symbolic link, a FIFO and a device are refused (docs/files.md).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -96,17 +100,17 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     }
     let path = args.scenario.as_ref().expect("clap wants one where no verb is");
     let scenario = read(args, path)?;
-    let ran = go(&scenario, keep(args, path)?)?;
-    if let Some(path) = &args.trace {
-        write_lines(path, &ran.lines)?;
-    }
+    // Before the run: a wrong path is known before an hour has passed.
+    let trace = args.trace.as_deref().map(|trace| created(trace, path)).transpose()?;
+    let ran = go(&scenario, keep(args)?)?;
+    let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
         out.json([report::json(&scenario, &ran)])?;
     } else {
         report::print(out, &scenario, &ran)?;
     }
     out.flush()?;
-    check(args, &scenario, &ran)
+    written.and(check(args, &scenario, &ran))
 }
 
 fn read(args: &Args, path: &Path) -> Result<Scenario, Failure> {
@@ -119,24 +123,12 @@ fn read(args: &Args, path: &Path) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn keep(args: &Args, scenario: &Path) -> Result<Keep, Failure> {
+fn keep(args: &Args) -> Result<Keep, Failure> {
     if let Some(path) = &args.compare {
         let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
         return Ok(Keep::Compare(text.lines().map(str::to_owned).collect()));
     }
-    if let Some(path) = &args.trace {
-        let are_same = matches!(
-            (fs::canonicalize(path), fs::canonicalize(scenario)),
-            (Ok(trace), Ok(scenario)) if trace == scenario
-        );
-        if are_same {
-            return Err(wrong(path, &"the trace would replace the scenario"));
-        }
-        // Before an hour has passed.
-        fs::File::create(path).map_err(|error| wrong(path, &error))?;
-        return Ok(Keep::Lines);
-    }
-    Ok(Keep::Hash)
+    Ok(if args.trace.is_some() { Keep::Lines } else { Keep::Hash })
 }
 
 fn go(scenario: &Scenario, keep: Keep) -> Result<Ran, Failure> {
@@ -175,15 +167,30 @@ fn check(args: &Args, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_lines(path: &Path, lines: &[String]) -> Result<(), Failure> {
-    let write = || -> io::Result<()> {
-        let mut file = io::BufWriter::new(fs::File::create(path)?);
-        for line in lines {
-            writeln!(file, "{line}")?;
-        }
-        file.flush()
+fn created(trace: &Path, scenario: &Path) -> Result<ResultFile, Failure> {
+    let inputs = [Input { name: "the scenario", path: scenario }];
+    ResultFile::create(trace, &inputs, is_trace)
+        .map_err(|error| Failure::WrongUse(format!("--trace {error}")))
+}
+
+fn write_lines(trace: ResultFile, lines: &[String]) -> Result<(), Failure> {
+    let written =
+        trace.write_whole(|file| lines.iter().try_for_each(|line| writeln!(file, "{line}")));
+    written.map_err(|error| Failure::WrongUse(format!("--trace {error}")))
+}
+
+/// Whether each whole line begins as those of a trace: seconds with nine decimals.
+fn is_trace(head: &[u8]) -> bool {
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_event = |line: &str| {
+        let seconds = line.split(' ').next().and_then(|word| word.split_once('.'));
+        seconds.is_some_and(|(whole, part)| {
+            !whole.is_empty() && part.len() == 9 && is_digits(whole) && is_digits(part)
+        })
     };
-    write().map_err(|error| wrong(path, &error))
+    let head = String::from_utf8_lossy(head);
+    let whole = head.rsplit_once('\n').map(|(whole, _)| whole);
+    whole.is_some_and(|whole| whole.lines().all(is_event))
 }
 
 fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use clap::Args as Flags;
 use foreread::{Delay, DelayModel};
+use foreread_files::PrivateDirectory;
 use foreread_mount::detach;
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner,
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
-use tempfile::TempDir;
 
 use super::clock;
 
@@ -58,7 +58,7 @@ impl Serve {
 /// it behind.
 pub(crate) fn run(args: &Args) {
     let counts = Arc::new(Counts::default());
-    let directory = TempDir::new();
+    let directory = PrivateDirectory::new();
     let mounted = directory.as_ref().map_err(|error| io::Error::other(error.to_string()));
     let session = mounted.and_then(|directory| mount(args, directory.path(), Arc::clone(&counts)));
     let place = directory.as_ref().map(|it| it.path().display().to_string()).unwrap_or_default();

@@ -13,7 +13,8 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Advice, FallocateFlags};
+use foreread_files::scratch::unnamed;
+use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::clock;
@@ -51,7 +52,7 @@ impl Target {
                 len >> 20
             ))
         };
-        let mut file = tempfile::tempfile_in(directory).map_err(failed)?;
+        let mut file = unnamed(directory, OFlags::empty()).map_err(|errno| failed(errno.into()))?;
         // All or nothing: a disk that is too small is not filled first. Where a file system cannot
         // promise, writing finds out.
         let promised = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);

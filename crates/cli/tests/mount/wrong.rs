@@ -44,6 +44,8 @@ fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
     is_refused(&image, &dir, &["--memory", "4K"], "1 MiB");
     let socket = dir.join("socket");
     is_refused(&image, &dir, &["--control", socket.to_str().unwrap()], "nobody could reach it");
+    let socket = image.to_str().unwrap();
+    is_refused(&image, &dir, &["--control", socket], "is a regular file, not a socket");
 
     let mount = Mount::new(&image, &[]);
     is_refused(&image, &mount.dir, &[], "something is mounted there; umount");

@@ -14,6 +14,7 @@ mod ends;
 mod kills;
 mod libnbd;
 mod nbdkit_clients;
+mod paths;
 mod qemu;
 mod server;
 mod tunables;

@@ -42,9 +42,12 @@ fn wrong_flags_are_one_line_that_says_what_is_right() {
         (&["--unix", sock, "--connections", "0"], "1..=65536"),
         (&["--unix", sock, "--requests", "0"], "1..=4096"),
         (&["--unix", sock, "--metrics", "localhost"], "127.0.0.1:9100"),
-        (&["--unix", sock, "--pid-file", "/nonexistent/pid"], "/nonexistent/pid: No such file"),
+        (
+            &["--unix", sock, "--pid-file", "/nonexistent/pid"],
+            "/nonexistent/pid: cannot open its directory: No such file",
+        ),
         (&["--unix", "/nonexistent/sock"], "/nonexistent/sock: "),
-        (&["--unix", file], "is no socket"),
+        (&["--unix", file], "is a regular file, not a socket"),
         (&["--unix", sock, "--export", &"x".repeat(5000)], "at most 4096 bytes"),
     ] {
         is_refused(&[&["serve", file], flags].concat(), hint);

@@ -4,19 +4,14 @@
 //! Out:   sockets.
 //! Never: a moment in which others may connect to a Unix socket; a file removed that is not ours.
 
-use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use foreread_files::SocketFile;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-};
+use rustix::net::{SocketFlags, accept_with};
 
 use crate::ServeError;
 use crate::socket::Socket;
@@ -64,79 +59,24 @@ impl Listener {
 #[derive(Debug)]
 pub(super) struct Named {
     fd: OwnedFd,
-    path: PathBuf,
-    /// Device and inode.
-    is: (u64, u64),
+    file: SocketFile,
 }
 
 impl Named {
-    /// Listens there.
-    ///
-    /// ```text
-    ///   lock the folder | whose is the name? | bind, owner only | unlock
-    ///                      nobody's, stale: remove     live: refuse
-    /// ```
-    ///
-    /// Why the lock: of two servers that find the same stale socket, the second would remove what
-    /// the first has just made.
+    /// Listens there, for its owner only; the file of a socket without a listener is replaced.
     pub(super) fn bind(path: &Path) -> Result<Self, ServeError> {
-        let failed = |doing| {
-            let path = path.to_path_buf();
-            move |source| ServeError::Unix { path, doing, source }
-        };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let folder = fs::File::open(parent.unwrap_or(Path::new(".")));
-        let folder = folder.map_err(failed("open its folder"))?;
-        flock(&folder, FlockOperation::LockExclusive)
-            .map_err(|error| failed("lock its folder")(error.into()))?;
-        clear(path)?;
-        let listening = || -> rustix::io::Result<OwnedFd> {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            // A socket's name is made with the socket's own mode: nobody else can connect, ever.
-            fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
-            bind(&fd, &SocketAddrUnix::new(path)?)?;
-            listen(&fd, BACKLOG)?;
-            Ok(fd)
-        };
-        let fd = listening().map_err(|error| failed("listen")(error.into()))?;
-        let is = fs::symlink_metadata(path).map_err(failed("look at it"))?;
-        Ok(Self { fd, path: path.to_path_buf(), is: (is.dev(), is.ino()) })
+        let (fd, file) = foreread_files::bind(path, BACKLOG).map_err(ServeError::Unix)?;
+        Ok(Self { fd, file })
+    }
+
+    pub(super) fn file(&self) -> SocketFile {
+        self.file.clone()
     }
 }
 
 impl Drop for Named {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|is| (is.dev(), is.ino()) == self.is) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Makes room for a socket of that name.
-fn clear(path: &Path) -> Result<(), ServeError> {
-    let its = |doing| {
-        let path = path.to_path_buf();
-        move |source| ServeError::Unix { path, doing, source }
-    };
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(its("look at it")(error)),
-        Ok(is) if !is.file_type().is_socket() => {
-            return Err(ServeError::NoSocket { path: path.to_path_buf() });
-        }
-        Ok(_) => {}
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(its("remove what a dead server left"))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(its("connect to it")(error))
-        }
-        // Its queue may be full: somebody is there all the same.
-        Ok(_) | Err(_) => Err(ServeError::InUse { path: path.to_path_buf() }),
+        self.file.remove();
     }
 }
 

@@ -14,12 +14,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use foreread_core::geometry::block_size;
 use foreread_core::units::{Bytes, PAGE_SIZE, SECTOR_SIZE};
+use foreread_files::scratch::NamedScratch;
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
@@ -109,21 +110,19 @@ struct Scratch {
 impl Scratch {
     fn new(folder: &Path, sectors: u64) -> io::Result<Self> {
         let bytes = sectors * SECTOR_SIZE;
-        let path = folder.join(format!(".foreread-doctor-{}-{sectors}", std::process::id()));
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             io::Error::other(format!("{}: {what}: {error}", folder.display()))
         };
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.map_err(|error| failed("cannot make a scratch file", &error))?;
-        let _named = Named(path.clone());
+        // It loses its name when this function returns; the loop device keeps it.
+        let named = NamedScratch::new(folder).map_err(io::Error::other)?;
+        let (file, path) = (named.file(), named.path());
         // All or nothing: a write that finds no room would be an error of the loop device.
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => {}
             Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes)?,
             Err(error) => return Err(failed("no room for 64 MiB", &io::Error::from(error))),
         }
-        drop(file);
-        let node = losetup(&["--find", "--show", "--sizelimit", &bytes.to_string()], &path)?;
+        let node = losetup(&["--find", "--show", "--sizelimit", &bytes.to_string()], path)?;
         let name = node.trim_start_matches("/dev/").to_owned();
         let device = OpenOptions::new().read(true).write(true).open(&node);
         // As long as it is open it lives on; then it is detached by the kernel.
@@ -131,20 +130,20 @@ impl Scratch {
         let device = device.map_err(|error| failed(&node, &error))?;
         detached?;
         let scratch = Self { name, device };
-        scratch.is_ours(&path, bytes)?;
+        scratch.is_ours(file, bytes)?;
         Ok(scratch)
     }
 
     /// Whether the device that we hold open is over our file. Somebody else could have taken it
     /// between two of our calls; while we hold it, nobody can.
-    fn is_ours(&self, path: &Path, bytes: u64) -> io::Result<()> {
+    fn is_ours(&self, file: &File, bytes: u64) -> io::Result<()> {
         let sys = Sys::here();
         let device = sys.device(&self.name).ok_or_else(|| io::Error::other("it has gone"))?;
         let backing = sys.text(device.folder.join("loop/backing_file")).unwrap_or_default();
         let number = self.device.metadata()?.rdev();
         let is_it = device.number == (rustix::fs::major(number), rustix::fs::minor(number));
         let same_file = |backing: &Path| {
-            let (ours, its) = (path.metadata().ok()?, backing.metadata().ok()?);
+            let (ours, its) = (file.metadata().ok()?, backing.metadata().ok()?);
             Some((ours.dev(), ours.ino()) == (its.dev(), its.ino()))
         };
         if !is_it || device.size.0 != bytes || same_file(Path::new(&backing)) != Some(true) {
@@ -181,16 +180,6 @@ impl Scratch {
             device.write_all(&PAGE)?;
         }
         device.sync_all()
-    }
-}
-
-/// A file that loses its name when this is dropped.
-struct Named(PathBuf);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        // It was ours: made by us, under this name, moments ago.
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foreread_core::units::{Bytes, Instant};
-use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use foreread_files::scratch::unnamed;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::buffer::Buffer;
@@ -154,30 +155,11 @@ fn mib(size: Bytes) -> String {
 
 /// A file without a name that goes past the page cache.
 fn nameless(folder: &Path) -> Result<File, String> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT;
-    let opened = match rustix::fs::openat(CWD, folder, flags | OFlags::TMPFILE, OURS) {
-        // Some file systems have no such thing.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) if folder.is_dir() => {
-            named_and_then_not(folder, flags)
-        }
-        opened => opened.map(File::from),
-    };
-    opened.map_err(|error| match error {
+    unnamed(folder, OFlags::DIRECT).map_err(|error| match error {
         Errno::INVAL => "no O_DIRECT here; name a folder on a disk".to_owned(),
         Errno::NOTDIR => "not a folder; name one on the device".to_owned(),
         error => format!("cannot make a file here: {}", words(&error.into())),
     })
-}
-
-/// The same with a name for as long as two calls take. Killed between them, we leave an empty file.
-fn named_and_then_not(folder: &Path, flags: OFlags) -> Result<File, Errno> {
-    let name = folder.join(format!(".foreread-scratch-{}", std::process::id()));
-    let file = rustix::fs::openat(CWD, &name, flags | OFlags::CREATE | OFlags::EXCL, OURS);
-    // Where O_DIRECT is refused, some file systems have made the file all the same.
-    if !matches!(file, Err(Errno::EXIST)) {
-        let _ = rustix::fs::unlink(&name);
-    }
-    file.map(File::from)
 }
 
 /// Bytes that no device can make smaller.
@@ -187,9 +169,6 @@ pub(super) fn noise(bytes: &mut [u8], seed: u64) {
         word.copy_from_slice(&rng.any().to_le_bytes());
     }
 }
-
-/// Nobody else needs it.
-const OURS: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// One read: a block of a directory, an inode table, an index.
 pub(super) const PAGE: u64 = 4096;
@@ -218,20 +197,6 @@ const FILL_CHUNK: usize = 4 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn where_a_name_is_needed_it_does_not_stay() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = named_and_then_not(folder.path(), OFlags::RDWR).expect("it is made");
-        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
-        file.write_all_at(b"it works", 0).expect("it is written");
-        // Somebody's file of that name is theirs.
-        let name = folder.path().join(format!(".foreread-scratch-{}", std::process::id()));
-        std::fs::write(&name, "theirs").expect("it is written");
-        let refused = named_and_then_not(folder.path(), OFlags::RDWR);
-        assert_eq!(refused.map(drop), Err(Errno::EXIST));
-        assert_eq!(std::fs::read(&name).expect("it is there"), b"theirs");
-    }
 
     #[test]
     fn a_quarter_of_what_is_free_and_not_too_much() {

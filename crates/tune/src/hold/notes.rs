@@ -10,10 +10,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use foreread_files::journal;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -76,8 +76,7 @@ pub(super) fn restore_all(sys: &Sys) -> Restored {
 impl Notes {
     /// New ones for a device; what was left behind there is set back first.
     pub(super) fn new(sys: &Sys, device: &str) -> io::Result<Self> {
-        let folder = sys.path(FOLDER);
-        let path = folder.join(format!("held-{device}{SUFFIX}"));
+        let path = sys.path(FOLDER).join(format!("held-{device}{SUFFIX}"));
         let named = |error: io::Error| {
             if error.kind() != io::ErrorKind::WouldBlock {
                 return unnoted(&path, &error);
@@ -87,7 +86,6 @@ impl Notes {
             );
             io::Error::new(error.kind(), why)
         };
-        fs::create_dir_all(&folder).map_err(named)?;
         for _ in 0..LOCK_TRIES {
             let notes = Self::open(&path, true).map_err(named)?;
             if notes.entries.is_empty() {
@@ -105,7 +103,7 @@ impl Notes {
     /// Locks the file, and reads what is in it.
     fn open(path: &Path, is_new: bool) -> io::Result<Self> {
         for _ in 0..LOCK_TRIES {
-            let mut file = File::options().read(true).append(true).create(is_new).open(path)?;
+            let mut file = journal::open(path, is_new)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // Somebody may only look whether it was left behind, and lets go in a moment.
                 Err(Errno::WOULDBLOCK) if is_new => {
@@ -115,11 +113,7 @@ impl Notes {
                 locked => locked?,
             }
             // Whoever had it locked may have removed it meanwhile; then the lock locks nothing.
-            let is_there = fs::metadata(path).is_ok_and(|there| {
-                file.metadata()
-                    .is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
-            });
-            if is_there {
+            if journal::is_at(&file, path) {
                 let mut text = String::new();
                 file.read_to_string(&mut text)?;
                 return Ok(Self { file, path: path.to_owned(), entries: parse(&text) });
@@ -201,7 +195,7 @@ impl Notes {
             }
         }
         if restored.failed.len() == failed_before {
-            let _ = fs::remove_file(&self.path);
+            let _ = journal::remove(&self.file, &self.path);
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::sysfs::Sys;
 /// What the names of our rules begin with. Late, so that few others come after.
 pub(super) const PREFIX: &str = "99-foreread-";
 
+/// How each of our rules begins.
+const WRITTEN_BY: &str = "# Written by foreread on";
+
 /// The property that a remembered device has in udev's database.
 const PROPERTY: &str = "FOREREAD_ID";
 
@@ -27,7 +30,12 @@ pub fn rule_path(id: &str) -> PathBuf {
 
 pub(super) fn write(sys: &Sys, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
     let path = rule_path(&remembered.identity.id);
-    file::write_whole(sys, &path, &remembered.rule).map_err(|error| (path, error))
+    file::write_whole(sys, &path, &remembered.rule, is_rule).map_err(|error| (path, error))
+}
+
+/// Whether a file begins as the rules that [`rule_text`] writes.
+fn is_rule(head: &[u8]) -> bool {
+    head.starts_with(WRITTEN_BY.as_bytes())
 }
 
 /// The text of the rules file. What it was measured with stands above it, for who finds it in ten
@@ -43,7 +51,8 @@ pub fn rule_text(remembered: &Remembered) -> String {
         let _ = writeln!(text, "# {}", line.trim_end_matches(['\\', ' ']));
     };
     say(&format!(
-        "Written by foreread on {date}. To undo it: foreread tune forget {}",
+        "{} {date}. To undo it: foreread tune forget {}",
+        WRITTEN_BY.trim_start_matches("# "),
         identity.id
     ));
     say(&format!("The device was {device} then; names change, what is asked below does not."));

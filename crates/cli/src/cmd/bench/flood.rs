@@ -4,17 +4,17 @@
 //! Out:   a table, or every figure as JSON.
 //! Never: a write without the word that allows it.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use foreread_core::sched::Choice;
 
-use super::{Args, Asked, Wanted, created};
+use super::{Args, Asked, Wanted, created, save};
 use crate::measure::arm::Arm;
 use crate::measure::flood::{Flood, HEADING, Ours, Row, Victim, Way};
 use crate::measure::progress;
-use crate::output::{Failure, Output, write_json};
+use crate::output::{Failure, Output};
 use crate::table;
 
 /// The pattern's name.
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         )));
     }
     let victim = Victim::new(Path::new(&args.target))?;
-    let saved = args.save.as_deref().map(created).transpose()?;
+    let saved = created(args)?;
     let flood = Flood {
         victim: &victim,
         ways: &ways,
@@ -48,12 +48,13 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", victim.name));
     let rows = flood.measure(&bar).map_err(failed)?;
     bar.finish_and_clear();
-    if let Some((path, file)) = saved {
-        let mut writer = BufWriter::new(file);
-        let written = write_json(&mut writer, &rows).and_then(|()| writer.flush());
-        written.map_err(|error| Failure::WrongUse(format!("{}: {error}", path.display())))?;
+    let written = save(saved, &rows);
+    if args.json {
+        out.json(&rows)?;
+    } else {
+        print(out, args, &victim, &rows)?;
     }
-    if args.json { out.json(&rows) } else { print(out, args, &victim, &rows) }
+    written
 }
 
 /// The ways, as far as a flood has them; and no flag that would do nothing.

@@ -6,13 +6,12 @@
 //!
 //! It is the server's own socket: its clients are known, and one more protocol is not.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::JoinHandle;
-use std::{fs, io};
 
 use foreread::{Engine, File};
 use foreread_core::units::Bytes;
+use foreread_files::SocketFile;
 use foreread_mount::{Controls, Ready};
 use foreread_serve::stats::Setting;
 use foreread_serve::{Export, Limits, Meter, Server, Stopper};
@@ -27,29 +26,7 @@ use crate::output::Failure;
 pub(super) struct Control {
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
-    name: Name,
-}
-
-/// The socket's file, for who ends without dropping the socket.
-#[derive(Clone, Debug)]
-pub(super) struct Name {
-    path: PathBuf,
-    /// Device and inode.
-    is: (u64, u64),
-}
-
-impl Name {
-    fn of(path: &Path) -> io::Result<Self> {
-        let is = fs::symlink_metadata(path)?;
-        Ok(Self { path: path.to_owned(), is: (is.dev(), is.ino()) })
-    }
-
-    /// Removes it, unless it is another one by now.
-    pub(super) fn remove(&self) {
-        if Self::of(&self.path).is_ok_and(|found| found.is == self.is) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+    file: SocketFile,
 }
 
 impl Control {
@@ -88,8 +65,7 @@ impl Control {
         };
         let mut server = Server::new(engine.clone(), export, Limits::default());
         let refused = |error: &dyn ToString| Failure::WrongUse(error.to_string());
-        server.unix(path).map_err(|error| refused(&error))?;
-        let name = Name::of(path).map_err(|error| refused(&error))?;
+        let file = server.unix(path).map_err(|error| refused(&error))?;
         let (stopper, meter) = (server.stopper(), server.meter());
         server.on_control(Box::new(move |text| answer(&served, &controls, text, &meter)));
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
@@ -97,11 +73,12 @@ impl Control {
             let _ = server.run();
         });
         let thread = thread.map_err(|error| refused(&format!("cannot start a thread: {error}")))?;
-        Ok(Self { stopper, thread: Some(thread), name })
+        Ok(Self { stopper, thread: Some(thread), file })
     }
 
-    pub(super) fn name(&self) -> Name {
-        self.name.clone()
+    /// The socket's file, for a process that ends without dropping this.
+    pub(super) fn file(&self) -> SocketFile {
+        self.file.clone()
     }
 }
 

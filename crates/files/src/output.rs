@@ -1,0 +1,262 @@
+//! A file that a command writes its result into: `--save`, `--trace`.
+//!
+//! In:    a path, the inputs of the command, how to recognise an earlier result.
+//! Out:   the result, whole; until then, and after an error, what was there before.
+//! Never: a file replaced that foreread did not write; a link followed; a device written to.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, major, minor};
+
+use crate::FileError;
+use crate::draft::Draft;
+use crate::entry::{Entry, Found, Input};
+
+/// A result file that is not there before [`Output::write_whole`].
+#[derive(Debug)]
+pub struct Output {
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    /// /dev/null.
+    Nothing,
+    /// What the user has opened already.
+    Stream(Entry, File),
+    File {
+        entry: Entry,
+        draft: Draft,
+        /// What is replaced. It stays open, so that no other file gets its inode number.
+        before: Option<Found>,
+    },
+}
+
+impl Output {
+    /// Prepares the file, so that a wrong path is known before the work is done.
+    ///
+    /// `is_ours` gets the first 4 KiB of a file that exists, and says whether it is an earlier
+    /// result. An empty file is replaced, too.
+    ///
+    /// Streams are written as they are: `-` and `/dev/stdout` (stdout), `/dev/stderr`, a pipe that
+    /// the shell opened (`/dev/fd/N`), and `/dev/null`.
+    ///
+    /// # Errors
+    ///
+    /// If the path names an input of the command, a file that is no earlier result, a link, a file
+    /// with several names, a directory, a FIFO or a device; or if the system refuses.
+    pub fn create(
+        path: &Path,
+        inputs: &[Input<'_>],
+        is_ours: fn(&[u8]) -> bool,
+    ) -> Result<Self, FileError> {
+        if let Some(stream) = stream(path) {
+            let entry = Entry::new(path)?;
+            let file = stream.map_err(|error| entry.failed("open it", error))?;
+            return Ok(Self { to: To::Stream(entry, file) });
+        }
+        let entry = Entry::new(path)?;
+        let before = entry.look()?;
+        if before.as_ref().is_some_and(is_null) {
+            return Ok(Self { to: To::Nothing });
+        }
+        if let Some(found) = &before {
+            is_earlier(&entry, found, inputs, is_ours)?;
+        }
+        let draft = Draft::new(&entry, Mode::from_raw_mode(0o666))?;
+        keep_mode(&draft, before.as_ref());
+        Ok(Self { to: To::File { entry, draft, before } })
+    }
+
+    /// Writes all of it with `write`, and puts the file in its place.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room, or the path was taken meanwhile; then what was there is unchanged.
+    pub fn write_whole(
+        self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), FileError> {
+        let buffered = |file: &File| {
+            let mut writer = BufWriter::new(file);
+            write(&mut writer)?;
+            writer.flush()
+        };
+        match self.to {
+            To::Nothing => Ok(()),
+            To::Stream(entry, file) => {
+                buffered(&file).map_err(|error| entry.failed("write it", error))
+            }
+            To::File { entry, draft, before } => {
+                buffered(draft.file()).map_err(|error| entry.failed("write it", error))?;
+                draft.put(&entry, before.as_ref().map(Found::inode)).map(drop)
+            }
+        }
+    }
+}
+
+/// What the user has opened already; None if the path is one of a file.
+fn stream(path: &Path) -> Option<io::Result<File>> {
+    let duplicate = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from);
+    match path.to_str()? {
+        "-" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            Some(duplicate(io::stdout().as_fd().try_clone_to_owned()))
+        }
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
+            Some(duplicate(io::stderr().as_fd().try_clone_to_owned()))
+        }
+        text if text.starts_with("/dev/fd/") || text.starts_with("/proc/self/fd/") => {
+            // A pipe only: another descriptor of ours could be an input.
+            let is_pipe = fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
+            is_pipe.then(|| File::options().write(true).open(path))
+        }
+        _ => None,
+    }
+}
+
+/// The one device that can be written to without harm, and that users name to discard a result.
+fn is_null(found: &Found) -> bool {
+    let device = found.stat().st_rdev;
+    found.kind() == FileType::CharacterDevice && (major(device), minor(device)) == NULL
+}
+
+fn is_earlier(
+    entry: &Entry,
+    found: &Found,
+    inputs: &[Input<'_>],
+    is_ours: fn(&[u8]) -> bool,
+) -> Result<(), FileError> {
+    entry.only_regular(found, inputs)?;
+    let head = entry.head(found, HEAD)?;
+    if head.is_empty() || is_ours(&head) {
+        return Ok(());
+    }
+    Err(FileError::NotOurs {
+        path: entry.path().to_owned(),
+        what: "exists and was not written by this command".to_owned(),
+        advice: ADVICE,
+    })
+}
+
+/// A result keeps the mode of the one that it replaces, if both have the same owner.
+fn keep_mode(draft: &Draft, before: Option<&Found>) {
+    let is_same = |uid| draft.file().metadata().is_ok_and(|ours| ours.uid() == uid);
+    if let Some(before) = before.map(Found::stat).filter(|before| is_same(before.st_uid)) {
+        let _ = draft.set_mode(Mode::from_raw_mode(before.st_mode & 0o777));
+    }
+}
+
+/// What to do about a file that is in the way.
+pub(crate) const ADVICE: &str = "give another path, or remove the file first";
+
+/// The same, where the path is fixed.
+pub(crate) const REMOVE: &str = "move it away, or remove it";
+
+/// How much of a file is looked at.
+const HEAD: u64 = 4096;
+
+/// The number of /dev/null on every Linux.
+const NULL: (u32, u32) = (1, 3);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn create(path: &Path) -> Result<Output, FileError> {
+        Output::create(path, &[], |head| head.starts_with(b"ours "))
+    }
+
+    fn save(path: &Path, text: &str) -> Result<(), FileError> {
+        create(path)?.write_whole(|to| to.write_all(text.as_bytes()))
+    }
+
+    fn names(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn a_result_is_there_when_it_is_whole() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("result");
+        let output = create(&path).expect("there is nothing");
+        assert!(!path.exists());
+        output.write_whole(|to| to.write_all(b"ours 1")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ours 1");
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        drop(create(&path).expect("it is an earlier one"));
+        let failed = create(&path).unwrap().write_whole(|to| {
+            to.write_all(b"ours 2")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert!(failed.unwrap_err().to_string().contains("cannot write it"));
+        assert_eq!(fs::read(&path).unwrap(), b"ours 1");
+        save(&path, "ours 3").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ours 3");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(directory.path()), 1);
+    }
+
+    #[test]
+    fn a_file_of_another_program_is_left() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name| directory.path().join(name);
+        fs::write(at("theirs"), "theirs").unwrap();
+        fs::write(at("empty"), "").unwrap();
+        fs::write(at("ours"), "ours 1").unwrap();
+        symlink(at("ours"), at("link")).unwrap();
+        symlink(at("nothing"), at("dangling")).unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        let fifo = FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), fifo, 0o600.into(), 0).unwrap();
+        for (name, what) in [
+            ("theirs", "was not written by this command"),
+            ("link", "is a symbolic link"),
+            ("dangling", "is a symbolic link"),
+            ("directory", "is a directory"),
+            ("fifo", "is a FIFO"),
+        ] {
+            let line = save(&at(name), "ours 2").expect_err(name).to_string();
+            assert!(line.contains(what) && line.contains("give another path"), "{line}");
+        }
+        assert_eq!(fs::read(at("theirs")).unwrap(), b"theirs");
+        assert_eq!(fs::read(at("ours")).unwrap(), b"ours 1");
+        save(&at("empty"), "ours 2").unwrap();
+        assert_eq!(names(directory.path()), 7);
+
+        let inputs = [Input { name: "the scenario", path: &at("link") }];
+        let line = Output::create(&at("ours"), &inputs, |_| true).unwrap_err().to_string();
+        assert!(line.contains("would replace the scenario"), "{line}");
+    }
+
+    #[test]
+    fn what_came_into_its_place_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("result");
+        for before in [None, Some("ours 1")] {
+            if let Some(before) = before {
+                fs::write(&path, before).unwrap();
+            }
+            let output = create(&path).expect("it can be written");
+            fs::write(directory.path().join("other"), "theirs").unwrap();
+            fs::rename(directory.path().join("other"), &path).unwrap();
+            let error = output.write_whole(|to| to.write_all(b"ours 2")).unwrap_err();
+            assert!(error.to_string().contains("replaced by another process"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), b"theirs");
+            assert_eq!(names(directory.path()), 1);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_result_can_be_discarded() {
+        save(Path::new("/dev/null"), "ours 1").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+}

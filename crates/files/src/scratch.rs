@@ -1,0 +1,221 @@
+//! Scratch: files without a name, files that lose it, a private directory.
+//!
+//! In:    a directory, or `TMPDIR`.
+//! Out:   files and directories with names that cannot be predicted, for their owner only.
+//! Never: a file opened that was there before; anything left after the last descriptor is closed,
+//!        except a directory whose process was killed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, unlinkat};
+use rustix::io::{Errno, Result as SysResult};
+use tempfile::TempDir;
+
+use crate::FileError;
+use crate::draft::random;
+use crate::entry::{Entry, Inode};
+
+/// A directory for this process only (mode 0700), removed with all that is in it.
+#[derive(Debug)]
+pub struct PrivateDirectory(TempDir);
+
+impl PrivateDirectory {
+    /// Makes one in the directory for temporary files.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such directory, or the system refuses.
+    pub fn new() -> Result<Self, FileError> {
+        let parent = temporary_directory("/tmp")?;
+        let made = tempfile::Builder::new().prefix("foreread-").tempdir_in(&parent);
+        made.map(Self).map_err(|source| FileError::System {
+            path: parent,
+            doing: "create a directory in it",
+            source,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Removes it now.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub fn close(self) -> std::io::Result<()> {
+        self.0.close()
+    }
+}
+
+/// `TMPDIR`, or `default` where that is unset or empty; an absolute path of a directory.
+///
+/// # Errors
+///
+/// If `TMPDIR` names no directory: what was asked for is not silently replaced by the default.
+pub fn temporary_directory(default: &str) -> Result<PathBuf, FileError> {
+    directory_of(std::env::var_os("TMPDIR"), default)
+}
+
+fn directory_of(asked: Option<OsString>, default: &str) -> Result<PathBuf, FileError> {
+    let asked = asked.filter(|asked| !asked.is_empty()).map(PathBuf::from);
+    let Some(asked) = asked else { return Ok(PathBuf::from(default)) };
+    let failed = |source| FileError::System {
+        path: Path::new("TMPDIR").join(&asked),
+        doing: "use it",
+        source,
+    };
+    if asked.is_dir() {
+        return std::path::absolute(&asked).map_err(failed);
+    }
+    Err(FileError::NotOurs {
+        what: "TMPDIR names no directory".to_owned(),
+        path: asked,
+        advice: "set it to a directory for temporary files, or unset it",
+    })
+}
+
+/// A file without a name in `directory`, mode 0600, opened with `flags` beside read and write.
+///
+/// # Errors
+///
+/// What the system said: `EINVAL` if the file system does not know one of the flags.
+pub fn unnamed(directory: &Path, flags: OFlags) -> SysResult<File> {
+    let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+    match openat(CWD, directory, flags | OFlags::TMPFILE, OURS) {
+        // Some file systems have no such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) if directory.is_dir() => {
+            named_and_then_not(directory, flags)
+        }
+        opened => opened.map(File::from),
+    }
+}
+
+/// The same with a name for as long as two calls take. Killed between them, it leaves an empty
+/// file.
+fn named_and_then_not(directory: &Path, flags: OFlags) -> SysResult<File> {
+    let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(CWD, directory, path, Mode::empty())?;
+    let (file, _) = random(|name| {
+        let created = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = openat(directory.as_fd(), name, created, OURS);
+        // Where O_DIRECT is refused, some file systems have made the file all the same.
+        if !matches!(file, Err(Errno::EXIST)) {
+            let _ = unlinkat(directory.as_fd(), name, rustix::fs::AtFlags::empty());
+        }
+        file
+    })?;
+    Ok(file.into())
+}
+
+/// A scratch file with a name, for programs that take only names. Dropping it removes the name.
+#[derive(Debug)]
+pub struct NamedScratch {
+    entry: Entry,
+    file: File,
+    inode: Inode,
+}
+
+impl NamedScratch {
+    /// An empty file with a random name in `directory`, mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub fn new(directory: &Path) -> Result<Self, FileError> {
+        let failed = |errno: Errno| FileError::System {
+            path: directory.to_owned(),
+            doing: "create a scratch file in it",
+            source: errno.into(),
+        };
+        let ((entry, file), _) = random(|name| {
+            let entry = Entry::new(&directory.join(name)).map_err(errno_of)?;
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+            let file = openat(entry.directory(), name, flags | OFlags::CLOEXEC, OURS)?;
+            Ok((entry, file))
+        })
+        .map_err(failed)?;
+        let inode = Inode::of(&fstat(&file).map_err(failed)?);
+        Ok(Self { entry, file: file.into(), inode })
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.entry.path()
+    }
+}
+
+impl Drop for NamedScratch {
+    fn drop(&mut self) {
+        let _ = self.entry.remove(self.inode);
+    }
+}
+
+fn errno_of(error: FileError) -> Errno {
+    match error {
+        FileError::System { source, .. } => Errno::from_io_error(&source).unwrap_or(Errno::NOTDIR),
+        FileError::NotOurs { .. } | FileError::InUse { .. } => Errno::NOTDIR,
+    }
+}
+
+/// No other user needs it.
+const OURS: Mode = Mode::RUSR.union(Mode::WUSR);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    fn names(directory: &Path) -> usize {
+        std::fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn no_name_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for made in [
+            unnamed(directory.path(), OFlags::empty()),
+            named_and_then_not(directory.path(), OFlags::RDWR),
+        ] {
+            made.expect("it is made").write_all_at(b"it works", 0).expect("it is written");
+            assert_eq!(names(directory.path()), 0);
+        }
+        let scratch = NamedScratch::new(directory.path()).expect("it is made");
+        assert!(scratch.path().exists());
+        drop(scratch);
+        assert_eq!(names(directory.path()), 0);
+        let nowhere = directory.path().join("nowhere");
+        let line = NamedScratch::new(&nowhere).expect_err("there is no directory").to_string();
+        assert!(line.contains("No such file or directory"), "{line}");
+    }
+
+    #[test]
+    fn a_strange_tmpdir_is_named_or_unused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for unset in [None, Some(OsString::new())] {
+            assert_eq!(directory_of(unset, "/var/tmp").unwrap(), Path::new("/var/tmp"));
+        }
+        for wrong in [file, directory.path().join("nowhere")] {
+            let line = directory_of(Some(wrong.into()), "/tmp").unwrap_err().to_string();
+            assert!(line.contains("TMPDIR names no directory"), "{line}");
+        }
+        let relative = directory_of(Some(".".into()), "/tmp").unwrap();
+        assert!(relative.is_absolute(), "{relative:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Files of foreread below the system's directories: udev rules and records.
+//!
+//! In:    a fixed path below /etc or /var/lib, a text.
+//! Out:   the file, whole and on the disk, mode 0644; its directories, mode 0755.
+//! Never: a file replaced that foreread did not write; anything but a regular file removed.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
+use std::path::Path;
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use crate::draft::Draft;
+use crate::entry::{Entry, Found};
+use crate::{FileError, output};
+
+/// Writes a file whole, with its directories. `is_ours` gets the first 4 KiB of a file that exists;
+/// an empty file is replaced, too.
+///
+/// # Errors
+///
+/// If the path names anything but a regular file that is ours, or if the system refuses.
+pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), FileError> {
+    make_directories(path)?;
+    let entry = Entry::new(path)?;
+    let found = entry.look()?;
+    if let Some(found) = &found {
+        entry.only_regular(found, &[])?;
+        let head = entry.head(found, HEAD)?;
+        if !head.is_empty() && !is_ours(&head) {
+            return Err(FileError::NotOurs {
+                path: path.to_owned(),
+                what: "exists and was not written by foreread".to_owned(),
+                advice: output::REMOVE,
+            });
+        }
+    }
+    let readable = Mode::from_raw_mode(0o644);
+    let draft = Draft::new(&entry, readable)?;
+    let written = draft.set_mode(readable).map_err(io::Error::from);
+    let written = written.and_then(|()| draft.file().write_all_at(text.as_bytes(), 0));
+    written.map_err(|error| entry.failed("write it", error))?;
+    draft.put(&entry, found.as_ref().map(Found::inode)).map(drop)
+}
+
+/// Removes a regular file; whether it was there.
+///
+/// # Errors
+///
+/// If the path names something else, or if the system refuses.
+pub fn remove(path: &Path) -> Result<bool, FileError> {
+    // Without its directory there is no file either.
+    if let Err(error) = fs::symlink_metadata(path)
+        && matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NOTDIR))
+    {
+        return Ok(false);
+    }
+    let entry = Entry::new(path)?;
+    let Some(found) = entry.look()? else { return Ok(false) };
+    entry.only_regular(&found, &[])?;
+    entry.remove(found.inode()).map_err(|error| entry.failed("remove it", error))?;
+    Ok(true)
+}
+
+/// The directories above a path, mode 0755 at most.
+pub(crate) fn make_directories(path: &Path) -> Result<(), FileError> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(|source| {
+        FileError::System { path: path.to_owned(), doing: "create its directory", source }
+    })
+}
+
+/// How much of a file is looked at.
+const HEAD: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn is_rule(head: &[u8]) -> bool {
+        head.starts_with(b"# Written by foreread")
+    }
+
+    #[test]
+    fn it_is_written_whole_and_a_foreign_file_is_left() {
+        let root = tempfile::tempdir().expect("a directory");
+        let path = root.path().join("etc/rules.d/99-x.rules");
+        assert!(!remove(&path).expect("nothing is there"));
+        for text in ["# Written by foreread 1\n", "# Written by foreread 2\n"] {
+            write_whole(&path, text, is_rule).expect("it is ours");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o644);
+        let parent = fs::metadata(path.parent().unwrap()).unwrap();
+        assert_eq!(parent.permissions().mode() & 0o022, 0);
+        assert!(remove(&path).expect("it is ours"));
+
+        fs::write(&path, "KERNEL==\"sda\"\n").unwrap();
+        let line = write_whole(&path, "x", is_rule).expect_err("it is theirs").to_string();
+        assert!(line.contains("not written by foreread"), "{line}");
+        fs::remove_file(&path).unwrap();
+        // A rule that an administrator has masked.
+        symlink("/dev/null", &path).unwrap();
+        write_whole(&path, "x", is_rule).expect_err("it is masked");
+        remove(&path).expect_err("it is masked");
+        assert!(path.is_symlink());
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}
