@@ -145,6 +145,13 @@ fn written(to: &mut Exposition, stats: &Stats) {
     let help = "Pages that the device refused, each time.";
     count(to, "foreread_writes_failed_pages_total", help, writes.failed);
     count(to, "foreread_flushes_total", "Flushes.", writes.flushes);
+    let help = "Device flushes that failed, those in FUA writes included.";
+    count(to, "foreread_flush_failures_total", help, writes.flush_failures);
+    let help = "Pages written again because a device flush had failed.";
+    count(to, "foreread_writes_rewritten_pages_total", help, writes.rewritten);
+    let help = "Whether acknowledged writes are lost, and each flush says so.";
+    let lost = f64::from(u8::from(writes.lost));
+    to.family("foreread_writes_lost", Gauge, help, [(NONE, lost)]);
 }
 
 fn device(to: &mut Exposition, read: &Direction, write: &Direction) {

@@ -175,6 +175,12 @@ pub struct Writes {
     pub failed: u64,
     /// Flushes: of clients, and the last one at the end.
     pub flushes: u64,
+    /// Device flushes that failed, those in FUA writes included.
+    pub flush_failures: u64,
+    /// Pages that were written again because a device flush had failed after their first write.
+    pub rewritten: u64,
+    /// Whether acknowledged writes are lost, and each flush says so, now.
+    pub lost: bool,
 }
 
 /// The device below.
@@ -364,6 +370,9 @@ impl Stats {
                 retried: path.write_retries,
                 failed: path.pages_write_failed,
                 flushes: path.flushes,
+                flush_failures: path.flush_failures,
+                rewritten: path.pages_rewritten,
+                lost: file.has_lost(),
             },
             device: Device::of(&path, file.device_state()),
             clients: counters.into(),
@@ -379,7 +388,7 @@ pub struct Setting {
     pub name: String,
     /// What is in force.
     pub value: String,
-    /// Whose it is: `engine` or `scheduler`.
+    /// Whose it is: `engine`, `scheduler` or `file`.
     pub of: String,
 }
 

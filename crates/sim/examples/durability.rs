@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Runs the seeds on all cores; of several that fail, the one with the lowest number that was found.
+/// Runs the seeds on all cores; of those that fail, the lowest that was found.
 fn run_all(first: u64, runs: u64) -> Result<Outcome, (u64, String)> {
     let (next, done) = (AtomicU64::new(first), AtomicU64::new(0));
     let end = first.saturating_add(runs);

@@ -1,5 +1,5 @@
-//! Durability in virtual time: random programs over a device with a volatile cache, errors and power
-//! cuts at every step, and a history of each sector that says what may be found.
+//! Durability in virtual time: random programs over a device with a volatile cache, errors and
+//! power cuts at every step, and a history of each sector that says what may be found.
 //!
 //! In:    a seed.
 //! Out:   how the run ended; or what is wrong, in words.

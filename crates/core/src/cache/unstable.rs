@@ -16,9 +16,9 @@
 //! page may be evicted like any other clean page. That it was is all that is kept then: one number
 //! for each file.
 //!
-//! A page's mark is its interval modulo 2^27 - 1, plus one, in a word that the frame has anyway. The
-//! mark of a page that has been stable for 2^27 - 1 flushes looks young again; after a failed flush
-//! such a page is written once more, which does no harm.
+//! A page's mark is its interval modulo 2^27 - 1, plus one, in a word that each frame has anyway.
+//! The mark of a page that has been stable for 2^27 - 1 flushes looks young again; after a failed
+//! flush such a page is written once more, which does no harm.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -206,13 +206,12 @@ mod tests {
 
     #[test]
     fn intervals_are_told_apart_for_as_many_flushes_as_there_are_marks() {
-        for now in [1, 2, MARKS - 1, MARKS, MARKS + 1, 3 * MARKS + 5] {
-            let unstable = Unstable { now: FlushInterval(now), left: BTreeMap::new() };
-            assert_eq!(unstable.interval(unstable.mark()), FlushInterval(now));
-            for age in [1, 2, 1000, MARKS - 1] {
-                if age < now {
-                    let then = Unstable { now: FlushInterval(now - age), left: BTreeMap::new() };
-                    assert_eq!(unstable.interval(then.mark()), FlushInterval(now - age));
+        let at = |interval| Unstable { now: FlushInterval(interval), left: BTreeMap::new() };
+        for last in [1, 2, MARKS - 1, MARKS, MARKS + 1, 3 * MARKS + 5] {
+            for age in [0, 1, 2, 1000, MARKS - 1] {
+                if age < last {
+                    let (then, unstable) = (at(last - age), at(last));
+                    assert_eq!(unstable.interval(then.mark()), FlushInterval(last - age));
                 }
             }
         }

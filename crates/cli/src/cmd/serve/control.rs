@@ -63,7 +63,12 @@ impl Served {
         };
         let engine = self.engine.settings().into_iter().map(|one| of("engine", one));
         let scheduler = self.file.scheduler_settings().into_iter();
-        engine.chain(scheduler.map(|one| of("scheduler", one))).collect()
+        let lost = if self.file.has_lost() { "reported" } else { "none" };
+        let file = std::iter::once((LOST_WRITES, lost.to_owned()));
+        engine
+            .chain(scheduler.map(|one| of("scheduler", one)))
+            .chain(file.map(|one| of("file", one)))
+            .collect()
     }
 
     /// Sets one of them, whosever it is.
@@ -71,6 +76,7 @@ impl Served {
         let settings = self.settings();
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),
+            Some(one) if one.of == "file" => return self.accept_lost(value),
             Some(_) => self.file.set_scheduler(name, value),
             None => {
                 let names: Vec<_> = settings.iter().map(|one| one.name.as_str()).collect();
@@ -79,7 +85,20 @@ impl Served {
         };
         set.map_err(|error| bad(&error))
     }
+
+    /// The owner of the data knows what was lost: flushes may succeed again.
+    fn accept_lost(&self, value: &str) -> Result<(), String> {
+        if value != "accept" {
+            let is = "lost_writes can be set to 'accept' only: flushes succeed again after \
+                      acknowledged writes were lost";
+            return Err(format!("{is}, not to '{value}'"));
+        }
+        self.file.accept_lost().map_err(|error| error.to_string())
+    }
 }
+
+/// What `foreread set` calls a loss that each flush reports.
+const LOST_WRITES: &str = "lost_writes";
 
 fn bad(error: &BadSetting) -> String {
     error.to_string()

@@ -102,6 +102,9 @@ fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
                 some("retried", writes.retried),
                 some("FAILED", writes.failed),
                 count("flushes", writes.flushes),
+                some("FLUSHES FAILED", writes.flush_failures),
+                some("written again", writes.rewritten),
+                some("LOST", u64::from(writes.lost)),
             ],
         ),
         (
