@@ -12,6 +12,7 @@
 //!                        else -----> read the largest file in it
 //! ```
 
+mod backing;
 mod file;
 mod uses;
 
@@ -50,6 +51,8 @@ pub struct Target {
     /// Its ext4 file systems that are mounted, by their names under `/sys/fs/ext4`; of a file, the
     /// one that it is in.
     pub ext4: Vec<String>,
+    /// What says that a cache below answers in the device's place, if something does.
+    pub cached_below: Option<String>,
     /// What a reader of the figures has to know.
     pub notes: Vec<String>,
 }
@@ -193,6 +196,7 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
         has_own_window: None,
         in_use: uses::of(sys, &family),
         ext4: uses::ext4(sys, &family),
+        cached_below: backing::cached(&whole, sys),
         device: whole,
         notes,
     })
@@ -231,6 +235,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
         has_own_window,
         in_use: uses::of(sys, &family),
         ext4: uses::ext4(sys, &[below]),
+        cached_below: backing::cached(&whole, sys),
         device: whole,
         notes: Vec::new(),
     })

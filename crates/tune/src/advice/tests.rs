@@ -18,7 +18,7 @@ fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> Ou
     Outcome {
         rows: points.iter().map(|(kib, speed)| row(*kib, *speed)).collect(),
         random: random.iter().map(latency).collect(),
-        plateau: Some(Plateau { window, low: window, high: window }),
+        plateau: Some(Plateau { window, low: window, high: window, best: window }),
         ..Outcome::default()
     }
 }
@@ -31,6 +31,7 @@ fn facts() -> Facts {
         now_kib: Some(128),
         kernel: Some(KernelDefault { window_kib: 8192, reason: Reason::Constant }),
         has_ext4: true,
+        cached_below: None,
     }
 }
 

@@ -49,6 +49,18 @@ impl Run<'_> {
         !fresh.is_empty() && mb_per_s > CACHED * median(&mut fresh)
     }
 
+    /// Whether what counts may be figures of a cache below: there is one, and some window was not
+    /// read often enough from places that were fresh.
+    pub(super) fn may_be_cached(&self) -> bool {
+        let counted = self.counted();
+        let fresh_only = counted.len() < self.taken.len();
+        let is_known = |window: &Bytes| {
+            let of_window = counted.iter().filter(|reading| reading.window == *window);
+            of_window.count() >= self.least()
+        };
+        self.has_cache() && !(fresh_only && self.base().iter().all(is_known))
+    }
+
     fn has_cache(&self) -> bool {
         let of = |window: Bytes, is_again: bool| {
             let of_window = self.taken.iter();
@@ -63,8 +75,7 @@ impl Run<'_> {
 
     /// With it all are compared: without a fresh reading of it, fresh ones of others say nothing.
     fn is_largest_fresh(&self) -> bool {
-        let largest = self.windows.last();
-        self.taken.iter().any(|taken| Some(&taken.window) == largest && !taken.is_again)
+        self.taken.iter().any(|taken| Some(taken.window) == self.largest && !taken.is_again)
     }
 }
 
