@@ -118,7 +118,7 @@ pub fn recommended(facts: &Facts, outcome: &Outcome, profile: Profile) -> Option
     let end_kib = |window| choice(Plateau { window, ..plateau }).0;
     let ends = [end_kib(plateau.low), end_kib(plateau.high), chosen_kib];
     let between_kib = ends.iter().min().copied().zip(ends.iter().max().copied());
-    let guarded = guard::guarded(chosen_kib, facts.now_kib, (rows, random), profile);
+    let guarded = guard::guarded(chosen_kib, facts.now_kib, outcome, profile);
     if let Some(instead) = &guarded.why {
         why = format!("{instead} ({why})");
     }

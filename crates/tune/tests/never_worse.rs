@@ -20,7 +20,7 @@ use foreread_tune::advice::{self, Facts};
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::{Method, Profile, Report};
 use foreread_tune::sweep::{Settings, Sweep};
-use virtual_device::{Bucket, Rng, Virtual, windows};
+use virtual_device::{Bucket, Rng, Virtual};
 
 /// How many devices.
 const CASES: u64 = 10_000;
@@ -137,6 +137,8 @@ struct Tally {
     /// More than 2 % faster in truth.
     faster: u64,
     harmed: Vec<String>,
+    /// How often each refusal was heard.
+    why: std::collections::BTreeMap<String, u64>,
 }
 
 fn judge(seed: u64, tally: &mut Tally) {
@@ -144,6 +146,10 @@ fn judge(seed: u64, tally: &mut Tally) {
     let report = device.report(seed);
     let Some(kib) = applied(&report) else {
         tally.refused += 1;
+        let why = report.refusals.iter().find(|refusal| refusal.is_of_apply());
+        let why = why.map_or("None".to_owned(), |why| format!("{why:?}"));
+        let name = why.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        *tally.why.entry(name.to_owned()).or_default() += 1;
         return;
     };
     let (before, after) = (device.truth(device.now_kib), device.truth(kib));
@@ -177,6 +183,9 @@ fn tally(seeds: std::ops::Range<u64>) -> Tally {
                 all.changed += part.changed;
                 all.faster += part.faster;
                 all.harmed.extend(part.harmed);
+                for (why, times) in part.why {
+                    *all.why.entry(why).or_default() += times;
+                }
                 all
             },
         )
@@ -186,8 +195,8 @@ fn tally(seeds: std::ops::Range<u64>) -> Tally {
 #[test]
 fn what_is_set_is_never_more_than_2_percent_slower_than_what_was() {
     let tally = tally(0..CASES);
-    let Tally { refused, kept, changed, faster, harmed } = &tally;
-    println!("refused {refused}, kept {kept}, changed {changed}, {faster} of them faster");
+    let Tally { refused, kept, changed, faster, harmed, why } = &tally;
+    println!("refused {refused} {why:?}, kept {kept}, changed {changed}, {faster} faster");
     assert!(harmed.is_empty(), "{} of {CASES} harmed:\n{}", harmed.len(), harmed.join("\n"));
     // A tool that refuses everything harms nothing either.
     assert!(*changed > CASES / 5 && *faster > CASES / 8, "{tally:?}");

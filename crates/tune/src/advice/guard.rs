@@ -17,7 +17,8 @@
 use super::beside;
 use super::tradeoff::Line;
 use crate::plateau::{Kept, Measured, SHARE};
-use crate::report::{Latency, Profile, Row};
+use crate::report::{Profile, Row};
+use crate::sweep::Outcome;
 
 /// A choice that has been held against what is in force.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,19 +39,20 @@ pub(super) fn row_now(rows: &[Row], now_kib: u64) -> Option<&Row> {
 pub(super) fn guarded(
     chosen_kib: u64,
     now_kib: Option<u64>,
-    (rows, random): (&[Row], &[Latency]),
+    outcome: &Outcome,
     profile: Profile,
 ) -> Guarded {
+    let rows = &outcome.rows[..];
     let as_chosen = Guarded { window_kib: chosen_kib, why: None, is_blind: false };
     let Some(now_kib) = now_kib.filter(|now| *now != chosen_kib) else { return as_chosen };
     let chosen = rows.iter().find(|row| row.window_kib == chosen_kib);
     let (Some(chosen), Some(now)) = (chosen, row_now(rows, now_kib)) else {
         return Guarded { is_blind: true, ..as_chosen };
     };
-    let of_profile = (profile == Profile::Database).then(|| Line::through(random)).flatten();
+    let of_profile = (profile == Profile::Database).then(|| Line::through(&outcome.random)).flatten();
     let keeps = |row: &Row| match of_profile {
         Some(line) => pays_off(row, now, line),
-        None => Measured::from(row).keeps(&Measured::from(now)),
+        None => Measured::from(row).keeps(&Measured::from(now), outcome.bias),
     };
     if keeps(chosen) == Kept::Surely {
         return as_chosen;

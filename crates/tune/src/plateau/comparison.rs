@@ -37,16 +37,18 @@ pub enum Kept {
 }
 
 impl Measured {
-    /// Whether it keeps 98 % of what `now` gives.
+    /// Whether it keeps 98 % of what `now` gives. `bias` is by which share two windows may differ
+    /// for another reason than the windows.
     #[must_use]
-    pub fn keeps(&self, now: &Self) -> Kept {
+    pub fn keeps(&self, now: &Self, bias: f64) -> Kept {
         let (apart, error) = (self.ln - now.ln, self.error.hypot(now.error));
         if !(self.is_enough() && now.is_enough()) {
             return Kept::Unknown;
         }
         // Two equal readings are equal, whatever the last bit says.
         let line = SHARE.ln() - 1e-9;
-        match (apart - DOUBTLESS * error >= line, apart + DOUBTLESS * error < line) {
+        let doubt = DOUBTLESS * error + bias;
+        match (apart - doubt >= line, apart + doubt < line) {
             (true, _) => Kept::Surely,
             (false, true) => Kept::SurelyNot,
             (false, false) => Kept::Unknown,
@@ -94,19 +96,20 @@ mod tests {
     #[test]
     fn a_window_keeps_what_it_surely_keeps() {
         let now = row(100.0, 0.002, 20);
-        assert_eq!(row(99.5, 0.002, 20).keeps(&now), Kept::Surely);
-        assert_eq!(row(98.5, 0.002, 20).keeps(&now), Kept::Unknown);
-        assert_eq!(row(97.5, 0.002, 20).keeps(&now), Kept::Unknown);
-        assert_eq!(row(90.0, 0.002, 20).keeps(&now), Kept::SurelyNot);
-        assert_eq!(row(140.0, 0.02, 20).keeps(&now), Kept::Surely);
+        assert_eq!(row(99.5, 0.002, 20).keeps(&now, 0.0), Kept::Surely);
+        assert_eq!(row(98.5, 0.002, 20).keeps(&now, 0.0), Kept::Unknown);
+        assert_eq!(row(97.5, 0.002, 20).keeps(&now, 0.0), Kept::Unknown);
+        assert_eq!(row(90.0, 0.002, 20).keeps(&now, 0.0), Kept::SurelyNot);
+        assert_eq!(row(140.0, 0.02, 20).keeps(&now, 0.0), Kept::Surely);
+        assert_eq!(row(100.0, 0.002, 20).keeps(&now, 0.1), Kept::Unknown, "it may be credit");
     }
 
     #[test]
     fn three_readings_that_differ_tell_nothing() {
         let now = row(60.0, 0.03, 3);
-        assert_eq!(row(100.0, 0.01, 20).keeps(&now), Kept::Unknown, "it may have been stalled");
-        assert_eq!(row(100.0, 0.01, 20).keeps(&row(60.0, 0.03, 9)), Kept::Surely);
-        assert_eq!(row(100.0, 0.0, 3).keeps(&row(100.0, 0.0, 3)), Kept::Surely);
-        assert_eq!(row(0.0, 0.0, 30).keeps(&now), Kept::Unknown, "nothing was read");
+        assert_eq!(row(100.0, 0.01, 20).keeps(&now, 0.0), Kept::Unknown, "it may have been stalled");
+        assert_eq!(row(100.0, 0.01, 20).keeps(&row(60.0, 0.03, 9), 0.0), Kept::Surely);
+        assert_eq!(row(100.0, 0.0, 3).keeps(&row(100.0, 0.0, 3), 0.0), Kept::Surely);
+        assert_eq!(row(0.0, 0.0, 30).keeps(&now, 0.0), Kept::Unknown, "nothing was read");
     }
 }

@@ -55,6 +55,8 @@ pub struct Outcome {
     pub ended: Ended,
     /// Whether the figures may be those of a cache below.
     pub may_be_cached: bool,
+    /// By which share two windows may differ for another reason than the windows: burst credit.
+    pub bias: f64,
     /// Whether it began with every second window only.
     pub is_quick: bool,
     /// Why it ended before its end.
@@ -97,6 +99,7 @@ impl Run<'_> {
             notes,
             ended: self.ended(),
             may_be_cached: self.may_be_cached(),
+            bias: self.bias(),
             is_quick: self.is_quick(),
             stopped,
         }
