@@ -42,6 +42,18 @@ pub struct Report {
     pub restored: bool,
 }
 
+impl Report {
+    /// What a window delivered, if it was measured. Off, and less than a page, are one page.
+    #[must_use]
+    pub fn row(&self, window_kib: u64) -> Option<&Row> {
+        let window_kib = window_kib.max(PAGE_KIB);
+        self.sweep.iter().find(|row| row.window_kib == window_kib)
+    }
+}
+
+/// The smallest window: the kernel reads no less.
+pub(crate) const PAGE_KIB: u64 = 4;
+
 /// How windows were tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -17,7 +17,7 @@
 use super::beside;
 use super::tradeoff::Line;
 use crate::plateau::{Kept, Measured, SHARE};
-use crate::report::{Profile, Row};
+use crate::report::{PAGE_KIB, Profile, Row};
 use crate::sweep::Outcome;
 
 /// A choice that has been held against what is in force.
@@ -49,7 +49,8 @@ pub(super) fn guarded(
     let (Some(chosen), Some(now)) = (chosen, row_now(rows, now_kib)) else {
         return Guarded { is_blind: true, ..as_chosen };
     };
-    let of_profile = (profile == Profile::Database).then(|| Line::through(&outcome.random)).flatten();
+    let of_profile =
+        (profile == Profile::Database).then(|| Line::through(&outcome.random)).flatten();
     let keeps = |row: &Row| match of_profile {
         Some(line) => pays_off(row, now, line),
         None => Measured::from(row).keeps(&Measured::from(now), outcome.bias),
@@ -86,5 +87,3 @@ fn pays_off(row: &Row, now: &Row, line: Line) -> Kept {
     let slack = 100.0 * (1.0 - SHARE);
     if stream_loses <= read_gains + slack { Kept::Surely } else { Kept::SurelyNot }
 }
-
-const PAGE_KIB: u64 = 4;

@@ -70,7 +70,11 @@ impl Refusal {
 
 /// What stands against setting what is recommended.
 #[must_use]
-pub(super) fn refusals(facts: &Facts, outcome: &Outcome, recommended: &Recommended) -> Vec<Refusal> {
+pub(super) fn refusals(
+    facts: &Facts,
+    outcome: &Outcome,
+    recommended: &Recommended,
+) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     refusals.extend(outcome.stopped.as_ref().map(|stopped| Refusal::Stopped {
         why: match stopped {

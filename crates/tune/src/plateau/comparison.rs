@@ -107,7 +107,11 @@ mod tests {
     #[test]
     fn three_readings_that_differ_tell_nothing() {
         let now = row(60.0, 0.03, 3);
-        assert_eq!(row(100.0, 0.01, 20).keeps(&now, 0.0), Kept::Unknown, "it may have been stalled");
+        assert_eq!(
+            row(100.0, 0.01, 20).keeps(&now, 0.0),
+            Kept::Unknown,
+            "it may have been stalled"
+        );
         assert_eq!(row(100.0, 0.01, 20).keeps(&row(60.0, 0.03, 9), 0.0), Kept::Surely);
         assert_eq!(row(100.0, 0.0, 3).keeps(&row(100.0, 0.0, 3), 0.0), Kept::Surely);
         assert_eq!(row(0.0, 0.0, 30).keeps(&now, 0.0), Kept::Unknown, "nothing was read");

@@ -69,7 +69,8 @@ impl Run<'_> {
             let of_window = self.taken.iter().filter(|one| one.window == *window && !one.is_again);
             of_window.count() >= self.least()
         };
-        let only_fresh = self.counted().len() == self.taken.iter().filter(|it| !it.is_again).count();
+        let only_fresh =
+            self.counted().len() == self.taken.iter().filter(|it| !it.is_again).count();
         if only_fresh && self.base().iter().all(fresh) {
             return false;
         }

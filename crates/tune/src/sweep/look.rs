@@ -189,9 +189,8 @@ impl Run<'_> {
         // The window in force is compared with what would take its place, so it takes part if a
         // step of it fits at all, in the time and on the device.
         let step_ns = (WINDOWS_MIN + 2.0) * 1e3 / mb_per_s.max(1e-6);
-        let is_short = |now: &Bytes| {
-            now.0 as f64 * step_ns <= NOW_SHARE * self.settings.aim.as_nanos() as f64
-        };
+        let is_short =
+            |now: &Bytes| now.0 as f64 * step_ns <= NOW_SHARE * self.settings.aim.as_nanos() as f64;
         let now = self.settings.now.filter(|now| self.settings.fits(*now));
         self.windows.extend(now.filter(|now| *now <= largest || is_short(now)));
         self.windows.sort_unstable();

@@ -161,7 +161,9 @@ impl Run<'_> {
         let measured = |window: Bytes| curve.at(window).map(Measured::from);
         let Some(now) = self.settings.now.filter(|now| *now != chosen) else { return Vec::new() };
         match (measured(chosen), measured(now)) {
-            (Some(new), Some(old)) if new.keeps(&old, self.bias()) == Kept::Unknown => vec![chosen, now],
+            (Some(new), Some(old)) if new.keeps(&old, self.bias()) == Kept::Unknown => {
+                vec![chosen, now]
+            }
             _ => Vec::new(),
         }
     }
