@@ -14,8 +14,7 @@
 //! ```
 //!
 //! Many devices fall behind their best window: their cache or queue ends there. So the reference is
-//! the largest window that no other one surely beats, and never less than what another one surely
-//! gives. Near the top a device pays a price for each window beside its rate, so that the time of a
+//! the largest window that no other one beats, and never less than what another one surely gives. Near the top a device pays a price for each window beside its rate, so that the time of a
 //! byte is a line over 1 / window; where the windows up to the reference lie on one, all of them
 //! together say where its end is. Where they do not (a dip), the reference stands for itself.
 
@@ -36,7 +35,7 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) fn of(points: &[Point]) -> Self {
-        let unbeaten = |point: &Point| !points.iter().any(|other| surely_beats(other, point));
+        let unbeaten = |point: &Point| !points.iter().any(|other| beats(other, point));
         let Some(last) = points.iter().rposition(unbeaten) else { return Self::default() };
         let found = Self::ending_at(&points[..=last]);
         // The line may end lower than a window that was measured well: then that one counts.
@@ -64,10 +63,17 @@ impl Reference {
     }
 }
 
-/// Whether one window is faster than another by more than noise explains.
-fn surely_beats(one: &Point, other: &Point) -> bool {
-    one.ln - other.ln > SURE * one.error.hypot(other.error) + TIE
+/// Whether one window is faster than another by more than noise explains. Where noise would explain
+/// anything, it is by how much that counts, unless the faster one was hardly read: a reference far
+/// below another window is none.
+fn beats(one: &Point, other: &Point) -> bool {
+    let sure = SURE * one.error.hypot(other.error);
+    let is_read = 2 * one.readings >= other.readings;
+    one.ln - other.ln > if is_read { sure.min(FAR) } else { sure } + TIE
 }
+
+/// So much faster is better, however uncertain: the contender is read again until that is known.
+const FAR: f64 = 0.05;
 
 /// Logarithms that differ by less are equal: what the fit leaves of equal readings.
 const TIE: f64 = 1e-9;

@@ -46,6 +46,10 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
         return format!("{device}: no window can be recommended yet, and nothing changes.");
     };
     let sure = match to.between_kib {
+        Some([low, high]) if !(low..=high).contains(&to.read_ahead_kb) => {
+            let between = format!("between {} and {}", size(low), size(high));
+            format!("the choice is {between}, and not sure to keep what is set now")
+        }
         Some([low, high]) if low < high => {
             format!("95 % sure: between {} and {}", size(low), size(high))
         }
