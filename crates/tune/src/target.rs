@@ -115,13 +115,14 @@ fn node_of_name(path: &Path, sys: &Sys) -> Option<PathBuf> {
 }
 
 fn not_found(error: &std::io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "no such file; give a block device, a file or a folder".to_owned(),
-        ErrorKind::PermissionDenied => {
-            "no permission to look there; run as root, or give a file that you may read".to_owned()
-        }
-        _ => format!("{}; give a block device, a file or a folder", words(error)),
-    }
+    let what = if error.kind() == ErrorKind::PermissionDenied {
+        return "no permission to look there; run as root, or give a file that you may read".into();
+    } else if error.kind() == ErrorKind::NotFound {
+        "no such file".to_owned()
+    } else {
+        words(error)
+    };
+    format!("{what}; give a block device, a file or a folder")
 }
 
 fn device(path: &Path, number: u64, sys: &Sys) -> Result<Target, String> {

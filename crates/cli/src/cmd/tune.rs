@@ -56,8 +56,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
 
-    /// A block device or partition, also by its bare name (sda); or a file or folder on it (./sda or
-    /// ./verify, if it has such a name)
+    /// A block device or partition, also by its bare name (sda); or a file or folder on it (./sda
+    /// or ./verify, if it has such a name)
     #[arg(required_unless_present_any = ["device", "all", "list"])]
     target: Option<PathBuf>,
 

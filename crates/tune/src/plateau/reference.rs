@@ -14,9 +14,11 @@
 //! ```
 //!
 //! Many devices fall behind their best window: their cache or queue ends there. So the reference is
-//! the largest window that no other one beats, and never less than what another one surely gives. Near the top a device pays a price for each window beside its rate, so that the time of a
-//! byte is a line over 1 / window; where the windows up to the reference lie on one, all of them
-//! together say where its end is. Where they do not (a dip), the reference stands for itself.
+//! the largest window that no other one beats, and never less than what another one surely gives.
+//!
+//! Near the top a device pays a price for each window beside its rate, so that the time of a byte
+//! is a line over 1 / window. Where the windows up to the reference lie on one, all of them say
+//! together where its end is. Where they do not (a dip), the reference stands for itself.
 
 use foreread_core::units::Bytes;
 

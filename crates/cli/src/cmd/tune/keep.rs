@@ -1,7 +1,7 @@
 //! What becomes of a recommendation: nothing, in force now, or for good.
 //!
 //! In:    a device measured; `--apply`, `--remember`, `--force`.
-//! Out:   settings in force, a udev rule, a record; notes of who else sets them.
+//! Out:   settings in force, a udev rule, a record; notes of what else sets them.
 //! Never: a setting from a measurement that does not carry it, unless that is forced; a setting
 //!        without a note from which `forget` can undo it.
 //!
@@ -21,7 +21,7 @@ use super::measure::{Measured, ended};
 use super::{Args, date, remembered};
 use crate::output::{Failure, Output};
 
-/// What `--apply` and `--remember` ask for, and who else has a say in it.
+/// What `--apply` and `--remember` ask for, and what else sets the same.
 pub(super) fn keep(
     sys: &Sys,
     args: &Args,
