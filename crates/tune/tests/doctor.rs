@@ -282,7 +282,7 @@ fn a_small_window_is_a_finding_where_streams_wait_for_it() {
     let (check, what, mend) =
         found("stat: 5000 0 1280000 20500 0 0 0 0 0 0 0\n", 128).expect("4.1 ms a read");
     assert_eq!(check, "read-ahead-small-for-streams");
-    assert!(what.contains("128, and a read of this device takes 4.1 ms"), "{what}");
+    assert!(what.contains("128, and a read of this device takes 4.1 ms on average"), "{what}");
     assert_eq!(mend, ["foreread tune /dev/sda --remember"], "no value that was not measured");
     assert!(found("queue/rotational: 1\n", 128).is_some(), "a disk with an arm");
     for (more, window) in [

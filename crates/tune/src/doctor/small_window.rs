@@ -23,21 +23,13 @@ pub(super) fn check(scene: &Scene<'_>, device: &Device, window_kib: u64) -> Opti
         return None;
     }
     let slow = Slow::of(scene, device)?;
-    let most = match slow {
-        Slow::Counted { ms, .. } => format!(
-            " With {window_kib} KiB a request, one at a time, that is {:.0} MB/s at most.",
-            window_kib as f64 * 1.024 / ms
-        ),
-        Slow::Rotates | Slow::Stripe { .. } => String::new(),
-    };
     Some(Finding {
         device: device.name.clone(),
         check: "read-ahead-small-for-streams",
         what: format!("read_ahead_kb is {window_kib}, and {}.", slow.what()),
-        why: format!(
-            "A program that reads a large file in order waits for the device once for each window.\
-             {most} Whether a larger one helps, a measurement tells."
-        ),
+        why: "A program that reads a large file in order waits for the device once for each \
+              window. Whether a larger one helps, a measurement tells."
+            .to_owned(),
         evidence: vec![window_attribute(scene, device), slow.evidence(scene, device), PRICE.into()],
         mend: vec![format!("foreread tune {} --remember", node_of(device))],
         confidence: Confidence::Likely,
@@ -74,7 +66,9 @@ impl Slow {
 
     fn what(self) -> String {
         match self {
-            Self::Counted { ms, .. } => format!("a read of this device takes {ms:.1} ms"),
+            Self::Counted { ms, .. } => {
+                format!("a read of this device takes {ms:.1} ms on average")
+            }
             Self::Rotates => "this disk rotates".to_owned(),
             Self::Stripe { kib } => format!("a stripe of this array has {kib} KiB"),
         }
