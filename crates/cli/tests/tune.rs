@@ -72,6 +72,10 @@ fn wrong_use_is_answered_with_one_line_that_says_what_to_do() {
         (&["--scratch", "/nonexistent", empty], "/nonexistent: No such file"),
         (&["--seconds", "1", "--device", "sd-card"], "10..=3600"),
         (&["forget", "nothing-of-this-name"], "nothing is remembered"),
+        (&["no-device-of-this-name"], "no such file; give a block device"),
+        (&["--quick", "--remember", "/dev/null"], "--remember: --quick, or less than 21 s, is"),
+        (&["--seconds", "20", "--remember", "/dev/null"], "--force remembers it all the same"),
+        (&["--quick", "--remember", "--force", "/dev/null"], "is a character device"),
     ] {
         let line = refused(args);
         assert!(line.contains(what), "{args:?}: {line}");
@@ -177,6 +181,84 @@ fn a_kill_leaves_no_setting_behind() {
     assert!(looks_until(|| disk.window_kib() == before), "{}", disk.window_kib());
 }
 
+/// What was said on stderr.
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A device whose file is cached, which is set from there all the same only with `--force`; and by
+/// its bare name, as doctor takes it.
+#[test]
+fn what_a_cache_gave_is_refused_and_forced_and_undone() {
+    const NAME: &str = "what_a_cache_gave_is_refused_and_forced_and_undone";
+    if !needs(Need::Root, NAME) || !needs(Need::Loop, NAME) {
+        return;
+    }
+    let disk = Loop::cached(96);
+    let name = disk.name.as_str();
+    let window = Path::new("/sys/block").join(name).join("queue/read_ahead_kb");
+    // What no sweep begins with: it is measured all the same.
+    fs::write(&window, "36").unwrap();
+    let undone = Remembered(&disk);
+
+    let found = recommended(&[name, "--json"]);
+    assert_eq!(found["compared"]["now_kib"], 36);
+    let measured = found["sweep"].as_array().unwrap().iter().any(|row| row["window_kib"] == 36);
+    assert!(measured, "{found}");
+    assert!(found["refusals"].to_string().contains(r#""refusal":"cached""#), "{found}");
+
+    let (refused, text) = ["10", "60"]
+        .into_iter()
+        .find_map(|seconds| {
+            let output = ran(&[name, "--apply", "--seconds", seconds]);
+            let text = said(&output);
+            (!text.contains("nothing is recommended")).then_some((output, text))
+        })
+        .expect("a minute is enough");
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    for part in [
+        &format!("{name}: nothing is set: "),
+        "a cache below may have been measured",
+        "--direct-io=on",
+        "--force sets read_ahead_kb=",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(disk.window_kib(), 36, "it was not set");
+    let report = String::from_utf8(refused.stdout).unwrap();
+    let first = report.lines().next().unwrap();
+    assert!(first.starts_with(&format!("{name}: ")) && first.ends_with('.'), "{first}");
+    assert!(first.contains("nothing is set, for the reason at the end"), "{first}");
+
+    let chosen = forced(name);
+    assert_eq!(disk.window_kib(), chosen);
+    if chosen != 36 {
+        let doctor = Command::new(env!("CARGO_BIN_EXE_foreread")).args(["doctor", name]).output();
+        let doctor = String::from_utf8(doctor.unwrap().stdout).unwrap();
+        assert!(!doctor.contains("read-ahead-"), "doctor honours what was measured: {doctor}");
+        assert!(doctor.contains("and set until the next boot"), "{doctor}");
+        let done = ran(&["forget", name]);
+        assert!(done.status.success(), "{done:?}");
+    }
+    assert_eq!(disk.window_kib(), 36, "as before");
+    drop(undone);
+}
+
+/// Applies by force; the window that was set. Checks what is said of the one before.
+fn forced(name: &str) -> u64 {
+    let found = ["10", "60"].into_iter().find_map(|seconds| {
+        let output = ran(&[name, "--apply", "--force", "--json", "--seconds", seconds]);
+        output.status.success().then_some(output)
+    });
+    let found = found.expect("a minute is enough");
+    let (text, report): (_, Value) = (said(&found), serde_json::from_slice(&found.stdout).unwrap());
+    let chosen = report["recommended"]["read_ahead_kb"].as_u64().unwrap();
+    let undo = format!("undo: foreread tune forget {name} (or echo 36 > /sys/block/{name}/");
+    let says = [format!("set: read_ahead_kb={chosen}, before 36; {undo}"), "in force".to_owned()];
+    assert!(text.contains(&says[usize::from(chosen == 36)]), "{text}");
+    chosen
+}
+
 /// A device that is forgotten, whatever becomes of the test.
 struct Remembered<'l>(&'l Loop);
 
@@ -197,7 +279,8 @@ fn what_is_remembered_is_listed_checked_and_undone() {
     // What no sweep recommends.
     fs::write(&window, "36").unwrap();
     let (node, remembered) = (disk.node(), Remembered(&disk));
-    let found = recommended(&[node.to_str().unwrap(), "--json", "--remember"]);
+    // A small device on a busy machine: what it recommends is not the question here.
+    let found = recommended(&[node.to_str().unwrap(), "--json", "--remember", "--force"]);
     let chosen = found["recommended"]["read_ahead_kb"].as_u64().unwrap();
     assert_eq!(disk.window_kib(), chosen, "it is in force at once");
 

@@ -2,8 +2,16 @@
 //!
 //! In:    facts of the device, the outcome of a sweep, what the device is used for.
 //! Out:   [`Report`].
-//! Never: a figure that was not measured; a window above the plateau.
+//! Never: a figure that was not measured; a window that gives less than what is in force.
+//!
+//! ```text
+//!   plateau --> profile: what the load pays for --> guard: at least what is in force now
+//!                                                     |
+//!              report <-- refusals: is it sure enough to be set? <--'
+//! ```
 
+mod guard;
+mod refusal;
 mod tradeoff;
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
@@ -17,6 +25,7 @@ use crate::sweep::Outcome;
 use crate::sysfs::Sys;
 use crate::target::Target;
 
+pub use refusal::Refusal;
 pub use tradeoff::{Tradeoff, tradeoffs};
 
 /// What is known of a device before it is measured.
@@ -34,6 +43,8 @@ pub struct Facts {
     pub kernel: Option<KernelDefault>,
     /// Whether an ext4 is mounted there: then its inode tables count, too.
     pub has_ext4: bool,
+    /// What says that a cache below answers in the device's place, if something does.
+    pub cached_below: Option<String>,
 }
 
 impl Facts {
@@ -49,6 +60,7 @@ impl Facts {
             now_kib: device.queue.read_ahead_kib,
             kernel: Some(kernel_default(device, &release)),
             has_ext4: !target.ext4.is_empty(),
+            cached_below: target.cached_below.clone(),
         }
     }
 
@@ -56,7 +68,8 @@ impl Facts {
     #[must_use]
     pub fn of_model(name: &str, size: Bytes) -> Self {
         let (method, name) = (Method::Simulated, name.to_owned());
-        Self { name, size, method, now_kib: None, kernel: None, has_ext4: false }
+        let cached_below = None;
+        Self { name, size, method, now_kib: None, kernel: None, has_ext4: false, cached_below }
     }
 }
 
@@ -68,7 +81,10 @@ pub fn report(facts: &Facts, outcome: &Outcome, profile: Profile) -> Report {
     let size_rule = readahead_limit(facts.size, LimitRule::Rounding).map(|limit| limit.0 >> 10);
     let mut notes = outcome.notes.clone();
     notes.extend(outcome.stopped.as_ref().map(note_of_stop));
+    let recommended = recommended(facts, outcome, profile);
+    let against = |to: &Recommended| refusal::refusals(facts, outcome, to);
     Report {
+        refusals: recommended.as_ref().map(against).unwrap_or_default(),
         device: facts.name.clone(),
         seconds: outcome.seconds,
         method: facts.method,
@@ -78,7 +94,8 @@ pub fn report(facts: &Facts, outcome: &Outcome, profile: Profile) -> Report {
         plateau_between_kib: outcome
             .plateau
             .map(|plateau| [plateau.low.0 >> 10, plateau.high.0 >> 10]),
-        recommended: recommended(facts, outcome, profile),
+        best_kib: outcome.plateau.map(|plateau| plateau.best.0 >> 10),
+        recommended,
         compared: Compared { now_kib: facts.now_kib, kernel_kib, size_rule_kib: size_rule },
         notes,
         restored: false,
@@ -89,22 +106,45 @@ pub fn report(facts: &Facts, outcome: &Outcome, profile: Profile) -> Report {
 #[must_use]
 pub fn recommended(facts: &Facts, outcome: &Outcome, profile: Profile) -> Option<Recommended> {
     let plateau = outcome.plateau?;
-    let (window_kib, mut why) = match profile {
-        Profile::Streaming => streaming(plateau, &outcome.rows),
-        Profile::Mixed => mixed(plateau, &outcome.rows),
-        Profile::Database => database(plateau, &outcome.rows, &outcome.random),
+    let (rows, random) = (&outcome.rows[..], &outcome.random[..]);
+    let choice = |plateau: Plateau| match profile {
+        Profile::Streaming => streaming(plateau, rows),
+        Profile::Mixed => mixed(plateau, rows),
+        Profile::Database => database(plateau, rows, random),
     };
-    let inodes = inode_blocks(&outcome.random).filter(|_| facts.has_ext4);
+    let (chosen_kib, mut why) = choice(plateau);
+    // The ends of the interval, as this load would have them: what is not worth its memory to it
+    // makes no difference.
+    let end_kib = |window| choice(Plateau { window, ..plateau }).0;
+    let ends = [end_kib(plateau.low), end_kib(plateau.high), chosen_kib];
+    let between_kib = ends.iter().min().copied().zip(ends.iter().max().copied());
+    let guarded = guard::guarded(chosen_kib, facts.now_kib, outcome, profile);
+    if let Some(instead) = &guarded.why {
+        why = format!("{instead} ({why})");
+    }
+    let inodes = inode_blocks(random).filter(|_| facts.has_ext4);
     if let Some((blocks, reason)) = &inodes {
         why += &format!("; inode_readahead_blks {blocks}: {reason}");
     }
     Some(Recommended {
-        read_ahead_kb: window_kib,
+        read_ahead_kb: guarded.window_kib,
+        between_kib: between_kib.map(|(low, high)| [low, high]),
         inode_readahead_blks: inodes.map(|(blocks, _)| blocks),
         scheduler: Vec::new(),
         profile,
         why,
     })
+}
+
+/// One throughput beside another, in words: `44 % faster than`, `as fast as`.
+#[must_use]
+pub fn beside(one: f64, other: f64) -> String {
+    let percent = 100.0 * (one / other - 1.0);
+    match percent {
+        ..=-0.5 => format!("{:.0} % slower than", -percent),
+        0.5.. => format!("{percent:.0} % faster than"),
+        _ => "as fast as".to_owned(),
+    }
 }
 
 /// What holds for a mixed load whatever is gained above it: each stream keeps two windows in
@@ -115,47 +155,58 @@ const MIXED_MOST_KIB: u64 = 2048;
 const MIXED_GAIN: f64 = 1.20;
 
 fn streaming(plateau: Plateau, rows: &[Row]) -> (u64, String) {
-    let window_kib = plateau.window.0 >> 10;
+    let (window_kib, best_kib) = (plateau.window.0 >> 10, plateau.best.0 >> 10);
     let at = speed_at(rows, window_kib);
-    let (Some(at), Some(last)) = (at, rows.last()) else {
+    let (Some(at), Some(best), Some(last)) = (at, speed_at(rows, best_kib), rows.last()) else {
         return (window_kib, "the plateau".into());
     };
-    let share = 100.0 * at / last.mb_per_s;
-    let largest = last.window_kib;
-    let why = if window_kib == largest {
+    let share = 100.0 * at / best;
+    let why = if window_kib == last.window_kib {
         format!("the largest that was tried: {at:.3} MB/s; what larger ones give is not known")
+    } else if window_kib == best_kib {
+        format!("the best of all windows: {at:.1} MB/s; no smaller one has 98 % of that")
     } else {
         format!(
-            "the smallest window with 98 % of what {largest} KiB deliver: {at:.1} MB/s, {share:.0} %"
+            "the smallest window with 98 % of what the best, {best_kib} KiB, delivers: {at:.1} \
+             MB/s, {share:.0} %"
         )
     };
     (window_kib, why)
 }
 
+/// The plateau, or what lies below a bound: memory and mapped files pay for each window.
+///
+/// ```text
+///   MB/s |            o  o   8M gains less than a fifth over the best up to 2M:
+///        |      o  o         then the smallest with 98 % of that
+///        |   o
+///        +-------------|--------> window
+///                      2M
+/// ```
 fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
     let (window_kib, why) = streaming(plateau, rows);
     if window_kib <= MIXED_MOST_KIB {
         return (window_kib, why);
     }
-    // A quick sweep may have left the very row out: then the next below stands for it.
-    let below = rows.iter().rfind(|row| row.window_kib <= MIXED_MOST_KIB);
-    let (Some(at), Some(below)) = (speed_at(rows, window_kib), below) else {
+    let below = rows.iter().filter(|row| row.window_kib <= MIXED_MOST_KIB);
+    // The largest of them need not be the best of them.
+    let best = below.clone().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s));
+    let (Some(at), Some(best)) = (speed_at(rows, window_kib), best) else {
         return (MIXED_MOST_KIB, why);
     };
-    let gain = 100.0 * (at / below.mb_per_s - 1.0);
-    if at > MIXED_GAIN * below.mb_per_s {
-        let why = format!("{why}; {gain:.0} % more than {} KiB", below.window_kib);
-        return (window_kib, why);
+    let beside = beside(at, best.mb_per_s);
+    if at > MIXED_GAIN * best.mb_per_s {
+        return (window_kib, format!("{why}; {beside} {} KiB", best.window_kib));
     }
-    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * below.mb_per_s;
-    let chosen = rows.iter().find(is_enough).unwrap_or(below).window_kib;
+    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * best.mb_per_s;
+    let chosen = below.into_iter().find(is_enough).unwrap_or(best).window_kib;
     let mut why = format!(
-        "the plateau is {window_kib} KiB, only {gain:.0} % faster than {} KiB, and each stream \
-         holds two windows",
-        below.window_kib
+        "the plateau is {window_kib} KiB, {beside} {} KiB and no more, and each stream holds two \
+         windows",
+        best.window_kib
     );
-    if chosen < below.window_kib {
-        why += &format!("; {chosen} KiB have 98 % of what {} KiB have", below.window_kib);
+    if chosen < best.window_kib {
+        why += &format!("; {chosen} KiB have 98 % of what {} KiB have", best.window_kib);
     }
     (chosen, why)
 }
@@ -195,7 +246,7 @@ fn database(plateau: Plateau, rows: &[Row], random: &[Latency]) -> (u64, String)
 /// Blocks of an inode table to read at once: as many as make the read a fifth slower than one
 /// block's at most.
 ///
-/// Who reads one inode alone pays that fifth; who walks a directory saves all the other reads. On
+/// A reader of one inode pays that fifth; a walk through a directory saves all the other reads. On
 /// the disk of the published table that is 32, the kernel's default since: 128 KiB took 16 % longer
 /// than 4 KiB, 256 KiB 31 %.
 fn inode_blocks(random: &[Latency]) -> Option<(u64, String)> {

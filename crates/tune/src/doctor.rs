@@ -18,13 +18,16 @@ mod resize;
 mod scene;
 mod scheduler;
 mod select;
+mod small_window;
 mod stacking;
 pub mod write_cost;
 
 use serde::Serialize;
 
+use crate::report::Row;
 use crate::sysfs::{Kind, Sys};
 use scene::Scene;
+pub(crate) use select::by_name;
 pub use select::named;
 use write_cost::WriteCost;
 
@@ -40,7 +43,7 @@ pub struct Facts<'a> {
 }
 
 /// A window that was measured, and is meant to be in force.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
     /// The device's name, as the kernel calls it today.
     pub device: String,
@@ -48,6 +51,10 @@ pub struct Remembered {
     pub read_ahead_kb: u64,
     /// When, as a text for people.
     pub date: String,
+    /// Whether it was set until the next boot only.
+    pub is_until_boot: bool,
+    /// What each window delivered.
+    pub rows: Vec<Row>,
 }
 
 /// What came of it.

@@ -5,25 +5,29 @@
 //! Never: a device, a clock, an order of its own. The same readings are the same plateau.
 //!
 //! ```text
-//!   MB/s   |                 o   o   o     <- 98 % of the largest window's and more
-//!          |             o   ^
+//!   MB/s   |                 o   o         <- 98 % of the best window's and more
+//!          |             o   ^       o     <- behind the best: devices fall again
 //!          |         o       plateau
 //!          |     o
 //!          +---------------------------> window
 //! ```
 //!
-//! A curve is not taken to rise: devices whose throughput falls in between are real, and a dip that
-//! is smoothed away is a dip that somebody gets.
+//! A curve is not taken to rise: devices whose throughput falls, in between or behind their best
+//! window, are real. The reference is the best window that was read, not the largest.
 
+mod comparison;
+mod noise;
 mod reference;
 pub(crate) mod robust;
 
 use foreread_core::units::Bytes;
 
+pub use comparison::{Kept, Measured};
+use noise::Noise;
 use reference::Reference;
-use robust::{median, spread, trimmed_mean};
+use robust::{median, trimmed_mean};
 
-/// The share of the largest window's throughput that counts as all of it.
+/// The share of the best window's throughput that counts as all of it.
 ///
 /// With it the rule marks the right row in all eight published sweeps (docs/devices.md).
 pub const SHARE: f64 = 0.98;
@@ -46,7 +50,7 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// The deviation of one reading, as a share.
     pub noise: f64,
-    /// What all are compared with: the largest window, and what its neighbours say of it.
+    /// What all are compared with: the best window, and what its neighbours say of it.
     reference: Reference,
     /// By how much the device itself was faster or slower while the run went on, as logarithms.
     levels: Vec<Level>,
@@ -83,6 +87,8 @@ pub struct Plateau {
     pub low: Bytes,
     /// and not larger than this.
     pub high: Bytes,
+    /// The window that it is compared with: the largest that no other one surely beats.
+    pub best: Bytes,
 }
 
 /// Where a window stands.
@@ -92,7 +98,7 @@ pub enum Standing {
     Below,
     /// Surely not.
     Above,
-    /// Nobody knows yet.
+    /// Not known yet.
     Open,
     /// So near the line that it does not matter on which side.
     Near,
@@ -173,7 +179,7 @@ impl Curve {
 
         assert!(low <= window);
         assert!(window <= high);
-        Some(Plateau { window, low, high })
+        Some(Plateau { window, low, high, best: self.reference.window })
     }
 
     /// Where each window stands, the smallest first.
@@ -208,13 +214,37 @@ impl Curve {
         if self.noise < CALM { FEW_OF_CALM } else { FEW }
     }
 
-    /// Its throughput as a share of the largest window's.
+    /// Its throughput as a share of the best window's.
     fn ratio(&self, point: &Point) -> Ratio {
-        if self.points.last().is_none_or(|last| last.window == point.window) {
+        if self.reference.window == point.window {
             return Ratio { value: 1.0, error: 0.0, is_exact: true };
         }
         let error = point.error.hypot(self.reference.error);
         Ratio { value: (point.ln - self.reference.ln).exp(), error, is_exact: false }
+    }
+
+    /// The window that all are compared with; None without points.
+    #[must_use]
+    pub fn best(&self) -> Option<Bytes> {
+        (!self.points.is_empty()).then_some(self.reference.window)
+    }
+
+    /// The window that could be better than the reference by enough to move the plateau, and most
+    /// likely is; None if no window can.
+    ///
+    /// Reading that one next takes away what is only luck, and finds the reference otherwise.
+    #[must_use]
+    pub fn contender(&self) -> Option<Bytes> {
+        let could_be = |point: &Point| {
+            let few = point.readings <= self.few() && self.noise > 0.0;
+            // Few readings may all have been stalls: then the fastest of them counts.
+            let fastest = if few { point.fastest } else { f64::NEG_INFINITY };
+            fastest.max(point.ln + Z * point.error)
+        };
+        let others = self.points.iter().filter(|point| point.window != self.reference.window);
+        let open = others.filter(|point| could_be(point) > self.reference.ln - SHARE.ln());
+        let found = open.max_by(|a, b| could_be(a).total_cmp(&could_be(b)));
+        found.map(|point| point.window)
     }
 
     /// The point of a window.
@@ -245,6 +275,18 @@ impl Curve {
 }
 
 impl Point {
+    /// The logarithm of its throughput.
+    #[must_use]
+    pub fn ln(&self) -> f64 {
+        self.ln
+    }
+
+    /// The standard error of that.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.error
+    }
+
     /// Throughput.
     #[must_use]
     pub fn mb_per_s(&self) -> f64 {
@@ -266,7 +308,7 @@ impl Point {
 
 /// How many standard errors are 95 % to both sides: a little more than the normal distribution's
 /// 1.96, since the deviation itself is known from some tens of readings only.
-const Z: f64 = 2.05;
+pub(crate) const Z: f64 = 2.05;
 
 /// By how many standard errors a window has to clear the line,
 const GUARD: f64 = 1.5;
@@ -283,13 +325,13 @@ const NEAR: f64 = 0.003;
 const SURE: f64 = 3.0;
 
 /// So many readings may all have been disturbed, and say little of how much they differ.
-const FEW: u32 = 8;
+pub(crate) const FEW: u32 = 8;
 
 /// Where readings hardly differ, so many.
 const FEW_OF_CALM: u32 = 3;
 
 /// A deviation of less is calm.
-const CALM: f64 = 0.005;
+pub(crate) const CALM: f64 = 0.005;
 
 /// Rounds are joined until they have this many readings: fewer know their common level no better
 /// than the noise of one, and would add that to each.
@@ -301,9 +343,6 @@ const TURNS: usize = 3;
 
 /// A drift of less is not worth a word.
 const DRIFT_MIN: f64 = 0.05;
-
-/// What one reading may be off by until there are enough of them to tell.
-const NOISE_UNKNOWN: f64 = 0.05;
 
 struct Ratio {
     value: f64,
@@ -365,52 +404,6 @@ fn fastest(entries: &[Entry], levels: &[f64]) -> f64 {
     let above = entries.iter().map(|entry| entry.ln - levels[entry.block]);
     above.fold(f64::NEG_INFINITY, f64::max)
 }
-
-/// How much readings of the same window differ.
-struct Noise {
-    all: f64,
-    /// Of each window, leaning on all where it has few readings of its own.
-    of_window: Vec<f64>,
-}
-
-impl Noise {
-    fn of(of_window: &[Vec<Entry>], heights: &[f64], levels: &[f64]) -> Self {
-        let residuals = |index: usize, entries: &Vec<Entry>| {
-            let n = entries.len() as f64;
-            // What is left of n readings after their mean was taken is too small by this.
-            let lost = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 0.0 };
-            values(entries, |entry| (entry.ln - levels[entry.block] - heights[index]) * lost)
-        };
-        let residuals: Vec<Vec<f64>> =
-            of_window.iter().enumerate().map(|(index, of)| residuals(index, of)).collect();
-        let several = residuals.iter().filter(|of| of.len() > 1);
-        let mut together: Vec<f64> = several.clone().flatten().copied().collect();
-        let free = together.len() - several.count();
-        let mut all = spread(&mut together);
-        if free < ENOUGH {
-            all = all.max(NOISE_UNKNOWN);
-        }
-        let own = residuals.into_iter().map(|mut own| {
-            let n = own.len() as f64;
-            let (lean, spread) = (LEAN * all * all, spread(&mut own));
-            ((lean + n * spread * spread) / (LEAN + n)).sqrt()
-        });
-        Self { all, of_window: own.collect() }
-    }
-
-    /// The standard error of what stands for `n` readings. A mean's own is the deviation over the
-    /// root of n; that of a trimmed mean is a tenth more, that of a median a quarter.
-    fn error_of(&self, window: usize, n: usize) -> f64 {
-        let more = if n < 5 { 1.25 } else { 1.1 };
-        self.of_window[window] * more / (n as f64).sqrt()
-    }
-}
-
-/// The deviation is known once so many readings are more than their windows need.
-const ENOUGH: usize = 8;
-
-/// The deviation of all counts as so many readings of a window's own.
-const LEAN: f64 = 8.0;
 
 #[cfg(test)]
 mod tests;

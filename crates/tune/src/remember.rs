@@ -8,11 +8,13 @@
 //!   remember --> /var/lib/foreread/ID.json           what was found, set, and set before
 //!           '--> /etc/udev/rules.d/99-foreread-ID.rules    sets it when the device appears
 //!   verify   --- both, sysfs, and who else sets it (conflict)
-//!   forget   --> sysfs as it was; both files are gone
+//!   note_applied --> /run/foreread/applied-DEVICE.json   the same until the next boot (--apply)
+//!   forget   --> sysfs as it was; all of these files are gone
 //! ```
 //!
 //! It does not set anything now: [`crate::setting::Setting::set`] does.
 
+mod applied;
 pub mod conflict;
 mod file;
 mod forget;
@@ -30,6 +32,7 @@ use crate::report::Report;
 use crate::setting::Setting;
 use crate::sysfs::Sys;
 
+pub use applied::{Applied, applied, applied_on, forget_applied, note_applied, original};
 pub use forget::{Forgotten, NotForgotten, forget};
 pub use rule::{rule_path, rule_text};
 pub use store::{Listed, Unreadable, list, recall, store_path};

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Refusal;
 use crate::setting::Setting;
 
 /// A device measured.
@@ -21,12 +22,18 @@ pub struct Report {
     pub sweep: Vec<Row>,
     /// Latency of one read by its size, the smallest first.
     pub random: Vec<Latency>,
-    /// The smallest window that reaches 98 % of the throughput of the largest.
+    /// The smallest window that reaches 98 % of the throughput of the best.
     pub plateau_kib: Option<u64>,
+    /// The best window: the largest that no other one surely beats.
+    #[serde(default)]
+    pub best_kib: Option<u64>,
     /// Between which windows it is, with 95 % confidence.
     pub plateau_between_kib: Option<[u64; 2]>,
     /// What to set.
     pub recommended: Option<Recommended>,
+    /// What stands against setting it.
+    #[serde(default)]
+    pub refusals: Vec<Refusal>,
     /// What others would set.
     pub compared: Compared,
     /// What a reader of the figures has to know: bursts, caches, what was skipped and why.
@@ -34,6 +41,18 @@ pub struct Report {
     /// Whether every setting is as it was.
     pub restored: bool,
 }
+
+impl Report {
+    /// What a window delivered, if it was measured. Off, and less than a page, are one page.
+    #[must_use]
+    pub fn row(&self, window_kib: u64) -> Option<&Row> {
+        let window_kib = window_kib.max(PAGE_KIB);
+        self.sweep.iter().find(|row| row.window_kib == window_kib)
+    }
+}
+
+/// The smallest window: the kernel reads no less.
+pub(crate) const PAGE_KIB: u64 = 4;
 
 /// How windows were tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -80,6 +99,9 @@ pub struct Latency {
 pub struct Recommended {
     /// The window.
     pub read_ahead_kb: u64,
+    /// Between which windows the right one for this load is, with 95 % confidence.
+    #[serde(default)]
+    pub between_kib: Option<[u64; 2]>,
     /// ext4's, if one is mounted there: blocks, a power of two.
     pub inode_readahead_blks: Option<u64>,
     /// The scheduler's, if the mixed load was run: `fifo_batch`, `async_depth`, `nr_requests`.

@@ -30,7 +30,7 @@ use foreread_core::units::{Bytes, Instant};
 use crate::probe::{Probe, Stopped};
 use crate::rng::Rng;
 
-pub use outcome::Outcome;
+pub use outcome::{Ended, Outcome};
 pub use settings::Settings;
 
 /// A sweep that has not begun.
@@ -88,6 +88,12 @@ struct Run<'r> {
     began: Instant,
     /// Those that take part, the smallest first.
     windows: Vec<Bytes>,
+    /// The largest of them, but for the one in force, which may be larger.
+    largest: Option<Bytes>,
+    /// The one that all others are compared with, as far as is known.
+    best: Option<Bytes>,
+    /// How the rounds ended.
+    ended: Ended,
     /// What counts.
     taken: Vec<Taken>,
     /// Speed and cost of each window when it was last read.
@@ -149,6 +155,9 @@ impl<'r> Run<'r> {
             probe,
             tell,
             windows: Vec::new(),
+            largest: None,
+            best: None,
+            ended: Ended::Settled,
             taken: Vec::new(),
             known: BTreeMap::new(),
             round: 0,

@@ -6,12 +6,13 @@
 //! Never: a byte written; a file opened that is none (a pipe would wait); holes taken for data.
 //!
 //! ```text
-//!   /dev/sda, /dev/sda2 -----------> read it;    settings of sda
+//!   sda, /dev/sda, /dev/sda2 ------> read it;    settings of sda
 //!   a file ------------------------> read it;    settings of the disk that its file system is on
 //!   a folder: may we open its disk?  read that;  the same
 //!                        else -----> read the largest file in it
 //! ```
 
+mod backing;
 mod file;
 mod uses;
 
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use foreread_core::units::{Bytes, PAGE_SIZE};
 
+use crate::doctor::by_name;
 use crate::setting::{READ_AHEAD_KB, Setting};
 use crate::sysfs::{Device, Kind, Mount, Sys};
 use crate::words::words;
@@ -50,19 +52,24 @@ pub struct Target {
     /// Its ext4 file systems that are mounted, by their names under `/sys/fs/ext4`; of a file, the
     /// one that it is in.
     pub ext4: Vec<String>,
+    /// What says that a cache below answers in the device's place, if something does.
+    pub cached_below: Option<String>,
     /// What a reader of the figures has to know.
     pub notes: Vec<String>,
 }
 
 impl Target {
-    /// Finds out what a path of the user's means.
+    /// Finds out what a path of the user's means. The bare name of a device (`sda`) is that
+    /// device; a file of such a name in this folder is `./sda`.
     ///
     /// # Errors
     ///
     /// One line, with the path, that says what to do.
     pub fn resolve(path: &Path, sys: &Sys) -> Result<Self, String> {
+        let node = node_of_name(path, sys);
+        let path = node.as_deref().unwrap_or(path);
         let named = |line: String| format!("{}: {line}", path.display());
-        let about = fs::metadata(path).map_err(|error| named(not_found(path, &error, sys)))?;
+        let about = fs::metadata(path).map_err(|error| named(not_found(&error)))?;
         let kind = about.file_type();
         let found = if kind.is_block_device() {
             device(path, about.rdev(), sys)
@@ -101,21 +108,21 @@ pub fn window_in_force(sys: &Sys, (major, minor): (u32, u32)) -> Option<Setting>
     Some(Setting { value, ..setting })
 }
 
-fn not_found(path: &Path, error: &std::io::Error, sys: &Sys) -> String {
-    let is_name = path.components().count() == 1;
-    let known = path.to_str().filter(|_| is_name).and_then(|name| sys.device(name));
-    match (error.kind(), known) {
-        (ErrorKind::NotFound, Some(device)) => {
-            format!("no such file; the device is {}", device.node().display())
-        }
-        (ErrorKind::NotFound, None) => {
-            "no such file; give a block device, a file or a folder".to_owned()
-        }
-        (ErrorKind::PermissionDenied, _) => {
-            "no permission to look there; run as root, or give a file that you may read".to_owned()
-        }
-        _ => format!("{}; give a block device, a file or a folder", words(error)),
-    }
+/// The node of the device that a bare name means, as `doctor` takes it.
+fn node_of_name(path: &Path, sys: &Sys) -> Option<PathBuf> {
+    let name = path.to_str().filter(|name| !name.contains('/'))?;
+    by_name(&sys.devices(), name).map(Device::node)
+}
+
+fn not_found(error: &std::io::Error) -> String {
+    let what = if error.kind() == ErrorKind::PermissionDenied {
+        return "no permission to look there; run as root, or give a file that you may read".into();
+    } else if error.kind() == ErrorKind::NotFound {
+        "no such file".to_owned()
+    } else {
+        words(error)
+    };
+    format!("{what}; give a block device, a file or a folder")
 }
 
 fn device(path: &Path, number: u64, sys: &Sys) -> Result<Target, String> {
@@ -193,6 +200,7 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
         has_own_window: None,
         in_use: uses::of(sys, &family),
         ext4: uses::ext4(sys, &family),
+        cached_below: backing::cached(&whole, sys),
         device: whole,
         notes,
     })
@@ -231,6 +239,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
         has_own_window,
         in_use: uses::of(sys, &family),
         ext4: uses::ext4(sys, &[below]),
+        cached_below: backing::cached(&whole, sys),
         device: whole,
         notes: Vec::new(),
     })
@@ -316,13 +325,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_a_device_is_told_its_node() {
+    fn a_bare_name_is_the_device_of_that_name() {
         let root = tempfile::tempdir().expect("a folder");
         let sys = Sys::at(root.path());
         let dev = sys.path("/sys/block/sdx/dev");
         fs::create_dir_all(dev.parent().expect("a folder")).expect("it is made");
         fs::write(dev, "8:368\n").expect("it is written");
-        assert!(refused(Path::new("sdx"), &sys).contains("the device is /dev/sdx"));
+        let node = |name: &str| node_of_name(Path::new(name), &sys);
+        assert_eq!(node("sdx"), Some(PathBuf::from("/dev/sdx")));
+        assert_eq!(node("./sdx"), None, "a file of that name");
+        assert_eq!(node("sdy"), None);
+        let line = Target::resolve(Path::new("sdx"), &sys).expect_err("it has no node here");
+        assert!(line.starts_with("/dev/sdx: no such file"), "{line}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod tree;
 
 use foreread_tune::doctor::{Confidence, Examination, Facts, Finding, Remembered, examine, named};
+use foreread_tune::report::Row;
 use foreread_tune::sysfs::Sys;
 use proptest::prelude::*;
 use tree::{TREES, built, golden, tree};
@@ -64,7 +65,9 @@ fn each_flag_that_made_a_window_is_named() {
     let cloud = examined("cloud-disk", &Facts::default());
     let sda = of(&cloud, "sda", "read-ahead-from-rotational");
     assert_eq!(sda.confidence, Confidence::Cited);
-    assert_eq!(sda.mend[1], "echo 128 > /sys/block/sda/queue/read_ahead_kb");
+    let (command, price) = sda.mend[1].split_once(" # ").expect("a price");
+    assert_eq!(command, "echo 128 > /sys/block/sda/queue/read_ahead_kb");
+    assert!(price.contains("30, not 221 MB/s"), "{price}");
     assert_eq!(checks_of(&cloud, "sdb"), Vec::<&str>::new(), "nobody reads past LVM");
     assert_eq!(checks_of(&cloud, "dm-0"), ["read-ahead-from-rotational"]);
 }
@@ -216,16 +219,82 @@ fn commands_fit_what_the_device_is() {
 
 #[test]
 fn what_was_measured_and_remembered_is_what_counts() {
-    let remembered =
-        |kib| [Remembered { device: "sda".into(), read_ahead_kb: kib, date: "2026-11-20".into() }];
+    let remembered = |kib| {
+        [Remembered {
+            device: "sda".into(),
+            read_ahead_kb: kib,
+            date: "2026-11-20".into(),
+            is_until_boot: false,
+            rows: Vec::new(),
+        }]
+    };
     let kept = remembered(8192);
     let examination = examined("cloud-disk", &Facts { remembered: &kept, ..Facts::default() });
     assert_eq!(checks_of(&examination, "sda"), Vec::<&str>::new(), "as measured");
     let lost = remembered(1024);
     let examination = examined("cloud-disk", &Facts { remembered: &lost, ..Facts::default() });
     let drift = of(&examination, "sda", "read-ahead-not-as-remembered");
-    assert_eq!(drift.mend[0], "echo 1024 > /sys/block/sda/queue/read_ahead_kb");
+    let command = "echo 1024 > /sys/block/sda/queue/read_ahead_kb";
+    assert_eq!(drift.mend[0], format!("{command} # 8192 KiB (8M) was not measured beside it"));
     assert_eq!(drift.confidence, Confidence::Measured);
+}
+
+/// Doctor called a finding what tune had set with --apply.
+#[test]
+fn what_was_applied_until_the_next_boot_counts_as_long_as_it_is_in_force() {
+    let row = |window_kib, mb_per_s| Row { window_kib, mb_per_s, low: 1.0, high: 9.0, samples: 9 };
+    let one = |read_ahead_kb, is_until_boot| Remembered {
+        device: "sda".into(),
+        read_ahead_kb,
+        date: "2026-11-20".into(),
+        is_until_boot,
+        rows: vec![row(1024, 220.7), row(8192, 219.0)],
+    };
+    let found = |remembered: &[Remembered]| {
+        let examination = examined("cloud-disk", &Facts { remembered, ..Facts::default() });
+        let notes =
+            examination.devices.iter().find(|it| it.device == "sda").expect("it").notes.join("");
+        let mend = examination.findings.iter().find(|it| it.device == "sda");
+        (checks_of(&examination, "sda").join(" "), notes, mend.map(|it| it.mend[0].clone()))
+    };
+    let (checks, notes, _) = found(&[one(8192, true)]);
+    assert_eq!(checks, "");
+    assert!(notes.contains("set until the next boot"), "{notes}");
+    // It lies over what is remembered for good.
+    assert_eq!(found(&[one(1024, false), one(8192, true)]).0, "");
+    // Something else has set another value since: what was for this boot only is no claim.
+    assert_eq!(found(&[one(1024, true)]).0, "read-ahead-from-rotational");
+    let (_, _, mend) = found(&[one(1024, false)]);
+    let mend = mend.expect("a command");
+    assert!(mend.ends_with("# measured here: 221 MB/s with it, 219 with 8192"), "{mend}");
+}
+
+#[test]
+fn a_small_window_is_a_finding_where_streams_wait_for_it() {
+    let found = |more: &str, window: u64| {
+        let root = built(&format!(
+            "[sys/block/sda]\ndev: 8:0\nsize: 7814037168\nqueue/read_ahead_kb: {window}\n{more}"
+        ));
+        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        let finding = examination.findings.into_iter().next();
+        finding.map(|finding| (finding.check, finding.what, finding.mend))
+    };
+    let (check, what, mend) =
+        found("stat: 5000 0 1280000 20500 0 0 0 0 0 0 0\n", 128).expect("4.1 ms a read");
+    assert_eq!(check, "read-ahead-small-for-streams");
+    assert!(what.contains("128, and a read of this device takes 4.1 ms on average"), "{what}");
+    assert_eq!(mend, ["foreread tune /dev/sda --remember"], "no value that was not measured");
+    assert!(found("queue/rotational: 1\n", 128).is_some(), "a disk with an arm");
+    for (more, window) in [
+        ("queue/rotational: 0\n", 128),
+        ("queue/rotational: 1\nremovable: 1\n", 128),
+        ("queue/rotational: 1\n", 1024),
+        ("stat: 5000 0 1280000 500 0 0 0 0 0 0 0\nqueue/rotational: 1\n", 128),
+        ("stat: 20 0 5120 200 0 0 0 0 0 0 0\n", 128),
+        ("stat: 5000 0 81920000 20500 0 0 0 0 0 0 0\n", 128),
+    ] {
+        assert_eq!(found(more, window), None, "{more}");
+    }
 }
 
 #[test]

@@ -26,9 +26,10 @@ use crate::output::{Failure, Output};
 /// Examine block devices: settings, sizes and alignment that cost, and the commands that mend them
 ///
 /// Looks at every block device and mounted ext4, or at those that are named, and changes nothing:
-/// the largest window against the device's size and the kernel's reason for it, the block size that
-/// follows from the size, where partitions start, devices that lie on others, the scheduler against
-/// the depth of the queue, and how many inode blocks ext4 reads at once.
+/// the largest window against the device's size, the kernel's reason for it, what was measured
+/// (foreread tune) and how long reads take, the block size that follows from the size, where
+/// partitions start, devices that lie on others, the scheduler against the depth of the queue, and
+/// how many inode blocks ext4 reads at once.
 ///
 /// A finding says what is, why it matters, the evidence, commands that mend it (each alone, as
 /// root) and how sure that is. No cost is named that was not measured here or published
@@ -122,9 +123,24 @@ fn remembered(sys: &Sys) -> Vec<Remembered> {
             device: device.name,
             read_ahead_kb,
             date: known.date.clone(),
+            is_until_boot: false,
+            rows: known.report.sweep.clone(),
         }));
     }
+    windows.extend(remember::applied(sys).into_iter().filter_map(applied));
     windows
+}
+
+/// What `tune --apply` has set.
+fn applied(applied: remember::Applied) -> Option<Remembered> {
+    let window = applied.settings.iter().find(|setting| setting.attribute == READ_AHEAD_KB)?;
+    Some(Remembered {
+        read_ahead_kb: window.value.parse().ok()?,
+        device: applied.device,
+        date: applied.date,
+        is_until_boot: true,
+        rows: applied.report.sweep,
+    })
 }
 
 fn measure(scratch: Option<&Path>) -> Result<WriteCost, Failure> {

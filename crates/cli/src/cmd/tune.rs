@@ -9,6 +9,7 @@
 mod all;
 mod ask;
 mod date;
+mod headline;
 mod keep;
 mod leave;
 mod measure;
@@ -31,14 +32,20 @@ use crate::output::{Failure, Output};
 /// Measure which read-ahead a device has use for, and set it
 ///
 /// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
-/// until it is clear which is the smallest that reaches 98 % of the throughput of the largest: the
-/// plateau. Reads anywhere show what a larger window costs those who do not read in order. It takes
-/// less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill. After
-/// Ctrl-C or an error of the device what is known so far is printed, and the exit code is 1.
+/// until it is clear which is the smallest that reaches 98 % of the throughput of the best: the
+/// plateau. The window in force is measured beside them, and stays if the plateau does not surely
+/// give 98 % of what it gives. Reads anywhere show what a larger window costs random readers. It
+/// takes less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill.
+/// After Ctrl-C or an error of the device what is known so far is printed, and the exit code is 1.
+///
+/// --apply and --remember refuse a result that does not carry a setting: the sweep ended early, it
+/// may have measured a cache below, the window is not known within a factor of four, or the window
+/// in force could not be measured. --remember refuses --quick, too. The message says what to do
+/// instead; --force sets it all the same.
 ///
 /// As root the kernel itself reads ahead, with read_ahead_kb set for the moment; other programs
-/// that open files of that device meanwhile get that window, too. Others than root measure a file
-/// of theirs with O_DIRECT and the requests that the kernel would make. No device is opened for
+/// that open files of that device meanwhile get that window, too. Unprivileged users measure a
+/// file they own with O_DIRECT and the requests that the kernel would make. No device is opened for
 /// writing, and nothing that was in the cache is taken out of it.
 #[derive(Debug, Flags)]
 #[command(
@@ -49,7 +56,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
 
-    /// A block device or partition; or a file or folder on it (./verify, if it has such a name)
+    /// A block device or partition, also by its bare name (sda); or a file or folder on it (./sda
+    /// or ./verify, if it has such a name)
     #[arg(required_unless_present_any = ["device", "all", "list"])]
     target: Option<PathBuf>,
 
@@ -80,14 +88,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "quick")]
     scratch: Option<PathBuf>,
 
-    /// Set what is recommended, until the next boot
+    /// Set what is recommended, until the next boot; forget undoes it
     #[arg(long)]
     apply: bool,
 
     /// Set what is recommended, now and whenever the device appears: by a udev rule for this one
-    /// device, in /etc/udev/rules.d
+    /// device, in /etc/udev/rules.d; forget undoes it
     #[arg(long)]
     remember: bool,
+
+    /// With --apply or --remember: set it although the measurement does not carry it
+    #[arg(long)]
+    force: bool,
 
     /// Measure a device that is in use without asking
     #[arg(long)]
@@ -101,9 +113,11 @@ pub(crate) struct Args {
     ///
     /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,
     /// low, high, samples), random (size_kib, median_us, p90_us, reads), plateau_kib,
-    /// plateau_between_kib, recommended (read_ahead_kb, inode_readahead_blks, scheduler, profile,
-    /// why), compared (now_kib, kernel_kib, size_rule_kib), notes, restored (whether every setting
-    /// was as before when the measurement had ended), flood (device, seconds, rows, recommended,
+    /// plateau_between_kib, best_kib, recommended (read_ahead_kb, between_kib,
+    /// inode_readahead_blks, scheduler, profile, why), refusals (what stands against setting it:
+    /// refusal is stopped, unfinished, cached, uncertain, now-unknown or quick), compared (now_kib,
+    /// kernel_kib, size_rule_kib), notes, restored (whether every setting was as before when the
+    /// measurement had ended), flood (device, seconds, rows, recommended,
     /// why, notes, restored). low and high are the ends of the 95 % confidence interval; null is
     /// unknown.
     ///
@@ -114,6 +128,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Whether what is found is to be set.
+    fn sets(&self) -> bool {
+        self.apply || self.remember
+    }
+
     /// How long one device may take.
     fn budget(&self) -> Duration {
         let seconds = self.seconds.unwrap_or(if self.quick { 15 } else { 60 });
@@ -133,9 +152,9 @@ enum What {
         json: bool,
     },
 
-    /// Undo: what was set before is set again, rule and record are removed
+    /// Undo --apply and --remember: what was set before is set again, rule and record are removed
     ///
-    /// What somebody else has set since is left, and named.
+    /// What was set by other means since is left, and named.
     Forget {
         /// A device (/dev/sda or sda), or the name that --list shows
         device: String,
@@ -146,6 +165,7 @@ const FILES: &str = "\
 Files:
   /etc/udev/rules.d/99-foreread-ID.rules  --remember: the rule for one device
   /var/lib/foreread/ID.json               --remember: what was measured, and set before
+  /run/foreread/applied-DEVICE.json       --apply: what was set until the next boot, and before
   /run/foreread/held-DEVICE.notes         while it measures: what to set back after a kill
 
 ";
@@ -154,7 +174,8 @@ const EXAMPLES: &str = "\
 Examples:
   foreread tune ~/some-large-file
   sudo foreread tune /dev/sdb --profile streaming
-  sudo foreread tune /srv --quick --remember
+  sudo foreread tune /srv --remember
+  sudo foreread tune sdb --apply; sudo foreread tune forget sdb
   foreread tune --device usb-stick-2g
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
 

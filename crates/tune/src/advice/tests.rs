@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernel_default::Reason;
+use crate::sweep::Ended;
 
 fn row(window_kib: u64, mb_per_s: f64) -> Row {
     Row { window_kib, mb_per_s, low: mb_per_s, high: mb_per_s, samples: 3 }
@@ -18,7 +19,7 @@ fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> Ou
     Outcome {
         rows: points.iter().map(|(kib, speed)| row(*kib, *speed)).collect(),
         random: random.iter().map(latency).collect(),
-        plateau: Some(Plateau { window, low: window, high: window }),
+        plateau: Some(Plateau { window, low: window, high: window, best: window }),
         ..Outcome::default()
     }
 }
@@ -31,6 +32,7 @@ fn facts() -> Facts {
         now_kib: Some(128),
         kernel: Some(KernelDefault { window_kib: 8192, reason: Reason::Constant }),
         has_ext4: true,
+        cached_below: None,
     }
 }
 
@@ -60,7 +62,8 @@ fn find() -> Vec<(u64, f64)> {
 #[test]
 fn a_database_stops_where_the_published_increments_cross() {
     // 32K to 64K gains 5.9 % and costs 4.29 %; 64K to 128K gains 4.5 % and costs 7.67 %.
-    let advice = recommended(&facts(), &outcome(&find(), &seek(), 2048), Profile::Database);
+    let facts = Facts { now_kib: None, ..facts() };
+    let advice = recommended(&facts, &outcome(&find(), &seek(), 2048), Profile::Database);
     let advice = advice.expect("advice");
     assert_eq!(advice.read_ahead_kb, 64);
     assert!(advice.why.contains("64 to 128 KiB"), "{}", advice.why);
@@ -100,16 +103,17 @@ fn inode_tables_by_the_latencies_of_a_disk_of_2008() {
 
 #[test]
 fn mixed_stays_below_two_mebibytes_unless_the_plateau_gains_a_fifth() {
+    let unset = Facts { now_kib: None, ..facts() };
     let advice = |at_plateau: f64, plateau_kib| {
         let points = [(1024, 70.0), (2048, 100.0), (4096, at_plateau), (8192, at_plateau)];
         let outcome = outcome(&points, &[], plateau_kib);
-        recommended(&facts(), &outcome, Profile::Mixed).expect("advice").read_ahead_kb
+        recommended(&unset, &outcome, Profile::Mixed).expect("advice").read_ahead_kb
     };
     assert_eq!(advice(119.0, 4096), 2048);
     assert_eq!(advice(121.0, 4096), 4096);
     assert_eq!(advice(100.0, 1024), 1024);
     let points = [(1024, 70.0), (2048, 100.0), (4096, 110.0)];
-    let streaming = recommended(&facts(), &outcome(&points, &[], 4096), Profile::Streaming);
+    let streaming = recommended(&unset, &outcome(&points, &[], 4096), Profile::Streaming);
     assert_eq!(streaming.expect("advice").read_ahead_kb, 4096);
 }
 
@@ -149,4 +153,132 @@ fn a_row_says_who_pays() {
     assert_eq!(rows[0].read_us, Some(900.0));
     assert_eq!((rows[1].next_gains_percent, rows[1].read_us), (None, None));
     assert_eq!(rows[1].hundred_streams_kib, 50 << 10);
+}
+
+/// A curve without noise: what is faster is surely faster.
+fn fell() -> Outcome {
+    let points = [(128, 4430.0), (512, 9800.0), (1024, 11914.0), (2560, 10535.0), (4096, 8100.0)];
+    outcome(&points, &[], 1024)
+}
+
+fn set_now(now_kib: u64) -> Facts {
+    Facts { now_kib: Some(now_kib), has_ext4: false, ..facts() }
+}
+
+#[test]
+fn what_is_in_force_stays_where_the_choice_gives_less() {
+    // The defect: 128K was chosen, though 2560K were in force and gave more than twice as much.
+    let chosen = |kib: u64, now_kib| {
+        let window = Bytes(kib << 10);
+        let plateau = Some(Plateau { window, low: window, high: window, best: window });
+        let found = Outcome { plateau, ..fell() };
+        let to = recommended(&set_now(now_kib), &found, Profile::Streaming).expect("advice");
+        (to.read_ahead_kb, to.why)
+    };
+    let (kib, why) = chosen(128, 2560);
+    assert_eq!(kib, 1024, "the next that keeps it");
+    assert!(why.starts_with("128 KiB are 58 % slower than the 2560 KiB in force; 1024"), "{why}");
+    let (kib, why) = chosen(4096, 1024);
+    assert_eq!(kib, 1024, "none larger is tried: what is in force stays");
+    assert!(why.contains("32 % slower than the 1024 KiB in force: those stay"), "{why}");
+    assert_eq!(chosen(1024, 2560).0, 1024);
+    assert_eq!(chosen(1024, 128).0, 1024);
+}
+
+#[test]
+fn a_mixed_load_keeps_a_large_window_that_gives_more() {
+    let points = [(2048, 100.0), (4096, 108.0), (8192, 118.0)];
+    let found = outcome(&points, &[], 8192);
+    let to = |now| recommended(&set_now(now), &found, Profile::Mixed).expect("advice");
+    assert_eq!(to(128).read_ahead_kb, 2048, "not measured: nothing to hold it against");
+    assert_eq!(to(2048).read_ahead_kb, 2048);
+    assert_eq!(to(8192).read_ahead_kb, 8192, "{}", to(8192).why);
+}
+
+#[test]
+fn a_database_pays_for_streams_only_what_its_reads_gain() {
+    let curve = [(4, 10.0), (64, 90.0), (128, 92.0), (1024, 96.0)];
+    let found = outcome(&curve, &[(4, 1000.0), (64, 1100.0), (128, 1250.0), (1024, 3500.0)], 1024);
+    let to = |now| recommended(&set_now(now), &found, Profile::Database).expect("advice");
+    assert_eq!(to(1024).read_ahead_kb, 64, "{}", to(1024).why);
+    // Latency that does not depend on the size: streams would lose, and no read gain.
+    let flat = [(4, 1000.0), (64, 1001.0), (128, 1002.0), (1024, 1003.0)];
+    let found = Outcome { random: outcome(&[], &flat, 4).random, ..found };
+    let to = recommended(&set_now(1024), &found, Profile::Database).expect("advice");
+    assert_eq!(to.read_ahead_kb, 1024, "{}", to.why);
+}
+
+/// What stands against setting what this outcome recommends.
+fn against(facts: &Facts, outcome: &Outcome) -> Vec<Refusal> {
+    report(facts, outcome, Profile::Streaming).refusals
+}
+
+#[test]
+fn a_sweep_that_came_to_its_end_is_not_refused() {
+    assert_eq!(against(&set_now(2560), &fell()), []);
+}
+
+#[test]
+fn each_refusal_says_what_to_do_instead() {
+    let stopped = Some(Stopped::Failed("reading /dev/sda at 0: no".into()));
+    let wide =
+        Plateau { low: Bytes(128 << 10), high: Bytes(1024 << 10), ..fell().plateau.unwrap() };
+    let fast = Row { mb_per_s: 30_000.0, ..row(1024, 1.0) };
+    let cached = Facts { cached_below: Some("98 % of /srv/x are cached".into()), ..set_now(2560) };
+    let cases: Vec<(Facts, Outcome, &str)> = vec![
+        (set_now(2560), Outcome { stopped, ..fell() }, "run it again to its end"),
+        (
+            set_now(2560),
+            Outcome { seconds: 13.7, ended: Ended::Unfinished { read: 5, of: 14 }, ..fell() },
+            "its 14 s were over when 5 of 14 windows had been read often enough: run it again \
+             with --seconds 60",
+        ),
+        (set_now(2560), Outcome { ended: Ended::NothingFresh, ..fell() }, "drop that cache first"),
+        (set_now(2560), Outcome { may_be_cached: true, ..fell() }, "give a larger target"),
+        (cached, fell(), "98 % of /srv/x are cached"),
+        (set_now(1024), Outcome { rows: vec![fast], ..fell() }, "30000 MB/s are memory's speed"),
+        (
+            set_now(2560),
+            Outcome { plateau: Some(wide), ..fell() },
+            "between 128 and 1024 KiB: run it again when the device is less busy",
+        ),
+        (set_now(65_536), fell(), "the 65536 KiB in force could not be measured"),
+        (Facts { now_kib: None, ..facts() }, fell(), "does not say which window is in force"),
+    ];
+    for (facts, outcome, says) in cases {
+        let refusals = against(&facts, &outcome);
+        assert_eq!(refusals.len(), 1, "{says}: {refusals:?}");
+        assert!(refusals[0].is_of_apply(), "{refusals:?}");
+        assert!(refusals[0].to_string().contains(says), "{says}: {}", refusals[0]);
+    }
+    let quick = against(&set_now(2560), &Outcome { is_quick: true, ..fell() });
+    assert_eq!(quick, [Refusal::Quick], "it may be applied, and is not remembered");
+    assert!(!quick[0].is_of_apply());
+}
+
+#[test]
+fn the_ends_of_an_interval_are_those_of_the_load() {
+    // From 4M to 16M the plateau is open, and a mixed load takes 2M whatever it is.
+    let points = [(1024, 80.0), (2048, 100.0), (4096, 104.0), (16384, 106.0)];
+    let plateau = Plateau {
+        window: Bytes(4 << 20),
+        low: Bytes(4 << 20),
+        high: Bytes(16 << 20),
+        best: Bytes(16 << 20),
+    };
+    let found = Outcome { plateau: Some(plateau), ..outcome(&points, &[], 4096) };
+    let between = |profile| recommended(&set_now(2048), &found, profile).expect("it").between_kib;
+    assert_eq!(between(Profile::Mixed), Some([2048, 2048]));
+    assert_eq!(between(Profile::Streaming), Some([4096, 16384]));
+}
+
+#[test]
+fn no_share_is_faster_by_less_than_nothing() {
+    assert_eq!(beside(96.0, 100.0), "4 % slower than");
+    assert_eq!(beside(100.0, 100.3), "as fast as");
+    assert_eq!(beside(238.0, 100.0), "138 % faster than");
+    let points = [(1024, 104.0), (2048, 100.0), (4096, 103.0)];
+    let why = recommended(&set_now(2048), &outcome(&points, &[], 4096), Profile::Mixed);
+    let why = why.expect("advice").why;
+    assert!(!why.contains("-1 %"), "{why}");
 }

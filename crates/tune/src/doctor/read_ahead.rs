@@ -2,20 +2,21 @@
 //!
 //! In:    a device that has a window of its own.
 //! Out:   at most one finding: the first of the questions below that has a bad answer.
-//! Never: a finding about what was measured; about a window through which nobody reads; about a
-//!        default of 128 KiB on a disk of usual size.
+//! Never: a finding about what was measured; about a window through which no read comes; a smaller
+//!        window without what it costs streams.
 //!
 //! ```text
-//!   as remembered? ------ yes: fine, somebody measured it    no: not-as-remembered
+//!   as remembered? ------ yes: fine, it was measured         no: not-as-remembered
 //!   0?                                                       off
 //!   4 MiB or more, and the kernel's own value, because of
 //!     optimal_io_size that is no array's                     from-io-opt
 //!     rotational                                             from-rotational
 //!   far above what devices of this size need?                above-size-rule
+//!   128 KiB or less, and each read takes long?               small-for-streams
 //! ```
 
 use super::scene::{Scene, User, attribute, kib, node_of, set_window, window_attribute};
-use super::{Confidence, Finding};
+use super::{Confidence, Finding, small_window};
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
 use crate::remember::conflict::{Conflict, conflicts};
 use crate::setting::READ_AHEAD_KB;
@@ -31,13 +32,15 @@ pub(super) fn check(
     }
     let window_kib = device.queue.read_ahead_kib?;
     let kernel = scene.kernel(device);
-    let remembered = scene.facts.remembered.iter().find(|one| one.device == device.name);
-    if let Some(remembered) = remembered {
-        if remembered.read_ahead_kb != window_kib {
-            return Some(not_as_remembered(scene, device, remembered));
-        }
-        notes.push(format!("{} was measured on {}", kib(window_kib), remembered.date));
+    let of_device = || scene.facts.remembered.iter().filter(|one| one.device == device.name);
+    // What is set until the next boot may lie over what is remembered for good.
+    if let Some(it) = of_device().find(|one| one.read_ahead_kb == window_kib) {
+        let until = if it.is_until_boot { ", and set until the next boot" } else { "" };
+        notes.push(format!("{} was measured on {}{until}", kib(window_kib), it.date));
         return None;
+    }
+    if let Some(remembered) = of_device().find(|one| !one.is_until_boot) {
+        return Some(not_as_remembered(scene, device, remembered));
     }
     if scene.is_window_set(device) {
         notes.push(format!(
@@ -51,7 +54,8 @@ pub(super) fn check(
     if scene.user(device) == User::Swap {
         return None;
     }
-    let finding = judged(scene, device, window_kib, kernel)?;
+    let finding = judged(scene, device, window_kib, kernel)
+        .or_else(|| small_window::check(scene, device, window_kib))?;
     if let Some(through) = scene.read_through(device) {
         notes.push(format!(
             "its {} count for nobody: all reads come through {}",
@@ -142,7 +146,7 @@ fn not_as_remembered(
               is not in force."
             .to_owned(),
         evidence,
-        mend: vec![set_window(device, remembered.read_ahead_kb), "foreread tune verify".to_owned()],
+        mend: vec![measured_window(device, remembered), "foreread tune verify".to_owned()],
         confidence: Confidence::Measured,
     }
 }
@@ -152,8 +156,8 @@ fn off(scene: &Scene<'_>, device: &Device, kernel: KernelDefault) -> Finding {
         device: device.name.clone(),
         check: "read-ahead-off",
         what: "read_ahead_kb is 0: nothing is read ahead.".to_owned(),
-        why: "Who reads a file in order waits for the device at each read. Off is right only \
-              where every program on this device reads ahead by itself."
+        why: "A program that reads a file in order waits for the device at each read. Off is \
+              right only where every program on this device reads ahead by itself."
             .to_owned(),
         evidence: vec![
             window_attribute(scene, device),
@@ -265,7 +269,24 @@ fn above_size_rule(scene: &Scene<'_>, device: &Device, window_kib: u64, limit_ki
     }
 }
 
-/// Measuring is better than any rule; a value that does no harm is there at once.
+/// The command that sets what was measured; if that is the smaller window, with what it costs as
+/// it was measured here.
+fn measured_window(device: &Device, remembered: &super::Remembered) -> String {
+    let row = |kib| remembered.rows.iter().find(|row| row.window_kib == kib);
+    let now_kib = device.queue.read_ahead_kib.unwrap_or_default();
+    let command = set_window(device, remembered.read_ahead_kb);
+    let Some((command, _)) = command.split_once(" # ") else { return command };
+    match (row(remembered.read_ahead_kb), row(now_kib)) {
+        (Some(then), Some(now)) => format!(
+            "{command} # measured here: {:.0} MB/s with it, {:.0} with {now_kib}",
+            then.mb_per_s, now.mb_per_s
+        ),
+        _ => format!("{command} # {} was not measured beside it", kib(now_kib)),
+    }
+}
+
+/// Measuring is better than any rule; a value that does no harm in most cases is there at once,
+/// with what it costs.
 fn mend(device: &Device, window_kib: u64) -> Vec<String> {
     vec![format!("foreread tune {} --remember", node_of(device)), set_window(device, window_kib)]
 }

@@ -244,10 +244,30 @@ pub(super) fn node_of(device: &Device) -> String {
     quoted(&device.node().display().to_string())
 }
 
-/// The command that sets a window.
+/// The command that sets a window. A smaller one than is in force has its price beside it, as a
+/// comment that the shell ignores.
 pub(super) fn set_window(device: &Device, window_kib: u64) -> String {
-    set(&Setting::read_ahead_kb(&device.name, window_kib))
+    let command = set(&Setting::read_ahead_kb(&device.name, window_kib));
+    match device.queue.read_ahead_kib {
+        Some(now_kib) if window_kib < now_kib => {
+            format!("{command} # {}", price_for_streams(window_kib, now_kib))
+        }
+        _ => command,
+    }
 }
+
+/// What a stream gets from a device that serves one request at a time in 4 ms, with a window and
+/// with a larger one: `streams at 4 ms: 30, not 221 MB/s`.
+fn price_for_streams(window_kib: u64, now_kib: u64) -> String {
+    let of = |kib: u64| FIGURE_1.iter().rfind(|(window, _)| *window <= kib).map_or(1, |it| it.1);
+    match (of(window_kib), of(now_kib)) {
+        (then, now) if then == now => format!("streams at 4 ms: {then} MB/s as before"),
+        (then, now) => format!("streams at 4 ms: {then}, not {now} MB/s"),
+    }
+}
+
+/// Figure 1 of docs/doctor.md: KiB and MB/s.
+const FIGURE_1: [(u64, u64); 4] = [(4, 1), (16, 4), (128, 30), (1024, 221)];
 
 /// The command that sets a setting, until the next boot.
 pub(super) fn set(setting: &Setting) -> String {
@@ -283,6 +303,14 @@ mod tests {
         assert_eq!(quoted("/srv/a disk"), "'/srv/a disk'");
         assert_eq!(quoted("it's; rm -r x"), r"'it'\''s; rm -r x'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_smaller_window_has_its_price() {
+        assert_eq!(price_for_streams(128, 65_536), "streams at 4 ms: 30, not 221 MB/s");
+        assert_eq!(price_for_streams(4, 128), "streams at 4 ms: 1, not 30 MB/s");
+        assert_eq!(price_for_streams(1024, 16_384), "streams at 4 ms: 221 MB/s as before");
+        assert_eq!(price_for_streams(0, 128), "streams at 4 ms: 1, not 30 MB/s");
     }
 
     #[test]

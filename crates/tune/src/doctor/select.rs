@@ -38,7 +38,8 @@ pub fn named(sys: &Sys, text: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn by_name<'d>(devices: &'d [Device], text: &str) -> Option<&'d Device> {
+/// The device of this name, as the kernel or a map calls it, with `/dev/` or without.
+pub(crate) fn by_name<'d>(devices: &'d [Device], text: &str) -> Option<&'d Device> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let is_it = |device: &&Device| match &device.kind {
         Kind::Mapped { name: map, .. } => {

@@ -1,20 +1,35 @@
-//! What all windows are compared with: the throughput of the largest.
+//! The throughput that all windows are compared with: that of the best window, with its error.
 //!
 //! In:    the points of a curve.
 //! Out:   [`Reference`].
-//! Never: a neighbour that does not fit.
+//! Never: a window that another one surely beats; a neighbour that does not fit.
 //!
-//! The largest window costs the most to read, and its error is in each comparison. Near the top a
-//! device pays a price for each window beside its rate, so that the time of a byte is a line over
-//! 1 / window; where the largest windows lie on one, all of them together say where its end is.
-//! Where they do not (a dip, a fall behind the top), the largest window stands for itself.
+//! ```text
+//!   MB/s |          o  o                  1M .. 2M are the best
+//!        |       o        .               4M and 8M are surely slower: they are no reference
+//!        |    o              o
+//!        | o
+//!        +---------^--^------------> window
+//!             line |  `-- reference: the largest window that none surely beats
+//! ```
+//!
+//! Many devices fall behind their best window: their cache or queue ends there. So the reference is
+//! the largest window that no other one beats, and never less than what another one surely gives.
+//!
+//! Near the top a device pays a price for each window beside its rate, so that the time of a byte
+//! is a line over 1 / window. Where the windows up to the reference lie on one, all of them say
+//! together where its end is. Where they do not (a dip), the reference stands for itself.
 
-use super::Point;
+use foreread_core::units::Bytes;
 
-/// The throughput of the largest window.
+use super::{Point, SURE};
+
+/// The throughput of the best window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reference {
-    /// Its logarithm.
+    /// The window.
+    pub(super) window: Bytes,
+    /// The logarithm of its throughput.
     pub(super) ln: f64,
     /// The standard error of that.
     pub(super) error: f64,
@@ -22,36 +37,66 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) fn of(points: &[Point]) -> Self {
+        let unbeaten = |point: &Point| !points.iter().any(|other| beats(other, point));
+        let Some(last) = points.iter().rposition(unbeaten) else { return Self::default() };
+        let found = Self::ending_at(&points[..=last]);
+        // The line may end lower than a window that was measured well: then that one counts.
+        let surely = |point: &Point| point.ln - SURE * point.error;
+        let best = points.iter().max_by(|a, b| surely(a).total_cmp(&surely(b)));
+        best.filter(|best| surely(best) > found.ln + TIE).map_or(found, Self::alone)
+    }
+
+    fn alone(point: &Point) -> Self {
+        Self { window: point.window, ln: point.ln, error: point.error }
+    }
+
+    /// What the last of these points gives, as far as its neighbours confirm it.
+    fn ending_at(points: &[Point]) -> Self {
         let Some(last) = points.last() else { return Self::default() };
-        let alone = Self { ln: last.ln, error: last.error };
         // Without noise there is nothing to gain.
         if last.error <= 0.0 {
-            return alone;
+            return Self::alone(last);
         }
         let reach = points.len().saturating_sub(REACH);
         let lines =
             (reach..points.len().saturating_sub(2)).filter_map(|from| line(&points[from..]));
-        lines.map(|line| line.at_its_end(last)).next().unwrap_or(alone)
+        let ends = lines.map(|line| line.at_its_end(last));
+        ends.into_iter().next().unwrap_or_else(|| Self::alone(last))
     }
 }
 
-/// So many of the largest windows may lie on the line: a price for each window that is still seen
-/// over 1/32 of the largest is no longer a detail of the top.
+/// Whether one window is faster than another by more than noise explains. Where noise would explain
+/// anything, it is by how much that counts, unless the faster one was hardly read: a reference far
+/// below another window is none.
+fn beats(one: &Point, other: &Point) -> bool {
+    let sure = SURE * one.error.hypot(other.error);
+    let is_read = 2 * one.readings >= other.readings;
+    one.ln - other.ln > if is_read { sure.min(FAR) } else { sure } + TIE
+}
+
+/// So much faster is better, however uncertain: the contender is read again until that is known.
+const FAR: f64 = 0.05;
+
+/// Logarithms that differ by less are equal: what the fit leaves of equal readings.
+const TIE: f64 = 1e-9;
+
+/// So many of the windows up to the reference may lie on the line: a price for each window that is
+/// still seen over 1/32 of the largest is no longer a detail of the top.
 const REACH: usize = 8;
 
 /// The mean square distance from the line, in standard errors, up to which points lie on it.
 const FITS: f64 = 3.0;
 
 struct Line {
-    /// Time of a byte at the largest window, and the variance of that.
+    /// Time of a byte at the last window, and the variance of that.
     end: f64,
     variance: f64,
 }
 
 impl Line {
     fn at_its_end(&self, last: &Point) -> Reference {
-        let error = self.variance.sqrt() / self.end;
-        Reference { ln: last.ln - self.end.ln(), error: error.min(last.error) }
+        let error = (self.variance.sqrt() / self.end).min(last.error);
+        Reference { window: last.window, ln: last.ln - self.end.ln(), error }
     }
 }
 
@@ -59,7 +104,7 @@ impl Line {
 /// None if they do not lie on one.
 fn line(points: &[Point]) -> Option<Line> {
     let last = points.last()?;
-    // Times of a byte, the largest window's as 1; x is 0 there.
+    // Times of a byte, the last window's as 1; x is 0 there.
     let places: Vec<(f64, f64, f64)> = points
         .iter()
         .map(|point| {

@@ -14,11 +14,12 @@ fn curve(points: &[(u64, f64)]) -> Curve {
 }
 
 #[test]
-fn without_noise_the_plateau_is_the_smallest_window_with_98_percent_of_the_largest() {
+fn without_noise_the_plateau_is_the_smallest_window_with_98_percent_of_the_best() {
     let of = |points: &[(u64, f64)]| curve(points).plateau().map(|at| at.window.0 >> 10);
     assert_eq!(of(&[(4, 97.9), (8, 98.1), (16, 100.0)]), Some(8));
     assert_eq!(of(&[(4, 100.0), (8, 80.0), (16, 100.0)]), Some(4), "a dip is behind it");
     assert_eq!(of(&[(4, 50.0), (8, 120.0), (16, 90.0), (32, 100.0)]), Some(8));
+    assert_eq!(of(&[(4, 90.0), (8, 100.0), (16, 120.0), (32, 91.0)]), Some(16), "it falls again");
     assert_eq!(of(&[(4, 1.0)]), Some(4));
     assert_eq!(of(&[]), None);
 }
@@ -61,4 +62,34 @@ fn a_stall_in_a_fifth_of_the_readings_moves_nothing() {
     let curve = Curve::of(&readings);
     assert!((curve.points[1].mb_per_s() - 99.0).abs() < 0.5, "{:?}", curve.points[1]);
     assert_eq!(curve.plateau().map(|at| at.window), Some(Bytes(8 << 10)));
+}
+
+/// The loop device that was set from 2560K (10535 MB/s) to 128K: the largest window was as slow as
+/// 128K, and that was the reference.
+#[test]
+fn a_curve_that_falls_behind_its_best_is_measured_against_its_best() {
+    let found = [(64, 3100.0), (128, 4430.0), (256, 6900.0), (512, 9800.0), (1024, 11914.0)];
+    let behind = [(2048, 10535.0), (4096, 8100.0), (8192, 6000.0), (16384, 4480.0)];
+    let points: Vec<_> = found.into_iter().chain(behind).collect();
+    let plateau = curve(&points).plateau().expect("a plateau");
+    assert_eq!((plateau.window.0 >> 10, plateau.best.0 >> 10), (1024, 1024));
+}
+
+#[test]
+fn one_lucky_reading_is_no_reference() {
+    let mut readings: Vec<_> = (0..12_u32)
+        .flat_map(|round| {
+            let noise = 1.0 + 0.03 * f64::from(round % 3) - 0.03;
+            [(4, 50.0), (8, 99.5), (16, 100.0)].map(|(kib, full)| Reading {
+                window: Bytes(kib << 10),
+                round,
+                mb_per_s: full * noise,
+            })
+        })
+        .collect();
+    readings.push(Reading { window: Bytes(12 << 10), round: 11, mb_per_s: 109.0 });
+    let found = Curve::of(&readings);
+    let plateau = found.plateau().expect("a plateau");
+    assert_eq!((plateau.window.0 >> 10, plateau.best.0 >> 10), (8, 16));
+    assert_eq!(found.contender(), Some(Bytes(12 << 10)), "it is read again");
 }

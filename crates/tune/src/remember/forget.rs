@@ -9,7 +9,9 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Remembered, file, list, recall, rule, rule_path, store_path};
+use super::{
+    Applied, Remembered, applied, applied_on, file, list, recall, rule, rule_path, store_path,
+};
 use crate::setting::Setting;
 use crate::sysfs::Sys;
 
@@ -48,14 +50,60 @@ pub enum NotForgotten {
     },
 }
 
-/// Forgets a device, given by its name, by its id, or by its old name if it is not here.
+/// Forgets a device, given by its name, by its id, or by its old name if it is not here: what was
+/// applied until the next boot, then what is remembered.
 ///
 /// # Errors
 ///
 /// If nothing is remembered under this name, or a file cannot be removed.
 pub fn forget(sys: &Sys, name: &str) -> Result<Forgotten, NotForgotten> {
     let name = name.strip_prefix("/dev/").unwrap_or(name);
-    let id = find(sys, name)?;
+    let found = find(sys, name);
+    let device = match &found {
+        Ok(id) => here(sys, id).unwrap_or_else(|| name.to_owned()),
+        Err(_) => name.to_owned(),
+    };
+    // What was applied last is undone first: it may lie over what is remembered.
+    let undone = applied_on(sys, &device).map(|applied| unapply(sys, &applied)).transpose()?;
+    let remembered = match (found, undone) {
+        (Ok(id), undone) => (id, undone.unwrap_or_default()),
+        (Err(_), Some(undone)) => return Ok(undone),
+        (Err(why), None) => return Err(why),
+    };
+    forget_remembered(sys, remembered)
+}
+
+/// Sets back what `--apply` has set.
+fn unapply(sys: &Sys, applied: &Applied) -> Result<Forgotten, NotForgotten> {
+    let device = applied.device.clone();
+    let mut forgotten =
+        Forgotten { id: device.clone(), devices: vec![device], ..Forgotten::default() };
+    let now: Vec<_> = applied.settings.iter().map(|ours| ours.in_force(sys)).collect();
+    for (ours, now) in applied.settings.iter().zip(now) {
+        let was = applied.before.iter().find(|was| was.attribute == ours.attribute);
+        match undo(sys, ours, now, was.cloned()) {
+            Ok(was) => forgotten.restored.push(was),
+            Err(why) => forgotten.left.push((ours.clone(), why)),
+        }
+    }
+    let path = applied::path(&applied.device);
+    match file::remove(sys, &path) {
+        Ok(is_there) => forgotten.removed.extend(is_there.then_some(path)),
+        Err(source) => return Err(NotForgotten::File { path, source }),
+    }
+    Ok(forgotten)
+}
+
+/// The name today of what is remembered under this id.
+fn here(sys: &Sys, id: &str) -> Option<String> {
+    let known = list(sys).remembered.into_iter().find(|known| known.identity.id == id)?;
+    Some(known.identity.devices(sys).first()?.name.clone())
+}
+
+fn forget_remembered(
+    sys: &Sys,
+    (id, mut before): (String, Forgotten),
+) -> Result<Forgotten, NotForgotten> {
     let known = list(sys).remembered.into_iter().find(|known| known.identity.id == id);
     let mut removed = Vec::new();
     let mut remove = |path: PathBuf| match file::remove(sys, &path) {
@@ -68,9 +116,12 @@ pub fn forget(sys: &Sys, name: &str) -> Result<Forgotten, NotForgotten> {
     // The rule first: as long as it is there, the next event would set the value again. The record
     // last: after an error it can be tried again.
     remove(rule_path(&id))?;
-    let undone = known.map(|known| restore(sys, &known)).unwrap_or_default();
+    let mut undone = known.map(|known| restore(sys, &known)).unwrap_or_default();
     remove(store_path(&id))?;
-    Ok(Forgotten { id, removed, ..undone })
+    undone.restored.splice(0..0, before.restored);
+    undone.left.splice(0..0, before.left);
+    before.removed.append(&mut removed);
+    Ok(Forgotten { id, removed: before.removed, ..undone })
 }
 
 fn find(sys: &Sys, name: &str) -> Result<String, NotForgotten> {

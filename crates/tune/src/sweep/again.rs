@@ -13,6 +13,13 @@ use crate::plateau::robust::median;
 /// By how many times what was read before has to be faster.
 const CACHED: f64 = 1.1;
 
+/// One window that is so many times as fast when it reads again is enough to doubt the figures, if
+/// not to leave readings out.
+const SUSPECT: f64 = 1.3;
+
+/// What no noise explains, if it happens to several windows.
+const FAR_FASTER: f64 = 1.5;
+
 impl Run<'_> {
     /// The readings that count.
     pub(super) fn counted(&self) -> Vec<Reading> {
@@ -49,7 +56,39 @@ impl Run<'_> {
         !fresh.is_empty() && mb_per_s > CACHED * median(&mut fresh)
     }
 
+    /// Whether what counts may be figures of a cache below.
+    ///
+    /// ```text
+    ///   each window read often enough from fresh places? ------- yes --> no
+    ///   what is read again no faster than what was fresh? ------ yes --> no
+    ///                             faster, or nothing to compare: no ---> it may: a token bucket
+    ///                                                       holds fresh and cached alike back
+    /// ```
+    pub(super) fn may_be_cached(&self) -> bool {
+        let fresh = |window: &Bytes| {
+            let of_window = self.taken.iter().filter(|one| one.window == *window && !one.is_again);
+            of_window.count() >= self.least()
+        };
+        let only_fresh =
+            self.counted().len() == self.taken.iter().filter(|it| !it.is_again).count();
+        if only_fresh && self.base().iter().all(fresh) {
+            return false;
+        }
+        let gains = self.gains();
+        let is_any = gains.iter().any(|gain| *gain > SUSPECT.ln());
+        gains.len() < 2 || is_any || self.has_cache() || self.burst.is_some()
+    }
+
     fn has_cache(&self) -> bool {
+        let mut gains = self.gains();
+        // A cache may be seen with some windows only: others are held back by something else.
+        let far = gains.iter().filter(|gain| **gain > FAR_FASTER.ln()).count();
+        gains.len() > 1 && (median(&mut gains) > CACHED.ln() || (far > 1 && 3 * far >= gains.len()))
+    }
+
+    /// By how much each window is faster where it reads again, as logarithms; of those windows that
+    /// were read both ways.
+    fn gains(&self) -> Vec<f64> {
         let of = |window: Bytes, is_again: bool| {
             let of_window = self.taken.iter();
             let same = of_window.filter(|one| one.window == window && one.is_again == is_again);
@@ -57,14 +96,12 @@ impl Run<'_> {
             (!logs.is_empty()).then(|| median(&mut logs))
         };
         let gain = |window: &Bytes| Some(of(*window, true)? - of(*window, false)?);
-        let mut gains: Vec<f64> = self.windows.iter().filter_map(gain).collect();
-        gains.len() > 1 && median(&mut gains) > CACHED.ln()
+        self.windows.iter().filter_map(gain).collect()
     }
 
     /// With it all are compared: without a fresh reading of it, fresh ones of others say nothing.
     fn is_largest_fresh(&self) -> bool {
-        let largest = self.windows.last();
-        self.taken.iter().any(|taken| Some(&taken.window) == largest && !taken.is_again)
+        self.taken.iter().any(|taken| Some(taken.window) == self.largest && !taken.is_again)
     }
 }
 

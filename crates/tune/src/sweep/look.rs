@@ -62,7 +62,7 @@ impl Run<'_> {
 
     /// Reads on with the largest window, long enough to see burst credit end.
     pub(super) fn look(&mut self) -> Result<(), Stopped> {
-        let Some(largest) = self.windows.last().copied() else { return Ok(()) };
+        let Some(largest) = self.largest else { return Ok(()) };
         let sight = self.largest_at(self.speed(largest) / CAUTION);
         let (at_sight, at_largest) = (self.speed(sight), self.speed(largest));
         // The climb may have used up the credit that we are looking for. While the smallest window
@@ -136,7 +136,7 @@ impl Run<'_> {
     /// Reads with the largest window until the device has nothing saved. If it does not get slow
     /// again, it never was credit.
     pub(super) fn drain(&mut self) -> Result<(), Stopped> {
-        let (Some(mut burst), Some(largest)) = (self.burst, self.windows.last().copied()) else {
+        let (Some(mut burst), Some(largest)) = (self.burst, self.largest) else {
             return Ok(());
         };
         if self.is_drained {
@@ -185,6 +185,16 @@ impl Run<'_> {
         let double = |window: &Bytes| Some(Bytes(window.0 * 2));
         let all = std::iter::successors(Some(self.settings.smallest), double);
         self.windows = all.take_while(|window| *window <= largest).collect();
+        self.largest = Some(largest);
+        // The window in force is compared with what would take its place, so it takes part if a
+        // step of it fits at all, in the time and on the device.
+        let step_ns = (WINDOWS_MIN + 2.0) * 1e3 / mb_per_s.max(1e-6);
+        let is_short =
+            |now: &Bytes| now.0 as f64 * step_ns <= NOW_SHARE * self.settings.aim.as_nanos() as f64;
+        let now = self.settings.now.filter(|now| self.settings.fits(*now));
+        self.windows.extend(now.filter(|now| *now <= largest || is_short(now)));
+        self.windows.sort_unstable();
+        self.windows.dedup();
     }
 
     /// The largest window of which a few fit the time of a step. On a slow device a step may take
@@ -219,7 +229,10 @@ const DEEP: f64 = 1.25;
 /// What a device with credit delivers later may be so many times less than at first.
 const CAUTION: f64 = 8.0;
 
-/// Credit that was gone before anybody could see when.
+/// One step of the window in force may take so much of the time, if it is larger than the largest.
+const NOW_SHARE: f64 = 1.0 / 20.0;
+
+/// Credit that was gone before the first look at it.
 const BRIEF: Duration = Duration::from_millis(300);
 
 /// How long it is watched, twice, before a fall is believed.

@@ -3,6 +3,13 @@
 //! In:    the readings that count.
 //! Out:   [`Outcome`].
 //! Never: a plateau of windows that were not all tried.
+//!
+//! ```text
+//!   every window read as often as planned? -- no --> Unfinished
+//!   anything left that was not read before? - no --> NothingFresh    a cache below answers
+//!   any window left whose side is open? ----- no --> Settled
+//!                                        time is over --> OutOfTime  the interval says how sure
+//! ```
 
 use foreread_core::units::Bytes;
 
@@ -10,6 +17,26 @@ use super::{Burst, Run};
 use crate::plateau::{Curve, Plateau, Point, Standing};
 use crate::probe::Stopped;
 use crate::report::{Latency, Row};
+
+/// How a sweep ended that was not stopped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Ended {
+    /// Nothing was left to learn.
+    #[default]
+    Settled,
+    /// The time was over; each window had been read as often as planned, and the interval says how
+    /// sure the plateau is.
+    OutOfTime,
+    /// The time was over before that.
+    Unfinished {
+        /// So many windows were read as often as planned,
+        read: usize,
+        /// of so many.
+        of: usize,
+    },
+    /// Something below caches, and nothing was left to read for the first time.
+    NothingFresh,
+}
 
 /// What a sweep found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +51,14 @@ pub struct Outcome {
     pub random: Vec<Latency>,
     /// Bursts, caches, drift, what was left out and why.
     pub notes: Vec<String>,
+    /// How it came to its end.
+    pub ended: Ended,
+    /// Whether the figures may be those of a cache below.
+    pub may_be_cached: bool,
+    /// By which share two windows may differ for another reason than the windows: burst credit.
+    pub bias: f64,
+    /// Whether it began with every second window only.
+    pub is_quick: bool,
     /// Why it ended before its end.
     pub stopped: Option<Stopped>,
 }
@@ -32,8 +67,8 @@ impl Run<'_> {
     /// What is known by now.
     pub(super) fn outcome(&self, stopped: Option<Stopped>) -> Outcome {
         let curve = Curve::of(&self.counted());
-        let largest = self.windows.last().copied();
-        let has_reference = curve.points.last().map(|point| point.window) == largest;
+        let largest = self.largest;
+        let has_reference = largest.is_some_and(|largest| curve.at(largest).is_some());
         let plateau = curve.plateau().filter(|_| has_reference && self.is_complete());
         let plateau = plateau.map(|plateau| self.with_untried(&curve, plateau));
         let mut notes = self.notes.clone();
@@ -52,6 +87,7 @@ impl Run<'_> {
                 largest.0 / 1024
             )
         }));
+        notes.extend(plateau.and_then(|plateau| note_of_decline(&curve, plateau)));
         if plateau.is_none() && !curve.points.is_empty() {
             notes.push("not all windows were tried: the plateau is not known".into());
         }
@@ -61,8 +97,18 @@ impl Run<'_> {
             plateau,
             random: self.latencies(),
             notes,
+            ended: self.ended(),
+            may_be_cached: self.may_be_cached(),
+            bias: self.bias(),
+            is_quick: self.is_quick(),
             stopped,
         }
+    }
+
+    /// How it ended: a plan that was not carried out is said before anything else.
+    fn ended(&self) -> Ended {
+        let (read, of) = self.plan();
+        if read < of { Ended::Unfinished { read, of } } else { self.ended }
     }
 
     /// Between windows that were tried it may also be one that was not.
@@ -90,9 +136,25 @@ fn note_of_burst(burst: Burst) -> String {
     }
     format!(
         "it fell from {fast:.1} to {slow:.1} MB/s after {seconds:.0} s, by burst credit that was \
-         used up or by somebody else's work; what is given is from then on"
+         used up or by other work on the device; what is given is from then on"
     )
 }
+
+/// That larger windows give less is worth a word: most people expect the contrary.
+fn note_of_decline(curve: &Curve, plateau: Plateau) -> Option<String> {
+    let (best, last) = (curve.at(plateau.best)?, curve.points.last()?);
+    let loses = 100.0 * (1.0 - last.mb_per_s() / best.mb_per_s());
+    (last.window > best.window && loses >= DECLINE_MIN).then(|| {
+        format!(
+            "throughput falls again behind {} KiB: {} KiB give {loses:.0} % less",
+            best.window.0 / 1024,
+            last.window.0 / 1024
+        )
+    })
+}
+
+/// Percent; less is within what the rule itself gives away.
+const DECLINE_MIN: f64 = 2.0;
 
 fn row(point: &Point) -> Row {
     Row {

@@ -7,8 +7,8 @@
 use foreread_core::units::Bytes;
 
 use super::fall::fall;
-use super::{Burst, Run};
-use crate::plateau::{Curve, Standing};
+use super::{Burst, Ended, Run};
+use crate::plateau::{Curve, Kept, Measured, Standing};
 use crate::probe::Stopped;
 
 impl Run<'_> {
@@ -33,14 +33,20 @@ impl Run<'_> {
             if self.taken.len() * 8 >= fitted * 9 + 8 || fitted == 0 {
                 self.notices_fall()?;
                 if self.is_all_cached() {
+                    self.ended = Ended::NothingFresh;
                     return Ok(());
                 }
                 next = self.that_matter();
                 fitted = self.taken.len();
             }
+            if next.is_empty() {
+                self.ended = Ended::Settled;
+                return Ok(());
+            }
             let mut round = next.clone();
             self.add_reference(&mut round);
-            if next.is_empty() || !self.round_of(round)? {
+            if !self.round_of(round)? {
+                self.ended = Ended::OutOfTime;
                 return Ok(());
             }
         }
@@ -65,12 +71,15 @@ impl Run<'_> {
     }
 
     /// The windows that each sweep begins with.
-    fn base(&self) -> Vec<Bytes> {
+    pub(super) fn base(&self) -> Vec<Bytes> {
         if !self.is_quick() {
             return self.windows.clone();
         }
-        let every_second = self.windows.iter().rev().step_by(2).copied();
-        let mut base: Vec<Bytes> = every_second.chain(self.windows.first().copied()).collect();
+        let doubling = self.windows.iter().rev().filter(|window| window.0.is_power_of_two());
+        let doubling = doubling.filter(|window| Some(**window) <= self.largest);
+        let now = self.settings.now.filter(|now| self.windows.contains(now));
+        let ends = self.windows.first().copied().into_iter().chain(now);
+        let mut base: Vec<Bytes> = doubling.step_by(2).copied().chain(ends).collect();
         base.sort_unstable();
         base.dedup();
         base
@@ -85,14 +94,27 @@ impl Run<'_> {
         self.taken.iter().filter(|taken| taken.window == window).count()
     }
 
+    /// How many of the windows that it begins with were read as often as planned, and how many
+    /// there are.
+    pub(super) fn plan(&self) -> (usize, usize) {
+        let base = self.base();
+        let is_read = |window: &&Bytes| self.readings_of(**window) >= self.least();
+        (base.iter().filter(is_read).count(), base.len())
+    }
+
     /// Whether every window that it began with was read.
     pub(super) fn is_complete(&self) -> bool {
         !self.windows.is_empty() && self.base().iter().all(|window| self.readings_of(*window) > 0)
     }
 
-    /// What the next round consists of: the largest window, with which all are compared, and those
-    /// beside the line of which nobody knows yet on which side they are.
-    fn that_matter(&self) -> Vec<Bytes> {
+    /// What the next round consists of, beside the reference:
+    ///
+    /// ```text
+    ///   windows whose side of the 98 % line is open, and those between that were left out
+    ///   the one that could be better than the reference
+    ///   the one in force and the one that would take its place, until it is sure what that costs
+    /// ```
+    fn that_matter(&mut self) -> Vec<Bytes> {
         let base = self.base();
         let too_few = |window: &&Bytes| self.readings_of(**window) < self.least();
         let missing: Vec<Bytes> = base.iter().filter(too_few).copied().collect();
@@ -101,6 +123,7 @@ impl Run<'_> {
         }
         let curve = Curve::of(&self.counted());
         let Some(plateau) = curve.plateau() else { return Vec::new() };
+        self.best = curve.best();
         let standings = curve.standings();
         let known = || curve.points.iter().zip(&standings);
         let at = |window: Bytes| self.windows.iter().position(|one| *one == window).unwrap_or(0);
@@ -112,7 +135,7 @@ impl Run<'_> {
             })
             .map(|(point, _)| point.window)
             .collect();
-        // Who was read least is known least, and could turn out to be the one.
+        // The window with the fewest readings is known least, and could turn out to be the one.
         open.sort_by_key(|window| (self.readings_of(*window), at(*window).abs_diff(chosen)));
         open.truncate(AT_ONCE);
         // What was left out at first, from the last that is surely below the line on.
@@ -125,34 +148,57 @@ impl Run<'_> {
         });
         let mut next: Vec<Bytes> = untried.collect();
         next.append(&mut open);
+        next.extend(curve.contender());
+        next.extend(self.change_that_is_open(&curve, plateau.window));
         next.sort_unstable();
         next.dedup();
         next
     }
 
-    /// Adds what the open windows are compared with. The largest window is in each comparison, and
-    /// often the dearest: what its neighbours say of it is nearly as good. Those that cost no more
-    /// than others come each time, the dear ones take turns, and the open windows are then read
-    /// twice beside one of them.
+    /// The window in force and the one that would take its place, as long as it is not sure that
+    /// the second keeps what the first gives: without that it will not be set.
+    fn change_that_is_open(&self, curve: &Curve, chosen: Bytes) -> Vec<Bytes> {
+        let measured = |window: Bytes| curve.at(window).map(Measured::from);
+        let Some(now) = self.settings.now.filter(|now| *now != chosen) else { return Vec::new() };
+        match (measured(chosen), measured(now)) {
+            (Some(new), Some(old)) if new.keeps(&old, self.bias()) == Kept::Unknown => {
+                vec![chosen, now]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// By which share windows of a device with credit may differ though they sustain the same: a
+    /// stream begins with what was saved while the one before was slow.
+    pub(super) fn bias(&self) -> f64 {
+        if self.burst.is_some() { CREDIT_BIAS } else { 0.0 }
+    }
+
+    /// Adds what the open windows are compared with. The best window is in each comparison, and
+    /// often a dear one: what its smaller neighbours say of it is nearly as good. Those that cost
+    /// no more than others come each time, the dear ones take turns, and the open windows are then
+    /// read twice beside one of them.
     fn add_reference(&self, next: &mut Vec<Bytes>) {
         let cheap_ns = 2.0 * next.iter().map(|one| self.cost_ns(*one)).fold(f64::MAX, f64::min);
-        let top = self.windows.iter().rev().take(TOP).copied();
+        let best = self.best.or(self.largest);
+        let upto_best = self.windows.iter().rev().filter(|window| Some(**window) <= best);
+        let top = upto_best.take(TOP).copied();
         let (cheap, dear): (Vec<Bytes>, Vec<Bytes>) =
             top.partition(|window| self.cost_ns(*window) <= cheap_ns);
         if !dear.is_empty() {
             next.extend_from_within(..);
             next.push(dear[self.round as usize % dear.len()]);
         }
-        // The largest stands for itself, so it comes twice where that costs nothing.
+        // The best stands for itself, so it comes twice where that costs nothing.
         next.extend(cheap.first());
         next.extend(cheap);
     }
 
     /// Looks whether the largest window has got slower for good. Then there was credit that the
-    /// look did not see, or somebody else came; either way what was read before is of another
+    /// look did not see, or other work began; either way what was read before is of another
     /// device.
     fn notices_fall(&mut self) -> Result<(), Stopped> {
-        let Some(largest) = self.windows.last().copied() else { return Ok(()) };
+        let Some(largest) = self.largest else { return Ok(()) };
         if self.burst.is_some() || self.left_ns() < 0.15 * self.settings.aim.as_nanos() as f64 {
             return Ok(());
         }
@@ -173,7 +219,11 @@ impl Run<'_> {
 /// So many windows are looked at in one round: the time of the sweep is for those that decide.
 const AT_ONCE: usize = 3;
 
-/// So many of the largest windows are the reference.
+/// Seen in virtual time: a window below the rate of a token bucket seems up to 10 % faster than one
+/// that has used its credit up.
+const CREDIT_BIAS: f64 = 0.12;
+
+/// So many windows up to the best are the reference.
 const TOP: usize = 5;
 
 /// A fall among readings of a whole run: it is looked for again and again, and one found by chance

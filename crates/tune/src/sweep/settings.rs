@@ -23,6 +23,9 @@ pub struct Settings {
     pub smallest: Bytes,
     /// The largest window.
     pub largest: Bytes,
+    /// The window in force: it is measured beside the others, whatever its size, so that nothing
+    /// worse takes its place.
+    pub now: Option<Bytes>,
     /// The order within a round follows from it.
     pub seed: u64,
 }
@@ -48,9 +51,21 @@ impl Settings {
         let aim = budget.mul_f64(if is_quick { 5.0 / 6.0 } else { 13.0 / 15.0 });
         // A stream needs two windows to get going and some more to be measured; of a device with
         // room for fewer, most would be read twice in one step.
-        let fits = Bytes(size.0 / 16).0.max(SMALLEST.0).ilog2();
+        let fits = Bytes(size.0 / STREAM_WINDOWS).0.max(SMALLEST.0).ilog2();
         let largest = Bytes(LARGEST.0.min(1 << fits));
-        Self { budget, aim, is_quick, size, smallest: SMALLEST, largest, seed: 1 }
+        Self { budget, aim, is_quick, size, smallest: SMALLEST, largest, now: None, seed: 1 }
+    }
+
+    /// Measures the window in force, too. Off (0) and less than a page are one page.
+    #[must_use]
+    pub fn beside(self, now_kib: Option<u64>) -> Self {
+        let now = now_kib.map(|kib| Bytes(kib.saturating_mul(1024)).max(self.smallest));
+        Self { now, ..self }
+    }
+
+    /// Whether a stream with this window is long enough to be measured on this device.
+    pub(super) fn fits(&self, window: Bytes) -> bool {
+        window <= self.largest || window.0 <= self.size.0 / STREAM_WINDOWS
     }
 
     /// How long one step of the largest window may take.
@@ -70,6 +85,9 @@ impl Settings {
         self.aim / 9
     }
 }
+
+/// A stream has room for so many of the largest windows.
+const STREAM_WINDOWS: u64 = 16;
 
 /// One page: no read-ahead at all.
 const SMALLEST: Bytes = Bytes(4 << 10);

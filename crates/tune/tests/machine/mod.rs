@@ -44,6 +44,15 @@ impl Loop {
         Self { name, backing: backing.to_owned(), folder: None }
     }
 
+    /// The same, but read through the page cache, in which its file is.
+    pub fn cached(mib: usize) -> Self {
+        let device = Self::new(mib);
+        done(Command::new("losetup").arg("--direct-io=off").arg(device.node()));
+        let bytes = fs::read(&device.backing).expect("it is read, and cached");
+        assert_eq!(bytes.len(), mib << 20);
+        device
+    }
+
     pub fn node(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }

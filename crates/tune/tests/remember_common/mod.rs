@@ -93,6 +93,8 @@ pub fn report(device: &str) -> Report {
         samples: 5,
     };
     Report {
+        best_kib: None,
+        refusals: Vec::new(),
         device: device.to_owned(),
         seconds: 41.0,
         method: Method::Kernel,
@@ -101,6 +103,7 @@ pub fn report(device: &str) -> Report {
         plateau_kib: Some(512),
         plateau_between_kib: Some([512, 1024]),
         recommended: Some(Recommended {
+            between_kib: None,
             read_ahead_kb: 512,
             inode_readahead_blks: None,
             scheduler: Vec::new(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::Bytes;
-use foreread_tune::advice::{self, Facts};
+use foreread_tune::advice::{self, Facts, Refusal};
 use foreread_tune::flood::{FloodReport, Offer};
 use foreread_tune::hold::Held;
 use foreread_tune::identity::identity;
@@ -25,6 +25,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::all::all;
+use super::headline::Intent;
 use super::keep::keep;
 use super::leave::{interrupts, left_as_is, restore_left_behind};
 use super::mixed::may_set;
@@ -36,6 +37,7 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
     if let Some(model) = &args.device {
         return model_of(model, args, out);
     }
+    refuse_quick(args)?;
     let interrupted = interrupts()?;
     restore_left_behind(sys, out)?;
     let paths = if args.all {
@@ -48,7 +50,7 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
     for path in &paths {
         let told = one(sys, path, args, &interrupted).and_then(|one| {
             if !args.json {
-                one.print(out)?;
+                one.print(args, out)?;
             }
             let done = keep(sys, args, &one, out);
             measured.push(one);
@@ -91,12 +93,12 @@ pub(super) struct Measured {
     #[serde(skip)]
     pub(super) before: Vec<Setting>,
     #[serde(skip)]
-    stopped: Option<Stopped>,
+    pub(super) stopped: Option<Stopped>,
 }
 
 impl Measured {
-    fn print(&self, out: &mut Output) -> Result<(), Failure> {
-        report::print(out, &self.report)?;
+    fn print(&self, args: &Args, out: &mut Output) -> Result<(), Failure> {
+        report::print(out, &self.report, Intent::of(args))?;
         if let Some(flood) = &self.flood {
             report::print_flood(out, flood)?;
         }
@@ -138,7 +140,8 @@ fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
     let size = probe.size();
     let facts = Facts::of_model(model, size);
     let bar = progress();
-    let outcome = sweep_of(args, size).run(&mut probe, &mut |progress| show(&bar, model, progress));
+    let outcome = Sweep::new(settings_of(args, size))
+        .run(&mut probe, &mut |progress| show(&bar, model, progress));
     bar.finish_and_clear();
     let stopped = outcome.stopped.clone();
     let mut report = advice::report(&facts, &outcome, args.profile);
@@ -147,14 +150,26 @@ fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
     if args.json {
         out.json_one(&one)?;
     } else {
-        one.print(out)?;
+        one.print(args, out)?;
     }
     ended(&one)
 }
 
-fn sweep_of(args: &Args, size: Bytes) -> Sweep {
+fn settings_of(args: &Args, size: Bytes) -> sweep::Settings {
     let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
-    Sweep::new(sweep::Settings::within(size, args.budget().mul_f64(share)))
+    sweep::Settings::within(size, args.budget().mul_f64(share))
+}
+
+/// A quick look is nothing to set at each start: said before it is taken, not after.
+fn refuse_quick(args: &Args) -> Result<(), Failure> {
+    let is_quick = settings_of(args, Bytes(0)).is_quick;
+    if !(args.remember && is_quick) || args.force {
+        return Ok(());
+    }
+    Err(Failure::WrongUse(format!(
+        "--remember: {}; --force remembers it all the same",
+        Refusal::Quick
+    )))
 }
 
 /// What the sweep may take of the time if the mixed load comes after it.
@@ -169,7 +184,7 @@ fn one(
     // A minute later it would be too late to say what cannot be done.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
-    if (args.apply || args.remember) && !may_set(sys, target.device.number) {
+    if args.sets() && !may_set(sys, target.device.number) {
         let line = "it takes root to set what is recommended; without --apply and --remember it is \
                     measured only";
         return Err(Failure::WrongUse(format!("{}: {line}", target.device.name)));
@@ -187,7 +202,8 @@ fn one(
     }
     let name = target.device.name.clone();
     let bar = progress();
-    let sweep = sweep_of(args, target.len);
+    let now_kib = target.device.queue.read_ahead_kib;
+    let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
     let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &name, progress));
     let stopped = outcome.stopped.clone();
     let facts = Facts::of(sys, &target, probe.method());

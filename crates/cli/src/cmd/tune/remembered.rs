@@ -19,7 +19,12 @@ use crate::table;
 /// What is remembered.
 pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
     let listed = remember::list(sys);
-    let notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
+    let mut notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
+    notes.extend(remember::applied(sys).iter().map(|applied| {
+        let (device, now, was) =
+            (&applied.device, words(&applied.settings), words(&applied.before));
+        format!("{device}: {now} until the next boot, before {was}; foreread tune forget {device}")
+    }));
     if is_json {
         out.json(listed.remembered.iter())?;
     } else if listed.remembered.is_empty() {

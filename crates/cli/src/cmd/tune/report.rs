@@ -1,38 +1,41 @@
 //! What a measurement found, for people.
 //!
 //! In:    a [`Report`].
-//! Out:   a table of windows with `==>` at the plateau, and what follows from it.
+//! Out:   a sentence, a table of windows with `==>` at what is recommended, and why.
 //! Never: a figure that the report does not have.
 //!
 //! ```text
+//!   sdb: 1M is the window to use ...
 //!        window   MB/s   from     to  next gains  one read of it  100 streams hold
 //!        512K    119.7  118.9  120.0     +84.4 %          4.9 ms              100M
 //!   ==>  1M      220.7  217.7  220.7      +3.1 %          5.6 ms              200M
 //! ```
 //!
 //! `one read of it` is what a read of that size takes that begins anywhere: a fault in a mapped
-//! file waits for it, and so does everybody else behind such a read.
+//! file waits for it, and so does each read behind that one.
 
 use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::Bytes;
-use foreread_tune::advice::{Tradeoff, tradeoffs};
+use foreread_tune::advice::{Tradeoff, beside, tradeoffs};
 use foreread_tune::flood::FloodReport;
 use foreread_tune::report::{Method, Recommended, Report, Row};
 
+use super::headline::{Intent, headline};
 use super::remembered::words;
 use crate::output::{Failure, Output};
 use crate::table;
 
 /// The table, and what follows from it.
-pub(super) fn print(out: &mut Output, report: &Report) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Output, report: &Report, intent: Intent) -> Result<(), Failure> {
     let how = match report.method {
         Method::Kernel => "the kernel's own read-ahead",
         Method::Direct => "O_DIRECT, with the requests that the kernel would make",
         Method::Simulated => "a model, in virtual time",
     };
-    writeln!(out, "{}: {how}, {:.0} s\n", report.device, report.seconds)?;
+    writeln!(out, "{}", headline(report, intent))?;
+    writeln!(out, "measured by {how}, {:.0} s\n", report.seconds)?;
     if !report.sweep.is_empty() {
         let tradeoffs = tradeoffs(&report.sweep, &report.random);
         let rows = report.sweep.iter().zip(&tradeoffs);
@@ -74,8 +77,7 @@ const HEADING: [&str; 7] =
     ["     window", "MB/s", "from", "to", "next gains", "one read of it", "100 streams hold"];
 
 fn cells(report: &Report, row: &Row, tradeoff: &Tradeoff) -> [String; 7] {
-    let is_plateau = report.plateau_kib == Some(row.window_kib);
-    let mark = if is_plateau { "==>" } else { "   " };
+    let mark = if marked(report) == Some(row.window_kib) { "==>" } else { "   " };
     [
         format!("{mark}  {}", size(row.window_kib)),
         speed(row.mb_per_s),
@@ -85,6 +87,12 @@ fn cells(report: &Report, row: &Row, tradeoff: &Tradeoff) -> [String; 7] {
         table::or_dash(tradeoff.read_us.map(time)),
         size(tradeoff.hundred_streams_kib),
     ]
+}
+
+/// The window that the mark is at: what is recommended.
+fn marked(report: &Report) -> Option<u64> {
+    let recommended = report.recommended.as_ref().and_then(|to| report.row(to.read_ahead_kb));
+    recommended.map(|row| row.window_kib).or(report.plateau_kib)
 }
 
 /// Name and text, a line each.
@@ -97,7 +105,12 @@ fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
         });
         let is_largest = report.sweep.last().is_some_and(|row| row.window_kib == kib);
         let more = if is_largest { " or more: the largest that was tried" } else { "" };
-        lines.push(("plateau", format!("{}{more}{between}", size(kib))));
+        let apart = report.recommended.as_ref().filter(|to| to.read_ahead_kb != kib);
+        let apart = apart.map_or("", |_| "; not what is recommended, for the reason below");
+        lines.push(("plateau", format!("{}{more}{between}{apart}", size(kib))));
+    }
+    if let Some(best) = report.best_kib.and_then(|kib| report.row(kib)) {
+        lines.push(("best", format!("{}: {} MB/s", size(best.window_kib), speed(best.mb_per_s))));
     }
     let compared = report.compared;
     let others = [
@@ -117,16 +130,17 @@ fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What the sweep found for somebody else's window.
+/// What the sweep found for another window.
 fn what_it_has(report: &Report, kib: u64) -> String {
-    let of = |kib| report.sweep.iter().rev().find(|row: &&Row| row.window_kib <= kib);
+    let upto = |kib| report.sweep.iter().rev().find(|row: &&Row| row.window_kib <= kib);
+    let of = |kib| report.row(kib).or_else(|| upto(kib));
     let recommended = report.recommended.as_ref().and_then(|to| of(to.read_ahead_kb));
     match (of(kib), recommended) {
         (Some(row), Some(best)) if best.mb_per_s > 0.0 => format!(
-            ": {}{} MB/s, {:+.0} % against what is recommended",
+            ": {}{} MB/s, {} what is recommended",
             untried(row, kib),
             speed(row.mb_per_s),
-            (row.mb_per_s / best.mb_per_s - 1.0) * 100.0
+            beside(row.mb_per_s, best.mb_per_s)
         ),
         (Some(row), _) => format!(": {}{} MB/s", untried(row, kib), speed(row.mb_per_s)),
         (None, _) => String::new(),
@@ -135,7 +149,7 @@ fn what_it_has(report: &Report, kib: u64) -> String {
 
 /// No figure is given for what was not measured: the next smaller window's has its name.
 fn untried(row: &Row, kib: u64) -> String {
-    let is_it = row.window_kib == kib;
+    let is_it = row.window_kib == kib.max(4);
     if is_it { String::new() } else { format!("not tried; {} has ", size(row.window_kib)) }
 }
 

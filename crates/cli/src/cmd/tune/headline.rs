@@ -1,0 +1,108 @@
+//! The first line of a report: one sentence that says all that most readers want.
+//!
+//! In:    a report; what was asked for.
+//! Out:   which window is best, how sure that is, what changes, how to undo it.
+//! Never: a claim that the rest of the report does not have.
+//!
+//! ```text
+//!   sda: 1024K is the window to use for mixed reads (95 % sure: between 1024K and 2048K);
+//!        --apply changes read_ahead_kb from 128 to 1024, 626 % faster than now; undo: ...
+//! ```
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::Bytes;
+use foreread_tune::advice::beside;
+use foreread_tune::report::{Method, Recommended, Report};
+
+use super::Args;
+
+/// What the caller wants done with the result.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Intent {
+    /// To see it.
+    Look,
+    /// To set it.
+    Set {
+        /// At each start, too.
+        remember: bool,
+        /// Whatever stands against it.
+        force: bool,
+    },
+}
+
+impl Intent {
+    pub(super) fn of(args: &Args) -> Self {
+        if args.sets() {
+            return Self::Set { remember: args.remember, force: args.force };
+        }
+        Self::Look
+    }
+}
+
+/// The sentence.
+pub(super) fn headline(report: &Report, intent: Intent) -> String {
+    let device = &report.device;
+    let Some(to) = &report.recommended else {
+        return format!("{device}: no window can be recommended yet, and nothing changes.");
+    };
+    let sure = match to.between_kib {
+        Some([low, high]) if !(low..=high).contains(&to.read_ahead_kb) => {
+            let between = format!("between {} and {}", size(low), size(high));
+            format!("the choice is {between}, and not sure to keep what is set now")
+        }
+        Some([low, high]) if low < high => {
+            format!("95 % sure: between {} and {}", size(low), size(high))
+        }
+        Some(_) => "95 % sure".to_owned(),
+        None => "how sure is not known".to_owned(),
+    };
+    let window = size(to.read_ahead_kb);
+    let profile = to.profile.name();
+    format!(
+        "{device}: {window} is the window to use for {profile} reads ({sure}); {}.",
+        change(report, to, intent)
+    )
+}
+
+/// What changes, and how to undo it.
+fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
+    if report.method == Method::Simulated {
+        return "the device is a model, and nothing is set".to_owned();
+    }
+    let counts = |remember| {
+        let mut against = report.refusals.iter().filter(move |it| remember || it.is_of_apply());
+        against.next()
+    };
+    let (device, kib) = (&report.device, to.read_ahead_kb);
+    let undo = format!("undo: foreread tune forget {device}");
+    let gain = gain(report, kib).map_or_else(String::new, |gain| format!(", {gain} now"));
+    let from = report.compared.now_kib.map_or_else(|| "?".to_owned(), |now| now.to_string());
+    let is_same = report.compared.now_kib == Some(kib);
+    match intent {
+        Intent::Set { remember, force } => match (counts(remember), force) {
+            (Some(_), false) => "nothing is set, for the reason at the end".to_owned(),
+            (Some(_), true) => {
+                format!("read_ahead_kb is set from {from} to {kib} by --force{gain}; {undo}")
+            }
+            (None, _) if is_same => "it is in force already".to_owned(),
+            (None, _) => format!("read_ahead_kb is set from {from} to {kib}{gain}; {undo}"),
+        },
+        Intent::Look if is_same => "it is in force already".to_owned(),
+        Intent::Look => match counts(false) {
+            Some(refusal) => format!("nothing changes, and --apply would refuse: {refusal}"),
+            None => format!(
+                "nothing changes; --apply sets read_ahead_kb from {from} to {kib}{gain}; {undo}"
+            ),
+        },
+    }
+}
+
+/// `626 % faster than`, if both windows were measured.
+fn gain(report: &Report, kib: u64) -> Option<String> {
+    let speed = |kib: u64| report.row(kib).map(|row| row.mb_per_s);
+    Some(beside(speed(kib)?, speed(report.compared.now_kib?)?))
+}
+
+fn size(kib: u64) -> String {
+    Exact(Bytes(kib << 10)).to_string()
+}

@@ -1,0 +1,107 @@
+//! A window of 128 KiB or less on a device where streams wait for it.
+//!
+//! In:    a device, what the kernel has counted of its reads.
+//! Out:   a finding that leads to a measurement; no value is named, since none was measured.
+//! Never: a finding about flash that answers at once: a small window costs it little.
+//!
+//! ```text
+//!   a stream on a device of 4 ms a request, one at a time:
+//!     128 KiB   |--4 ms--|--4 ms--|--4 ms--|     30 MB/s
+//!     1024 KiB  |--4 ms + transfer--|           221 MB/s
+//! ```
+
+use super::scene::{Scene, attribute, node_of, window_attribute};
+use super::{Confidence, Finding};
+use crate::kernel_default::CONSTANT_KIB;
+use crate::sysfs::{Device, Kind};
+
+pub(super) fn check(scene: &Scene<'_>, device: &Device, window_kib: u64) -> Option<Finding> {
+    let is_small = (1..=CONSTANT_KIB).contains(&window_kib);
+    // Where the rule by size asks for no more, the device is a small one.
+    let is_enough = scene.size_rule_kib(device).is_some_and(|limit| limit <= window_kib);
+    if !is_small || is_enough {
+        return None;
+    }
+    let slow = Slow::of(scene, device)?;
+    Some(Finding {
+        device: device.name.clone(),
+        check: "read-ahead-small-for-streams",
+        what: format!("read_ahead_kb is {window_kib}, and {}.", slow.what()),
+        why: "A program that reads a large file in order waits for the device once for each \
+              window. Whether a larger one helps, a measurement tells."
+            .to_owned(),
+        evidence: vec![window_attribute(scene, device), slow.evidence(scene, device), PRICE.into()],
+        mend: vec![format!("foreread tune {} --remember", node_of(device))],
+        confidence: Confidence::Likely,
+    })
+}
+
+/// Why streams wait on a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Slow {
+    /// The kernel has counted how long its reads took.
+    Counted { reads: u64, ms: f64 },
+    /// It has an arm.
+    Rotates,
+    /// A window lies in one disk of several.
+    Stripe { kib: u64 },
+}
+
+impl Slow {
+    fn of(scene: &Scene<'_>, device: &Device) -> Option<Self> {
+        let stripe = device.queue.io_opt.map_or(0, |size| size.0 / 1024);
+        let is_array = matches!(device.kind, Kind::Raid { .. });
+        if is_array && stripe > device.queue.read_ahead_kib? {
+            return Some(Self::Stripe { kib: stripe });
+        }
+        // What was counted is better than what a flag says.
+        if let Some((reads, ms)) = counted(scene, device) {
+            return (ms >= SLOW_MS).then_some(Self::Counted { reads, ms });
+        }
+        let is_disk = device.kind == Kind::Disk && device.queue.is_rotational == Some(true);
+        // USB sticks say that they rotate, too.
+        let has_arm = is_disk && !device.is_removable && scene.virtual_because(device).is_none();
+        has_arm.then_some(Self::Rotates)
+    }
+
+    fn what(self) -> String {
+        match self {
+            Self::Counted { ms, .. } => {
+                format!("a read of this device takes {ms:.1} ms on average")
+            }
+            Self::Rotates => "this disk rotates".to_owned(),
+            Self::Stripe { kib } => format!("a stripe of this array has {kib} KiB"),
+        }
+    }
+
+    fn evidence(self, scene: &Scene<'_>, device: &Device) -> String {
+        match self {
+            Self::Counted { reads, ms } => {
+                let stat = device.folder.join("stat");
+                format!("{}: {reads} reads, {ms:.1} ms each", stat.display())
+            }
+            Self::Rotates => attribute(scene, device, "queue/rotational"),
+            Self::Stripe { .. } => attribute(scene, device, "queue/optimal_io_size"),
+        }
+    }
+}
+
+/// Reads since the device is there, and what one of them took; None if they were larger than a
+/// window, since then it was the transfer that took the time.
+fn counted(scene: &Scene<'_>, device: &Device) -> Option<(u64, f64)> {
+    let text = scene.sys.text(device.folder.join("stat"))?;
+    let number = |at: usize| text.split_whitespace().nth(at)?.parse::<u64>().ok();
+    let (reads, sectors, ms) = (number(0)?, number(2)?, number(3)?);
+    let is_small = sectors / 2 <= reads.saturating_mul(CONSTANT_KIB);
+    (reads >= READS_MIN && is_small).then(|| (reads, ms as f64 / reads as f64))
+}
+
+/// Fewer reads are those of a partition table and a superblock.
+const READS_MIN: u64 = 100;
+
+/// From here on 128 KiB at a time are 131 MB/s at most.
+const SLOW_MS: f64 = 1.0;
+
+/// Figure 1 of docs/doctor.md.
+const PRICE: &str = "a device of 4 ms a request, read in order: 30 MB/s with 128 KiB, 221 MB/s with \
+                     1024 KiB";

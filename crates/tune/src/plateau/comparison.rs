@@ -1,0 +1,119 @@
+//! Whether one window keeps what another one gives: the question before a setting is changed.
+//!
+//! In:    two windows as they were measured.
+//! Out:   [`Kept`]: surely, surely not, or not known yet.
+//! Never: an answer from readings so few that all of them may have been stalls.
+//!
+//! ```text
+//!              98 % of what is set now
+//!   surely not |
+//!    |--o--|   |     |--o--|  surely
+//!            |-|-o--|  not known: nothing is changed
+//! ```
+
+use super::{FEW, Point, SHARE, Z};
+use crate::report::Row;
+
+/// What is known of one window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The logarithm of its throughput.
+    ln: f64,
+    /// The standard error of that.
+    error: f64,
+    /// How often it was read.
+    readings: u32,
+}
+
+/// Whether a window gives at least 98 % of what another one gives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kept {
+    /// It does, beyond doubt.
+    Surely,
+    /// It gives less, beyond doubt.
+    SurelyNot,
+    /// More readings would tell.
+    Unknown,
+}
+
+impl Measured {
+    /// Whether it keeps 98 % of what `now` gives. `bias` is by which share two windows may differ
+    /// for another reason than the windows.
+    #[must_use]
+    pub fn keeps(&self, now: &Self, bias: f64) -> Kept {
+        let (apart, error) = (self.ln - now.ln, self.error.hypot(now.error));
+        if !(self.is_enough() && now.is_enough()) {
+            return Kept::Unknown;
+        }
+        // Two equal readings are equal, whatever the last bit says.
+        let line = SHARE.ln() - 1e-9;
+        let doubt = DOUBTLESS * error + bias;
+        match (apart - doubt >= line, apart + doubt < line) {
+            (true, _) => Kept::Surely,
+            (false, true) => Kept::SurelyNot,
+            (false, false) => Kept::Unknown,
+        }
+    }
+
+    /// A handful of readings says nothing of stalls, unless they hardly differ.
+    fn is_enough(&self) -> bool {
+        self.readings > FEW || self.error < CALM_ERROR
+    }
+}
+
+impl From<&Point> for Measured {
+    fn from(point: &Point) -> Self {
+        Self { ln: point.ln, error: point.error, readings: point.readings }
+    }
+}
+
+impl From<&Row> for Measured {
+    fn from(row: &Row) -> Self {
+        let error = (row.high / row.low).ln() / (2.0 * Z);
+        let is_known = row.mb_per_s > 0.0 && error.is_finite();
+        let error = if is_known { error.max(0.0) } else { f64::INFINITY };
+        Self { ln: row.mb_per_s.ln(), error, readings: row.samples }
+    }
+}
+
+/// How many standard errors are beyond doubt. A setting stays for years, and the deviation is known
+/// from some tens of readings only: the tails are heavier than the normal distribution's.
+const DOUBTLESS: f64 = 4.0;
+
+/// A standard error that three calm readings reach.
+const CALM_ERROR: f64 = 0.004;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(mb_per_s: f64, error: f64, samples: u32) -> Measured {
+        let bound = |errors: f64| mb_per_s * (errors * Z * error).exp();
+        let (low, high) = (bound(-1.0), bound(1.0));
+        Measured::from(&Row { window_kib: 128, mb_per_s, low, high, samples })
+    }
+
+    #[test]
+    fn a_window_keeps_what_it_surely_keeps() {
+        let now = row(100.0, 0.002, 20);
+        assert_eq!(row(99.5, 0.002, 20).keeps(&now, 0.0), Kept::Surely);
+        assert_eq!(row(98.5, 0.002, 20).keeps(&now, 0.0), Kept::Unknown);
+        assert_eq!(row(97.5, 0.002, 20).keeps(&now, 0.0), Kept::Unknown);
+        assert_eq!(row(90.0, 0.002, 20).keeps(&now, 0.0), Kept::SurelyNot);
+        assert_eq!(row(140.0, 0.02, 20).keeps(&now, 0.0), Kept::Surely);
+        assert_eq!(row(100.0, 0.002, 20).keeps(&now, 0.1), Kept::Unknown, "it may be credit");
+    }
+
+    #[test]
+    fn three_readings_that_differ_tell_nothing() {
+        let now = row(60.0, 0.03, 3);
+        assert_eq!(
+            row(100.0, 0.01, 20).keeps(&now, 0.0),
+            Kept::Unknown,
+            "it may have been stalled"
+        );
+        assert_eq!(row(100.0, 0.01, 20).keeps(&row(60.0, 0.03, 9), 0.0), Kept::Surely);
+        assert_eq!(row(100.0, 0.0, 3).keeps(&row(100.0, 0.0, 3), 0.0), Kept::Surely);
+        assert_eq!(row(0.0, 0.0, 30).keeps(&now, 0.0), Kept::Unknown, "nothing was read");
+    }
+}
