@@ -17,6 +17,7 @@ mod flush;
 mod flusher;
 mod give_up;
 mod put;
+mod refused;
 mod settings;
 mod start;
 mod zero;
