@@ -177,7 +177,7 @@ impl IoPath {
         self.debts.get_mut(id).most_pages = 1;
     }
 
-    /// All pages of the file that failed are sent again. If no flush waits, the refusals are counted
+    /// All pages of the file that failed are sent again. If no flush waits, refusals are counted
     /// anew; otherwise flushes that overlap would put off each other's end.
     pub(super) fn send_all_again(&mut self, file: FileId) {
         let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
