@@ -262,3 +262,24 @@ fn a_fua_write_of_a_page_that_a_full_device_takes_succeeds() {
     assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(ENOSPC)));
     assert_eq!(bench.serve_until_over(fua), None);
 }
+
+/// Its user frees space, and tries again: it is not to wait a minute for the next probe.
+#[test]
+fn a_writer_that_is_refused_for_want_of_room_brings_the_next_probe_forward() {
+    let is_full = std::cell::Cell::new(true);
+    let mut bench = Bench::new(ENOSPC, |_| !is_full.get());
+    bench.path.set("dirty_limit", "64K").unwrap();
+    for page in 0..16 {
+        bench.write(page * 2, 1, WriteMode::Back);
+    }
+    let flush = bench.flush();
+    assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(ENOSPC)));
+    while bench.wait_for_probe().unwrap().0 < 30_000 {}
+    let refused = bench.write(100, 1, WriteMode::Back);
+    assert_eq!(bench.serve_until_over(refused), Some(Fault::Io(ENOSPC)));
+    is_full.set(false);
+    let (waited_ms, _) = bench.wait_for_probe().unwrap();
+    assert!(waited_ms <= 1000, "{waited_ms} ms");
+    let taken = bench.write(100, 1, WriteMode::Back);
+    assert_eq!(bench.serve_until_over(taken), None);
+}

@@ -177,6 +177,19 @@ impl IoPath {
         self.debts.get_mut(id).most_pages = 1;
     }
 
+    /// A writer was refused because failed pages hold all room: the next probes come soon, so that
+    /// writers find out in a second, and not in a minute, that the device takes pages again.
+    pub(super) fn probe_soon(&mut self, now: Instant) {
+        let soon = Instant(now.0.saturating_add(LEAST_PROBE_NS));
+        for &file in &self.owing {
+            let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
+            if let Some(at) = books.and_then(|books| books.refusals.probe_at.as_mut()) {
+                *at = soon.min(*at);
+                self.next_due = self.next_due.min(*at);
+            }
+        }
+    }
+
     /// All pages of the file that failed are sent again. If no flush waits, refusals are counted
     /// anew; otherwise flushes that overlap would put off each other's end.
     pub(super) fn send_all_again(&mut self, file: FileId) {
