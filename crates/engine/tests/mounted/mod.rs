@@ -70,7 +70,7 @@ pub struct Mounted<'p>(pub &'p Path);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        // Whoever still has a file open in there keeps the device until it closes it.
+        // A program that still has a file open in there keeps the device until it closes it.
         let unmounted = output(Command::new("umount").arg("-l").arg(self.0));
         assert!(unmounted.is_ok() || std::thread::panicking(), "{unmounted:?}");
     }

@@ -29,7 +29,7 @@ pub(super) fn claimed(args: &Args) -> Result<Option<File>, Failure> {
             "{}: another server writes it; end that one, or serve it with --read-only",
             target.display()
         ))),
-        // A file system without locks: then nobody has one.
+        // A file system without locks: no server has one there.
         Err(_) => Ok(None),
     }
 }
