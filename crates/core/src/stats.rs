@@ -49,9 +49,9 @@ pub struct Stats {
     pub writes_waited_for_pages: u64,
     /// Writes that waited because too much was dirty.
     pub writes_waited_for_room: u64,
-    /// Pages that were written a second time, alone, because their request failed.
+    /// Pages that were sent again in a smaller request, because theirs was refused.
     pub write_retries: u64,
-    /// Pages that the device refused, each time.
+    /// Pages that the device refused, or that were not sent after many refusals, each time.
     pub pages_write_failed: u64,
     /// Flushes, with the device's own and without.
     pub flushes: u64,

@@ -8,6 +8,7 @@
 
 mod act;
 mod claim;
+mod loops;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -31,6 +32,7 @@ use crate::volatile::Volatile;
 pub(crate) use act::EXTENTS_MAX;
 use claim::Claim;
 pub(crate) use claim::Claims;
+pub(crate) use loops::files_behind;
 
 #[derive(Debug)]
 pub(crate) struct Backend {
@@ -182,6 +184,21 @@ impl Backend {
             // On the device that it is a file of.
             Identity::Extents { .. } | Identity::Memory(_) => None,
         }
+    }
+
+    /// Whether the file ends before there now: another program has cut it, and a write up to there
+    /// would make it longer again. A file that is cut between this look and the write is made
+    /// longer all the same: the system has no write that never does so.
+    ///
+    /// Answered from what the kernel knows, without asking a file server: it may not wait.
+    pub(crate) fn ends_before(&self, end: u64) -> bool {
+        let (Medium::File { file, .. }, Identity::Inode { .. }) = (&self.medium, self.identity)
+        else {
+            return false;
+        };
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let now = rustix::fs::statx(file, "", flags, StatxFlags::SIZE);
+        now.is_ok_and(|now| now.stx_size < end)
     }
 
     /// How long the file is now.

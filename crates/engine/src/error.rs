@@ -308,8 +308,8 @@ impl fmt::Display for OpenError {
             Self::Overlap { path } => write!(
                 f,
                 "{}: this engine has the same bytes open in another way, and writes would not be \
-                 seen there; close that first, or open both alike (a disk, or its partitions; for \
-                 writing first, then for reading)",
+                 seen there; close that first, or open both alike (a disk, or its partitions; a loop \
+                 device, or its file; for writing first, then for reading)",
                 path.display()
             ),
             Self::TooMany { path } => {

@@ -101,7 +101,7 @@ impl File {
         let opened = device
             .engine
             .files
-            .find_or(key, || FileShared::open_pieces(device, Bytes(len), &layout))
+            .find_or(&key, || FileShared::open_pieces(device, Bytes(len), &layout))
             .map_err(|error| error.of(&handle.path))?;
         // Errors name it so.
         let name = format!("{}, file {identity}", handle.path.display());

@@ -90,7 +90,7 @@ impl File {
             engine.bell.start().map_err(|source| failed("start a thread", source))?;
         }
         let key = Key::new(&backend, options);
-        let opened = engine.files.find_or(key, || FileShared::open(engine, backend, options));
+        let opened = engine.files.find_or(&key, || FileShared::open(engine, backend, options));
         let file = opened.map_err(|error| error.of(&path))?;
         file.refresh().map_err(|source| failed("ask the size", source))?;
         Ok(Self::new(file, path, options.write))
@@ -106,7 +106,9 @@ impl File {
     }
 
     /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
-    /// end of the file, where it returns 0.
+    /// end of the file, where it returns 0. As with [`std::io::Read::read`], what the rest of `to`
+    /// holds afterwards is not stated: where the file becomes shorter during the read, bytes behind
+    /// those may have been written.
     ///
     /// Each thread that calls this is a stream of its own.
     ///

@@ -392,9 +392,9 @@ mod tests {
         let key = open_files::Key::new(&file.shared().backend, &options);
         let files = open_files::OpenFiles::default();
         let mut twice = None;
-        let opened = files.find_or(key, || {
+        let opened = files.find_or(&key, || {
             // As if a task did, which wants the same file.
-            twice = Some(files.find_or(key, || Ok(Arc::clone(file.shared())))?);
+            twice = Some(files.find_or(&key, || Ok(Arc::clone(file.shared())))?);
             let again = engine.open_with(&path, &options).expect("it is there");
             Ok(Arc::clone(again.shared()))
         });

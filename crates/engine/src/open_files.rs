@@ -12,7 +12,7 @@ use foreread_core::path::{self, DeviceId};
 use foreread_core::units::Bytes;
 
 use crate::OpenOptions;
-use crate::backend::{Backend, Identity};
+use crate::backend::{Backend, Identity, files_behind};
 use crate::delay::Delay;
 use crate::error::OpenError;
 use crate::file::FileShared;
@@ -22,8 +22,21 @@ pub(crate) struct OpenFiles {
     files: Mutex<Files>,
 }
 
-/// Of each file, the ways in which it is open: mostly one.
-type Files = HashMap<Identity, Vec<Open>>;
+#[derive(Debug, Default)]
+struct Files {
+    /// Of each file, the ways in which it is open: mostly one.
+    open: HashMap<Identity, Vec<Open>>,
+    /// Of each file, the open loop devices that have its bytes.
+    loops: HashMap<Identity, Vec<LoopDevice>>,
+}
+
+/// A loop device that is open.
+#[derive(Debug)]
+struct LoopDevice {
+    device: Identity,
+    is_written: bool,
+    file: Weak<FileShared>,
+}
 
 #[derive(Debug)]
 struct Open {
@@ -33,9 +46,11 @@ struct Open {
 }
 
 /// Which file, read in which way, and whether it is written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Key {
     identity: Identity,
+    /// Of a loop device, the files that have the same bytes.
+    behind: Vec<Identity>,
     way: Way,
     is_written: bool,
 }
@@ -97,13 +112,18 @@ impl Key {
             delay: options.delay,
             faults: backend.faults.as_ref().map_or(0, |faults| Arc::as_ptr(faults).addr()),
         };
-        Self { identity: backend.identity, way, is_written: options.write }
+        let behind = match backend.identity {
+            Identity::Device(number) => files_behind(number),
+            Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => Vec::new(),
+        };
+        Self { identity: backend.identity, behind, way, is_written: options.write }
     }
 
     /// Of a file in pieces of a device, which is read in the one way in which its device is.
     pub(crate) fn of_extents(of: DeviceId, name: u64) -> Self {
         let way = Way { is_buffered: false, delay: None, faults: 0 };
-        Self { identity: Identity::Extents { of, name }, way, is_written: false }
+        let identity = Identity::Extents { of, name };
+        Self { identity, behind: Vec::new(), way, is_written: false }
     }
 }
 
@@ -114,27 +134,19 @@ impl OpenFiles {
     /// they may open files. If two threads make one at a time, the second takes that of the first.
     pub(crate) fn find_or(
         &self,
-        key: Key,
+        key: &Key,
         open: impl FnOnce() -> Result<Arc<FileShared>, NotOpened>,
     ) -> Result<Arc<FileShared>, NotOpened> {
-        match find(&self.lock(), &key) {
+        match find(&self.lock(), key) {
             Found::File(file) => return Ok(file),
             Found::Conflict => return Err(NotOpened::Conflict),
             Found::Nothing => {}
         }
         let made = open()?;
         let mut files = self.lock();
-        let found = find(&files, &key);
+        let found = find(&files, key);
         if let Found::Nothing = found {
-            if files.len() == files.capacity() {
-                // Closed files leave their key behind. (They do not take it away themselves: the
-                // last handle may end wherever a lock is held.)
-                files.retain(|_, ways| ways.iter().any(Open::is_open));
-            }
-            let ways = files.entry(key.identity).or_default();
-            ways.retain(Open::is_open);
-            let (way, is_written) = (key.way, key.is_written);
-            ways.push(Open { way, is_written, file: Arc::downgrade(&made) });
+            files.add(key, &made);
             return Ok(made);
         }
         drop(files);
@@ -150,6 +162,37 @@ impl OpenFiles {
     }
 }
 
+impl Files {
+    fn add(&mut self, key: &Key, made: &Arc<FileShared>) {
+        if self.open.len() == self.open.capacity() {
+            // Closed files leave their key behind. (They do not take it away themselves: the last
+            // handle may end wherever a lock is held.)
+            self.open.retain(|_, ways| ways.iter().any(Open::is_open));
+        }
+        let ways = self.open.entry(key.identity).or_default();
+        ways.retain(Open::is_open);
+        let (way, is_written) = (key.way, key.is_written);
+        ways.push(Open { way, is_written, file: Arc::downgrade(made) });
+        self.loops.retain(|_, loops| loops.iter().any(LoopDevice::is_open));
+        for &behind in &key.behind {
+            let (device, file) = (key.identity, Arc::downgrade(made));
+            self.loops.entry(behind).or_default().push(LoopDevice { device, is_written, file });
+        }
+    }
+
+    /// Whether the same bytes are open as another file, and one of the two is written: a loop
+    /// device and the file below it, or two loop devices of one file.
+    fn has_other_pages(&self, key: &Key) -> bool {
+        let loops_of = |file| self.loops.get(file).map_or(&[][..], Vec::as_slice).iter();
+        let below = key.behind.iter().filter_map(|file| self.open.get(file)).flatten();
+        let below = below.filter(|open| open.is_open()).map(|open| open.is_written);
+        let above = [&key.identity].into_iter().chain(&key.behind).flat_map(loops_of);
+        let above = above.filter(|above| above.is_open() && above.device != key.identity);
+        let mut others = below.chain(above.map(|above| above.is_written));
+        others.any(|is_written| is_written || key.is_written)
+    }
+}
+
 /// ```text
 ///                             open for reading        open for writing
 ///   wanted for   in this way  it is the same          it is the same, without the right to write
@@ -162,7 +205,10 @@ impl OpenFiles {
 /// A file that is open for reading does not become writable: its descriptor is not.
 fn find(files: &Files, key: &Key) -> Found {
     // No handle is made but the one that is given back: dropped under the lock it may close a file.
-    let ways = files.get(&key.identity).map_or(&[][..], Vec::as_slice);
+    if files.has_other_pages(key) {
+        return Found::Conflict;
+    }
+    let ways = files.open.get(&key.identity).map_or(&[][..], Vec::as_slice);
     let open = || ways.iter().filter(|open| open.is_open());
     let is_alike = |open: &Open| open.way == key.way && (open.is_written || !key.is_written);
     if open().any(|open| !is_alike(open) && (open.is_written || key.is_written)) {
@@ -173,6 +219,12 @@ fn find(files: &Files, key: &Key) -> Found {
 }
 
 impl Open {
+    fn is_open(&self) -> bool {
+        self.file.strong_count() > 0
+    }
+}
+
+impl LoopDevice {
     fn is_open(&self) -> bool {
         self.file.strong_count() > 0
     }

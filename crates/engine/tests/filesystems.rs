@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod mounted;
 mod recorded;
 mod support;
 
@@ -13,6 +14,7 @@ use std::process::Command;
 
 use common::{Need, needs, output, scratch};
 use foreread::{Engine, File, Io, OpenOptions};
+use mounted::{FileSystem, Mounted, run, text};
 use recorded::recorded;
 use support::{Random, check, fill, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
@@ -161,40 +163,6 @@ fn on_block_devices_of_even_and_odd_size() {
 
 const EXT4: [&str; 4] = ["mkfs.ext4", "-q", "-m", "0"];
 
-/// A file system in a file, mounted; gone with its value, even if the test fails.
-struct FileSystem {
-    at: PathBuf,
-    _dir: TempDir,
-}
-
-impl FileSystem {
-    fn new(make: &[&str], bytes: u64) -> Self {
-        let dir = TempDir::new_in(scratch()).unwrap();
-        let (image, at) = (dir.path().join("image"), dir.path().join("at"));
-        fs::File::create(&image).unwrap().set_len(bytes).unwrap();
-        fs::create_dir(&at).unwrap();
-        run(make[0], &[&make[1..], &[text(&image)]].concat());
-        run("mount", &["-o", "loop", text(&image), text(&at)]);
-        Self { at, _dir: dir }
-    }
-}
-
-impl Drop for FileSystem {
-    fn drop(&mut self) {
-        drop(Mounted(&self.at));
-    }
-}
-
-struct Mounted<'p>(&'p Path);
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        // Whoever still has a file open in there keeps the device until it closes it.
-        let unmounted = output(Command::new("umount").arg("-l").arg(self.0));
-        assert!(unmounted.is_ok() || std::thread::panicking(), "{unmounted:?}");
-    }
-}
-
 struct LoopDevice(PathBuf);
 
 impl LoopDevice {
@@ -211,14 +179,4 @@ impl Drop for LoopDevice {
         let detached = output(Command::new("losetup").arg("--detach").arg(&self.0));
         assert!(detached.is_ok() || std::thread::panicking(), "{detached:?}");
     }
-}
-
-fn run(command: &str, arguments: &[&str]) {
-    if let Err(error) = output(Command::new(command).args(arguments)) {
-        panic!("{arguments:?}: {error}");
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("the paths of tests are text")
 }

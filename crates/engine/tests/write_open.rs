@@ -223,3 +223,27 @@ fn a_partition_beside_its_disk_is_refused() {
     whole.read_at(&mut got, start * 512).expect("bytes");
     assert_eq!(&got, b"second");
 }
+
+/// They have the same bytes, and would have two sets of pages.
+#[test]
+fn a_loop_device_beside_the_file_below_it_is_refused_if_one_is_written() {
+    const TEST: &str = "a_loop_device_beside_the_file_below_it";
+    if !needs(Need::Loop, TEST) {
+        return;
+    }
+    let dir = TempDir::new_in(common::scratch()).expect("a directory");
+    let device = Loop::new(&dir, 1 << 20, &[]);
+    let image = dir.path().join("image");
+    let image = image.to_str().expect("text");
+    for (first, second) in [(image, &*device.0), (&*device.0, image)] {
+        let engine = engine();
+        let written = open_again(&engine, first);
+        for options in [for_writing(), OpenOptions::default()] {
+            let refused = engine.open_with(second, &options);
+            assert!(matches!(refused, Err(OpenError::Overlap { .. })), "{second}: {refused:?}");
+        }
+        drop(written);
+        let readers = [first, second].map(|path| engine.open(path).expect("both are only read"));
+        drop(readers);
+    }
+}

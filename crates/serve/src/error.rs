@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::time::Duration;
 use std::{fmt, io};
 
 use foreread_files::FileError;
@@ -30,10 +31,23 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
-    /// At the end, what clients wrote did not reach the device.
+    /// At the end, what clients wrote did not reach the device: it refused some.
     Flush {
+        /// What is served.
+        target: String,
+        /// How much was in memory only; None if that is not known.
+        bytes: Option<u64>,
         /// Why.
         source: Box<dyn Error + Send + Sync>,
+    },
+    /// The same: the device did not take it in time.
+    NotFlushed {
+        /// What is served.
+        target: String,
+        /// How much was in memory only; None if that is not known.
+        bytes: Option<u64>,
+        /// How long the flush was waited for.
+        after: Duration,
     },
     /// The engine's own state was lost: its pages cannot be served any more.
     Lost,
@@ -47,11 +61,41 @@ impl fmt::Display for ServeError {
                 write!(f, "{addr}: cannot listen: {source}; give another port")
             }
             Self::System { doing, source } => write!(f, "cannot {doing}: {source}"),
-            Self::Flush { source } => write!(
+            Self::Flush { target, bytes, source } => {
+                let mut cause: &dyn Error = &**source;
+                // The engine's own words say what to do while it runs, which it does not any more.
+                while let Some(deeper) = cause.source() {
+                    cause = deeper;
+                }
+                write!(f, "{}: {cause}", NotWritten { target, bytes: *bytes })
+            }
+            Self::NotFlushed { target, bytes, after } => write!(
                 f,
-                "what clients wrote is not all on the device: {source}; check the device (dmesg)"
+                "{}: it has not taken them within {after:?}; check it (dmesg), or allow it more time \
+                 with --exit-timeout",
+                NotWritten { target, bytes: *bytes }
             ),
             Self::Lost => write!(f, "the cache's state is lost after a panic; start again"),
+        }
+    }
+}
+
+/// What is not on the device.
+struct NotWritten<'t> {
+    target: &'t str,
+    bytes: Option<u64>,
+}
+
+impl fmt::Display for NotWritten<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, bytes } = self;
+        match bytes {
+            // The device took all, and failed to flush its own cache.
+            Some(0) => write!(f, "{target}: what clients wrote may not be durable"),
+            Some(bytes) => {
+                write!(f, "{target}: {bytes} bytes that clients wrote did not reach the device")
+            }
+            None => write!(f, "{target}: what clients wrote did not all reach the device"),
         }
     }
 }
@@ -61,8 +105,8 @@ impl Error for ServeError {
         match self {
             Self::Unix(error) => error.source(),
             Self::Tcp { source, .. } | Self::System { source, .. } => Some(source),
-            Self::Flush { source } => Some(&**source),
-            Self::Lost => None,
+            Self::Flush { source, .. } => Some(&**source),
+            Self::NotFlushed { .. } | Self::Lost => None,
         }
     }
 }

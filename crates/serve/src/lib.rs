@@ -58,8 +58,11 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// How long a connection may be silent with nothing in hand; None: for ever.
     pub idle_timeout: Option<Duration>,
-    /// How long a client that is owed replies may take none, once the server is to stop.
+    /// Once the server is to stop, how long requests in hand have to be answered, and their clients
+    /// to take the answers; then the connections are closed.
     pub stop_timeout: Duration,
+    /// How long the flush after that may take.
+    pub exit_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -72,6 +75,7 @@ impl Default for Limits {
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: None,
             stop_timeout: Duration::from_secs(5),
+            exit_timeout: Duration::from_secs(60),
         }
     }
 }

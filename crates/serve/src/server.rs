@@ -11,6 +11,7 @@
 //!                    '--> no listener, no receiving; replies go out; flush; back to the caller
 //! ```
 
+mod last_flush;
 mod listen;
 
 use std::collections::HashMap;
@@ -177,11 +178,14 @@ impl Server {
         self.shared.log = Log::to(sink);
     }
 
-    /// Serves until it is stopped: then requests in hand are answered, and all is flushed.
+    /// Serves until it is stopped: then requests in hand are answered, and all is flushed. That
+    /// takes at most [`Limits::stop_timeout`] and [`Limits::exit_timeout`], and a few seconds.
     ///
     /// # Errors
     ///
-    /// If the server cannot go on, or what clients wrote does not reach the device.
+    /// If the server cannot go on, or what clients wrote does not reach the device in time. Then a
+    /// thread may be left that waits for the device, and so may the last handle to the engine when
+    /// it is dropped: a caller that is to end in any case keeps one, and exits the process.
     pub fn run(self) -> Result<(), ServeError> {
         let Self { shared, listeners } = self;
         let shared = Arc::new(shared);
@@ -200,7 +204,7 @@ impl Server {
         if shared.export.read_only {
             return Ok(());
         }
-        shared.store.flush().map_err(|source| ServeError::Flush { source: source.into() })
+        last_flush::flush(&shared)
     }
 
     #[cfg(test)]
@@ -270,13 +274,15 @@ impl Shared {
         }
     }
 
-    /// Waits for the connections: each sends what it has in hand, and ends. Who takes no replies
-    /// is not waited for longer than the limit says.
+    /// Waits for the connections: each sends what it has in hand, and ends. A client that takes no
+    /// replies, or whose request the device does not answer, is cut off after the limit.
     fn let_go(&self) {
-        for end in [Socket::stop_receiving, Socket::shut] {
+        let limit = self.limits.stop_timeout;
+        let ends: [(fn(&Socket), _); 2] =
+            [(Socket::stop_receiving, limit), (Socket::shut, limit.min(AFTER_SHUT))];
+        for (end, limit) in ends {
             let open = self.lock();
             open.values().for_each(|socket| end(socket));
-            let limit = self.limits.stop_timeout;
             let ended = self.ended.wait_timeout_while(open, limit, |open| !open.is_empty());
             let (open, _) = ended.unwrap_or_else(PoisonError::into_inner);
             if open.is_empty() {
@@ -351,6 +357,8 @@ const STACK: usize = 256 << 10;
 const LEAST_SHARED: usize = 4 << 20;
 /// Enough for all that clients that read have on their way; the others need none.
 const MOST_SHARED: usize = 64 << 20;
+/// How long connections that were cut off have to end. Those that wait for the device do not.
+const AFTER_SHUT: Duration = Duration::from_secs(1);
 /// How long a server that has no descriptors waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(100);
 

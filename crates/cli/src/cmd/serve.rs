@@ -6,14 +6,15 @@
 //!
 //! What it promises, its counters and its tunables: docs/serve.md.
 
+mod claim;
 mod command;
 pub(super) mod control;
 mod duration;
 pub(super) mod leave;
 mod place;
 
-use std::fs::File;
 use std::io::{self, Write as _};
+use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,8 +28,6 @@ use foreread_core::units::Bytes;
 use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::command::Running;
@@ -46,10 +45,11 @@ use crate::output::Failure;
 /// answered when they are in the cache, as a disk with a volatile write cache answers them; after a
 /// flush, or with FUA, they are on the device and survive a kill and a power cut.
 ///
-/// It serves until SIGTERM or Ctrl-C; then no new requests are taken, those in hand are answered,
-/// and all that was written is flushed; if that fails, the exit code is 1. A second Ctrl-C ends it
-/// at once, and what was not flushed is lost. It stays in the foreground; when it is ready, one
-/// line on stderr says so.
+/// It serves until SIGTERM or Ctrl-C; then no new requests are taken, those in hand are answered
+/// (for 5 seconds at most), and all that was written is flushed (for --exit-timeout at most); if
+/// that fails, a line on stderr says how much is not on the device, and the exit code is 1. A
+/// second SIGTERM or Ctrl-C ends it at once, and what was not flushed is lost. It stays in the
+/// foreground; when it is ready, one line on stderr says so.
 ///
 /// While it runs, `foreread stats SOCKET` shows what it does and `foreread set SOCKET NAME=VALUE`
 /// changes how, by the same Unix socket that clients use.
@@ -138,6 +138,13 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
     requests: u32,
 
+    /// How long the flush after SIGTERM or Ctrl-C may take; what is not on the device then is lost
+    ///
+    /// Give a slow device with a large --dirty-limit more time, and the service manager, too
+    /// (systemd's TimeoutStopSec is 90s by default).
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    exit_timeout: Duration,
+
     /// Run a command with sh, with the server's address in $uri, $unixsocket and $port; stop the
     /// server when it ends, and exit with its code (1 if all is well with it but what was written
     /// cannot be flushed)
@@ -173,8 +180,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
     // Until the end of this process, however that comes.
-    let _claim = claimed(args)?;
-    let served = Served {
+    let _claim = claim::claimed(args)?;
+    // Never dropped: the last handle to the engine waits for all that is in flight, and a device
+    // may never answer. The end of the process needs no answer.
+    let served = ManuallyDrop::new(Served {
         engine: engine.clone(),
         file: file.clone(),
         target: args.target.display().to_string(),
@@ -182,7 +191,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         read_only: args.read_only,
         memory: args.memory,
         started: clock(),
-    };
+    });
     for (name, value) in &args.set {
         served.set(name, value).map_err(|why| Failure::WrongUse(format!("--set {why}")))?;
     }
@@ -195,16 +204,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let limits = Limits {
         connections: args.connections as usize,
         requests: args.requests as usize,
+        exit_timeout: args.exit_timeout,
         ..Limits::default()
     };
     let mut server = Server::new(engine, export, limits);
     let place = listen(args, private.as_ref(), &mut server)?;
     let stopper = server.stopper();
     let meter = server.meter();
-    let control = (served.clone(), meter.clone());
+    let control = (Served::clone(&served), meter.clone());
     server.on_control(Box::new(move |text| control.0.answer(text, &control.1)));
     let metrics = match args.metrics {
-        Some(addr) => Some(serve_metrics(addr, served.clone(), meter)?),
+        Some(addr) => Some(serve_metrics(addr, Served::clone(&served), meter)?),
         None => None,
     };
     let stop = stopper.clone();
@@ -223,7 +233,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let command = command.transpose()?;
 
     let over = server.run();
-    let code = command.map(|command| command.finish()).transpose();
+    let code = command.map(|command| command.finish(COMMAND_GRACE)).transpose();
     drop((metrics, pid_file, private));
     over.map_err(|error| Failure::Check(error.to_string()))?;
     match code.map_err(cannot("wait for the command"))? {
@@ -283,24 +293,6 @@ fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
     match engine.open_with(&args.target, &options) {
         Ok(file) => Ok((engine, file)),
         Err(error) => Err(not_opened(&engine, args, &error)),
-    }
-}
-
-/// A regular file that is written belongs to one server: two would have two caches of it. (A block
-/// device is claimed by who opens it.)
-fn claimed(args: &Args) -> Result<Option<File>, Failure> {
-    if args.read_only || !args.target.is_file() {
-        return Ok(None);
-    }
-    let file = File::open(&args.target).map_err(cannot("open the target"))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => Err(Failure::WrongUse(format!(
-            "{}: another server writes it; end that one, or serve it with --read-only",
-            args.target.display()
-        ))),
-        // A file system without locks: then nobody has one.
-        Err(_) => Ok(None),
     }
 }
 
@@ -410,6 +402,8 @@ fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
 
 /// The name of the socket that only the command of --run knows.
 const PRIVATE_SOCKET: &str = "nbd";
+/// A command that has not ended so long after SIGTERM is killed.
+const COMMAND_GRACE: Duration = Duration::from_secs(5);
 /// Descriptors beside those of connections: the target, rings, listeners, and some to spare.
 const OTHER_FILES: u64 = 64;
 /// The protocol's longest string.

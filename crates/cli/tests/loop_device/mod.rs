@@ -18,6 +18,7 @@ impl Loop {
         Self(String::from_utf8(losetup.stdout).unwrap().trim().to_owned())
     }
 
+    #[allow(dead_code, reason = "each test uses the part it needs")]
     /// A setting of its queue, as the kernel says it.
     pub(crate) fn setting(&self, name: &str) -> String {
         let device = self.0.strip_prefix("/dev/").unwrap();

@@ -6,6 +6,10 @@
 
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;
+#[path = "../loop_device/mod.rs"]
+mod loop_device;
+#[path = "../../../engine/tests/mounted/mod.rs"]
+mod mounted;
 #[path = "../../../serve/tests/scrape/mod.rs"]
 mod scrape;
 
@@ -17,5 +21,6 @@ mod nbdkit_clients;
 mod paths;
 mod qemu;
 mod server;
+mod stuck;
 mod tunables;
 mod wrong_use;

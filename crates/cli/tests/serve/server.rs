@@ -117,6 +117,13 @@ impl Server {
         (self.child.wait().unwrap().code(), said)
     }
 
+    /// The next line that it says, before it has ended.
+    pub(crate) fn says(mut self) -> (String, Self) {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        (line, self)
+    }
+
     /// Ends it as a service manager does, and holds it to ending well and without a word.
     #[track_caller]
     pub(crate) fn stop(self) {

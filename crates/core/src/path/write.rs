@@ -19,6 +19,7 @@ mod flush_domain;
 mod flusher;
 mod give_up;
 mod put;
+mod refused;
 mod settings;
 mod start;
 mod zero;

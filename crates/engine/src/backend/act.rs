@@ -86,6 +86,9 @@ impl Backend {
         while at < end {
             let some = ZEROS.0.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
             let zeros = &ZEROS.0[..some];
+            if self.ends_before(at + some as u64) {
+                return Err(libc::EIO);
+            }
             let written = match &self.medium {
                 Medium::File { file, .. } => again(|| rustix::io::pwrite(file, zeros, at))?,
                 Medium::Memory(device) => device.write(at, zeros, false)? as usize,

@@ -88,12 +88,12 @@ fn is_read_only(device: u64) -> bool {
     fs::read_to_string(sysfs(device).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
-fn sysfs(device: u64) -> PathBuf {
+pub(super) fn sysfs(device: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
 }
 
 /// The disk that a partition lies on. Where sysfs does not tell, the kernel refuses on its own.
-fn disk_of(device: u64) -> u64 {
+pub(super) fn disk_of(device: u64) -> u64 {
     let folder = sysfs(device);
     if !folder.join("partition").exists() {
         return device;

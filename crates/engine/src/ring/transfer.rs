@@ -186,6 +186,10 @@ impl Transfer {
             }
             self.fate = Some(Box::new(fate));
         }
+        if self.op() == Op::Write && self.backend.ends_before(self.offset + u64::from(self.total)) {
+            // Nothing is written, and the core is told of a device that ended early.
+            asked = 0;
+        }
         let is_part = asked < self.total;
         self.part = is_part.then(|| self.vectors.part(self.done.into(), asked.into()));
     }

@@ -6,7 +6,8 @@
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -19,6 +20,8 @@ use super::place::Place;
 pub(super) struct Running {
     child: Arc<Mutex<Child>>,
     id: Pid,
+    /// Whether it has ended, and that this has changed.
+    has_ended: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Running {
@@ -37,24 +40,29 @@ impl Running {
         shell.env("port", place.tcp.map_or_else(String::new, |addr| addr.port().to_string()));
         let child = shell.spawn()?;
         let id = Pid::from_child(&child);
-        let running = Self { child: Arc::new(Mutex::new(child)), id };
+        let running = Self { child: Arc::new(Mutex::new(child)), id, has_ended: Arc::default() };
         let waiter = running.clone();
         std::thread::Builder::new().name("command".to_owned()).spawn(move || {
             waiter.until_it_ends();
+            *waiter.has_ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            waiter.has_ended.1.notify_all();
             ended();
         })?;
         Ok(running)
     }
 
     /// Ends it, if it has not ended, and gives its exit code as a shell does: 128 and the signal's
-    /// number for one that was killed.
-    pub(super) fn finish(&self) -> io::Result<u8> {
+    /// number for one that was killed. One that does not end by SIGTERM in time is killed.
+    pub(super) fn finish(&self, grace: Duration) -> io::Result<u8> {
         let mut child = self.lock();
         let ended = match child.try_wait()? {
             Some(ended) => ended,
             None => {
                 // It is our child and not reaped: the number is still its own.
                 let _ = kill_process(self.id, Signal::TERM);
+                if !self.ends_within(grace) {
+                    let _ = kill_process(self.id, Signal::KILL);
+                }
                 child.wait()?
             }
         };
@@ -65,6 +73,13 @@ impl Running {
     fn until_it_ends(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(self.id), options), Err(rustix::io::Errno::INTR)) {}
+    }
+
+    fn ends_within(&self, grace: Duration) -> bool {
+        let (has_ended, changed) = &*self.has_ended;
+        let has_ended = has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = changed.wait_timeout_while(has_ended, grace, |has_ended| !*has_ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn lock(&self) -> MutexGuard<'_, Child> {

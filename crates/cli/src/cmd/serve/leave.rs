@@ -12,13 +12,15 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-/// Calls `stop` once, when SIGTERM or SIGINT comes. A second Ctrl-C ends the process as if nobody
-/// caught it: whoever waits for a dead device can still leave. SIGHUP is ignored: a server outlives
-/// its terminal. (So is SIGPIPE, by Rust.)
+/// Calls `stop` once, when SIGTERM or SIGINT comes. A second one of either has the signal's default
+/// effect: it ends the process at once. SIGHUP is ignored: a server outlives its terminal. (So is
+/// SIGPIPE, by Rust.)
 pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
-    flag::register(SIGINT, interrupted)?;
+    let is_second = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, Arc::clone(&is_second))?;
+        flag::register(signal, Arc::clone(&is_second))?;
+    }
     let mut stop = Some(stop);
     on_signals(move || {
         if let Some(stop) = stop.take() {

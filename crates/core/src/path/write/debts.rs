@@ -8,16 +8,17 @@
 //!                 dirty_age, a flush, room           flusher               it is on the device
 //!   --> aging ---------------------------> urgent ------------> writing -------------------> gone
 //!         ^                                  ^  ^                  |
-//!         |  the older bytes are written     |  '-- try alone -----+ one of several failed
-//!       held: not before those, or a zero ---'                     | alone
+//!         |  the older bytes are written     |  '-- with fewer ----+ refused with others
+//!       held: not before those, or a zero ---'                     | refused alone, or too often
 //!                                            ^                     v
-//!                                            '-- a flush, age -- failed
+//!                                            '-- flush, probe -- failed
 //! ```
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::refused::Refusals;
 use super::{Fault, FileId, Write, WriteId};
 use crate::cache::FlushInterval;
 use crate::sched::Submitter;
@@ -49,8 +50,9 @@ pub(in crate::path) struct Debt {
     pub(in crate::path) is_urgent: bool,
     /// Its request is done only when the device has it for good.
     pub(in crate::path) is_fua: bool,
-    /// A request with others in it failed: it goes alone.
-    pub(in crate::path) is_alone: bool,
+    /// After a request that was refused: how many pages the next one with this page may have; 0 for
+    /// as many as any.
+    pub(in crate::path) most_pages: u8,
     /// A zero has its page.
     pub(in crate::path) is_locked: bool,
     /// A zero waits for the end of its request.
@@ -112,6 +114,8 @@ pub(in crate::path) struct FileDebts {
     epoch: u64,
     /// Those in which something is owed, oldest first.
     epochs: VecDeque<Epoch>,
+    /// What its device refused.
+    pub(in crate::path) refusals: Refusals,
     /// Flushes that wait, oldest first.
     pub(in crate::path) flushes: VecDeque<WriteId>,
     /// Who works on which pages: active ones, and those that wait for them, in their order.
@@ -288,6 +292,15 @@ impl Debts {
         heir.is_urgent = true;
     }
 
+    /// Flushes that come later wait for it, and those that wait already do not any more.
+    pub(in crate::path) fn move_to_this_epoch(&mut self, books: &mut FileDebts, id: DebtId) {
+        assert!(self.get(id).on != On::Failed, "an epoch counts those that failed");
+        let (was, now) = (self.get(id).epoch, books.epoch);
+        books.count(was, |epoch| epoch.owed -= 1);
+        books.count(now, |epoch| epoch.owed += 1);
+        self.get_mut(id).epoch = now;
+    }
+
     /// Puts a debt at the end of a list of its file.
     pub(in crate::path) fn put(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
         let was = self.get(id).on;
@@ -384,9 +397,10 @@ impl FileDebts {
         Standing::Over(fault)
     }
 
-    /// How pages of an epoch have failed, if any have.
-    fn fault_of(&self, number: u64) -> Option<Fault> {
-        self.epochs.iter().find(|epoch| epoch.number == number)?.fault
+    /// How a page of this epoch failed, if one has.
+    pub(in crate::path) fn fault_of(&self, epoch: u64) -> Option<Fault> {
+        let at = self.epochs.binary_search_by_key(&epoch, |each| each.number);
+        at.ok().and_then(|at| self.epochs[at].fault)
     }
 
     /// Whether the flusher may find something here, now or later.
@@ -438,7 +452,7 @@ impl Debt {
             on: On::Nothing,
             is_urgent: false,
             is_fua: false,
-            is_alone: false,
+            most_pages: 0,
             is_locked: false,
             is_awaited: false,
             is_dropped: false,

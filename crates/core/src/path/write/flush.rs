@@ -17,10 +17,11 @@
 
 use alloc::vec::Vec;
 
-use super::debts::{On, Standing};
+use super::debts::{FileDebts, On, Standing};
 use super::{Kind, State, Write, WriteId, WriteStep};
 use crate::path::{Fault, FileId, IoPath};
 use crate::replay::{Input, Output};
+use crate::slab::Slab;
 use crate::units::{Bytes, Instant};
 
 impl IoPath {
@@ -72,15 +73,29 @@ impl IoPath {
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         let Some(books) = &mut state.debts else { return };
-        for on in [On::Aging, On::Failed] {
-            while let Some(id) = self.debts.oldest(books, on) {
-                self.debts.put(books, id, On::Urgent);
-            }
+        while let Some(id) = self.debts.oldest(books, On::Aging) {
+            self.debts.put(books, id, On::Urgent);
         }
         for id in self.debts.list(books, On::Held).collect::<Vec<_>>() {
             self.debts.get_mut(id).is_urgent = true;
         }
-        self.list_file(file);
+        self.send_all_again(file);
+    }
+
+    /// Flushes that wait for pages of this epoch end with the fault, although the page that failed
+    /// is sent again for others.
+    pub(super) fn tell_flushes(
+        writes: &mut Slab<Write>,
+        books: &FileDebts,
+        epoch: u64,
+        fault: Fault,
+    ) {
+        for &id in &books.flushes {
+            let flush = writes.get_mut(id).expect("it waits");
+            if flush.epoch >= epoch {
+                flush.fault = flush.fault.or(Some(fault));
+            }
+        }
     }
 
     /// Something is owed no more, or has failed: flushes that waited for nothing else are over.
@@ -109,13 +124,13 @@ impl IoPath {
     }
 
     fn end_flush(&mut self, id: WriteId, standing: Standing) {
-        let kind = self.writes.get(id).expect("a flush").kind;
+        let Write { kind, fault: told, .. } = *self.writes.get(id).expect("a flush");
         match standing {
-            Standing::Over(None) if kind == Kind::Flush => {
+            Standing::Over(None) if told.is_none() && kind == Kind::Flush => {
                 self.start_device_flush(id);
                 self.post(id, State::Acting, WriteStep::Act);
             }
-            Standing::Over(fault) => self.end_write(id, Bytes::ZERO, fault),
+            Standing::Over(fault) => self.end_write(id, Bytes::ZERO, told.or(fault)),
             Standing::Waits => panic!("{id:?} still waits"),
         }
     }

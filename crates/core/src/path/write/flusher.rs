@@ -8,12 +8,13 @@
 //!   urgent      at once: a flush, a write that waits for the device, a second try
 //!   aging       when it is dirty_age old; while more than dirty_background is dirty; while a
 //!               writer waits for room, and less than it wants is on its way
-//!   failed      after dirty_age, like new
+//!   failed      the oldest, when a probe is due (refused.rs)
 //! ```
 
 use alloc::vec::Vec;
 
 use super::debts::{DebtId, On};
+use super::refused::Verdict;
 use crate::path::fetching::page_len;
 use crate::path::job::Job;
 use crate::path::{DeviceId, Fault, File, FileId, IoPath};
@@ -95,13 +96,12 @@ impl IoPath {
     fn due(&self, file: FileId) -> Option<Instant> {
         let books = self.files.get(file)?.debts.as_ref()?;
         let since = |on| self.debts.oldest(books, on).map(|id| self.debts.get(id).since.0);
-        let aged = since(On::Aging).map(|at| at.saturating_add(self.limits.age_ns));
-        let failed = since(On::Failed).map(|at| at.saturating_add(self.limits.retry_ns()));
-        aged.into_iter().chain(failed).min().map(Instant)
+        let aged = since(On::Aging).map(|at| Instant(at.saturating_add(self.limits.age_ns)));
+        aged.into_iter().chain(self.next_probe(file)).min()
     }
 
     /// Whether pages are written that could still wait.
-    fn wants_aging(&self) -> bool {
+    pub(super) fn wants_aging(&self) -> bool {
         let is_over = self.debts.unsent > self.limits.background(self.room.limit());
         is_over || self.room_is_wanted() || !self.rewriting.is_empty()
     }
@@ -114,8 +114,7 @@ impl IoPath {
     }
 
     fn take_turn(&mut self, now: Instant, file: FileId) -> Turn {
-        let limit = self.limits.queued;
-        let (age_ns, retry_ns) = (self.limits.age_ns, self.limits.retry_ns());
+        let (limit, age_ns) = (self.limits.queued, self.limits.age_ns);
         let wants_aging = self.wants_aging();
         let Some(File { debts: Some(books), device, .. }) = self.files.get_mut(file) else {
             return Turn::Nothing;
@@ -127,14 +126,13 @@ impl IoPath {
         if self.devices.get(device).is_none_or(|device| device.writes >= limit) {
             return Turn::Waits;
         }
-        let is_due = |since: Instant, ns: u64| since.0.saturating_add(ns) <= now.0;
-        while let Some(id) = self.debts.oldest(books, On::Failed)
-            && is_due(self.debts.get(id).since, retry_ns)
-        {
-            self.debts.put(books, id, On::Urgent);
-        }
+        self.probe(now, file);
+        let Some(File { debts: Some(books), .. }) = self.files.get(file) else {
+            return Turn::Nothing;
+        };
+        let is_old = |id| self.debts.get(id).since.0.saturating_add(age_ns) <= now.0;
         let aging = self.debts.oldest(books, On::Aging);
-        let aging = aging.filter(|&id| wants_aging || is_due(self.debts.get(id).since, age_ns));
+        let aging = aging.filter(|&id| wants_aging || is_old(id));
         let Some(first) = self.debts.oldest(books, On::Urgent).or(aging) else {
             return Turn::Waits;
         };
@@ -150,17 +148,17 @@ impl IoPath {
         let run = self.run_around(first, max);
         let debt = self.debts.get(first);
         let (file, submitter, is_fua) = (debt.file, debt.submitter, debt.is_fua);
-        let is_retry = debt.is_alone;
         let File { len: file_len, place, debts: books, .. } =
             self.files.get_mut(file).expect("a file outlives its debts");
         let books = books.as_mut().expect("it owes something");
         let mut writes = Vec::with_capacity(run.len());
-        let mut bytes = Bytes::ZERO;
+        let (mut bytes, mut is_retry) = (Bytes::ZERO, false);
         let start = place.start() + Sectors(self.debts.get(run[0]).page.0 * SECTORS_PER_PAGE);
         for debt in run {
             let (page, frame) = (self.debts.get(debt).page, self.debts.get(debt).frame);
             let len = page_len(*file_len, page);
             bytes += Bytes(u64::from(len));
+            is_retry |= self.debts.get(debt).most_pages != 0;
             writes.push(WritePage { debt, frame, len });
             self.debts.put(books, debt, On::Writing);
         }
@@ -177,7 +175,8 @@ impl IoPath {
     /// ```text
     ///   pages    D D D w D D D D . D       D dirty    w being written    . clean
     ///                    |<-P->|
-    ///                    a request: to the right first, then to the left, up to the largest
+    ///                    a request: to the right first, then to the left, up to the largest, or
+    ///                    to what is left to the pages of one that was refused
     /// ```
     fn run_around(&self, first: DebtId, max: Pages) -> Vec<DebtId> {
         let debt = self.debts.get(first);
@@ -185,25 +184,32 @@ impl IoPath {
         let along = |page: PageIndex| {
             let id = self.debts.of(self.cache.look_up(slot, page)?.frame())?;
             let other = self.debts.get(id);
-            let may_go = matches!(other.on, On::Aging | On::Urgent) && !other.is_alone;
+            let may_go = matches!(other.on, On::Aging | On::Urgent);
             (may_go && other.is_fua == debt.is_fua).then_some(id)
         };
-        if debt.is_alone {
-            return Vec::from([first]);
-        }
+        let most = |id| match self.debts.get(id).most_pages {
+            0 => max.0,
+            most => max.0.min(u64::from(most)),
+        };
+        let mut max = most(first);
+        let mut fits = |len: usize, id: DebtId| {
+            let fits = (len as u64) < max.min(most(id));
+            max = if fits { max.min(most(id)) } else { max };
+            fits
+        };
         let mut run = Vec::from([first]);
         let mut page = debt.page;
-        while (run.len() as u64) < max.0
-            && let Some(id) = along(page + Pages(1))
+        while let Some(id) = along(page + Pages(1))
+            && fits(run.len(), id)
         {
             run.push(id);
             page = page + Pages(1);
         }
         let mut before = Vec::new();
         let mut page = debt.page;
-        while ((run.len() + before.len()) as u64) < max.0
-            && page.0 > 0
+        while page.0 > 0
             && let Some(id) = along(PageIndex(page.0 - 1))
+            && fits(run.len() + before.len(), id)
         {
             before.push(id);
             page = PageIndex(page.0 - 1);
@@ -213,15 +219,8 @@ impl IoPath {
         before
     }
 
-    /// A write request ended, with so many bytes.
-    ///
-    /// ```text
-    ///   request of several pages   covered    written
-    ///                              not        tried again, alone: only the bad one is to fail
-    ///   request of one page        covered    written
-    ///                              not        failed: it stays dirty, and flushes are told
-    ///   any                        suspect    written again
-    /// ```
+    /// A write request ended: the first pages are written as far as its bytes cover them, and
+    /// `refused.rs` decides on the others. Where a flush failed meanwhile, all are written again.
     pub(in crate::path) fn end_writes(
         &mut self,
         now: Instant,
@@ -233,27 +232,42 @@ impl IoPath {
         if let Some(state) = self.devices.get_mut(device) {
             state.writes -= job.parts;
         }
-        let is_alone = writes.len() == 1;
-        let mut at = 0;
+        let (count, mut good) = (writes.len(), 0);
+        let mut verdict = None;
         let mut last = None;
-        for WritePage { debt, len, .. } in writes {
+        for (at, WritePage { debt, len, .. }) in writes.into_iter().enumerate() {
             let file = self.debts.get(debt).file;
             if last.is_some_and(|last| last != file) {
                 last.into_iter().for_each(|last| self.check_flushes(last));
             }
             last = Some(file);
-            match outcome {
-                Outcome::Durable => self.written(now, debt, true),
-                Outcome::Unstable(bytes, _) if bytes.0 >= at + u64::from(len) => {
-                    self.written(now, debt, false);
+            let (bytes, fault) = match outcome {
+                Outcome::Durable => (u64::MAX, Fault::Short),
+                Outcome::Unstable(bytes, fault) => (bytes.0, fault),
+                Outcome::Suspect => {
+                    let most_pages = self.debts.get(debt).most_pages;
+                    self.send_less(now, debt, most_pages);
+                    continue;
                 }
-                Outcome::Unstable(_, fault) => {
-                    self.debts.get_mut(debt).is_alone = true;
-                    self.not_written(now, debt, is_alone.then_some(fault));
+            };
+            if bytes >= at as u64 * PAGE_SIZE + u64::from(len) {
+                good += 1;
+                let is_probe = self.note_taken(file, debt);
+                self.written(now, debt, outcome == Outcome::Durable);
+                if is_probe {
+                    self.send_all_again(file);
                 }
-                Outcome::Suspect => self.not_written(now, debt, None),
+                continue;
             }
-            at += PAGE_SIZE;
+            match *verdict.get_or_insert_with(|| self.judge_refusal(file, count, good)) {
+                Verdict::Resend(most_pages) => self.send_less(now, debt, most_pages),
+                Verdict::Fail => self.fail_page(now, debt, fault),
+            }
+        }
+        if let (Some(Verdict::Fail), Outcome::Unstable(_, fault), Some(file)) =
+            (verdict, outcome, last)
+        {
+            self.fail_unsent(now, file, fault);
         }
         last.into_iter().for_each(|last| self.check_flushes(last));
     }
@@ -269,56 +283,73 @@ impl IoPath {
         self.wake(frame, None);
     }
 
-    /// The device has not got it: not with others, or, for the reason given, not at all.
-    fn not_written(&mut self, now: Instant, id: DebtId, fault: Option<Fault>) {
-        match fault {
-            Some(fault) => {
-                self.stats.pages_write_failed += 1;
-                self.last_fault = fault;
-            }
-            None => self.stats.write_retries += 1,
-        }
-        let debt = self.debts.get(id);
-        let (file, page, frame, newer) = (debt.file, debt.page, debt.frame, debt.other);
+    /// The device has not got the page in this request: it is sent again, with fewer others.
+    fn send_less(&mut self, now: Instant, id: DebtId, most_pages: u8) {
+        self.stats.write_retries += 1;
+        let debt = self.debts.get_mut(id);
+        debt.most_pages = most_pages;
+        let (file, frame, newer) = (debt.file, debt.frame, debt.other);
         if debt.is_dropped {
             self.pay(now, id);
             return;
         }
+        debt.since = now;
         let books = self.files.get_mut(file).expect("a file outlives its debts");
         let books = books.debts.as_mut().expect("it owes something");
-        if let Some(newer) = newer {
-            // Who waits for these bytes gets the newer ones.
-            self.debts.inherit(books, id, newer);
-            let heir = self.debts.get_mut(newer);
-            if heir.is_fua && heir.is_locked {
-                // The zero that waits for this one waits for that one instead.
-                (heir.is_locked, heir.is_awaited) = (false, true);
-                self.debts.get_mut(id).is_awaited = false;
-            }
-            self.waiters.move_to(frame, self.debts.get(newer).frame);
+        let Some(newer) = newer else {
+            self.debts.put(books, id, On::Urgent);
+            self.list_file(file);
+            return;
+        };
+        // Who waits for these bytes gets the newer ones.
+        self.debts.inherit(books, id, newer);
+        let heir = self.debts.get_mut(newer);
+        if heir.is_fua && heir.is_locked {
+            // The zero that waits for this one waits for that one instead.
+            (heir.is_locked, heir.is_awaited) = (false, true);
+            self.debts.get_mut(id).is_awaited = false;
+        }
+        self.waiters.move_to(frame, self.debts.get(newer).frame);
+        self.pay(now, id);
+    }
+
+    /// The device has not got the page: it stays dirty, and all that wait for it are told.
+    ///
+    /// ```text
+    ///   it has newer bytes    they are written in their turn, for the flushes that come later
+    ///   a zero waits for it   it is held: the zero may make good what the write could not
+    ///   else                  it has failed, until it is sent again
+    /// ```
+    fn fail_page(&mut self, now: Instant, id: DebtId, fault: Fault) {
+        self.stats.pages_write_failed += 1;
+        self.last_fault = fault;
+        let debt = self.debts.get_mut(id);
+        let (file, page, frame, epoch) = (debt.file, debt.page, debt.frame, debt.epoch);
+        if debt.is_dropped {
             self.pay(now, id);
             return;
         }
-        let debt = self.debts.get_mut(id);
         debt.since = now;
-        match fault {
-            None => self.debts.put(books, id, On::Urgent),
-            Some(_) if core::mem::take(&mut debt.is_awaited) => {
-                // The zero may make good what the write could not.
-                (debt.is_locked, debt.is_urgent) = (true, true);
-                self.debts.put(books, id, On::Held);
-                self.end_awaited(file, page);
-            }
-            Some(fault) => {
-                // Its writer is told: what follows is covered by flushes.
-                debt.is_fua = false;
-                self.debts.put(books, id, On::Failed);
-                self.debts.note_fault(books, id, fault);
-            }
+        let is_awaited = debt.other.is_none() && core::mem::take(&mut debt.is_awaited);
+        let has_newer = debt.other.is_some();
+        let books = self.files.get_mut(file).expect("a file outlives its debts");
+        let books = books.debts.as_mut().expect("it owes something");
+        if has_newer {
+            Self::tell_flushes(&mut self.writes, books, epoch, fault);
+            self.pay(now, id);
+        } else if is_awaited {
+            let debt = self.debts.get_mut(id);
+            (debt.is_locked, debt.is_urgent) = (true, true);
+            self.debts.put(books, id, On::Held);
+            self.end_awaited(file, page);
+        } else {
+            // Its writer is told: what follows is covered by flushes.
+            self.debts.get_mut(id).is_fua = false;
+            self.debts.put(books, id, On::Failed);
+            self.debts.note_fault(books, id, fault);
+            self.plan_probe(now, file, fault);
         }
-        if fault.is_some() {
-            self.wake(frame, fault);
-        }
+        self.wake(frame, Some(fault));
         self.list_file(file);
     }
 

@@ -104,9 +104,12 @@ impl IoPath {
                 debt.submitter = submitter;
                 debt.is_urgent |= is_urgent;
                 debt.is_fua |= is_fua;
-                // One that failed is tried again: the device may take these bytes.
-                if on == On::Failed || (on == On::Aging && is_urgent) {
+                if on == On::Aging && is_urgent {
                     self.debts.put(books, id, On::Urgent);
+                }
+                if on == On::Failed {
+                    // The device may take these bytes.
+                    self.send_again(file, id);
                 }
             }
         }

@@ -188,6 +188,7 @@ impl IoPath {
                 self.room.line.pop_front();
                 self.unlock(id);
                 self.end_write(id, Bytes::ZERO, Some(fault));
+                self.probe_soon(now);
             } else {
                 return;
             }

@@ -1,0 +1,48 @@
+//! Loop devices: which file's bytes a block device has.
+//!
+//! In:    a device's number.
+//! Out:   the file behind it, and the one behind that if it is a loop device, too.
+//! Never: an error. Where sysfs does not tell, there is none.
+//!
+//! ```text
+//!   /dev/loop1p2   sysfs: partition of loop1
+//!   /dev/loop1     loop/backing_file: /dev/loop0    Device(7:0)
+//!   /dev/loop0     loop/backing_file: /images/a     Inode(a)
+//! ```
+//!
+//! The kernel names the file by the path that it has now, as seen by this process: a file that was
+//! deleted, or that lies in another mount namespace, is not found.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+
+use super::Identity;
+use super::claim::{disk_of, sysfs};
+
+/// The files that have the same bytes as this device: at most one a level.
+pub(crate) fn files_behind(device: u64) -> Vec<Identity> {
+    let mut found = Vec::new();
+    let mut device = device;
+    while found.len() < DEPTH_MAX
+        && let Some(behind) = file_behind(device)
+    {
+        found.push(behind);
+        let Identity::Device(next) = behind else { break };
+        device = next;
+    }
+    found
+}
+
+fn file_behind(device: u64) -> Option<Identity> {
+    let path = sysfs(disk_of(device)).join("loop/backing_file");
+    let path = fs::read_to_string(path).ok()?;
+    let file = fs::metadata(path.trim_end_matches('\n')).ok()?;
+    Some(if file.file_type().is_block_device() {
+        Identity::Device(file.rdev())
+    } else {
+        Identity::Inode { on: file.dev(), number: file.ino() }
+    })
+}
+
+/// The kernel refuses a loop of loop devices; this is for one that is changed meanwhile.
+const DEPTH_MAX: usize = 8;

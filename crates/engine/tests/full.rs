@@ -1,0 +1,176 @@
+//! File systems that are full: each write and each flush has an answer, what can be written is, and
+//! what a good flush acknowledged is there.
+//!
+//! In:    real file systems with little space, and devices that refuse as told.
+//! Out:   errors that are ENOSPC; bytes.
+//! Never: a claim about time, but for the watchdog's.
+
+#![allow(clippy::cast_possible_truncation, reason = "files of tests are small")]
+
+mod common;
+mod mounted;
+mod recorded;
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{Need, needs, scratch};
+use foreread::{Builder, Engine, Faults, File, Io, Mishap, OpenOptions, WriteError, WriteMode};
+use mounted::FileSystem;
+use recorded::recorded;
+use support::with_each_io;
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+const PIECE: usize = 64 << 10;
+/// Of the sparse file: eight times what there is room for.
+const LEN: u64 = 32 * MIB;
+const ROOM: u64 = 4 * MIB;
+
+fn builder(io: Io) -> Builder {
+    Engine::builder().memory(8 * MIB).dirty_age(Duration::from_millis(200)).io(io)
+}
+
+fn errno_of(error: &WriteError) -> Option<i32> {
+    let WriteError::Io { source, .. } = error else { return None };
+    source.raw_os_error()
+}
+
+fn is_full(error: &WriteError) -> bool {
+    errno_of(error) == Some(libc::ENOSPC)
+}
+
+fn piece(number: u64) -> Vec<u8> {
+    vec![number as u8 | 1; PIECE]
+}
+
+fn pieces_of(path: &Path, numbers: std::ops::Range<u64>) {
+    let bytes = fs::read(path).unwrap();
+    for number in numbers {
+        let at = number as usize * PIECE;
+        assert!(bytes[at..at + PIECE] == piece(number), "piece {number}");
+    }
+}
+
+/// Fills a sparse file until there is no room, and makes room again.
+fn overflows(path: &Path, spare: &Path, io: Io) {
+    fs::File::create(path).unwrap().set_len(LEN).unwrap();
+    let engine = recorded(builder(io));
+    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let file = engine.open_with(path, &options).unwrap();
+    let write = |number: u64, mode| file.write_at(&piece(number), number * PIECE as u64, mode);
+
+    let flushed = ROOM / 2 / PIECE as u64;
+    (0..flushed).for_each(|number| write(number, WriteMode::Back).expect("room"));
+    file.flush().expect("room");
+    pieces_of(path, 0..flushed);
+
+    let mut written = flushed..flushed;
+    while written.end < LEN / PIECE as u64 {
+        match write(written.end, WriteMode::Back) {
+            Ok(()) => written.end += 1,
+            Err(error) => {
+                assert!(is_full(&error), "{error}");
+                break;
+            }
+        }
+    }
+    for _ in 0..3 {
+        let error = file.flush().expect_err("there is no room");
+        assert!(is_full(&error), "{error}");
+    }
+    let last = LEN / PIECE as u64 - 1;
+    let error = write(last, WriteMode::Fua).expect_err("there is no room");
+    assert!(is_full(&error), "{error}");
+    pieces_of(path, 0..flushed);
+
+    fs::remove_file(spare).unwrap();
+    file.flush().expect("there is room again");
+    pieces_of(path, 0..written.end);
+    drop(file);
+}
+
+fn on_a_full_file_system(test: &str, make: &'static [&'static str], bytes: u64) {
+    if !needs(Need::Loop, test) || !needs(Need::Tool(make[0]), test) {
+        return;
+    }
+    with_each_io(test, |io| {
+        let disk = FileSystem::new(make, bytes);
+        let spare = disk.fill_but(ROOM);
+        overflows(&disk.at.join("file"), &spare, io);
+    });
+}
+
+/// Extents of many small blocks: each refusal costs a commit of the journal.
+#[test]
+fn a_full_ext4_with_small_blocks() {
+    let make = &["mkfs.ext4", "-q", "-m", "0", "-b", "1024"];
+    on_a_full_file_system("a_full_ext4_with_small_blocks", make, 24 * MIB);
+}
+
+#[test]
+fn a_full_ext4() {
+    let make = &["mkfs.ext4", "-q", "-m", "0", "-b", "4096"];
+    on_a_full_file_system("a_full_ext4", make, 32 * MIB);
+}
+
+#[test]
+fn a_full_xfs() {
+    on_a_full_file_system("a_full_xfs", &["mkfs.xfs", "-q"], 320 * MIB);
+}
+
+#[test]
+fn a_full_tmpfs() {
+    const TEST: &str = "a_full_tmpfs";
+    if !needs(Need::Root, TEST) {
+        return;
+    }
+    with_each_io(TEST, |io| {
+        let disk = FileSystem::tmpfs(16 * MIB);
+        let spare = disk.fill_but(ROOM);
+        overflows(&disk.at.join("file"), &spare, io);
+    });
+}
+
+/// A file whose device refuses all writes from page 100 on.
+fn refusing(errno: i32, io: Io) -> (recorded::Recorded, File, Arc<Faults>, TempDir) {
+    let dir = TempDir::new_in(scratch()).unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![0; LEN as usize]).unwrap();
+    let engine = recorded(builder(io));
+    let faults = Arc::new(Faults::default());
+    faults.inject_writes(100..LEN / 4096, 0..u32::MAX, Mishap::Errno(errno));
+    let options =
+        OpenOptions { write: true, faults: Some(Arc::clone(&faults)), ..OpenOptions::default() };
+    let file = engine.open_with(&path, &options).unwrap();
+    (engine, file, faults, dir)
+}
+
+/// A quota, a file system that was remounted, a device that is gone: no error goes away by being
+/// tried again, and each flush costs the device a bounded number of requests.
+#[test]
+fn errors_that_stay_cost_each_flush_few_requests() {
+    with_each_io("errors_that_stay_cost_each_flush_few_requests", |io| {
+        for errno in [libc::EDQUOT, libc::EROFS, libc::ENODEV, libc::ENXIO, libc::EIO] {
+            let (_engine, file, faults, _dir) = refusing(errno, io);
+            file.write_at(&[1; 4096], 0, WriteMode::Back).expect("memory");
+            for page in (100..800).step_by(2) {
+                let written = file.write_at(&[2; 4096], page * 4096, WriteMode::Back);
+                written.expect("memory");
+            }
+            for _ in 0..3 {
+                let before = faults.struck();
+                let error = file.flush().expect_err("it refuses");
+                assert_eq!(errno_of(&error), Some(errno), "{error}");
+                let requests = faults.struck() - before;
+                // 32 in a row, those queued meanwhile, and probes of a slow machine.
+                assert!(requests <= 32 + 64 + 16, "{requests} requests");
+            }
+            faults.clear();
+            file.flush().expect("all is well");
+        }
+    });
+}
