@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod mount;
 pub(crate) mod seeds;
 pub(crate) mod serve;

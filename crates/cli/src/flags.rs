@@ -17,19 +17,18 @@ use foreread_core::sizes;
 use foreread_core::units::Bytes;
 
 use crate::cmd::{
-    bench, cat, demo, doctor, explain, ls, mount, seeds, serve, set, sim, stat, stats, tune,
+    bench, cat, demo, doctor, explain, ls, man, mount, seeds, serve, set, sim, stat, stats, tune,
 };
 use crate::measure::{self, nbd_load, slow_server};
 
-/// See what a read-ahead policy decides, and what it is worth
+/// User-space page cache, read-ahead and I/O scheduler for direct I/O
 ///
-/// foreread is the read path that a program loses when it leaves the kernel's page cache:
-/// read-ahead, cache and scheduling, each a pure state machine.
+/// Serves and mounts images through its own cache, compares itself with the kernel on a file or
+/// device of yours, and tunes the kernel's own read-ahead. `foreread help VERB` explains a verb.
 #[derive(Debug, Parser)]
 #[command(
     name = "foreread",
     version,
-    disable_help_subcommand = true,
     arg_required_else_help = false,
     max_term_width = 100,
     after_long_help = CODES_AND_UNITS,
@@ -119,6 +118,10 @@ pub(crate) enum Verb {
     /// Nothing is read and no device is touched: the policies are functions, and this calls them.
     #[command(subcommand, arg_required_else_help = false, after_long_help = CODES_AND_UNITS)]
     Explain(explain::What),
+
+    Man(man::Man),
+
+    Completions(man::Completions),
 }
 
 /// The end of each verb's long help.

@@ -52,6 +52,8 @@ fn main() -> ExitCode {
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
         Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
+        Verb::Man(args) => cmd::man::write_pages(&args, &mut out),
+        Verb::Completions(args) => cmd::man::print_completions(&args, &mut out),
     };
     end(answer.and_then(|()| out.finish()))
 }

@@ -73,6 +73,18 @@ impl Output {
         Ok(())
     }
 
+    /// One line of text.
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        writeln!(self.writer, "{text}")?;
+        Ok(())
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.writer.write_all(bytes)?;
+        Ok(())
+    }
+
     /// What a reader of the answer has to know, on stderr, after the answer.
     pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;

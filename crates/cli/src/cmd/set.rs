@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
     /// Print a list of JSON objects, one a tunable
     ///
-    /// Keys: name, value, of (engine or scheduler).
+    /// Keys: name, value, of (engine, scheduler or file).
     #[arg(long)]
     json: bool,
 }

@@ -24,13 +24,13 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
         (
             "",
             "[subcommands: demo, bench, serve, stats, set, mount, ls, cat, stat, doctor, tune, sim, \
-             seeds, explain];",
+             seeds, explain, man, completions, help];",
         ),
         ("", "see 'foreread --help'"),
         ("explian", "'explian' (tip: a similar subcommand exists: 'explain'); see"),
         (
             "explain",
-            "[subcommands: readahead, geometry, itable, schedule]; see 'foreread explain --help'",
+            "[subcommands: readahead, geometry, itable, schedule, help]; see 'foreread explain --help'",
         ),
         ("explain --no-such-flag", "--no-such-flag"),
         ("explain geometry", "<SIZE>"),

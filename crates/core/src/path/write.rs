@@ -20,6 +20,7 @@ mod flusher;
 mod give_up;
 mod put;
 mod refused;
+mod rewrite;
 mod settings;
 mod start;
 mod zero;

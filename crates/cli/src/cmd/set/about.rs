@@ -30,6 +30,7 @@ pub(super) fn about(name: &str) -> &'static str {
         "read_drain" => "ms in flight at which a read stops all others until it ends; 0: never",
         "warm" => "on or off: begin as after a batch of reads that is used up",
         "inode_readahead_blks" => "adaptive, or blocks of an inode table read for one inode",
+        "lost_writes" => "accept: flushes succeed again after acknowledged writes were lost",
         _ => "",
     }
 }

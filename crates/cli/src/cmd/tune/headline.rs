@@ -5,7 +5,7 @@
 //! Never: a claim that the rest of the report does not have.
 //!
 //! ```text
-//!   sda: 1024K is the window to use for mixed reads (95 % sure: between 1024K and 2048K);
+//!   sda: 1024K is best for mixed reads (95 % sure: between 1024K and 2048K);
 //!        --apply changes read_ahead_kb from 128 to 1024, 626 % faster than now; undo: ...
 //! ```
 
@@ -59,7 +59,7 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
     let window = size(to.read_ahead_kb);
     let profile = to.profile.name();
     format!(
-        "{device}: {window} is the window to use for {profile} reads ({sure}); {}.",
+        "{device}: {window} is best for {profile} reads ({sure}); {}.",
         change(report, to, intent)
     )
 }
@@ -67,7 +67,7 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
 /// What changes, and how to undo it.
 fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
     if report.method == Method::Simulated {
-        return "the device is a model, and nothing is set".to_owned();
+        return "this is a model: nothing is set".to_owned();
     }
     let counts = |remember| {
         let mut against = report.refusals.iter().filter(move |it| remember || it.is_of_apply());

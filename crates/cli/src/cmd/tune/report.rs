@@ -5,7 +5,7 @@
 //! Never: a figure that the report does not have.
 //!
 //! ```text
-//!   sdb: 1M is the window to use ...
+//!   sdb: 1M is best for mixed reads ...
 //!        window   MB/s   from     to  next gains  one read of it  100 streams hold
 //!        512K    119.7  118.9  120.0     +84.4 %          4.9 ms              100M
 //!   ==>  1M      220.7  217.7  220.7      +3.1 %          5.6 ms              200M

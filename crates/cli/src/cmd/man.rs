@@ -1,0 +1,93 @@
+//! `foreread man` and `foreread completions`: manual pages and shell completions.
+//!
+//! In:    the flags of all verbs, from which `--help` is made, too.
+//! Out:   one page a verb in a directory; a completion script on stdout.
+//! Never: a word that `--help` does not say; a file replaced that is not a page of foreread's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args as Flags, Command, CommandFactory as _};
+use clap_complete::Shell;
+use foreread_files::Output as ResultFile;
+
+use crate::flags::{CODES_AND_UNITS, Cli};
+use crate::output::{Failure, Output};
+
+/// Write the manual pages into a directory
+///
+/// One page for foreread and one for each verb, in section 1: foreread.1, foreread-serve.1. They
+/// are made from the text of `--help`. Pages that are there are replaced; any other file of such a
+/// name is refused.
+#[derive(Debug, Flags)]
+#[command(after_long_help = [MAN_EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Man {
+    /// The directory, which has to exist
+    directory: PathBuf,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Flags)]
+#[command(after_long_help = [COMPLETIONS_EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct Completions {
+    /// The shell that reads it
+    shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  mkdir -p ~/.local/share/man/man1 && foreread man ~/.local/share/man/man1
+  man foreread-serve
+
+";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  foreread completions bash > ~/.local/share/bash-completion/completions/foreread
+  foreread completions fish > ~/.config/fish/completions/foreread.fish
+
+";
+
+pub(crate) fn write_pages(args: &Man, out: &mut Output) -> Result<(), Failure> {
+    let is_directory = fs::metadata(&args.directory).is_ok_and(|it| it.is_dir());
+    if !is_directory {
+        let path = args.directory.display();
+        return Err(Failure::WrongUse(format!("{path}: no such directory; make it first")));
+    }
+    let mut root = Cli::command();
+    root.build();
+    let mut count = 0;
+    write_tree(&root, "foreread", &args.directory, &mut count)?;
+    out.line(&format!("{count} pages in {}", args.directory.display()))
+}
+
+/// A page for a command and for each of those below it.
+fn write_tree(
+    command: &Command,
+    name: &str,
+    directory: &Path,
+    count: &mut usize,
+) -> Result<(), Failure> {
+    let path = directory.join(format!("{name}.1"));
+    let failed = |error: &dyn std::fmt::Display| Failure::WrongUse(error.to_string());
+    let file = ResultFile::create(&path, &[], is_page).map_err(|error| failed(&error))?;
+    let page = clap_mangen::Man::new(command.clone().name(name.to_owned())).title(name);
+    file.write_whole(|to| page.render(&mut &mut *to)).map_err(|error| failed(&error))?;
+    *count += 1;
+    let below = command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help");
+    for verb in below {
+        write_tree(verb, &format!("{name}-{}", verb.get_name()), directory, count)?;
+    }
+    Ok(())
+}
+
+/// Whether a file begins as a page of foreread's.
+fn is_page(head: &[u8]) -> bool {
+    String::from_utf8_lossy(head).lines().any(|line| line.starts_with(".TH foreread"))
+}
+
+pub(crate) fn print_completions(args: &Completions, out: &mut Output) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "foreread", &mut script);
+    out.bytes(&script)
+}
