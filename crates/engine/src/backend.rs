@@ -32,6 +32,7 @@ use crate::volatile::Volatile;
 pub(crate) use act::EXTENTS_MAX;
 use claim::Claim;
 pub(crate) use claim::Claims;
+pub(crate) use claim::disk_of;
 pub(crate) use loops::files_behind;
 
 #[derive(Debug)]

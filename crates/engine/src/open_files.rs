@@ -12,7 +12,7 @@ use foreread_core::path::{self, DeviceId};
 use foreread_core::units::Bytes;
 
 use crate::OpenOptions;
-use crate::backend::{Backend, Identity, files_behind};
+use crate::backend::{Backend, Identity, disk_of, files_behind};
 use crate::delay::Delay;
 use crate::error::OpenError;
 use crate::file::FileShared;
@@ -33,7 +33,8 @@ struct Files {
 /// A loop device that is open.
 #[derive(Debug)]
 struct LoopDevice {
-    device: Identity,
+    /// The number of the loop device itself, also of a partition on it.
+    disk: Option<u64>,
     is_written: bool,
     file: Weak<FileShared>,
 }
@@ -51,6 +52,8 @@ pub(crate) struct Key {
     identity: Identity,
     /// Of a loop device, the files that have the same bytes.
     behind: Vec<Identity>,
+    /// Of a block device, the number of its disk: of a partition, that of the whole.
+    disk: Option<u64>,
     way: Way,
     is_written: bool,
 }
@@ -112,18 +115,20 @@ impl Key {
             delay: options.delay,
             faults: backend.faults.as_ref().map_or(0, |faults| Arc::as_ptr(faults).addr()),
         };
-        let behind = match backend.identity {
-            Identity::Device(number) => files_behind(number),
-            Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => Vec::new(),
+        let (behind, disk) = match backend.identity {
+            Identity::Device(number) => (files_behind(number), Some(disk_of(number))),
+            Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => {
+                (Vec::new(), None)
+            }
         };
-        Self { identity: backend.identity, behind, way, is_written: options.write }
+        Self { identity: backend.identity, behind, disk, way, is_written: options.write }
     }
 
     /// Of a file in pieces of a device, which is read in the one way in which its device is.
     pub(crate) fn of_extents(of: DeviceId, name: u64) -> Self {
         let way = Way { is_buffered: false, delay: None, faults: 0 };
         let identity = Identity::Extents { of, name };
-        Self { identity, behind: Vec::new(), way, is_written: false }
+        Self { identity, behind: Vec::new(), disk: None, way, is_written: false }
     }
 }
 
@@ -175,19 +180,21 @@ impl Files {
         ways.push(Open { way, is_written, file: Arc::downgrade(made) });
         self.loops.retain(|_, loops| loops.iter().any(LoopDevice::is_open));
         for &behind in &key.behind {
-            let (device, file) = (key.identity, Arc::downgrade(made));
-            self.loops.entry(behind).or_default().push(LoopDevice { device, is_written, file });
+            let (disk, file) = (key.disk, Arc::downgrade(made));
+            self.loops.entry(behind).or_default().push(LoopDevice { disk, is_written, file });
         }
     }
 
     /// Whether the same bytes are open as another file, and one of the two is written: a loop
-    /// device and the file below it, or two loop devices of one file.
+    /// device and the file below it, or two loop devices of one file. Partitions of one loop device
+    /// do not overlap; a partition beside its whole disk is for the claims.
     fn has_other_pages(&self, key: &Key) -> bool {
         let loops_of = |file| self.loops.get(file).map_or(&[][..], Vec::as_slice).iter();
         let below = key.behind.iter().filter_map(|file| self.open.get(file)).flatten();
         let below = below.filter(|open| open.is_open()).map(|open| open.is_written);
         let above = [&key.identity].into_iter().chain(&key.behind).flat_map(loops_of);
-        let above = above.filter(|above| above.is_open() && above.device != key.identity);
+        let above =
+            above.filter(|above| above.is_open() && (key.disk.is_none() || above.disk != key.disk));
         let mut others = below.chain(above.map(|above| above.is_written));
         others.any(|is_written| is_written || key.is_written)
     }

@@ -93,7 +93,7 @@ pub(super) fn sysfs(device: u64) -> PathBuf {
 }
 
 /// The disk that a partition lies on. Where sysfs does not tell, the kernel refuses on its own.
-pub(super) fn disk_of(device: u64) -> u64 {
+pub(crate) fn disk_of(device: u64) -> u64 {
     let folder = sysfs(device);
     if !folder.join("partition").exists() {
         return device;
