@@ -367,7 +367,7 @@ impl PageCache {
 
     /// Forgets some pages of a file, at the same cost. Their shadows stay.
     pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
-        self.forget_range_but(file, start, pages, |_| false);
+        self.forget_range_but(file, start, pages, true, |_| false);
     }
 
     /// Whether a page that is filled now has been away for so short a time that it would still be

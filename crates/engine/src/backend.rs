@@ -174,14 +174,14 @@ impl Backend {
         }
     }
 
-    /// The number of the disk that it is, or lies on. None of one that is only a test's, or fails
-    /// on purpose.
+    /// The number of the whole disk that it is, or lies on, whichever partition that is. None of a
+    /// test's own device, or of one that fails on purpose.
     pub(crate) fn disk(&self) -> Option<u64> {
         if self.faults.is_some() {
             return None;
         }
         match self.identity {
-            Identity::Device(number) | Identity::Inode { on: number, .. } => Some(number),
+            Identity::Device(number) | Identity::Inode { on: number, .. } => Some(disk_of(number)),
             // On the device that it is a file of.
             Identity::Extents { .. } | Identity::Memory(_) => None,
         }

@@ -114,11 +114,13 @@ fn requests_in_hand_that_are_never_answered_end_with_their_connection() {
         let running = Running::new(io);
         running.faults.inject_writes(0..256, ALWAYS, Mishap::Hold);
         running.faults.inject(0..256, ALWAYS, Mishap::Hold);
-        let request = |command, flags, len| Request { command, cookie: 1, offset: 0, len, flags };
+        let request =
+            |command, flags, offset, len| Request { command, cookie: 1, offset, len, flags };
+        // The read is of another page than the write, which would make it a hit.
         let asks = [
-            (request(wire::CMD_READ, 0, 4096), vec![]),
-            (request(wire::CMD_WRITE, wire::CMD_FLAG_FUA, 4096), vec![1; 4096]),
-            (request(wire::CMD_FLUSH, 0, 0), vec![]),
+            (request(wire::CMD_READ, 0, 100 * 4096, 4096), vec![]),
+            (request(wire::CMD_WRITE, wire::CMD_FLAG_FUA, 0, 4096), vec![1; 4096]),
+            (request(wire::CMD_FLUSH, 0, 0, 0), vec![]),
         ];
         running.session().write(8 * 4096, &[7; 4096], false).unwrap();
         let clients = asks.map(|(request, payload)| {

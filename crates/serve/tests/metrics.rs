@@ -91,10 +91,13 @@ fn the_keys_of_the_json_are_these() {
         [
             "asked",
             "failed",
+            "flush_failures",
             "flushes",
+            "lost",
             "pages",
             "partial",
             "retried",
+            "rewritten",
             "waited_for_pages",
             "waited_for_room"
         ]

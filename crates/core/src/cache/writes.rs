@@ -80,19 +80,23 @@ impl PageCache {
         assert!(is_free, "{:?} is held by others", fresh.frame);
     }
 
-    /// Forgets some pages of a file, but for those whose frame is one to `keep`.
+    /// Forgets some pages of a file, but for those whose frame is one to `keep`. `notes_unstable`
+    /// says whether unstable ones among them are noted as out of memory.
     pub(crate) fn forget_range_but(
         &mut self,
         file: FileSlot,
         start: PageIndex,
         pages: Pages,
+        notes_unstable: bool,
         keep: impl Fn(Frame) -> bool,
     ) {
         let Self { table, frames, log, unstable, .. } = self;
         let shared = Arc::clone(table.table());
         let goes = |entry: Entry| !keep(entry.frame());
         table.remove_range(file, start, start + pages, goes, |last| {
-            Self::note_forgotten(unstable, frames, file, last.frame());
+            if notes_unstable {
+                Self::note_forgotten(unstable, frames, file, last.frame());
+            }
             disown(frames, &shared, log, last.frame());
         });
     }

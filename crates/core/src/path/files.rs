@@ -161,9 +161,10 @@ impl IoPath {
         if len < before {
             self.drop_debts(file, PageIndex(len.pages_up().0));
         }
-        if first < end {
-            self.forget_clean(file, first..end);
-        }
+        let kept = PageIndex(len.min(before).pages_up().0);
+        // What lies behind the new end is not lost: it is not the file's any more.
+        self.forget_clean(file, first..kept.min(end), true);
+        self.forget_clean(file, kept..end, false);
         self.cover_queued(file, len);
         self.check_flushes(file);
         self.admit(now);
@@ -177,14 +178,20 @@ impl IoPath {
         if self.files.get(file).is_none() || pages.start >= pages.end {
             return;
         }
-        self.forget_clean(file, pages);
+        self.forget_clean(file, pages, true);
         self.admit(now);
     }
 
-    pub(super) fn forget_clean(&mut self, file: FileId, pages: Range<PageIndex>) {
+    /// Forgets pages that are not dirty. `is_kept` says whether the file still has their bytes, so
+    /// that unstable ones are noted as out of memory.
+    pub(super) fn forget_clean(&mut self, file: FileId, pages: Range<PageIndex>, is_kept: bool) {
+        if pages.start >= pages.end {
+            return;
+        }
         let Self { cache, debts, .. } = self;
+        let (slot, count) = (Self::slot(file), pages.end - pages.start);
         let is_owed = |frame| debts.of(frame).is_some();
-        cache.forget_range_but(Self::slot(file), pages.start, pages.end - pages.start, is_owed);
+        cache.forget_range_but(slot, pages.start, count, is_kept, is_owed);
     }
 
     /// Drops what is owed of the pages from `first` on.
@@ -241,6 +248,8 @@ impl IoPath {
             let mut state = self.files.remove(file).expect("it is there");
             self.layouts -= state.place.bytes();
             Self::end_shares(&mut self.shares, &mut state.remembered);
+            // A zero may have ended after the file was closed.
+            self.cache.forget_unstable_left(Self::slot(file));
         }
     }
 }

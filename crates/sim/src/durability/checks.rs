@@ -15,7 +15,7 @@ use super::world::{Call, CallKind, Command, OpenFile, PAGE, SECTOR, What, World,
 impl World {
     /// Takes all that the path has to say.
     pub(super) fn pump(&mut self) -> Result<(), String> {
-        self.dispatch();
+        self.dispatch()?;
         while let Some(ready) = self.path.poll_write() {
             match ready.step {
                 WriteStep::Fill { len } => self.is_told_to_fill(ready.id, len),
@@ -39,11 +39,10 @@ impl World {
             let now = self.tick();
             self.path.release(now, ready.id);
         }
-        self.dispatch();
-        Ok(())
+        self.dispatch()
     }
 
-    fn dispatch(&mut self) {
+    fn dispatch(&mut self) -> Result<(), String> {
         let now = self.tick();
         while let Some(io) = self.path.poll_dispatch(now) {
             let frames: Vec<_> = match io.op {
@@ -60,8 +59,15 @@ impl World {
                     What::Write { tag, at, stamps, len, fua: io.fua }
                 }
             };
-            self.commands.push(Command { what, file: self.file_of(io.device), result: None });
+            let file = self.file_of(io.device);
+            let block = self.files[file].write_block;
+            let is_aligned = (io.offset.0 + io.len.0).is_multiple_of(block);
+            if io.op == sched::Op::Write && !io.fua && !is_aligned {
+                return Err(format!("a write of {} bytes ends off its block, not durably", io.len));
+            }
+            self.commands.push(Command { what, file, result: None });
         }
+        Ok(())
     }
 
     fn is_told_to_fill(&mut self, id: WriteId, len: Bytes) {

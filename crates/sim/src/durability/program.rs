@@ -57,6 +57,13 @@ pub(super) enum Op {
     AcceptLost {
         file: u64,
     },
+    /// The device refuses all writes for a while, without room or with an error.
+    Refuse {
+        requests: u64,
+        errno: i32,
+    },
+    /// A scan of the largest file, which evicts pages.
+    Scan,
     Set {
         name: &'static str,
         value: u64,
@@ -133,6 +140,14 @@ pub(super) fn draw(rng: &mut Rng) -> Op {
             1 => Op::Set { name: "dirty_limit", value: rng.below(300_000) },
             _ => Op::Set { name: "dirty_background", value: rng.below(200_000) },
         },
+        62 => match rng.below(6) {
+            0 => {
+                let errno = if rng.below(2) == 0 { ENOSPC } else { EIO };
+                Op::Refuse { requests: rng.below(100), errno }
+            }
+            1 => Op::Scan,
+            _ => Op::Wait { ms: rng.below(60) },
+        },
         _ => Op::Wait { ms: rng.below(60) },
     }
 }
@@ -153,3 +168,6 @@ pub(super) fn draw_end(rng: &mut Rng) -> End {
 fn pick(rng: &mut Rng, of: u64) -> usize {
     usize::try_from(rng.below(of)).expect("a few")
 }
+
+pub(super) const EIO: i32 = 5;
+const ENOSPC: i32 = 28;

@@ -18,7 +18,7 @@ use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
 use super::Outcome;
 use super::device::{Disk, Stamp};
 use super::history::{History, View};
-use super::program::{Effect, Op, Sabotage};
+use super::program::{EIO, Effect, Op, Sabotage};
 use crate::rng::Rng;
 
 pub(super) const SECTOR: u64 = 512;
@@ -33,6 +33,8 @@ pub(super) struct OpenFile {
     /// Where it begins on its disk, in sectors.
     pub(super) base: usize,
     pub(super) history: History,
+    /// Writes that do not begin and end at multiples of this have to be durable.
+    pub(super) write_block: u64,
 }
 
 /// A command that a device has been given.
@@ -140,7 +142,8 @@ impl World {
         let stamps = (0..sectors_of(len)).map(|at| self.disks[disk].durable(base + at));
         let history = History::new(stamps);
         self.devices.insert(device, self.files.len());
-        self.files.push(OpenFile { id, stream, disk, base, history });
+        let write_block = write_block.0;
+        self.files.push(OpenFile { id, stream, disk, base, history, write_block });
     }
 
     pub(super) fn tick(&mut self) -> Instant {
@@ -186,6 +189,8 @@ impl World {
                 let now = self.tick();
                 self.path.invalidate(now, file, PageIndex(0)..PageIndex(1 << 20));
             }
+            Op::Refuse { requests, errno } => self.refuse(requests, errno)?,
+            Op::Scan => self.scan()?,
             Op::AcceptLost { file } => self.accept_lost(index(file, self.files.len())),
             Op::Set { name, value } => {
                 self.path.set(name, &value.to_string()).expect("a setting with its value");
@@ -369,6 +374,39 @@ impl World {
         }
     }
 
+    /// Refuses so many writes, each before it does anything.
+    fn refuse(&mut self, requests: u64, errno: i32) -> Result<(), String> {
+        for _ in 0..requests {
+            let is_new =
+                |it: &Command| it.result.is_none() && matches!(it.what, What::Write { .. });
+            let Some(at) = self.commands.iter().position(is_new) else { return Ok(()) };
+            self.commands[at].result = Some(Err(errno));
+            self.report(at);
+            self.pass(0);
+            self.pump()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the largest file once through, while nothing else happens.
+    fn scan(&mut self) -> Result<(), String> {
+        let file = self.files.len() - 1;
+        let sectors = self.files[file].history.len() as u64;
+        for first in (0..sectors).step_by(SCAN_SECTORS as usize) {
+            self.read(file as u64, first, SCAN_SECTORS)?;
+            self.pump()?;
+            let is_read = |it: &Command| matches!(it.what, What::Read { .. });
+            while let Some(at) = self.commands.iter().position(is_read) {
+                if self.commands[at].result.is_none() {
+                    self.take_effect(at, Effect::Good);
+                }
+                self.report(at);
+                self.pump()?;
+            }
+        }
+        Ok(())
+    }
+
     fn accept_lost(&mut self, file: usize) {
         if self.path.lost(self.files[file].id).is_some() {
             self.files[file].history.accept_lost();
@@ -394,6 +432,9 @@ impl World {
     }
 }
 
+/// A read of the scan.
+const SCAN_SECTORS: u64 = 128;
+
 /// One of so many, chosen by a random number.
 pub(super) fn index(random: u64, of: usize) -> usize {
     usize::try_from(random % of as u64).expect("an index")
@@ -402,5 +443,3 @@ pub(super) fn index(random: u64, of: usize) -> usize {
 fn sectors_of(len: u64) -> usize {
     usize::try_from(len.div_ceil(SECTOR)).expect("a small file")
 }
-
-const EIO: i32 = 5;

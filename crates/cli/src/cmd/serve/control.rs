@@ -76,6 +76,8 @@ impl Served {
         let settings = self.settings();
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),
+            // As it is: that is no change.
+            Some(one) if one.of == "file" && one.value == value => return Ok(()),
             Some(one) if one.of == "file" => return self.accept_lost(value),
             Some(_) => self.file.set_scheduler(name, value),
             None => {

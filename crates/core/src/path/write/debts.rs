@@ -53,6 +53,8 @@ pub(in crate::path) struct Debt {
     /// After a request that was refused: how many pages the next one with this page may have; 0 for
     /// as many as any.
     pub(in crate::path) most_pages: u8,
+    /// How often a flush failed while it was on its way.
+    pub(in crate::path) suspicions: u8,
     /// A zero has its page.
     pub(in crate::path) is_locked: bool,
     /// A zero waits for the end of its request.
@@ -303,6 +305,11 @@ impl Debts {
 
     /// Puts a debt at the end of a list of its file.
     pub(in crate::path) fn put(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
+        assert!(on != On::Failed, "{id:?} fails with a fault");
+        self.put_on(books, id, on);
+    }
+
+    fn put_on(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
         let was = self.get(id).on;
         if was != On::Nothing {
             self.unlink(books, id, was);
@@ -322,8 +329,10 @@ impl Debts {
         }
     }
 
-    /// Notes how one failed that was just put among those.
-    pub(in crate::path) fn note_fault(&self, books: &mut FileDebts, id: DebtId, fault: Fault) {
+    /// Puts a debt at the end of the failed ones. Its flushes are told this fault, so there is no
+    /// other way onto that list.
+    pub(in crate::path) fn put_failed(&mut self, books: &mut FileDebts, id: DebtId, fault: Fault) {
+        self.put_on(books, id, On::Failed);
         books.count(self.get(id).epoch, |epoch| epoch.fault = Some(fault));
     }
 
@@ -392,6 +401,7 @@ impl FileDebts {
             if epoch.owed > epoch.failed {
                 return Standing::Waits;
             }
+            assert!(epoch.failed == 0 || epoch.fault.is_some(), "a failure that no flush is told");
             fault = fault.or(epoch.fault);
         }
         Standing::Over(fault)
@@ -453,6 +463,7 @@ impl Debt {
             is_urgent: false,
             is_fua: false,
             most_pages: 0,
+            suspicions: 0,
             is_locked: false,
             is_awaited: false,
             is_dropped: false,

@@ -105,13 +105,14 @@ impl IoPath {
     /// A write request ended.
     ///
     /// ```text
-    ///   request    result           what it means
-    ///   plain      good             its pages are unstable; or, if a flush failed meanwhile,
-    ///                               they are written again
-    ///   plain      short, an error  pages that are not covered: as the flusher says
-    ///   FUA        good             settles
-    ///   FUA        short, an error  a flush has failed: FUA is a write and a flush, and which of
-    ///                               them failed the device does not say
+    ///   request    result             what it means
+    ///   plain      good               its pages are unstable; or, if a flush failed meanwhile,
+    ///                                 they are written again
+    ///   plain      short, an error    pages that are not covered: as `refused.rs` says
+    ///   FUA        good               settles
+    ///   FUA        nothing, no space  the write was refused before there was anything to flush
+    ///   FUA        short, an error    a flush has failed: FUA is a write and a flush, and which
+    ///                                 of them failed the device does not say
     /// ```
     pub(in crate::path) fn end_write_request(
         &mut self,
@@ -124,22 +125,39 @@ impl IoPath {
         let (domain, seq) = command;
         let bytes = result.unwrap_or(Bytes::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
+        let was_flushed = self.was_flushed(device, result);
         let commands = self.domains.get_mut(domain).expect("it has commands in flight");
         if job.is_fua && bytes < job.write_len() {
-            self.flush_failed(now, domain, seq, fault);
+            if was_flushed {
+                self.flush_failed(now, domain, seq, fault);
+            } else {
+                commands.cancel(seq);
+            }
             self.end_writes(now, device, &mut job, Outcome::Unstable(Bytes::ZERO, fault));
         } else if job.is_fua {
-            if let Err((_, DurableEnd::Fua(device, mut job))) =
+            if let Err((fault, DurableEnd::Fua(device, mut job))) =
                 commands.succeed(seq, DurableEnd::Fua(device, job))
             {
-                self.end_writes(now, device, &mut job, Outcome::Suspect);
+                self.end_writes(now, device, &mut job, Outcome::Suspect(fault));
             }
-        } else if commands.suspect(seq).is_some() {
-            self.end_writes(now, device, &mut job, Outcome::Suspect);
+        } else if let Some(fault) = commands.suspect(seq) {
+            self.end_writes(now, device, &mut job, Outcome::Suspect(fault));
         } else {
             self.end_writes(now, device, &mut job, Outcome::Unstable(bytes, fault));
         }
         self.settle(now, domain);
+    }
+
+    /// Whether a FUA write that failed so may have got as far as its flush. A write without room is
+    /// refused by the file system; only below the kernel's page cache may that be the report of an
+    /// earlier write.
+    fn was_flushed(&self, device: DeviceId, result: Result<Bytes, i32>) -> bool {
+        let is_direct = self.devices.get(device).is_some_and(|it| it.geometry.write_block.0 > 1);
+        match result {
+            Ok(Bytes::ZERO) => false,
+            Err(ENOSPC | EDQUOT | EFBIG) => !is_direct,
+            Ok(_) | Err(_) => true,
+        }
     }
 
     /// All that was written is on the device: its own flush is the driver's next step.
@@ -233,3 +251,7 @@ impl IoPath {
         self.end_write(id, Bytes::ZERO, lost.or(fault));
     }
 }
+
+const EFBIG: i32 = 27;
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;

@@ -41,8 +41,8 @@ pub(in crate::path) enum Outcome {
     Unstable(Bytes, Fault),
     /// The device has all of it for good.
     Durable,
-    /// Some of it may be gone, because a flush failed meanwhile.
-    Suspect,
+    /// Some of it may be gone, because a flush failed meanwhile, in this way.
+    Suspect(Fault),
 }
 
 /// What a file's turn came to.
@@ -147,7 +147,7 @@ impl IoPath {
         state.writes += 1;
         let run = self.run_around(first, max);
         let debt = self.debts.get(first);
-        let (file, submitter, is_fua) = (debt.file, debt.submitter, debt.is_fua);
+        let (file, submitter, is_fua) = (debt.file, debt.submitter, self.needs_fua(first));
         let File { len: file_len, place, debts: books, .. } =
             self.files.get_mut(file).expect("a file outlives its debts");
         let books = books.as_mut().expect("it owes something");
@@ -170,6 +170,20 @@ impl IoPath {
         self.note_busy(device);
     }
 
+    /// Whether this is the last page of a file that ends between two blocks of its device
+    /// ([`Geometry::write_block`](crate::geometry::Geometry::write_block)).
+    fn ends_off_block(&self, file: FileId, page: PageIndex) -> bool {
+        let file = self.files.get(file).expect("a file outlives its writes");
+        let block = self.devices.get(file.device).map_or(1, |it| it.geometry.write_block.0);
+        page.offset() + Bytes(PAGE_SIZE) > file.len && !file.len.0.is_multiple_of(block)
+    }
+
+    /// Whether a request for this page is durable: for its writer, or because of where it ends.
+    fn needs_fua(&self, id: DebtId) -> bool {
+        let debt = self.debts.get(id);
+        debt.is_fua || self.ends_off_block(debt.file, debt.page)
+    }
+
     /// The page and its neighbours that may be written with it, in the order of the file.
     ///
     /// ```text
@@ -185,7 +199,7 @@ impl IoPath {
             let id = self.debts.of(self.cache.look_up(slot, page)?.frame())?;
             let other = self.debts.get(id);
             let may_go = matches!(other.on, On::Aging | On::Urgent);
-            (may_go && other.is_fua == debt.is_fua).then_some(id)
+            (may_go && self.needs_fua(id) == self.needs_fua(first)).then_some(id)
         };
         let most = |id| match self.debts.get(id).most_pages {
             0 => max.0,
@@ -244,9 +258,8 @@ impl IoPath {
             let (bytes, fault) = match outcome {
                 Outcome::Durable => (u64::MAX, Fault::Short),
                 Outcome::Unstable(bytes, fault) => (bytes.0, fault),
-                Outcome::Suspect => {
-                    let most_pages = self.debts.get(debt).most_pages;
-                    self.send_less(now, debt, most_pages);
+                Outcome::Suspect(fault) => {
+                    self.suspect_page(now, debt, fault);
                     continue;
                 }
             };
@@ -281,6 +294,21 @@ impl IoPath {
         }
         self.pay(now, id);
         self.wake(frame, None);
+    }
+
+    /// A flush failed while the page was on its way: it is sent again. Where flushes fail all the
+    /// time, as with a FUA write of a bad sector that its client repeats, all that wait for the page
+    /// are told instead.
+    fn suspect_page(&mut self, now: Instant, id: DebtId, fault: Fault) {
+        let debt = self.debts.get_mut(id);
+        debt.suspicions += 1;
+        let most_pages = debt.most_pages;
+        if debt.suspicions < SUSPICIONS_MAX {
+            self.send_less(now, id, most_pages);
+        } else {
+            debt.suspicions = 0;
+            self.fail_page(now, id, fault);
+        }
     }
 
     /// The device has not got the page in this request: it is sent again, with fewer others.
@@ -345,8 +373,7 @@ impl IoPath {
         } else {
             // Its writer is told: what follows is covered by flushes.
             self.debts.get_mut(id).is_fua = false;
-            self.debts.put(books, id, On::Failed);
-            self.debts.note_fault(books, id, fault);
+            self.debts.put_failed(books, id, fault);
             self.plan_probe(now, file, fault);
         }
         self.wake(frame, Some(fault));
@@ -424,6 +451,9 @@ impl IoPath {
         }
     }
 }
+
+/// So often a page is on its way while a flush fails before its waiters are told.
+const SUSPICIONS_MAX: u8 = 8;
 
 /// Nothing is due.
 pub(in crate::path) const NEVER: Instant = Instant(u64::MAX);

@@ -12,7 +12,7 @@ use crate::cache::Fresh;
 use crate::path::waiters::Waiter;
 use crate::path::{Fault, FileId, IoPath};
 use crate::sched::Submitter;
-use crate::units::{Bytes, Instant, PAGE_SIZE, PageIndex};
+use crate::units::{Instant, PageIndex};
 
 impl IoPath {
     pub(super) fn put_write(&mut self, now: Instant, id: WriteId) {
@@ -76,11 +76,10 @@ impl IoPath {
         self.cache.put_written(slot, fill.page, fresh);
         self.stats.pages_written += 1;
 
-        let needs_durable = self.ends_off_block(file, fill.page);
         let books = self.files.get_mut(file).expect("a file outlives its writes");
         let books = books.debts.as_mut().expect("a write had a lock there");
         let is_urgent = mode != WriteMode::Back;
-        let is_fua = mode == WriteMode::Fua || needs_durable;
+        let is_fua = mode == WriteMode::Fua;
         let mut debt = Debt::new(file, fill.page, fill.new, submitter, now);
         (debt.is_urgent, debt.is_fua) = (is_urgent, is_fua);
         let list = if is_urgent { On::Urgent } else { On::Aging };
@@ -114,13 +113,5 @@ impl IoPath {
             }
         }
         self.list_file(file);
-    }
-
-    /// Whether this is the last page of a file that ends between two blocks of its device
-    /// ([`Geometry::write_block`](crate::geometry::Geometry::write_block)).
-    fn ends_off_block(&self, file: FileId, page: PageIndex) -> bool {
-        let file = self.files.get(file).expect("a file outlives its writes");
-        let block = self.devices.get(file.device).map_or(1, |it| it.geometry.write_block.0);
-        page.offset() + Bytes(PAGE_SIZE) > file.len && !file.len.0.is_multiple_of(block)
     }
 }

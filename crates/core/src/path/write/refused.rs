@@ -252,11 +252,12 @@ impl IoPath {
         let refused: Vec<_> = self.debts.list(books, On::Failed).collect();
         self.stats.pages_write_failed += unsent.len() as u64;
         for id in unsent {
-            self.debts.put(books, id, On::Failed);
-            self.debts.note_fault(books, id, fault);
+            self.debts.put_failed(books, id, fault);
         }
         for id in refused {
-            self.debts.put(books, id, On::Failed);
+            // Only its place changes: what its flushes are told does not.
+            let own = books.fault_of(self.debts.get(id).epoch);
+            self.debts.put_failed(books, id, own.unwrap_or(fault));
         }
         self.plan_probe(now, file, fault);
         self.list_file(file);

@@ -40,7 +40,7 @@ impl IoPath {
         for end in spoiled {
             match end {
                 DurableEnd::Fua(device, mut job) => {
-                    self.end_writes(now, device, &mut job, Outcome::Suspect);
+                    self.end_writes(now, device, &mut job, Outcome::Suspect(fault));
                 }
                 DurableEnd::Flush(id, _) => self.end_flush_with(id, Some(fault)),
             }

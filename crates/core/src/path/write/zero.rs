@@ -126,12 +126,13 @@ impl IoPath {
                 self.let_go(now, debt);
             }
         }
-        if !self.writes.get(id).expect("a zero").is_discard {
+        let is_discard = self.writes.get(id).expect("a zero").is_discard;
+        if fault.is_none() && !is_discard {
             // These zeros are in no frame from which they could be written again.
             self.cache.note_unstable_beside_cache(Self::slot(file));
         }
-        // What the act did before it failed nobody knows: the device is asked again.
-        self.forget_clean(file, pages.clone());
+        // What the act did before it failed is not known: the device is asked again.
+        self.forget_clean(file, pages.clone(), fault.is_some());
         self.unlock(id);
         let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
         self.end_write(id, len, fault);
