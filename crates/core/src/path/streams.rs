@@ -41,7 +41,7 @@ impl IoPath {
     /// Sets whether the pages that this stream uses are left to the cache as if they would not be
     /// used again: its uses never make a page active. Of a closed stream: nothing.
     ///
-    /// Holds for what comes here. Who serves hits does the same with
+    /// Holds for reads that come here. A caller that serves hits does the same with
     /// [`Found::touch`](crate::table::Found::touch).
     pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
         self.log().did(|| Input::SetNoReuse { stream, no_reuse });
