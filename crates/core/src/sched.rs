@@ -43,18 +43,18 @@ pub enum Class {
     Idle,
 }
 
-/// Identifies the origin of requests: a process, a connection, a tenant.
+/// Identifies the source of requests: a process, a connection, a tenant.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Submitter(pub u32);
 
 /// What a scheduler may look at, beside place and time.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Origin {
-    /// Which way.
+    /// The direction.
     pub op: Op,
     /// How urgent.
     pub class: Class,
-    /// For whom.
+    /// The source.
     pub submitter: Submitter,
 }
 

@@ -169,7 +169,7 @@ impl Table {
     fn find(&self, key: Key) -> Option<u32> {
         let hash = key.hash();
         let mut at = self.home(hash);
-        // A reader could follow leaves that move while it looks without end: one round is enough.
+        // Leaves may move while a reader looks: one round is enough, and bounds the search.
         for _ in 0..self.slots.len() {
             let slot = self.slot(at);
             if slot == Slot::EMPTY {

@@ -1,6 +1,6 @@
 //! Direct requests: a run of sectors, read or written past the cache.
 //!
-//! In:    where, how much, which way, for whom.
+//! In:    a range, a direction, a submitter.
 //! Out:   a request in the queue of its device, beside those of the cache; what became of it.
 //! Never: a page of the cache, or a byte: what is moved, and where to, is the driver's.
 //!

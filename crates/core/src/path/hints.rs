@@ -26,12 +26,12 @@ use crate::units::{Instant, PageIndex, Pages};
 ///                                                used or gone: forgotten; else to the back
 /// ```
 ///
-/// A use of a page does not come here, so it is only noticed when the page is looked at. Two
-/// looks a page are enough to go round a full line before it can fill again, and cost little.
+/// A use of a page does not come here, so it is only noticed when the page is looked at. Two looks
+/// a page are enough to go round a full line before it can fill again, and cost little.
 ///
-/// A page that is not used leaves in its turn, and makes room here. Where unread pages
-/// are kept, streams live in frames of their own and its turn may never come: there it makes room
-/// when as many pages have left the cache as it has frames. Its own frame is the next hint's then.
+/// A page that is not used leaves in its turn, and makes room here. Where unread pages are kept,
+/// streams live in frames of their own and its turn may never come: there it makes room when as
+/// many pages have left the cache as it has frames. Its own frame is the next hint's then.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     unused: VecDeque<(Hinted, Generation)>,

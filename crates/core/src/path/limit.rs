@@ -38,7 +38,7 @@ pub struct DeviceState {
     pub expired_reads: u64,
     /// Writes that went because they had waited for too long, so far.
     pub expired_writes: u64,
-    /// How many requests it serves at once at least, as far as was seen.
+    /// How many requests it was seen to serve at once at least.
     pub at_least: u32,
     /// What reads cost, if enough is known.
     pub reads: Option<Fit>,

@@ -33,7 +33,7 @@ pub(super) struct Parts {
 #[derive(Debug)]
 struct Coming {
     left: usize,
-    /// How one of them failed that a caller waited for.
+    /// The fault of a part that is not tried again: a caller waited, or its device is gone.
     fault: Option<Fault>,
     /// Parts that failed while no caller waited.
     failed: Vec<Failed>,

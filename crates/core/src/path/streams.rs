@@ -50,8 +50,8 @@ impl IoPath {
         }
     }
 
-    /// Says for whom the stream reads: some schedulers are fair to submitters. At first all streams
-    /// are of the same. Of a closed stream: nothing.
+    /// Sets the submitter that the stream reads for: some schedulers are fair to submitters. At
+    /// first all streams are of the same. Of a closed stream: nothing.
     pub fn set_submitter(&mut self, stream: StreamId, submitter: Submitter) {
         self.log().did(|| Input::SetSubmitter { stream, submitter });
         if let Some(stream) = self.streams.get_mut(stream) {

@@ -59,7 +59,7 @@ impl Waiters {
         self.first[frame.0 as usize] != 0
     }
 
-    /// The waiters of `from` wait for `to` from now on, beside its own.
+    /// The waiters of `from` join those of `to`.
     pub(super) fn move_to(&mut self, from: Frame, to: Frame) {
         let moved = core::mem::take(&mut self.first[from.0 as usize]);
         let Some(first) = moved.checked_sub(1) else { return };

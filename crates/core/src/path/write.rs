@@ -140,7 +140,7 @@ pub struct Write {
     accepts: u32,
     /// Of a zero, whether the bytes are undefined afterwards.
     is_discard: bool,
-    /// Whether its caller waits for a device.
+    /// Whether it waits for a device, and `watch` counts it.
     is_watched: bool,
 }
 

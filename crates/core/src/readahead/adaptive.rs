@@ -120,8 +120,8 @@ fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency
 /// The stream that comes to the page that is missing.
 ///
 /// A reader that comes to a page has just used the one before it. Where that one is gone, no reader
-/// was for a long time, and the remembered stream has ended. Unless it was there just now, or this
-/// handle was: some readers drop the pages behind them.
+/// was here for a long time, and the remembered stream has ended. Unless it was there just now, or
+/// this handle was: some readers drop the pages behind them.
 fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
     let Some(place) = streams.around(ask.page) else {
         return backwards::expected(streams, ask, cache);

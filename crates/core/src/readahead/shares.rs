@@ -80,7 +80,7 @@ pub(crate) struct Question {
     pub(crate) page: PageIndex,
     /// The pages that are left of its read.
     pub(crate) count: Pages,
-    /// For whom it reads.
+    /// The submitter that it reads for.
     pub(crate) submitter: Submitter,
     /// Whether its reader had to wait, and for how long since it last asked.
     pub(crate) has_waited: bool,
@@ -336,7 +336,7 @@ impl Share {
     }
 
     /// What it can use of the memory: two windows; or, at the end of its file, what it still has
-    /// ahead, which is used up in its time without further patience.
+    /// ahead, and less and less of that once its time is over.
     fn uses(&self, now: Instant) -> Part {
         if self.is_last {
             let rest = u64::from(self.ahead) >> self.times_over(now).min(MOST_HALVINGS);

@@ -1,7 +1,7 @@
 //! Writes whose caller has left.
 //!
 //! In:    a write whose caller has left, with the bytes.
-//! Out:   the write is over, now or soon; its room, its frames and its pages are others'.
+//! Out:   the write is over, now or soon; its room, its frames and its pages are free.
 //! Never: a page with bytes that were not copied.
 
 use super::{Kind, State, WriteId};
