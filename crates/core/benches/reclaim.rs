@@ -2,9 +2,9 @@
 //!
 //!     cargo bench -p foreread-core --bench reclaim
 //!
-//! A window of 32 pages is reclaimed, read ahead and used, again and again, beside pages that
-//! nobody uses: none, and 19 to each used one, so that the hand looks at 20 pages for one. Beside
-//! it the same without a list of their own: the fills evict what is inactive.
+//! A window of 32 pages is reclaimed, read ahead and used, again and again, beside unused pages:
+//! none, or 19 per used one, so that the hand looks at 20 pages to free one. Then the same without
+//! a list for read-ahead pages: the fills evict inactive pages.
 
 use std::hint::black_box;
 

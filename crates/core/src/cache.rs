@@ -2,7 +2,7 @@
 //!
 //! In:    pages to fill, ends of fills, holds of readers, uses, files that close.
 //! Out:   frames; to readers, the [`Table`]; to read-ahead, which pages are resident.
-//! Never: a page's bytes, an I/O, a wait. A frame that is filled or held is not taken from anybody.
+//! Never: a page's bytes, an I/O, a wait. A frame that is being filled or held is never evicted.
 //!
 //! One bound covers everything: frames and all that is kept for them. Model: tests/cache_model.rs.
 //! Design, table of cases and sources: docs/cache.md.
@@ -62,11 +62,11 @@ pub struct PageCache {
 /// Why a page is filled.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Use {
-    /// Somebody waits for it: that is its first use.
+    /// A caller waits for it: that is its first use.
     Wanted,
-    /// Nobody has asked for it yet, but somebody reads what comes before it.
+    /// Read ahead: a stream reads what comes before it.
     Ahead,
-    /// Nobody has asked for it yet, but somebody said that it would be needed.
+    /// Not asked for yet, but a hint said that it would be needed.
     Hinted,
 }
 
@@ -92,7 +92,7 @@ pub struct FileResidency<'c> {
 pub struct CacheStats {
     /// Pages that left because another needed their frame.
     pub evictions: u64,
-    /// Of those, the ones that were read ahead and that nobody had used.
+    /// Of those, the ones that were read ahead and never used.
     pub evicted_before_use: u64,
     /// Pages that became active: referenced or pinned when they reached the tail, or back early
     /// enough.
@@ -208,16 +208,16 @@ impl PageCache {
     /// ```
     ///
     /// Those are the free and the listed ones without a quarter of all frames: so many may be
-    /// pinned. Why a quarter, and not what the [`PinBudget`] has granted at the moment? Whoever
-    /// starts a read counts first and takes the frames then. If readers could pin what was counted
-    /// before it is taken, the read would stop half-way with frames in its hands. As it is,
+    /// pinned. Why a quarter, and not what the [`PinBudget`] has granted at the moment? The path
+    /// counts the frames for a read first and takes them then. If readers could pin some of them in
+    /// between, the read would stop half-way with frames in its hands. As it is,
     ///
     /// - while one is available, something can be evicted: nothing is free, so more than a quarter
     ///   is listed, and no more than a quarter is pinned;
     /// - a read that waits for frames gets them: when all others have ended, what is neither listed
     ///   nor free is what it holds itself (with what it lacks, an eighth at most), a pinned orphan
-    ///   (a quarter at most), or dirty (a quarter at most, for ever if its device refuses it). So
-    ///   what it lacks is available to it at least;
+    ///   (a quarter at most), or dirty (a quarter at most, permanently if its device refuses it).
+    ///   So what it lacks is available to it at least;
     /// - the sum depends on nothing that a reader can change: the same calls have the same outcome
     ///   whatever other threads do.
     ///
@@ -279,8 +279,8 @@ impl PageCache {
         Filling { frame, generation }
     }
 
-    /// Ends a fill that went well. The frame goes to the head of its list as soon as nobody holds
-    /// it; if its page has left the table in the meantime, it is free then.
+    /// Ends a fill that went well. When the frame's last hold ends, it goes to the head of its
+    /// list; if its page has left the table in the meantime, it becomes free instead.
     #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
     pub fn filled(&mut self, filling: Filling) {
         let Filling { frame, generation } = filling;
@@ -335,7 +335,7 @@ impl PageCache {
         &mut self.log
     }
 
-    /// Whether anybody holds the frame. A fill does, too; a pin does not before it is an orphan's.
+    /// Whether the frame has a hold. A fill counts as one; a pin counts only on an orphan.
     #[must_use]
     pub fn is_held(&self, frame: Frame) -> bool {
         self.frames.is_held(frame)
@@ -434,7 +434,7 @@ impl PageCache {
     ///
     /// One from the ahead list leaves before its turn: had it gone through the inactive list, it
     /// would be here for as many more evictions as that is long. That is what its shadow says. One
-    /// that was kept and that nobody used leaves none: its first use will not be a second one.
+    /// that was kept and never used leaves none: its first use will not be a second one.
     fn evict_closed(&mut self, frame: Frame, place: Place) -> Frame {
         self.note_leaving(frame, place);
         let (file, page) = self.table.page_at(place);

@@ -70,12 +70,12 @@ pub struct Sent {
     burst: Option<u32>,
 }
 
-/// Whether somebody waits for devices, so that completions are seen when they happen.
+/// Whether a caller waits for devices, so that completions are seen when they happen.
 ///
 /// ```text
 ///   reader      |---waits---|           (works)          |---waits---|
 ///   completions      x   x                  x . . . . . .x      x
-///                    seen at once           seen when the next one waits: tells no time
+///                    seen at once           seen when the next wait begins: no timing
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
@@ -83,11 +83,11 @@ pub struct Watch {
     since: Option<Watched>,
 }
 
-/// Since when somebody has been waiting.
+/// Since when there has always been a caller that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
     since: Instant,
-    /// Whether who began looked first for what had ended before.
+    /// Whether the first of them began with a look for earlier completions.
     has_looked: bool,
 }
 
@@ -102,7 +102,7 @@ struct Gap {
 }
 
 impl DeviceFit {
-    /// Of a device that nobody has used yet.
+    /// Of a device that has not been used yet.
     #[must_use]
     pub const fn new() -> Self {
         let gap = Gap { start: Instant(0), is_exact: false, in_flight: 0 };
@@ -289,12 +289,12 @@ impl Default for DeviceFit {
 }
 
 impl Watch {
-    /// A read begins to wait: it looks for what has ended before.
+    /// A wait begins with a look for earlier completions, as a read's does.
     pub fn begin(&mut self, now: Instant) {
         self.begin_as(Watched { since: now, has_looked: true });
     }
 
-    /// Somebody begins to wait who does not.
+    /// A wait begins without that look.
     pub fn begin_without_a_look(&mut self, now: Instant) {
         self.begin_as(Watched { since: now, has_looked: false });
     }
@@ -304,7 +304,7 @@ impl Watch {
         self.waiting += 1;
     }
 
-    /// Somebody waits no more.
+    /// A wait ends.
     pub fn end(&mut self) {
         assert!(self.waiting > 0, "what ends has begun");
         self.waiting -= 1;
@@ -313,15 +313,15 @@ impl Watch {
         }
     }
 
-    /// Since when somebody has waited all the time; None while nobody waits.
+    /// Since when there has always been a wait; None while there is none.
     #[must_use]
     pub fn now(&self) -> Option<Watched> {
         self.since
     }
 }
 
-/// Who begins to wait finds at once what has ended before. What ends later than an eighth of its
-/// time after that was not there yet.
+/// A read that begins to wait finds earlier completions at once. One that is found later than an
+/// eighth of its own time after that had not ended before.
 const SEEN: u64 = 8;
 
 #[expect(

@@ -127,7 +127,7 @@ impl FixedWindow {
     /// the first, and aligned windows never overlap. Only the table's first window is moved behind
     /// its start, whole, and may overlap the next.
     ///
-    /// A block past the used ones is read alone: nobody has written its neighbours.
+    /// A block past the used ones is read alone: its neighbours were never written.
     #[must_use]
     pub fn decide(self, table: InodeTable, block: BlockIndex) -> Option<Range<BlockIndex>> {
         if block < table.first {

@@ -1,7 +1,7 @@
 //! Lists of frames, linked by index.
 //!
 //! In:    a frame to put at a head, to take from a tail, or to take out of the middle.
-//! Out:   the order in which frames came, for whoever decides which one leaves.
+//! Out:   the order in which frames came, for the policy that decides which one leaves.
 //! Never: an allocation after the start, a pointer, a policy. A frame is on one list at a time.
 //!
 //! The lists share one array of links: what is on none of them costs no other memory.
@@ -64,7 +64,7 @@ impl List {
         self.tail.checked_sub(1).map(Frame)
     }
 
-    /// The frame that came to this list just after another one on it; None for that at the head.
+    /// The frame that was pushed on this list just after `frame`; None for that at the head.
     pub(crate) fn before(&self, links: &Links, frame: Frame) -> Option<Frame> {
         links.0[frame.0 as usize][PREV].checked_sub(1).map(Frame)
     }

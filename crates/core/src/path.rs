@@ -13,8 +13,8 @@
 //!   the driver copies from frames(), then release()
 //! ```
 //!
-//! Hits do not come here: whoever serves readers looks pages up in [`IoPath::table`] and calls
-//! [`IoPath::read`] only when one is missing. See `examples/own_loop.rs`.
+//! Hits do not come here: the caller that serves readers looks pages up in [`IoPath::table`], and
+//! calls [`IoPath::read`] only when one is missing. See `examples/own_loop.rs`.
 
 mod devices;
 mod direct;
@@ -86,7 +86,7 @@ pub type Tag = Id<Flying>;
 pub struct Config {
     /// The bound for all pages, cached and on their way, and for all that is needed to find them.
     pub memory: Bytes,
-    /// Who decides what is read ahead.
+    /// The read-ahead policy.
     pub policy: Policy,
     /// The largest window, or [`Self::AUTO_WINDOW`]. A small bound makes it smaller.
     pub max_window: Pages,
@@ -293,7 +293,7 @@ impl IoPath {
     ///
     /// # Panics
     ///
-    /// If `config.memory` is below [`PageCache::MIN_BOUND`]: whoever takes it from a user checks.
+    /// If `config.memory` is below [`PageCache::MIN_BOUND`]: the caller checks a user's value.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
@@ -359,8 +359,8 @@ impl IoPath {
     /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
     ///
     /// `prev_pos` is the byte after the last one that the stream's previous read returned. At most
-    /// an eighth of all frames serve one read: [`Ready::len`] says what it came to. One at the end
-    /// of the file, or behind it, is ready at once, with a length of 0.
+    /// an eighth of all frames serve one read: [`Ready::len`] says how much it covers. One at the
+    /// end of the file, or behind it, is ready at once, with a length of 0.
     pub fn read(
         &mut self,
         now: Instant,
@@ -467,7 +467,7 @@ impl IoPath {
         ready
     }
 
-    /// The page table, for those who serve hits.
+    /// The page table, for callers that serve hits.
     #[must_use]
     pub fn table(&self) -> Arc<Table> {
         self.cache.table()
@@ -479,7 +479,7 @@ impl IoPath {
         self.cache.frames()
     }
 
-    /// How many frames nobody uses at this moment: neither filled nor held, nor pinned orphans.
+    /// How many frames are idle at this moment: neither filled nor held, nor pinned orphans.
     #[must_use]
     pub fn idle_frames(&self) -> u64 {
         self.cache.idle().0
@@ -525,7 +525,7 @@ impl IoPath {
         self.trace.pop()
     }
 
-    /// How many events were lost because nobody took them in time.
+    /// How many events were lost because they were not taken in time.
     #[must_use]
     pub fn trace_lost(&self) -> u64 {
         self.trace.lost()

@@ -67,9 +67,9 @@ pub struct Window {
 /// Why a policy is asked.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Trigger {
-    /// The page is not resident: somebody waits for it.
+    /// The page is not resident: the reader waits for it.
     Miss,
-    /// The page is resident and carried a marker: nobody waits.
+    /// The page is resident and carried a marker: no reader waits.
     Marker,
 }
 
@@ -457,7 +457,7 @@ impl fmt::Display for Decided {
 }
 
 impl Decided {
-    /// The line without its pattern, for those who put the stream's name between the two.
+    /// The line without its pattern, for callers that put the stream's name between the two.
     #[must_use]
     pub fn details(&self) -> impl fmt::Display {
         Details(*self)

@@ -2,7 +2,7 @@
 //!
 //! In:    each call of an [`IoPath`]; what it saw of flags that readers change at any time.
 //! Out:   a [`Step`] for each; from [`replay`], the first step that went otherwise.
-//! Never: a clock, a page's bytes, more memory than was allowed: a log that nobody takes ends.
+//! Never: a clock, a page's bytes, more memory than was allowed: a log that is not taken ends.
 //!
 //! ```text
 //!   recorded   Did(read) Gave(evicted) Saw(marker) Gave(read 7)   Did(poll) Gave(device I/O)
@@ -11,7 +11,7 @@
 //!              path.read ----------------------------------->     path.poll_dispatch ->
 //! ```
 //!
-//! So whoever drives a path (an event loop, threads that take turns) can be checked after the fact:
+//! So the driver of a path (an event loop, threads that take turns) can be checked after the fact:
 //! if the log replays, all that happened follows from these calls in this order.
 //!
 //! A new call of `IoPath` enters the log with three lines: its variant of [`Input`]; as its first
@@ -243,7 +243,7 @@ pub enum Seen {
     Used,
     /// A page that left otherwise was pinned: its frame is an orphan until it is unpinned.
     Orphaned,
-    /// A read came to a page that had its marker still.
+    /// A read met a page that still had its marker.
     Marker,
 }
 
@@ -288,7 +288,7 @@ pub enum Output {
         /// From where.
         frame: Frame,
     },
-    /// Of `take_log`: what all came to, so that even a step is missed of which nothing else came.
+    /// Of `take_log`: the totals, so that even a missing step without any other output is found.
     State {
         /// The path's counters.
         stats: Stats,
@@ -306,8 +306,7 @@ pub struct Mismatch {
     pub at: usize,
     /// What the log has there; None at its end.
     pub wanted: Option<Step>,
-    /// What the path came to; None if it came to nothing more, or if what the log wants cannot be
-    /// done to it.
+    /// What the path did; None if it did nothing more, or if it cannot do what the log has.
     pub got: Option<Step>,
 }
 

@@ -36,25 +36,25 @@ pub enum Op {
 pub enum Class {
     /// Before all others.
     RealTime,
-    /// What one has who asked for nothing.
+    /// The default.
     #[default]
     BestEffort,
-    /// When nobody else wants the device.
+    /// When no other class wants the device.
     Idle,
 }
 
-/// Names who asked: a process, a connection, a tenant.
+/// Identifies the source of requests: a process, a connection, a tenant.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Submitter(pub u32);
 
 /// What a scheduler may look at, beside place and time.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Origin {
-    /// Which way.
+    /// The direction.
     pub op: Op,
     /// How urgent.
     pub class: Class,
-    /// For whom.
+    /// The source.
     pub submitter: Submitter,
 }
 
@@ -65,7 +65,7 @@ pub struct Request<L> {
     pub start: Sector,
     /// How long it is.
     pub sectors: Sectors,
-    /// Which way it goes, and for whom; a merged request is of who came first.
+    /// Its direction, class and submitter; a merged request keeps those of the one that it joined.
     pub origin: Origin,
     /// When it was queued; a merged request keeps the time of the one that it joined.
     pub arrival: Instant,
@@ -207,8 +207,8 @@ impl<L> Request<L> {
 }
 
 impl<L: Load> Request<L> {
-    /// Whether `next` may be appended: it begins where this one ends, goes the same way for
-    /// somebody as urgent, and the sum is no larger than the device takes.
+    /// Whether `next` may be appended: it begins where this one ends, has the same direction and
+    /// class, and the sum is no larger than the device takes.
     pub(crate) fn can_take(&self, next: &Self, max: Sectors) -> bool {
         self.end() == next.start
             && self.origin.op == next.origin.op
@@ -223,7 +223,7 @@ impl<L: Load> Request<L> {
         self.load.append(next.load);
     }
 
-    /// Makes this one the front part of `queued`, which keeps its time and whom it is for.
+    /// Makes this one the front part of `queued`, which keeps its time and its origin.
     pub(crate) fn prepend_to(mut self, queued: &mut Self) {
         core::mem::swap(&mut self.load, &mut queued.load);
         queued.start = self.start;
@@ -247,8 +247,8 @@ impl Choice {
         }
     }
 
-    /// What serves a device that is written to while somebody reads: `deadline`, with the number of
-    /// writes in flight learnt.
+    /// The scheduler for a device that is read and written at once: `deadline`, with a learnt limit
+    /// of writes in flight.
     #[must_use]
     pub fn learning() -> Self {
         let writes_in_flight = deadline::WriteLimit::Learnt;

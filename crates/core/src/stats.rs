@@ -2,7 +2,7 @@
 //!
 //! In:    one addition per event, by the path.
 //! Out:   a copy, at any time.
-//! Never: hits. A hit does not come near the path; who serves it counts it.
+//! Never: hits. A hit does not enter the path; the caller that serves it counts it.
 
 /// Counters since the path was made.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -11,13 +11,13 @@ pub struct Stats {
     pub reads: u64,
     /// Pages that they wanted.
     pub pages_wanted: u64,
-    /// Of those, the ones that nobody had asked the device for.
+    /// Of those, the ones that had not been requested from the device yet.
     pub pages_missed: u64,
     /// Of those, the ones that were on their way already.
     pub pages_joined: u64,
-    /// Pages asked from the device before anybody wanted them.
+    /// Pages requested from the device before a read wanted them.
     pub pages_ahead: u64,
-    /// Pages asked from the device because of a hint.
+    /// Pages requested from the device because of a hint.
     pub pages_hinted: u64,
     /// Markers met, by hits and by reads.
     pub markers: u64,

@@ -51,7 +51,7 @@ pub struct Table {
     keys: Box<[AtomicU64]>,
     /// For each leaf its [`Entry`]s, or 0.
     cells: Box<[AtomicU64]>,
-    /// For each frame who has it pinned: see `table/pins.rs`.
+    /// For each frame its pins: see `table/pins.rs`.
     frames: Box<[AtomicU64]>,
     pins: PinBudget,
 }
@@ -67,7 +67,7 @@ impl Table {
     /// Finds a page; any thread may ask at any time.
     ///
     /// None means "not seen": the page may be there all the same if its leaf is just being moved.
-    /// Whoever needs to know asks the driver.
+    /// A caller that must know asks the driver.
     #[inline]
     #[must_use]
     pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<Found<'_>> {
@@ -169,8 +169,7 @@ impl Table {
     fn find(&self, key: Key) -> Option<u32> {
         let hash = key.hash();
         let mut at = self.home(hash);
-        // A reader could go on for ever behind leaves that move while it looks: one round is
-        // enough.
+        // Leaves may move while a reader looks: one round is enough, and bounds the search.
         for _ in 0..self.slots.len() {
             let slot = self.slot(at);
             if slot == Slot::EMPTY {

@@ -2,8 +2,8 @@
 //!
 //! In:    events, as they happen.
 //! Out:   the same, oldest first.
-//! Never: more memory than it was given. A trace that nobody takes loses its oldest events and says
-//!        how many.
+//! Never: more memory than it was given. A trace that is not taken in time loses its oldest events
+//!        and counts them.
 
 use alloc::collections::VecDeque;
 

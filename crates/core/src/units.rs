@@ -142,7 +142,7 @@ position! {
 quantity! {
     /// A point in time, in nanoseconds since whatever the driver calls its start.
     ///
-    /// The core never asks what time it is; whoever drives it says so.
+    /// The core never reads a clock: the driver passes the time in.
     Instant
 }
 

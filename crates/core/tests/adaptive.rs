@@ -2,7 +2,7 @@
 //! random bring what they ask for.
 //!
 //! In:    streams that take turns: through one handle or many, in reads of any size and alignment.
-//! Out:   who waits for what nobody had asked for, and in how many windows the pages came.
+//! Out:   how many reads wait for a page that was not read ahead, and the number of windows.
 //! Never: a rule. These tests know what a reader wants, not how it is decided.
 
 mod common;
@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 /// What a pattern cost.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Cost {
-    /// Reads that needed a page which nobody had asked for.
+    /// Reads that needed a page which was not requested yet.
     misses: u64,
     /// Decisions that asked the device for pages.
     windows: u64,
@@ -254,7 +254,7 @@ fn threads_that_overtake_each_other_are_still_one_stream() {
         for read in order {
             world.read_pages(usize::try_from(read % 8).unwrap(), 16 * read, 16);
         }
-        // As long as the windows ahead are longer than the disorder, nobody waits but at the start.
+        // While the windows ahead are longer than the disorder, reads wait only at the start.
         if late * 16 <= max {
             assert!(world.cost.misses <= 8, "max {max}, late {late}: {:?}", world.cost);
         }
@@ -320,7 +320,7 @@ fn a_page_that_was_evicted_before_its_reader_came_costs_one_miss_and_no_ramp() {
     assert_eq!(world.cost.misses, misses + 1);
     assert_eq!(world.windows()[lines], "105+32-31");
 
-    // One that was evicted behind its reader is nobody's.
+    // A page that was evicted behind its reader belongs to no stream.
     (100..110).for_each(|page| {
         world.pages.resident.remove(&page);
     });
@@ -381,7 +381,7 @@ proptest! {
                 world.read(handle, ELSEWHERE + numbers.below(1 << 30) * PAGE, 5000);
             }
         }
-        // One request brings at most `max` pages that nobody asked for, and none that is there.
+        // One request reads at most `max` pages ahead, and none that is there.
         for line in &world.lines {
             let Window { start, .. } = line.decision.window;
             let read_end = (line.ask.page + line.ask.count).max(start);
@@ -423,7 +423,7 @@ proptest! {
                 prop_assert!(line.submitted > Pages(0), "nothing that is there: {}", line);
                 let is_random = line.decision.pattern == Pattern::Random;
                 prop_assert!(!is_random || size == line.ask.count, "{}", line);
-                // Somebody waits for a miss: its page is part of the answer.
+                // A reader waits for a miss: its page is part of the answer.
                 let is_in = start == line.ask.page
                     || line.decision.pattern == Pattern::Backwards && start < line.ask.page;
                 prop_assert!(line.ask.trigger == Trigger::Marker || is_in, "{}", line);

@@ -193,7 +193,7 @@ fn a_stream_that_goes_backwards_goes_on_when_its_window_could_not_be_had() {
 /// With linux-6 hinted pages leave when their turn comes. With adaptive a stream lives in frames of
 /// its own, and theirs might never come.
 #[test]
-fn hints_that_nobody_used_make_room_for_others_in_time() {
+fn unused_hints_make_room_for_others_in_time() {
     for policy in [Policy::Linux6, Policy::Adaptive] {
         let mut world = World::new(policy, 24);
         let half = world.frames() / 2;

@@ -1,7 +1,7 @@
 //! `adaptive`: streams that go backwards, streams that leave gaps, and reads in the wrong order.
 //!
 //! In:    readers of one file, through one handle or many, over a cache that forgets nothing.
-//! Out:   who waits for what nobody had asked for, and which pages were read for nothing.
+//! Out:   which reads wait for a page that was not read ahead, and which pages were read in vain.
 //! Never: a rule. These tests know what a reader wants, not how it is decided.
 
 mod common;
@@ -46,7 +46,7 @@ impl World {
         self.wanted.extend(pos / 4096..(pos + len).div_ceil(4096));
     }
 
-    /// Pages that were read and that nobody wanted.
+    /// Pages that were read and not wanted.
     fn extra(&self) -> usize {
         self.pages.resident.difference(&self.wanted).count()
     }

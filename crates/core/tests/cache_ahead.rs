@@ -90,7 +90,7 @@ fn what_leaves_before_its_turn_and_comes_back_before_it_becomes_active() {
                 fill(&mut cache, FILE, page..page + 1, Use::Ahead);
             }
             touch(&mut cache, page..page + 1);
-            // Somebody else, who never comes back, goes on and on.
+            // Another stream, which never comes back to a page, goes on and on.
             reclaim(&mut cache, 1);
             let other = 1000 + round * 8 + page;
             fill(&mut cache, FILE, other..other + 1, Use::Ahead);

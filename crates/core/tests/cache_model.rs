@@ -110,7 +110,7 @@ fn a_pinned_page_is_not_evicted_but_goes_around_as_active() {
     both.read([(0, 65), (0, 127), (0, 128), (1, 1), (1, 2), (1, 62)]);
     assert_eq!(both.lists().1, [1]);
     both.step(Unpin { pin: 0 });
-    assert_eq!(both.cache.idle(), Pages(4), "it is no orphan: nobody has to be told");
+    assert_eq!(both.cache.idle(), Pages(4), "it is no orphan: the cache need not be told");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_page_that_is_not_there_or_has_left_cannot_be_pinned() {
 
 #[test]
 #[should_panic(expected = "is not an orphan")]
-fn a_frame_whose_page_is_in_the_table_is_nobodys_orphan() {
+fn a_frame_whose_page_is_in_the_table_is_no_orphan() {
     let mut cache = PageCache::with_frames(1);
     let filling = cache.start_fill(FileSlot(0), PageIndex(1), Use::Wanted, false);
     cache.unpinned(filling.frame());
@@ -423,7 +423,7 @@ impl Both {
                 cache.forget_range(FileSlot(file), PageIndex(start), Pages(pages));
             }
             ForgetFile { file, pages } => {
-                // Whoever forgets a file knows how many pages it has.
+                // The caller knows how many pages the file has.
                 model.forget_file(file, pages.max(1 << 51));
                 cache.forget_file(FileSlot(file), Pages(pages.max(1 << 51)));
             }
@@ -533,7 +533,7 @@ impl Both {
     }
 }
 
-/// The pages on the ahead list that nobody has used, but somebody will.
+/// The pages on the ahead list that are unused, but will be used.
 fn unread_and_live(model: &Model, is_live: impl Fn(Name) -> bool) -> Vec<Name> {
     let is_unread = |name: &Name| model.page(*name).is_some_and(|page| page.unused);
     model.ahead.iter().copied().filter(is_unread).filter(|&name| is_live(name)).collect()

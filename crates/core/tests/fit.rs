@@ -80,7 +80,7 @@ struct Run {
 }
 
 impl Run {
-    /// Somebody waits all the time, unless a test says otherwise.
+    /// A reader waits all the time, unless a test says otherwise.
     fn of(model: Model) -> Self {
         let mut watch = Watch::default();
         watch.begin(Instant(0));
@@ -306,7 +306,7 @@ fn a_limit_stays_known_while_there_is_little_to_do_and_falls_when_more_is_served
     assert_eq!(run.fit().parallel, Some(8));
     run.becomes(Model { parallel: 32, ..EIGHT_WAYS });
     run.load(300, 16, &SIZES);
-    assert_eq!(run.fit().parallel, None, "more than 8 at once, and nobody waits");
+    assert_eq!(run.fit().parallel, None, "more than 8 at once, and no request waits");
     run.load(300, 64, &SIZES);
     assert_eq!(run.fit().parallel, Some(32));
 }
@@ -373,7 +373,7 @@ fn a_size_that_began_with_a_hiccup_is_forgotten_and_the_others_are_not() {
 
 /// Read-ahead that comes back while its reader works is seen when the reader comes again.
 #[test]
-fn completions_that_nobody_waited_for_tell_no_time() {
+fn completions_without_a_wait_tell_no_time() {
     let mut run = Run::of(EIGHT_WAYS);
     rounds(&mut run);
     let before = run.fit();
@@ -382,7 +382,7 @@ fn completions_that_nobody_waited_for_tell_no_time() {
         for _ in 0..4 {
             run.dispatch(128 * KIB);
         }
-        // Three are seen late by somebody who looks in, one by the reader when it waits again.
+        // Three are seen late by a look in between, one by the reader when it waits again.
         for _ in 0..3 {
             run.complete(50 * MS);
         }
@@ -409,8 +409,8 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
     }
 }
 
-/// All that was read ahead ends while nobody looks, and is found by a reader that waits for all of
-/// it: each end is found a moment after the one before. None of that work was done in that moment.
+/// All that was read ahead ends unseen, and is found by a reader that waits for all of it: each end
+/// is found a moment after the one before. None of that work was done in that moment.
 #[test]
 fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
     let mut run = Run::of(EIGHT_WAYS);
@@ -432,7 +432,7 @@ fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
     assert!(run.fit.at_least() <= 8, "{}", run.fit.at_least());
 }
 
-/// The other way round: who sees the ends of a device with one head late does not take it for more.
+/// The other way round: late completions of a device with one head do not look like more heads.
 #[test]
 fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
     for late_ns in [0, 20 * US, 3 * MS, 30 * MS] {
@@ -476,7 +476,7 @@ fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
     assert_eq!(run.fit().parallel, Some(8));
 }
 
-/// The path tells the fit when somebody waits: a miss is timed, and what a marker began is not.
+/// The path tells the fit when a reader waits: a miss is timed, and what a marker began is not.
 #[test]
 fn a_path_knows_its_devices() {
     let policy = Policy::Linux6;
@@ -491,10 +491,10 @@ fn a_path_knows_its_devices() {
         let stream = path.stream(file);
         let id = path.read(Instant(now_ns), stream, Bytes(n << 20), Bytes(16384), None);
         now_ns += serve(&mut path, now_ns, 3 * MS);
-        let ready = path.poll_ready().expect("all has come");
+        let ready = path.poll_ready().expect("all has ended");
         assert_eq!((ready.id, ready.fault), (id, None));
         path.release(Instant(now_ns), id);
-        // The reader works; a hit meets the marker, and nobody looks for a second.
+        // The reader works; a hit meets the marker, and completions are not polled for a second.
         path.marker(Instant(now_ns), stream, PageIndex(n * 256 + 1), Pages(1), None);
         now_ns += serve(&mut path, now_ns, 1000 * MS);
     }

@@ -1,4 +1,4 @@
-//! The house rules that a machine can check: who may use whom, where `unsafe` lives, and tidiness.
+//! The house rules that a machine can check: dependencies, where `unsafe` lives, and tidiness.
 //!
 //! In:    the source tree.
 //! Out:   every breach at once, as `file:line: what`.
@@ -19,8 +19,8 @@ use std::process::Command;
 
 use source::{Source, code_of, dependencies, lines_with, root, shipped, sources};
 
-/// A crate's place in the house. Arrows go down only: `core` knows nobody, and only the command
-/// line knows all.
+/// A crate's place in the house. Arrows go down only: `core` uses no other crate of ours, and only
+/// the command line uses all.
 struct Place {
     folder: &'static str,
     /// The crates of ours that it may use.

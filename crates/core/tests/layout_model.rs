@@ -132,7 +132,7 @@ fn a_page_in_parts_is_ready_when_all_of_them_are() {
 }
 
 #[test]
-fn a_bad_part_is_the_error_of_who_waits_once_the_others_have_ended() {
+fn a_bad_part_is_the_error_of_its_readers_once_the_others_have_ended() {
     let mut world = page_of_parts();
     world.apply(&Op::Read { stream: 0, pos: 0, len: 4096 });
     world.apply(&Op::FillHoles);
@@ -147,10 +147,10 @@ fn a_bad_part_is_the_error_of_who_waits_once_the_others_have_ended() {
     assert_eq!(world.faults.len(), 1, "asked again, it was good");
 }
 
-/// Else who comes while the rest of a page is on its way would get the error of a request that was
-/// over before, without a try of its own.
+/// Else a read that comes while the rest of a page is in flight would get the error of a request
+/// that ended before, without a try of its own.
 #[test]
-fn a_part_that_failed_for_nobody_is_asked_for_again_by_who_comes_meanwhile() {
+fn a_part_that_failed_without_readers_is_asked_for_again_by_a_read_that_comes_meanwhile() {
     let mut world = page_of_parts();
     world.apply(&Op::WillNeed { file: 0, start: 0, pages: 1 });
     world.apply(&Op::FillHoles);

@@ -54,7 +54,7 @@ fn a_chain_is_protected_from_its_first_reads_on() {
     }
 }
 
-/// Both begin at once on a device of which nobody knows anything.
+/// Both begin at once on an unknown device.
 #[test]
 fn a_chain_is_protected_although_nothing_is_known() {
     for (model, most) in [(ONE_HEAD, 2.2), (EIGHT_WAYS, 1.3), (SIXTY_FOUR_WAYS, 1.3)] {
@@ -171,7 +171,7 @@ fn the_hold_can_be_set_and_the_limit_too() {
     assert_eq!(bench.state().in_flight_writes, 10);
 }
 
-/// A sweep of writes that goes up for ever passes a write over that lies below it, until it has
+/// An endless upward sweep of writes passes over a write that lies below it, until that has
 /// expired: then it begins the next batch of writes.
 #[test]
 fn a_queued_write_waits_no_longer_than_its_expiry_and_one_batch() {
@@ -255,7 +255,7 @@ fn what_is_listed_can_be_set() {
 
 /// `noop` has no limit: first come, first served. So has `deadline` as it is by default.
 #[test]
-fn who_does_not_ask_for_a_limit_has_none() {
+fn without_the_setting_there_is_no_limit() {
     for name in ["noop", "deadline"] {
         let mut bench = Bench::of(ONE_HEAD, &Choice::from_name(name).unwrap());
         bench.writers = 64;

@@ -138,7 +138,7 @@ fn hints_that_follow_each_other_merge_while_the_device_is_busy() {
 }
 
 #[test]
-fn hinted_pages_that_nobody_uses_hold_half_of_the_frames_at_most() {
+fn unused_hinted_pages_hold_half_of_the_frames_at_most() {
     let mut world = World::new(Policy::Adaptive, 32, 1 << 20);
     let frames = u64::from(world.path.frame_count());
     assert_eq!(world.hint(0..10_000), frames / 2);
@@ -189,7 +189,7 @@ fn a_hint_takes_no_frame_while_a_read_waits_for_one() {
     assert_eq!(world.hint(9500..9501), 1);
 }
 
-/// Off means off: no policy and no advice brings a page that nobody asked for.
+/// Off means off: no policy and no advice brings a page that was not asked for.
 #[test]
 fn where_nothing_is_read_ahead_the_device_reads_what_was_asked_for() {
     let patterns: [(&str, Vec<(u64, u64)>); 7] = [

@@ -133,7 +133,7 @@ fn a_read_at_the_end_of_the_file_or_behind_it_is_ready_with_nothing() {
 }
 
 #[test]
-fn who_waits_for_a_page_that_is_forgotten_gets_it_and_the_next_one_asks_again() {
+fn a_read_that_waits_for_a_forgotten_page_gets_it_and_the_next_one_asks_again() {
     let mut world = World::new(8192);
     world.read(0, 8192);
     let (tag, ..) = world.dispatch().unwrap();
@@ -171,7 +171,7 @@ fn a_read_that_waits_for_frames_is_cut_to_what_its_file_has_when_it_starts() {
             world.path.set_len(NOW, world.file, Bytes(len));
         }
         if want == 0 {
-            assert_eq!(world.ready(), Some((0, None)), "at once: nobody has to answer");
+            assert_eq!(world.ready(), Some((0, None)), "at once: no device has to answer");
         }
         let mut ends = Vec::new();
         // Each round ends a request or a read.
@@ -224,7 +224,7 @@ fn reads_of_a_closed_file_end_though_its_device_is_removed() {
     world.path.remove_device(NOW, world.device);
     assert_eq!(world.ready(), Some((8192, Some(Fault::Short))));
     assert_eq!(world.ready(), None, "the other one is in the device's hands");
-    // A half of it came. Nobody can be asked for the rest.
+    // A half of it came. There is no device to ask for the rest.
     world.path.complete(NOW, tag, Ok(Bytes(4096)));
     assert_eq!(world.ready(), Some((8192, Some(Fault::Short))));
     assert!(world.all_frames_are_idle());
@@ -256,7 +256,7 @@ fn a_read_that_waits_for_frames_ends_when_its_file_is_closed_and_outlives_its_st
 }
 
 #[test]
-fn the_whole_pages_of_a_range_are_those_that_nobody_else_has_a_part_of() {
+fn the_whole_pages_of_a_range_are_those_that_it_covers_whole() {
     let world = World::new(10_000);
     let whole = |pos, len| {
         let pages = world.path.whole_pages(world.file, Bytes(pos), Bytes(len));

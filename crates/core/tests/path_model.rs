@@ -72,7 +72,7 @@ proptest! {
     }
 
     /// With room for everything, the order in which devices answer changes no decision: they are
-    /// those of the plain walk over a plain set. There nobody waits, so `distance` is left out.
+    /// those of the plain walk over a plain set. There no reader waits, so `distance` is left out.
     #[test]
     fn with_enough_memory_decisions_are_those_of_the_plain_walk(
         policy in policy().prop_filter("follows waits", |policy| *policy != Policy::Distance),
@@ -133,10 +133,10 @@ fn a_page_on_its_way_is_joined_and_not_asked_for_again() {
     world.finish();
 }
 
-/// One bad page in a request of many: who waits for the others gets them, at the price of one more
-/// request each; who waits for the bad one gets the error.
+/// One bad page in a request of many: reads of the others get them, at the price of one more
+/// request each; reads of the bad one get the error.
 #[test]
-fn a_bad_page_is_the_error_of_those_who_wait_for_it_only() {
+fn a_bad_page_is_the_error_of_its_own_readers_only() {
     let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
     // One page is wanted, three are read ahead.
     world.read(0, 0, 4096);

@@ -1,6 +1,6 @@
 //! What may change while a path runs, and what must not come of it.
 //!
-//! In:    settings, hints, writes and advice, at times when nobody expects them.
+//! In:    settings, hints, writes and advice, at any time.
 //! Out:   what the device is asked for, and what leaves the cache.
 //! Never: a policy's windows; those are in adaptive.rs and golden.rs.
 
@@ -341,7 +341,7 @@ fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
             if let Some(ready) = path.poll_ready() {
                 break ready;
             }
-            let io: DeviceIo = sent.pop_front().expect("somebody waits for it");
+            let io: DeviceIo = sent.pop_front().expect("a read waits for it");
             // Each request costs as much as 10 MB.
             now = Instant(now.0 + 10_000_000 + io.len.0);
             largest = largest.max(io.len.0 / PAGE);

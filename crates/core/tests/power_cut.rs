@@ -44,7 +44,7 @@ fn a_fua_write_that_stays_in_the_disks_cache_is_found_out() {
 #[test]
 fn a_write_into_a_page_that_is_being_written_is_found_out() {
     let why = caught(Sabotage::InPlace);
-    assert!(why.contains("nobody wrote there") || why.contains("is not on the disk"), "{why}");
+    assert!(why.contains("never written there") || why.contains("is not on the disk"), "{why}");
 }
 
 /// What the first run says that goes wrong.

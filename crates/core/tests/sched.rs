@@ -40,7 +40,7 @@ fn a_negative_writes_starved_is_the_mirror_image() {
         let writes_first = "W1000 W1010 W1020 W1030 R10 R20 R30 R40";
         assert_eq!(order("-4", "2"), writes_first, "{scheduler}: two batches of writes");
         let one_at_a_time = match scheduler {
-            // The first write goes with the batch that nobody began, and is not counted.
+            // The first write goes with the batch that was never chosen, and is not counted.
             "mq-now" => "W1000 W1010 W1020 W1030 R10 R20 R30 R40",
             _ => "W1000 W1010 W1020 R10 W1030 R20 R30 R40",
         };
@@ -48,7 +48,7 @@ fn a_negative_writes_starved_is_the_mirror_image() {
     }
 }
 
-/// The first batch is of writes that nobody preferred only with quirks, and only at the start.
+/// Only with quirks, and only at the start, the first batch is of writes that were not preferred.
 #[test]
 fn without_quirks_mq_starts_like_4_x() {
     for row in golden_rows().into_iter().filter(|row| row.scheduler == "4.x") {

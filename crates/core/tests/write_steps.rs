@@ -273,7 +273,7 @@ fn a_writer_that_waits_for_room_which_only_bad_pages_hold_gets_their_fault() {
             return;
         }
     }
-    panic!("it waits for ever");
+    panic!("it never ends");
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_zero_that_fails_leaves_nothing_clean_behind() {
     let now = bench.now();
     bench.path.acted(now, zero, Err(5));
     assert!(!bench.has(0), "the device is asked again");
-    assert!(bench.has(1), "nobody else has it");
+    assert!(bench.has(1), "only the cache has it");
 }
 
 #[test]

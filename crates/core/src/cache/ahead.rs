@@ -2,7 +2,7 @@
 //!
 //! In:    how many frames the next window wants; which streams are alive.
 //! Out:   frames, none of them from an unread page of a live stream; how many there are.
-//! Never: a look at a page a use. Hits tell nobody, so it is a hand that finds out, by and by.
+//! Never: work per use. Hits do not call the cache: a clock hand finds used pages later.
 //!
 //! Off unless asked for: then the ahead list is empty, and all is as if it were not there.
 //! Model: tests/cache_model.rs. Design: docs/cache.md.
@@ -17,7 +17,7 @@ impl PageCache {
     /// the last to leave. At first it has none.
     ///
     /// Pages that are there when it begins stay where they are. When it ends, those on that list
-    /// are inactive or active as all others: nobody would look for used ones among them any more.
+    /// become inactive or active as all others: no hand looks for used ones among them any more.
     pub fn set_keeps_unread(&mut self, keeps_unread: bool) {
         if self.keeps_unread && !keeps_unread {
             self.frames.end_ahead();
@@ -38,8 +38,8 @@ impl PageCache {
         self.frames.room_for_ahead()
     }
 
-    /// Frees frames for pages that nobody has asked for yet, until `want` are free or nothing more
-    /// may leave; says how many are free.
+    /// Frees frames for pages to be read ahead, until `want` are free or nothing more may leave;
+    /// says how many are free.
     ///
     /// ```text
     ///             tail                        ahead                         head
@@ -58,8 +58,8 @@ impl PageCache {
     /// wanted is worth so many, and what one does not need another may have. While one page in so
     /// many has been used, the hand finds enough, and no call pays for all pages each time.
     ///
-    /// `is_live` says whether anybody is still to come for a page. It is asked for unread pages
-    /// only, and not before all that the hand may look at has been looked at once.
+    /// `is_live` says whether a stream is still expected to read a page. It is called for unread
+    /// pages only, and only after the hand has looked once at all that it may.
     ///
     /// Without a list of their own, pages are counted that are available, and none leaves.
     pub fn reclaim(
@@ -84,11 +84,11 @@ impl PageCache {
         self.frames.free()
     }
 
-    /// Takes the frame of the page that matters least, for a page that somebody wants.
+    /// Takes the frame of the page that matters least, for a page that is wanted now.
     ///
     /// ```text
     ///   1. used once, if the hand finds one soon     3. active, the tail
-    ///   2. the tail of the inactive list             4. unread, the oldest: somebody waits
+    ///   2. the tail of the inactive list             4. unread, the oldest: a caller waits
     /// ```
     ///
     /// Why active before unread: an active page that leaves may be wanted again, an unread one will
@@ -173,8 +173,8 @@ impl PageCache {
     ///                         |         |                    |    active, whatever is beside)|
     /// ```
     ///
-    /// Why look beside it: who reads 1000 bytes at a time is not done with a page that it has used.
-    /// Were that page evicted, the next read would miss, in each stream once a turn of the hand.
+    /// Why look beside it: a reader of 1000 bytes at a time uses each page several times. Were that
+    /// page evicted, the next read would miss, in each stream once a turn of the hand.
     fn settle_used(&mut self, frame: Frame, place: Place) -> Option<Frame> {
         if self.take_referenced(frame, place) || self.frames.is_active(frame) {
             self.promote(frame);
@@ -214,7 +214,7 @@ const LOOKS_FOR_USED: u64 = 96;
 /// millisecond.
 const LOOKS_SAVED_MAX: u64 = 1 << 14;
 
-/// The same, to find an unread one that nobody will come for.
+/// The same, to find an unread one that no stream will read.
 const LOOKS_FOR_DEAD: u64 = 4;
 
 /// How many pages the hand looks at before a wanted page takes another's frame elsewhere.

@@ -2,8 +2,8 @@
 //!
 //! In:    a page whose new bytes are there.
 //! Out:   a frame for them beforehand; afterwards, to readers, the new frame.
-//! Never: a byte changed where a reader may be looking. The old frame stays as it was until all who
-//!        fill, hold, pin or write from it are done.
+//! Never: a byte changed where a reader may be looking. The old frame is not reused before all its
+//!        fills, holds, pins and device writes have ended.
 //!
 //! ```text
 //!            start_write              put_written                 release: it is on the device
@@ -18,7 +18,7 @@ use super::{PageCache, disown};
 use crate::table::{Entry, FileSlot, Frame};
 use crate::units::{PageIndex, Pages};
 
-/// A frame that a page's new bytes go to: held, and nowhere in the table, so that nobody sees it.
+/// A frame for a page's new bytes: held, and not in the table, so that no reader sees it.
 ///
 /// It is given back exactly once, to [`PageCache::put_written`] or [`PageCache::drop_fresh`].
 #[derive(Debug, Eq, PartialEq)]
@@ -72,7 +72,7 @@ impl PageCache {
         }
     }
 
-    /// The write came to nothing.
+    /// Frees the frame of a write that does not take place.
     #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is dropped once")]
     pub fn drop_fresh(&mut self, fresh: Fresh) {
         // Nothing ever named this life of the frame, so its word is clean, as of a free one.

@@ -2,14 +2,14 @@
 //!
 //! In:    when requests went to the device and came back; what each costs alone.
 //! Out:   a number, not too large as long as requests cost what they cost alone.
-//! Never: a time that must be exact. Who sees the last one late sees less, and nothing wrong.
+//! Never: a time that must be exact. A last completion that is seen late only lowers the number.
 //!
 //! ```text
 //!   sent together   |== service ==|
 //!                   |== service ==| .
 //!                   |== service ==|  . . .
-//!                   |<------------- T -------->|       n x service / T, whenever it was that
-//!                   start           seen back          somebody saw that they are back
+//!                   |<------------- T -------->|       at least n x service / T; T ends when
+//!                   start           seen back          the driver sees that they are back
 //! ```
 //!
 //! A reader that waits for the first page of a window, and then works, sees only the first of its

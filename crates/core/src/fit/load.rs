@@ -2,7 +2,7 @@
 //!
 //! In:    the time between completions, how many requests were there, their service times.
 //! Out:   how many service times end in one.
-//! Never: a guess of a cost. Requests whose service time nobody knows are counted and no more.
+//! Never: a guess of a cost. Requests of unknown service time are counted and no more.
 
 use super::cost::OUTLIER;
 use super::float;
@@ -33,7 +33,7 @@ struct Level {
     count: f64,
 }
 
-/// The last gaps in which somebody watched and the device was at work, newest last.
+/// The last gaps that were watched and in which the device was at work, newest last.
 ///
 /// ```text
 ///   gaps     |--- sealed ---|--- not yet ---|
@@ -72,17 +72,17 @@ impl Load {
         }
     }
 
-    /// How many at once. None as long as nobody was seen to wait.
+    /// How many at once. None until requests were seen to wait in the device.
     pub(super) fn parallel(&self) -> Option<u32> {
         self.parallel.map(whole)
     }
 
-    /// How many at once at least: the most that was seen since it was last seen that some waited.
+    /// How many at once at least: the most that was seen since requests were last seen to wait.
     pub(super) fn at_least(&self) -> u32 {
         whole(self.most)
     }
 
-    /// Whether requests come whose service time nobody knows.
+    /// Whether too many requests have an unknown service time.
     pub(super) fn is_blind(&self) -> bool {
         self.unknown > self.known * UNKNOWN_MAX
     }
@@ -92,7 +92,7 @@ impl Load {
         (self.past.kept, self.past.unsealed) = (0, 0);
     }
 
-    /// All that was there has come back: nothing more was done in the last gaps.
+    /// All requests have ended: no more work was done in the last gaps.
     pub(super) fn is_idle(&mut self) {
         self.seal(0);
     }

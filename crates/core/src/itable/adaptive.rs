@@ -34,9 +34,9 @@ pub struct Decision {
 /// Why a window is as large as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// The block lies behind the used ones: nobody has written its neighbours.
+    /// The block lies behind the used ones: its neighbours were never written.
     Unused,
-    /// No inode near it was wanted lately: one file is looked at, nobody walks.
+    /// No inode near it was wanted lately: a look-up of one file, not a walk.
     Single,
     /// Chances were weighed.
     Weighed {
@@ -87,8 +87,8 @@ struct Kept {
 }
 
 impl Cost {
-    /// Of a device that nobody knows yet: a request costs as much as 64 KiB do, as on the disks of
-    /// 2008. Only the ratio of the two counts.
+    /// Of an unknown device: a request costs as much as 64 KiB do, as on the disks of 2008. Only
+    /// the ratio of the two counts.
     pub const UNKNOWN: Self = Self { fixed_ns: 65536.0, ns_per_byte: 1.0 };
 
     /// As the completions of a device tell it.
@@ -128,8 +128,8 @@ impl Adaptive {
     /// The blocks to read when `block` of `table` must be; None if the block lies before the table
     /// or has no number after it.
     ///
-    /// Asked only for blocks that are neither cached nor on their way. Who reads a block to change
-    /// one inode in it does not ask: it is read alone.
+    /// To be called only for blocks that are neither cached nor in flight, and not for a block that
+    /// is read to change one inode in it: that is read alone.
     #[must_use]
     pub fn decide(
         &mut self,

@@ -29,9 +29,9 @@ const MISSES: usize = 64;
 /// How much less each miss counts than the one after it: half after 23.
 const DECAY: f64 = 0.97;
 
-/// From how many misses ago on blocks that nobody wanted count as not wanted in full; before, in
-/// part. The blocks around the youngest miss have had little time: what they were wanted so far is
-/// taken as the beginning of what they will be.
+/// From how many misses ago on unwanted blocks count as unwanted in full; before, in part. The
+/// blocks around the youngest miss have had little time: how often they were wanted so far is taken
+/// as the beginning of how often they will be.
 const SETTLED: f64 = 64.0;
 
 /// In front of a miss, or behind it.

@@ -2,7 +2,7 @@
 //!
 //! In:    what a device is like, and the scheduler in front of it.
 //! Out:   ids.
-//! Never: a request lost. Who waits for a device that goes is told.
+//! Never: a lost request. All that wait for a device that goes are told.
 
 use alloc::string::ToString as _;
 
@@ -76,7 +76,7 @@ impl IoPath {
         Ok(())
     }
 
-    /// Removes a device that no open file lies on. What was queued for it is dropped, and those who
+    /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
     pub fn remove_device(&mut self, now: Instant, id: DeviceId) {
         self.log().did(|| Input::RemoveDevice { now, device: id });

@@ -1,11 +1,11 @@
 //! Direct requests: a run of sectors, read or written past the cache.
 //!
-//! In:    where, how much, which way, for whom.
+//! In:    a range, a direction, a submitter.
 //! Out:   a request in the queue of its device, beside those of the cache; what became of it.
 //! Never: a page of the cache, or a byte: what is moved, and where to, is the driver's.
 //!
-//! This is for who brings a cache of their own, and for writers that the cache is to know nothing
-//! of: they share the device with the cache's requests, and the scheduler decides between them.
+//! For callers with a cache of their own, and for writes past the cache: they share the device with
+//! the cache's requests, and the scheduler decides between them.
 
 use alloc::vec::Vec;
 use core::mem;

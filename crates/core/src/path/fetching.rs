@@ -99,7 +99,7 @@ pub(super) struct Fetching<'a> {
     pub(super) file_len: Bytes,
     /// The largest request that the device takes.
     pub(super) max_io: Pages,
-    /// Whether frames may be taken for pages that nobody wants yet.
+    /// Whether frames may be taken for read-ahead.
     pub(super) may_read_ahead: bool,
     /// Whether no use of this stream makes a page active.
     pub(super) no_reuse: bool,
@@ -109,7 +109,7 @@ pub(super) struct Fetching<'a> {
     pub(super) law: Option<Law<'a>>,
     /// Where the fetches since the last decision first ended for want of frames.
     pub(super) cut_at: Option<PageIndex>,
-    /// None for a marker and a hint: nobody waits.
+    /// None for a marker and a hint: no read waits.
     pub(super) wanted: Option<&'a mut Wanted>,
 }
 
@@ -266,7 +266,7 @@ impl Fetching<'_> {
     }
 
     /// Adds the page to the newest run if it is its neighbour and fits, else begins another. A
-    /// window is one request whether or not somebody waits for part of it.
+    /// window is one request whether or not a read waits for part of it.
     fn append(&mut self, start: Sector, fill: PageFill, use_: Use, first_new: usize) {
         let is_ahead = use_ != Use::Wanted;
         let fill = match self.runs[first_new..].last_mut() {

@@ -99,9 +99,9 @@ impl IoPath {
     ///   on their way           end as they would have
     /// ```
     ///
-    /// What is dirty is dropped: whoever wants it on the device [flushes](Self::flush) first. Writes
-    /// and flushes that wait end now, with [`Fault::Short`](super::Fault::Short); those whose driver
-    /// copies or acts end when it is done.
+    /// Dirty pages are dropped: to keep them, [flush](Self::flush) first. Writes and flushes that
+    /// wait end now, with [`Fault::Short`](super::Fault::Short); those whose driver copies or acts
+    /// end when it is done.
     ///
     /// The file itself goes with the last of them that is released: until then its
     /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
@@ -140,13 +140,13 @@ impl IoPath {
     /// ```
     ///
     /// Reads that wait for frames are cut to the new length, and end with a length of 0 if they
-    /// start behind it. Reads on their way are not disturbed, and whoever waits for a page that was
+    /// start behind it. Reads in flight are not disturbed, and one that waits for a page that was
     /// forgotten gets it as the device had it. If it had none of it any more, that is
-    /// [`Fault::Short`](super::Fault::Short): who changes lengths asks again, for what there is.
+    /// [`Fault::Short`](super::Fault::Short): the caller that changes lengths reads again.
     ///
     /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
-    /// they are. A device write on its way is not called back: whoever cuts a file that is written
-    /// flushes it first.
+    /// they are. A device write in flight is not cancelled: the caller flushes a written file
+    /// before it cuts it.
     pub fn set_len(&mut self, now: Instant, file: FileId, len: Bytes) {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
         self.log().did(|| Input::SetLen { now, file, len });
@@ -194,7 +194,7 @@ impl IoPath {
         cache.forget_range_but(slot, pages.start, count, is_kept, is_owed);
     }
 
-    /// Drops what is owed of the pages from `first` on.
+    /// Drops the dirty pages from `first` on.
     fn drop_debts(&mut self, file: FileId, first: PageIndex) {
         for id in self.all_debts(file) {
             if self.page_owed(id) >= first {
@@ -226,8 +226,8 @@ impl IoPath {
     /// The reads of a file that wait for frames, as they are in a file of this length.
     pub(super) fn cover_queued(&mut self, file: FileId, len: Bytes) {
         let Self { queued, reads, ready, watch, .. } = self;
-        queued.retain(|&who| {
-            let Waiter::Read(id) = who else { return true };
+        queued.retain(|&waiter| {
+            let Waiter::Read(id) = waiter else { return true };
             let read = reads.get_mut(id).expect("a queued read is not released");
             if read.file == file {
                 read.cover(len);

@@ -1,9 +1,9 @@
-//! Pages that somebody will need: asked for by name, not by a policy.
+//! Pages that a caller says it will need: asked for by name, not by a policy.
 //!
 //! In:    a range of a file.
 //! Out:   requests for what of it is not resident, as for pages ahead; how many pages that is.
-//! Never: a marker, a stream's state, a wait for frames; more than half of the frames for pages
-//!        that were hinted and that nobody has used.
+//! Never: a marker, a stream's state, a wait for frames; more than half of the frames for unused
+//!        hinted pages.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,12 +26,12 @@ use crate::units::{Instant, PageIndex, Pages};
 ///                                                used or gone: forgotten; else to the back
 /// ```
 ///
-/// Who uses a page does not come here, so a use is only noticed when the page is looked at. Two
-/// looks a page are enough to go round a full line before it can fill again, and cost little.
+/// A use of a page does not come here, so it is only noticed when the page is looked at. Two looks
+/// a page are enough to go round a full line before it can fill again, and cost little.
 ///
-/// A page that nobody uses leaves when its turn has come, and makes room here. Where unread pages
-/// are kept, streams live in frames of their own and its turn may never come: there it makes room
-/// when as many pages have left the cache as it has frames. Its own frame is the next hint's then.
+/// A page that is not used leaves in its turn, and makes room here. Where unread pages are kept,
+/// streams live in frames of their own and its turn may never come: there it makes room when as
+/// many pages have left the cache as it has frames. Its own frame is the next hint's then.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     unused: VecDeque<(Hinted, Generation)>,
@@ -102,7 +102,7 @@ impl IoPath {
     /// returns how many those are. A read that comes later finds them, or joins them.
     ///
     /// Pages past the end of the file are left out; so is the rest of a hint when half of the
-    /// frames hold hinted pages that nobody has used, or when reads wait for frames. Of a closed
+    /// frames hold unused hinted pages, or when reads wait for frames. Of a closed
     /// file: nothing.
     pub fn will_need(
         &mut self,
@@ -174,8 +174,7 @@ impl IoPath {
     }
 }
 
-/// Hinted pages that nobody has used may hold half of the frames: the other half is for those who
-/// wait.
+/// Unused hinted pages may hold half of the frames: the other half is for reads that wait.
 const SHARE_OF_HINTS: u64 = 2;
 
 const FRAME_BITS: u32 = FRAMES_MAX.trailing_zeros();

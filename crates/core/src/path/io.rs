@@ -2,7 +2,7 @@
 //!
 //! In:    a device with room; what became of a request.
 //! Out:   device I/O; frames that are up to date, written or failed; reads that are ready.
-//! Never: an error that nobody waits for. A page read ahead that fails is read again when asked.
+//! Never: an error that no caller waits for. A page read ahead that fails is read again when asked.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -82,7 +82,7 @@ impl IoPath {
         len_of(&self.flying.get(tag).expect("the request is in flight").request)
     }
 
-    /// Whether nobody waited for any page of a request when it was dispatched.
+    /// Whether no caller waited for any page of a request when it was dispatched.
     #[must_use]
     pub fn is_ahead(&self, tag: Tag) -> bool {
         self.flying.get(tag).expect("the request is in flight").request.load.is_ahead
@@ -94,7 +94,7 @@ impl IoPath {
         self.clock = now;
         let Flying { device, mut request, sent, command } =
             self.flying.remove(tag).expect("each tag completes once");
-        // Before anybody stops waiting for it.
+        // Before any wait for it ends.
         let origin = request.origin;
         if let Some(state) = self.devices.get_mut(device) {
             let whose = (origin, request.arrival);
@@ -144,10 +144,10 @@ impl IoPath {
     /// Asks once more for one page of a request that failed.
     ///
     /// ```text
-    ///   request of several pages   somebody waits for this one   read it once more, alone
-    ///                              nobody waits                  drop it
-    ///   request of one page, or    somebody waits                the error is theirs
-    ///   the device is removed      nobody waits                  drop it
+    ///   request of several pages   a caller waits for this one   read it once more, alone
+    ///                              no caller waits               drop it
+    ///   request of one page, or    a caller waits                it gets the error
+    ///   the device is removed      no caller waits               drop it
     /// ```
     ///
     /// A reader must not pay for a bad sector in a neighbour that it never asked for.
@@ -158,7 +158,7 @@ impl IoPath {
         state.queue.add(now, run.request(now, origin));
     }
 
-    /// A page came to nothing: it leaves the cache, and those who wait for it are told.
+    /// A fill failed: the page leaves the cache, and its waiters are told.
     pub(super) fn fail(&mut self, filling: Filling, fault: Fault) {
         let frame = filling.frame();
         self.stats.pages_failed += u64::from(self.waiters.is_waited_for(frame));
@@ -166,10 +166,10 @@ impl IoPath {
         self.wake(frame, Some(fault));
     }
 
-    /// The frame is filled, written, or failed: those who waited for nothing else go on.
+    /// The frame is filled, written, or failed: waiters that wait for nothing else go on.
     pub(super) fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
-        while let Some(who) = self.waiters.take(frame) {
-            let id = match who {
+        while let Some(waiter) = self.waiters.take(frame) {
+            let id = match waiter {
                 Waiter::Read(id) => id,
                 Waiter::Write(id) => {
                     self.wake_write(id, fault);
@@ -191,8 +191,8 @@ impl IoPath {
         }
     }
 
-    /// Whether requests are queued that no device has room for yet: somebody has to wait for
-    /// completions, or they stay queued.
+    /// Whether requests are queued. If [`Self::poll_dispatch`] gives none, the driver has to wait
+    /// for completions, or they stay queued.
     #[must_use]
     pub fn is_dispatch_pending(&self) -> bool {
         !self.busy.is_empty() || self.full > 0
@@ -239,7 +239,7 @@ impl IoPath {
         wake_at.chain(self.next_write_out()).min()
     }
 
-    /// The time has come that [`Self::poll_timeout`] named; too early does no harm.
+    /// To be called at the time that [`Self::poll_timeout`] named; too early does no harm.
     pub fn timeout(&mut self, now: Instant) {
         self.log().did(|| Input::Timeout { now });
         let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);

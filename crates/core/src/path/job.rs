@@ -1,8 +1,8 @@
 //! What the path's requests carry: frames to fill or to write, or the names of direct requests.
 //!
 //! In:    pages of a window, dirty pages, a page that is tried again, a request that asks no cache.
-//! Out:   who is to be told what became of it.
-//! Never: a merge that makes somebody wait longer, or that hides which page is bad.
+//! Out:   what waits for its result.
+//! Never: a merge that makes a caller wait longer, or that hides which page is bad.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -44,7 +44,7 @@ pub(super) struct Job {
     pub(super) writes: Vec<WritePage>,
     /// The direct requests that it serves.
     pub(super) direct: Vec<DirectId>,
-    /// Whether nobody waits for any of it.
+    /// Whether no caller waits for any of it.
     pub(super) is_ahead: bool,
     /// Whether it is a second try of a page whose request failed.
     pub(super) is_retry: bool,
@@ -159,9 +159,9 @@ impl Job {
 }
 
 impl Load for Job {
-    /// What somebody waits for never merges with what nobody does: the wait would be longer. A
-    /// second try stays alone: its purpose is to find the one bad page. What must be on the device
-    /// for good merges with its like only: that may cost the others a flush.
+    /// A request that a caller waits for never merges with one that none waits for: the wait would
+    /// be longer. A retry stays alone: its purpose is to find the one bad page. FUA writes merge
+    /// with each other only: they may cost the others a flush.
     fn can_take(&self, next: &Self) -> bool {
         let is_same_kind = self.pages.is_empty() == next.pages.is_empty()
             && self.writes.is_empty() == next.writes.is_empty();

@@ -5,7 +5,7 @@
 //! Never: a decision. Other policies do not come here.
 //!
 //! ```text
-//!   question --> who asks? --> shares: window, lead --> cache: so many frames can be had
+//!   question --> its share --> shares: window, lead --> cache: so many frames can be had
 //!                                                          |
 //!                policy  <-- the smaller of the two -------'
 //! ```
@@ -47,12 +47,12 @@ pub(super) struct Law<'p> {
     pub(super) room: Option<Pages>,
     /// How large the window is without the clip, if that shortened it.
     pub(super) pace: Option<Pages>,
-    /// Who asked, and how; None if it was told to wait.
+    /// The share that asked, its question and its page; None if it was told to wait.
     pub(super) asked: Option<(Option<ShareId>, Question, PageIndex)>,
 }
 
 impl Law<'_> {
-    /// What the stream may have that asks; `set_aside` frames are for who waits.
+    /// What the stream that asks may have; `set_aside` frames are for its read that waits.
     pub(super) fn terms(
         &mut self,
         cache: &mut PageCache,
@@ -78,9 +78,9 @@ impl Law<'_> {
             patient: self.patient.min(ceiling),
             latency_ns: self.latency_ns,
         };
-        let who = readahead::who(file, ask, &cache.residency(slot));
-        let id = who.map(|(share, _)| share);
-        let question = Question { page: who.map_or(ask.page, |(_, page)| page), ..question };
+        let asker = readahead::who(file, ask, &cache.residency(slot));
+        let id = asker.map(|(share, _)| share);
+        let question = Question { page: asker.map_or(ask.page, |(_, page)| page), ..question };
         let memory = cache.room_for_ahead();
         let grant = match id {
             Some(id) => self.shares.ask(id, question, memory),
@@ -114,8 +114,8 @@ impl Law<'_> {
             }
             files.at(other.0).is_some_and(|file| file.remembered.has_ahead(page, is_live))
         };
-        // What may be filled: some of what is free is kept for pins. Half of it, so that who asks
-        // next finds some, too.
+        // What may be filled: some of what is free is kept for pins. Half of it, so that the next
+        // question finds some, too.
         let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
         // A read that begins with no window of its own finds a frame there.
         let set_aside = set_aside + Pages(memory.0 / SHARE_OF_NEWCOMERS);
@@ -183,9 +183,9 @@ impl fmt::Display for TooManyWeights {
 impl core::error::Error for TooManyWeights {}
 
 impl IoPath {
-    /// Gives those who read for `submitter` a weight of their own: under pressure, memory for
+    /// Gives the streams of `submitter` a weight of their own: under pressure, memory for
     /// read-ahead is shared by weight first, and what one cannot use is lent to the others. All
-    /// who have none are one submitter here, of weight 1. Only `adaptive` looks at it.
+    /// submitters without a weight are one here, of weight 1. Only `adaptive` looks at it.
     ///
     /// A weight is between 1 and 1000, one above counts as 1000. One of 0 takes the submitter's own
     /// away.
@@ -211,6 +211,6 @@ impl IoPath {
     }
 }
 
-/// So many frames are left for pages that somebody waits for, so that none of those takes one from
+/// So many frames are left for pages that a read waits for, so that none of those takes one from
 /// another stream: more than there are such reads between one window and the next.
 const SHARE_OF_NEWCOMERS: u64 = 256;

@@ -256,7 +256,7 @@ impl Extent {
             }
         }
         for start in [self.start, place] {
-            // A page more, so that whoever rounds up does not leave the range either.
+            // A page more, so that a caller that rounds up does not leave the range either.
             let end = start.0.checked_add(self.len.0).and_then(|end| end.checked_add(PAGE_SIZE));
             if end.is_none_or(|end| end > MAX_FILE_BYTES.0) {
                 return Err(BadLayout::TooFar(index));

@@ -38,7 +38,7 @@ pub struct DeviceState {
     pub expired_reads: u64,
     /// Writes that went because they had waited for too long, so far.
     pub expired_writes: u64,
-    /// How many requests it serves at once at least, as far as was seen.
+    /// How many requests it was seen to serve at once at least.
     pub at_least: u32,
     /// What reads cost, if enough is known.
     pub reads: Option<Fit>,
@@ -205,7 +205,7 @@ enum Mode {
 /// ```
 ///
 /// One less than it serves at once: a read that comes finds a way free. With one way there is none,
-/// and the read waits for one write. Two more when nobody reads: one so that a way never waits for
+/// and the read waits for one write. Two more without reads: one so that a way never waits for
 /// its next request, and one so that a device that serves more than was thought can show it. A
 /// quarter more, with the read, are enough to see that some wait.
 fn limit(mode: Mode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
@@ -259,8 +259,8 @@ impl Device {
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
 
-    /// Whether a window that nobody waits for yet had better be asked for later, when the device is
-    /// idle: what it costs is not known.
+    /// Whether a window that no reader waits for yet is better asked for later, when the device is
+    /// idle: its cost is not known.
     pub(super) fn wants_it_alone(&self) -> bool {
         self.limiter.in_flight[Op::Read as usize] > 0 && self.useful.wants_them_alone()
     }
@@ -276,8 +276,8 @@ impl Device {
         sent
     }
 
-    /// A request has come back; it still counts as in flight. Says whether something was learnt
-    /// that others on its disk should know.
+    /// A request has completed; it still counts as in flight. Says whether something was learnt
+    /// that other devices on its disk should know.
     pub(super) fn came_back(
         &mut self,
         now: Instant,

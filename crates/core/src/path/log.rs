@@ -13,7 +13,7 @@ use crate::replay::{Input, Log, Output, Step};
 use crate::table::Frame;
 
 impl IoPath {
-    /// Keeps up to `steps` of a log for [`Self::take_log`]; it ends when nobody takes them in time.
+    /// Keeps up to `steps` of a log for [`Self::take_log`]; it ends if they are not taken in time.
     /// 0, as at first, keeps none.
     ///
     /// # Panics

@@ -33,9 +33,9 @@ pub(super) struct Parts {
 #[derive(Debug)]
 struct Coming {
     left: usize,
-    /// Why one of them did not come, although somebody waited for it.
+    /// The fault of a part that is not tried again: a caller waited, or its device is gone.
     fault: Option<Fault>,
-    /// Parts that failed while nobody waited.
+    /// Parts that failed while no caller waited.
     failed: Vec<Failed>,
 }
 
@@ -103,13 +103,13 @@ impl IoPath {
         }
     }
 
-    /// A page, or a part of one, came to nothing, and is not asked for again.
+    /// A page, or a part of one, has failed.
     ///
     /// ```text
     ///   whole        its waiters get the fault
-    ///   a part       somebody waits      they get the fault, once all other parts have ended
-    ///                nobody waits        ... and then somebody does: this part is asked for again
-    ///                                    ... and still nobody does: the page is dropped
+    ///   a part       a caller waits      it gets the fault, once all other parts have ended
+    ///                no caller waits     ... and then one does: this part is asked for again
+    ///                                    ... and still none does: the page is dropped
     /// ```
     pub(super) fn fail_fill(
         &mut self,
@@ -155,7 +155,7 @@ impl IoPath {
                 self.parts.begin(&filling, failed.len());
                 for Failed { device, origin, run, .. } in failed {
                     self.try_again(now, device, origin, run);
-                    // Who makes zeros looks at no device.
+                    // The last part may be a hole, whose end puts no device in line.
                     self.note_busy(device);
                 }
             }

@@ -36,13 +36,13 @@ impl IoPath {
 
     /// Starts what waits for frames, as far as there are frames.
     fn give_frames(&mut self, now: Instant) {
-        while let Some(who) = self.queued.pop_front() {
-            let has_started = match who {
+        while let Some(waiter) = self.queued.pop_front() {
+            let has_started = match waiter {
                 Waiter::Read(id) => self.try_start(now, id, true),
                 Waiter::Write(id) => self.try_frames(now, id, true),
             };
             if !has_started {
-                self.queued.push_front(who);
+                self.queued.push_front(waiter);
                 return;
             }
         }
@@ -51,7 +51,7 @@ impl IoPath {
     /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.
     ///
     /// All or none, and in the order of arrival: two reads that each hold half of the frames would
-    /// wait for each other for ever. A read that lacks no frame waits for nobody.
+    /// deadlock. A read that lacks no frame starts at once.
     pub(super) fn try_start(&mut self, now: Instant, id: ReadId, is_its_turn: bool) -> bool {
         let Read { stream, file, count, prev_pos, wanted, .. } =
             self.reads.get_mut(id).expect("a read");
@@ -102,7 +102,7 @@ impl IoPath {
         // Taken out while the walk runs, which looks at the other files.
         let is_shared = self.policy == Policy::Adaptive;
         let mut remembered = core::mem::take(remembered);
-        // A read that nobody awaits any more may outlive its stream.
+        // A read whose caller has left may outlive its stream.
         let mut forgotten = Stream::new(file);
         let Stream { state, advice, no_reuse, submitter, blocked_ns, .. } =
             self.streams.get_mut(stream).unwrap_or(&mut forgotten);
@@ -112,7 +112,7 @@ impl IoPath {
         let is_learnt = self.is_window_learnt;
         let max = if is_learnt { useful.window().min(largest) } else { self.max_window };
         // Twice as much for a sequential stream, but no more than one read may hold, and no more
-        // than is of use. Where that is one page, half of it would be none for ever.
+        // than is of use. Where that is one page, half of it would be none.
         let max = match advice {
             Advice::Sequential if is_learnt => Pages((max.0 / 2).max(1)),
             Advice::Sequential => max.min(Pages(largest.0 / 2)),

@@ -41,7 +41,7 @@ impl IoPath {
     /// Sets whether the pages that this stream uses are left to the cache as if they would not be
     /// used again: its uses never make a page active. Of a closed stream: nothing.
     ///
-    /// Holds for what comes here. Who serves hits does the same with
+    /// Holds for reads that come here. A caller that serves hits does the same with
     /// [`Found::touch`](crate::table::Found::touch).
     pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
         self.log().did(|| Input::SetNoReuse { stream, no_reuse });
@@ -50,8 +50,8 @@ impl IoPath {
         }
     }
 
-    /// Says for whom the stream reads: some schedulers are fair to submitters. At first all streams
-    /// are of the same. Of a closed stream: nothing.
+    /// Sets the submitter that the stream reads for: some schedulers are fair to submitters. At
+    /// first all streams are of the same. Of a closed stream: nothing.
     pub fn set_submitter(&mut self, stream: StreamId, submitter: Submitter) {
         self.log().did(|| Input::SetSubmitter { stream, submitter });
         if let Some(stream) = self.streams.get_mut(stream) {

@@ -52,8 +52,8 @@ impl Useful {
         self.latency_ns
     }
 
-    /// A read has ended that was asked for at `arrival`. Who does not look for ends sees them late:
-    /// such a time says only that it did not take longer.
+    /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
+    /// such a time is only an upper bound.
     pub(super) fn ended(&mut self, now: Instant, arrival: Instant, was_watched: bool) {
         let ns = now.0.saturating_sub(arrival.0);
         if was_watched || ns < self.latency_ns {
@@ -124,7 +124,7 @@ impl Disks {
         known.map(|(_, useful)| Useful { ended: 0, ..*useful })
     }
 
-    /// Somebody has learnt something of it. Of so many disks the first ones are forgotten.
+    /// Stores what was learnt of a disk. Beyond [`DISKS_MAX`] of them the oldest is forgotten.
     pub(super) fn set(&mut self, disk: u64, useful: Useful) {
         if let Some((_, known)) = self.known.iter_mut().find(|(number, _)| *number == disk) {
             *known = useful;

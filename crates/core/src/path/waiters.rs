@@ -1,4 +1,4 @@
-//! Who waits for which frame.
+//! The reads and writes that wait for each frame.
 //!
 //! In:    a read or a write that needs a frame which is being filled, or which is being written.
 //! Out:   all of them, once that has ended.
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::{ReadId, WriteId};
 use crate::table::Frame;
 
-/// Who waits.
+/// A read or a write that waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Waiter {
     Read(ReadId),
@@ -19,7 +19,7 @@ pub(super) enum Waiter {
 
 #[derive(Debug)]
 pub(super) struct Waiters {
-    /// Per frame, its first node plus one; 0 for none, so that untouched memory means nobody.
+    /// Per frame, its first node plus one; 0 for none, so that untouched memory means no waiter.
     first: Vec<u32>,
     nodes: Vec<Node>,
     free: Vec<u32>,
@@ -32,16 +32,16 @@ struct Node {
 }
 
 impl Waiters {
-    /// What each frame costs here. Those who wait cost more, but only as many as wait.
+    /// What each frame costs here; each waiter costs a node more.
     pub(super) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64;
 
     pub(super) fn new(frames: u32) -> Self {
         Self { first: vec![0; frames as usize], nodes: Vec::new(), free: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, frame: Frame, who: Waiter) {
+    pub(super) fn add(&mut self, frame: Frame, waiter: Waiter) {
         let first = &mut self.first[frame.0 as usize];
-        let node = Node { who, next: *first };
+        let node = Node { who: waiter, next: *first };
         let index = match self.free.pop() {
             Some(index) => {
                 self.nodes[index as usize] = node;
@@ -59,8 +59,7 @@ impl Waiters {
         self.first[frame.0 as usize] != 0
     }
 
-    /// Those who wait for the one wait for the other, for which nobody waits yet, or who waits for
-    /// both.
+    /// The waiters of `from` join those of `to`.
     pub(super) fn move_to(&mut self, from: Frame, to: Frame) {
         let moved = core::mem::take(&mut self.first[from.0 as usize]);
         let Some(first) = moved.checked_sub(1) else { return };
@@ -72,7 +71,7 @@ impl Waiters {
         self.first[to.0 as usize] = moved;
     }
 
-    /// Takes one of those who wait for the frame.
+    /// Takes one of the frame's waiters.
     pub(super) fn take(&mut self, frame: Frame) -> Option<Waiter> {
         let index = self.first[frame.0 as usize].checked_sub(1)?;
         let node = self.nodes[index as usize];

@@ -71,7 +71,7 @@ pub enum WriteStep {
     Act,
     /// It is over, and its id is gone.
     Done {
-        /// How much was written, of what was asked. 0 for a flush, and for what came to nothing.
+        /// How much was written, of what was asked. 0 for a flush, and for what did not take place.
         len: Bytes,
         /// What went wrong, if anything. [`Fault::Short`]: the file was closed meanwhile.
         fault: Option<Fault>,
@@ -112,7 +112,7 @@ pub struct Write {
     file: FileId,
     kind: Kind,
     state: State,
-    /// The pages that it works on, and nobody else meanwhile; none of a flush.
+    /// The pages that it works on, and no other write meanwhile; none of a flush.
     pages: Range<PageIndex>,
     /// How many of those before it in the file's line have some of these pages.
     blockers: u32,
@@ -140,7 +140,7 @@ pub struct Write {
     accepts: u32,
     /// Of a zero, whether the bytes are undefined afterwards.
     is_discard: bool,
-    /// Whether somebody waits for a device because of it.
+    /// Whether it waits for a device, and `watch` counts it.
     is_watched: bool,
 }
 
@@ -175,7 +175,7 @@ impl IoPath {
     /// Writes `len` bytes at `pos` of an open file.
     ///
     /// At most an eighth of all frames serve one write, and no more than may be dirty:
-    /// [`WriteStep::Fill`] says what it came to. It is cut at the end of the file, which a write
+    /// [`WriteStep::Fill`] says how much it covers. It is cut at the end of the file, which a write
     /// never moves; one behind the end is done at once, with a length of 0.
     ///
     /// ```text
@@ -302,7 +302,7 @@ impl IoPath {
         On::ALL.into_iter().flat_map(|on| self.debts.list(books, on)).collect()
     }
 
-    /// Which page of its file is owed.
+    /// The page of a debt.
     pub(super) fn page_owed(&self, id: DebtId) -> PageIndex {
         self.debts.get(id).page
     }
@@ -320,7 +320,7 @@ impl IoPath {
         self.writes.insert(write)
     }
 
-    /// The driver is to do something; nobody waits for a device meanwhile.
+    /// The driver is to do something; the write waits for no device meanwhile.
     fn post(&mut self, id: WriteId, state: State, step: WriteStep) {
         self.set_watched(id, false);
         self.writes.get_mut(id).expect("a write").state = state;
@@ -337,7 +337,7 @@ impl IoPath {
         let write = self.writes.get_mut(id).expect("a write");
         match (write.is_watched, is_watched) {
             (false, true) => {
-                // Who waits for a write says nothing of when reads end that were sent before.
+                // The wait for a write does not tell when earlier reads ended.
                 self.watch.begin_without_a_look(self.clock);
             }
             (true, false) => self.watch.end(),
@@ -357,10 +357,10 @@ impl IoPath {
         self.end_if_over(write.file);
     }
 
-    /// What the write waited for came, or came to nothing.
+    /// What the write waited for has ended, well or not.
     ///
-    /// Nothing is started here. Whoever wakes one after the other those that wait for a frame would
-    /// come to one that has got the same frame for something else.
+    /// Nothing is started here: what starts could get the frame whose waiters are being woken, for
+    /// another page, and would be woken with them.
     pub(super) fn wake_write(&mut self, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write that waits is not over");
         write.fault = write.fault.or(fault);

@@ -10,8 +10,8 @@
 //!   -----------|======#===========|--------|==#======|-------|-|---------
 //!                     ^           ^           ^              r ^
 //!             a meets its marker, |    b meets its own         a random read ended here:
-//!             or misses the page  |                            whoever goes on from it
-//!             after its end ------+                            is a stream
+//!             or misses the page  |                            a reader that goes on
+//!             after its end ------+                            from it is a stream
 //! ```
 
 mod backwards;
@@ -77,7 +77,7 @@ pub(crate) fn who(
     Some(streams.share_at(place, ask.page)).filter(|(share, _)| *share != ShareId::NONE)
 }
 
-/// How many pages this question will ask for at most that nobody waits for, if windows may have
+/// The most pages that this question will ask for and no reader waits for, if windows may have
 /// `max`: its window, and what its read lacks before it. A read at random asks for none.
 pub(crate) fn wants(
     streams: &Streams,
@@ -119,9 +119,9 @@ fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency
 
 /// The stream that comes to the page that is missing.
 ///
-/// A reader that comes to a page has just used the one before it. Where that one is gone, nobody
-/// has been for a long time, and what was remembered is a stream that ended. Unless it was there
-/// just now, or this handle was: some readers drop the pages behind them.
+/// A reader that comes to a page has just used the one before it. Where that one is gone, no reader
+/// was here for a long time, and the remembered stream has ended. Unless it was there just now, or
+/// this handle was: some readers drop the pages behind them.
 fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
     let Some(place) = streams.around(ask.page) else {
         return backwards::expected(streams, ask, cache);
@@ -184,7 +184,7 @@ fn begin(
 /// ```text
 ///    |<--- history --->|<----- size ----->|
 ///   -|=================|------------------|     pages that another stream brought, or an older
-///                      ^page                    one: whoever came through them reads on
+///                      ^page                    one: their reader is taken to go on
 /// ```
 fn initial(ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
     sizes::initial(ask.count, max).max(cache.history(ask.page, max))
@@ -255,7 +255,7 @@ fn tail(ahead: Pages, lead: Lead) -> Pages {
     lead.map_or(ahead, |lead| ahead.min(lead.max(Pages(1))))
 }
 
-/// The reader has come to a marker: the next window begins at the hole behind what lies ahead.
+/// The reader meets a marker: the next window begins at the hole behind what lies ahead.
 ///
 /// ```text
 ///           |<------ what lies ahead ------>|<-------- size -------->|

@@ -2,7 +2,7 @@
 //!
 //! In:    the stream's last window and where its last read ended.
 //! Out:   a window when that state shows a stream, the bare read when it does not.
-//! Never: history. Two streams that take turns through one open file look random for ever.
+//! Never: history. Two streams that take turns through one open file always look random.
 
 use super::{Ask, Decision, Limits, Pattern, Residency, Trigger, Window, sizes};
 use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};

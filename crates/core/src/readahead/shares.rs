@@ -80,7 +80,7 @@ pub(crate) struct Question {
     pub(crate) page: PageIndex,
     /// The pages that are left of its read.
     pub(crate) count: Pages,
-    /// For whom it reads.
+    /// The submitter that it reads for.
     pub(crate) submitter: Submitter,
     /// Whether its reader had to wait, and for how long since it last asked.
     pub(crate) has_waited: bool,
@@ -112,8 +112,8 @@ impl Shares {
         Self { shares: Vec::new(), free: Vec::new(), groups: Groups::new(), hand: 0, begun: 0 }
     }
 
-    /// How much of the memory goes to those who read for `submitter`, beside others; 0: it is one
-    /// of those who have no weight of their own. False if so many have one that there is no room.
+    /// Sets the weight of the streams of `submitter` beside others; 0: it shares the common one of
+    /// all submitters without a weight. False if there is no room for another weight.
     pub(crate) fn set_weight(&mut self, submitter: Submitter, weight: u32) -> bool {
         if weight > 0 {
             return self.groups.set_weight(submitter, weight);
@@ -220,13 +220,13 @@ impl Shares {
     /// ```text
     ///   all begin with a whole one     each with another part of it
     ///   |\    |\    |\                 |\  |\   |\          the law counts on the mean, half of
-    ///   | \   | \   | \                |.\.|.\. |.\..       each: who begins together with others
-    ///   |  \  |  \  |  \              \|  \|  \|  \        asks together with them for ever, and
-    ///   |   \ |   \ |   \              |   |   |   |        the last find no frame
+    ///   | \   | \   | \                |.\.|.\. |.\..       each: streams that begin together ask
+    ///   |  \  |  \  |  \              \|  \|  \|  \        together from then on, and the last
+    ///   |   \ |   \ |   \              |   |   |   |        find no frame
     /// ```
     ///
-    /// Parts by the golden section lie evenly, however many there are. Who has the largest window
-    /// that makes sense does not share it.
+    /// Parts by the golden section lie evenly, however many there are. A stream whose window is
+    /// capped gets it whole.
     pub(crate) fn spread(&mut self, id: ShareId, size: Pages, most: Pages) -> Pages {
         let share = &mut self.shares[id.0 as usize];
         let part = Pages(((most.0 * u64::from(share.turn)) >> 16).max(1));
@@ -255,7 +255,7 @@ impl Shares {
         Grant { window, lead: None, least: Pages(1) }
     }
 
-    /// Looks at two of them: who has stalled counts less.
+    /// Counts two of them again: a stalled one counts less.
     fn look_around(&mut self, now: Instant) {
         for _ in 0..LOOKS {
             if self.hand >= self.shares.len() {
@@ -335,8 +335,8 @@ impl Share {
         self.lead = small(Pages(lead << (self.urge / DOUBLING))).min(self.ceiling);
     }
 
-    /// What it can use of the memory: two windows; or what it still has, if that is the last of its
-    /// file. That is used up when it has had its time, and nobody need be patient.
+    /// What it can use of the memory: two windows; or, at the end of its file, what it still has
+    /// ahead, and less and less of that once its time is over.
     fn uses(&self, now: Instant) -> Part {
         if self.is_last {
             let rest = u64::from(self.ahead) >> self.times_over(now).min(MOST_HALVINGS);
@@ -404,12 +404,13 @@ const MOST_HALVINGS: u32 = 63;
 /// For each question two are looked at: all of them as often as half of the streams ask.
 const LOOKS: u32 = 2;
 
-/// A quarter of its window: more requests for less each make an overload worse. Who waits has
-/// consumed more of its own by then.
+/// A quarter of its window: more requests for less each make an overload worse. A stream that waits
+/// has consumed more of its own by then.
 const SHARE_OF_LEAST: u64 = 4;
 
-/// A reader that waits nearly all the time is taken for one that could be eight times as fast: who
-/// reads many streams in turns waits for one of them and not for the others, and all are as fast.
+/// A reader that waits nearly all the time is taken for one that could be eight times as fast: a
+/// reader of many streams in turns waits for one of them and not for the others, and all are as
+/// fast.
 const MOST_SPEED_UP: u64 = 8;
 
 /// A request may take twice as long as they take on average before its reader waits.

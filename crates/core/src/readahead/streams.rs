@@ -1,4 +1,4 @@
-//! The streams of one file, found by where they read and not by who reads.
+//! The streams of one file, found by where they read and not by their handle.
 //!
 //! In:    the page of a question.
 //! Out:   what was read ahead for the stream that comes there, and room to remember what is next.
@@ -9,7 +9,7 @@
 //!                   |-----#=======|        |--------#=======|
 //!
 //!   candidates      the last random reads, and first windows       a ring
-//!                   that nobody has gone on with yet
+//!                   that no read has continued yet
 //!                   |-|    |-|  |-|      |---#===|
 //! ```
 //!
@@ -90,7 +90,7 @@ pub(super) struct Entry {
     /// when it was last met; but of a strided one, the pages of a piece.
     pub(super) reads: u32,
     pub(super) way: Way,
-    /// Its share of the memory, if somebody shares it out.
+    /// Its share of the memory, if the memory is shared out.
     share: ShareId,
 }
 
@@ -109,7 +109,7 @@ pub(super) enum Place {
 impl Streams {
     /// The most streams of one file. One more pushes out the one that was met least recently; it is
     /// found again by the marker that it left on a page, but while it is forgotten what lies ahead
-    /// of it is nobody's. A device is one file, and its readers may be hundreds.
+    /// of it belongs to no stream. A device is one file, and its readers may be hundreds.
     pub const PROVED_MAX: usize = 256;
 
     /// The most candidates, so that as many streams as are remembered may begin in turns.
@@ -563,6 +563,6 @@ mod tests {
     #[test]
     fn a_file_costs_a_few_kilobytes_at_most() {
         const { assert!(Streams::BYTES_MAX <= 20 << 10) };
-        const { assert!(size_of::<Streams>() <= 128, "a file that nobody reads") };
+        const { assert!(size_of::<Streams>() <= 128, "a file without readers") };
     }
 }

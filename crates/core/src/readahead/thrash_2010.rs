@@ -12,7 +12,8 @@ use super::{
 };
 use crate::units::{PageIndex, Pages};
 
-/// The first rule that matches decides. A stream that lost a page skips the first three for ever.
+/// The first rule that matches decides. A stream that lost a page skips the first three from then
+/// on.
 ///
 /// ```text
 ///   1  page 0                                     initial0   as linux-2.6.31

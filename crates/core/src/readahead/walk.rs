@@ -30,7 +30,7 @@ pub trait PageSet: Residency {
     fn take_marker(&mut self, page: PageIndex) -> bool;
 
     /// Asks the device for those of `pages` that are not resident, and marks `marker` if it is one
-    /// of them. Pages that nobody waits for may be left out. Returns how many were asked for.
+    /// of them. Pages that no reader waits for may be left out. Returns how many were asked for.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages;
 
     /// A page of a window was evicted before its reader came, and these are next: those that are
@@ -54,7 +54,7 @@ pub trait PageSet: Residency {
 /// The reader's side of a read: what the policies need to know of a stream and its file.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
-    /// Who decides.
+    /// The policy that decides.
     pub policy: Policy,
     /// What bounds the windows.
     pub limits: Limits,

@@ -1,7 +1,7 @@
 //! A log while it is written, and while it is followed.
 //!
 //! In:    each step, as it happens; in a replay, the steps that happened.
-//! Out:   what a look at a flag came to, then or now; the first step that went otherwise.
+//! Out:   the result of a look at a flag, then or now; the first step that went otherwise.
 //! Never: a step of its own: what is called, seen and said is its path's.
 
 use alloc::boxed::Box;
@@ -73,7 +73,7 @@ impl Log {
         }
     }
 
-    /// Notes what a look at the flags of `frame` came to. In a replay, what it came to then.
+    /// Records the result of a look at the flags of `frame`. In a replay, returns the recorded one.
     #[inline]
     pub(crate) fn saw(&mut self, what: Seen, frame: Frame, is_so: bool) -> bool {
         match self {
@@ -91,7 +91,7 @@ impl Log {
         }
     }
 
-    /// In a replay, whether the frame was found pinned at this point: nobody pins it now.
+    /// In a replay, which has no readers: whether the recorded run found the frame pinned here.
     pub(crate) fn foretells_pin(&self, frame: Frame) -> bool {
         let Self::Replaying(replay) = self else { return false };
         replay.next() == Some(&Step::Saw(Seen::Pinned, frame, replay.clear))

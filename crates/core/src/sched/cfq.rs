@@ -5,7 +5,7 @@
 //! Never: a good answer to many submitters that serve one stream. That is what it is here to show.
 //!
 //! After CFQ of Linux 2.6.30. Left out: priorities and classes, preemption, jumps to a queue that
-//! is near, writes that somebody waits for (each read is sync, each write async), and seeky
+//! is near, sync writes (each read is sync, each write async), and seeky
 //! submitters on drives with queues, for which the kernel does not idle.
 
 mod settings;
@@ -29,7 +29,7 @@ use crate::units::{Instant, Sector, Sectors};
 /// ```text
 ///   submitter 1   R R R        <- active: its slice runs
 ///   submitter 2   R              \
-///   writes of all W W W W W       > in turn, by when they came to wait
+///   writes of all W W W W W       > in turn, by when they began to wait
 ///   submitter 7   R R            /
 /// ```
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl<L: Load> Cfq<L> {
         request
     }
 
-    /// The slice is over: who has something left waits for another one.
+    /// The slice is over: a submitter with requests left waits for another one.
     fn end_slice(&mut self) {
         let Some(Slice { owner, .. }) = self.active.take() else { return };
         self.wait_for_turn(owner);

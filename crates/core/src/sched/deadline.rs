@@ -1,7 +1,7 @@
 //! `deadline`: requests in the order of the device, until one has waited too long.
 //!
 //! In:    requests, what ended, the time.
-//! Out:   batches of one direction, in `sort` order; reads before writes, but not for ever.
+//! Out:   batches of one direction, in `sort` order; reads before writes, but no starvation.
 //! Never: a promise of when a request ends: expiry is looked at when a batch begins.
 //!
 //! Three rules of three times, one setting: [`Rule`]. Design, tunables and worked examples:
@@ -38,7 +38,7 @@ pub struct Deadline<L> {
     queue: Queue<L>,
     moved: VecDeque<Request<L>>,
     in_flight: [Both<u32>; 3],
-    /// How many writes may be in flight as it was learnt; None until somebody says.
+    /// The learnt limit of writes in flight; None until [`Scheduler::limit_writes`] sets one.
     learnt: Option<u32>,
     /// When the reads in flight arrived, for `read_drain`; kept only while that is on.
     arrivals: Vec<Instant>,
@@ -92,9 +92,8 @@ impl<L: Load> Deadline<L> {
 
     /// Lets writes in from the line while there is room.
     ///
-    /// Linux gives no more than so many requests to writers at a time, and who gets none sleeps.
-    /// Here nobody can be made to wait outside, so the line is that place: what stands in it is in
-    /// no order of the scheduler, and merges only when it comes in.
+    /// In Linux a writer that gets no request sleeps. Here no submitter can be made to sleep, so
+    /// its requests wait in the line: they are neither sorted nor merged before they come in.
     fn admit(&mut self) {
         while self.has_room()
             && let Some(request) = self.line.pop_front()
@@ -222,7 +221,7 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
     }
 
     fn is_empty(&self) -> bool {
-        // Nobody stands in the line while there is room, but its requests are queued all the same.
+        // Requests in the line are queued, too.
         self.queue.is_empty() && self.moved.is_empty() && self.line.is_empty()
     }
 

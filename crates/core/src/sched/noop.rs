@@ -3,7 +3,7 @@
 //! In:    requests.
 //! Out:   requests in the order of their arrival, merged at the back or the front.
 //! Never: sorting, or a limit of what is in flight. Devices that have no seek, or an order of their
-//!        own, need none; who reads beside writers wants `deadline`.
+//!        own, need none; for reads beside writes use `deadline`.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -35,7 +35,7 @@ impl<L: Load> Scheduler<L> for Noop<L> {
     ///                 back merge                front merge
     /// ```
     ///
-    /// A merged request keeps its place, so a late neighbour is served early and nobody later.
+    /// A merged request keeps its place, so a late neighbour is served early and no other later.
     fn add(&mut self, _now: Instant, request: Request<L>) {
         assert!(request.sectors > Sectors::ZERO, "a request is for something");
         assert!(request.sectors <= self.max, "a request fits the device");

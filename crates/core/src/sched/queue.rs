@@ -85,8 +85,8 @@ impl<L: Load> Queue<L> {
     ///              back merge        front merge             back merge, then the two coalesce
     /// ```
     ///
-    /// A merge changes nobody's expiry: what is queued keeps its age, and what comes is served
-    /// earlier than it could ask for. When two that were queued coalesce, the older one's age and
+    /// A merge delays no request: a queued one keeps its expiry, and the new one is served earlier
+    /// than it could ask for. When two that were queued coalesce, the older one's age and
     /// place count: it was promised first.
     ///
     /// Only neighbours in `sort` order are tried. A request that overlaps others may have a fit

@@ -2,7 +2,7 @@
 //!
 //! In:    a frame, its generation, and flags.
 //! Out:   the same, and what a use makes of them.
-//! Never: an atomic. Who changes the word in place, and how, is in `table.rs`.
+//! Never: an atomic. `table.rs` and `table/writer.rs` change the word in place.
 
 /// Names the memory of one page. The core never sees that memory.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -63,7 +63,7 @@ impl Entry {
         self.0 & MARKER != 0
     }
 
-    /// Whether the page was read ahead and nobody has used it yet.
+    /// Whether the page was read ahead and not used yet.
     #[inline]
     #[must_use]
     pub const fn is_unused(self) -> bool {

@@ -1,4 +1,4 @@
-//! The frames' own words: who keeps a page's bytes where they are, to read them without a copy.
+//! Pins of frames: a pinned page's bytes stay where they are, to be read without a copy.
 //!
 //! In:    a page that was found; a frame whose page leaves.
 //! Out:   a pin, or none; to the last of an orphan's pinners, that it was the last.
@@ -62,19 +62,19 @@ impl Table {
     ///
     /// The caller has a pin from the [budget](Self::pin_budget) in hand.
     #[inline]
-    #[must_use = "what is pinned and never unpinned stays for ever"]
+    #[must_use = "what is pinned and never unpinned is never freed"]
     pub fn pin(&self, found: &Found<'_>) -> bool {
         let entry = found.entry();
         entry.is_up_to_date() && self.pin_entry(entry)
     }
 
-    /// Ends one pin; true for the last of an orphan: nobody else knows that its frame is not in use
-    /// any more, and it must be told to
+    /// Ends one pin; true for the last of an orphan. Only this caller knows then that the frame is
+    /// not in use any more, and must call
     /// [`PageCache::unpinned`](crate::cache::PageCache::unpinned).
     ///
     /// Release: the refill comes after all that was read while the page was pinned.
     #[inline]
-    #[must_use = "an orphan that nobody reports is lost"]
+    #[must_use = "an orphan that is not reported is lost"]
     pub fn unpin(&self, frame: Frame, generation: Generation) -> bool {
         let was = FrameWord(self.word(frame).fetch_sub(1, Ordering::Release));
         assert!(was.pins() > 0, "{frame:?} is unpinned more often than it was pinned");
@@ -100,14 +100,14 @@ impl Table {
     }
 }
 
-/// For the driver, who alone changes generations and makes orphans.
+/// For the driver, which alone changes generations and makes orphans.
 impl Table {
     /// The generation of the page that the frame holds, or of the next one if it is free.
     pub(crate) fn generation(&self, frame: Frame) -> Generation {
         FrameWord(self.word(frame).load(Ordering::Relaxed)).generation()
     }
 
-    /// Takes the frame away from readers if nobody has pinned it; says whether it did.
+    /// Takes the frame away from readers unless it is pinned; says whether it did.
     ///
     /// Acquire: what readers read while they had it pinned comes before the refill. First this,
     /// then the entry is cleared: the other way round a page that turns out to be pinned would be
@@ -119,18 +119,18 @@ impl Table {
         word.compare_exchange(open.0, closed.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The frame's page has left the table, whoever reads it: nobody can pin it from now on. Says
-    /// whether anybody has; then the last of them will say when that ends.
+    /// Marks a frame whose page has left the table: it gets no new pins. Says whether it has some;
+    /// then the last [`unpin`](Self::unpin) will say when they have ended.
     pub(crate) fn orphan(&self, frame: Frame) -> bool {
         let was = FrameWord(self.word(frame).fetch_or(FrameWord::ORPHAN, Ordering::Relaxed));
         assert!(!was.is_orphan(), "{frame:?} is an orphan already");
         was.pins() > 0
     }
 
-    /// Makes an orphan that nobody uses any more ready for its next page.
+    /// Makes an orphan without pins ready for its next page.
     ///
-    /// A plain store: nobody pins an orphan. Acquire, as in [`close`](Self::close): the unpinner who
-    /// reported it was the last one, but it need not have been the only one.
+    /// A plain store: an orphan gets no new pins. Acquire, as in [`close`](Self::close): the
+    /// unpinner that reported it was the last one, but it need not have been the only one.
     pub(crate) fn reopen(&self, frame: Frame) {
         let was = FrameWord(self.word(frame).load(Ordering::Acquire));
         assert!(was.is_orphan(), "{frame:?} is not an orphan");
@@ -147,8 +147,8 @@ impl PinBudget {
 
     /// How many of so many frames may be pinned at a time.
     ///
-    /// A quarter: a pin may last for ever, and what is left must do for everybody else's reads. So
-    /// many frames are never promised to a read, whether they are pinned at the moment or not: see
+    /// A quarter: a pin may last without limit, and the rest must do for all other reads. So many
+    /// frames are never promised to a read, whether they are pinned at the moment or not: see
     /// [`PageCache::available`](crate::cache::PageCache::available).
     pub(crate) const fn of(frames: u32) -> u64 {
         frames as u64 / 4
@@ -188,7 +188,7 @@ impl FrameWord {
     const ORPHAN: u64 = 1 << 31;
     const PINS: u64 = Self::ORPHAN - 1;
 
-    /// Nobody has it pinned.
+    /// Without pins.
     const fn new(generation: Generation) -> Self {
         Self((generation.0 as u64) << u32::BITS)
     }

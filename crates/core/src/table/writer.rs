@@ -82,7 +82,7 @@ impl TableWriter {
 
     /// Marks the page up to date, in whatever state readers have left its flags.
     ///
-    /// Release: whoever sees the flag sees the bytes.
+    /// Release: a reader that sees the flag sees the bytes.
     pub(crate) fn set_up_to_date(&mut self, place: Place, frame: Frame, generation: Generation) {
         let was = self.update(place, Ordering::Release, |entry| entry.with(UP_TO_DATE));
         assert!((was.frame(), was.generation()) == (frame, generation), "{was:?} is not {frame:?}");
@@ -138,8 +138,8 @@ impl TableWriter {
     ///   ------------------=====-------|--------|----------=====--------->
     /// ```
     ///
-    /// Release: whoever sees the new frame sees its bytes. The fence is that of [`Self::remove`]:
-    /// the old frame may be filled again from here on.
+    /// Release: a reader that sees the new frame sees its bytes. The fence is that of
+    /// [`Self::remove`]: the old frame may be filled again from here on.
     pub(crate) fn swap(&mut self, place: Place, entry: Entry) -> Entry {
         assert!(entry.is_up_to_date(), "what is swapped in has its bytes");
         let last = self.update(place, Ordering::Release, |was| entry.after(was));

@@ -259,7 +259,7 @@ impl Model {
         }
     }
 
-    /// Nobody can pin what is not there yet.
+    /// A page whose bytes are not there yet gets no pin.
     pub(crate) fn pin(&mut self, name: Name) -> bool {
         let Some(page) = self.pages.get_mut(&name) else { return false };
         page.pins += u32::from(page.up_to_date);

@@ -48,7 +48,7 @@ pub(crate) enum Op {
         start: u64,
         pages: u64,
     },
-    /// A file is closed, whoever reads it, and opened again.
+    /// A file is closed, also under its readers, and opened again.
     Reopen {
         file: usize,
     },

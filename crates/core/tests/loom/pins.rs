@@ -1,10 +1,10 @@
 //! Readers that pin, readers that copy, and the driver, in every interleaving.
 //!
 //! In:    a cache of one frame or two, whose driver evicts or forgets what readers may have pinned.
-//! Out:   nothing, or the interleaving in which a pinned page changed, or a frame was freed by two
-//!        or by nobody.
-//! Never: bytes that are atomics only. Who has a page pinned reads plain memory, so each frame has
-//!        a cell whose accesses loom checks for a race, beside the words that a copy takes.
+//! Out:   nothing, or the interleaving in which a pinned page changed, or a frame was freed twice
+//!        or never.
+//! Never: bytes that are atomics only. A reader with a pin reads plain memory, so each frame has a
+//!        cell whose accesses loom checks for a race, beside the words that a copy takes.
 
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::table::{Entry, Frame, Generation, Table};
@@ -52,7 +52,7 @@ pub(super) fn fill(cache: &mut PageCache, page: PageIndex, memory: &Memory, byte
     cache.filled(filling);
 }
 
-/// What a reader came to that pinned the page.
+/// The result of a reader that pinned the page.
 pub(super) struct Pinned {
     pub(super) frame: Frame,
     pub(super) bytes: [u64; 2],
@@ -80,7 +80,7 @@ fn read_and_unpin(table: &Table, memory: &Memory, entry: Entry) -> Pinned {
 /// Runs two parties at a time, first with the one in front and then with the other.
 ///
 /// loom begins with one order and turns dependent steps around from there. It looks back to the
-/// last access of a word only, whoever made it: what it does not find from one end, it finds from
+/// last access of a word only, by either party: what it does not find from one end, it finds from
 /// the other.
 pub(super) fn in_parallel<D: 'static, R: 'static>(
     driver_leads: bool,
@@ -210,7 +210,7 @@ fn of_two_that_have_an_orphan_pinned_exactly_one_is_the_last() {
             move || {
                 cache.forget_range(FILE, PAGE, Pages(1));
                 let is_free = cache.idle() == Pages(1);
-                // As the driver does: it waits for nobody, and hears of it when it looks.
+                // As the driver does: it does not wait for readers, and hears of it when it looks.
                 if heard.load(Ordering::Acquire) == 1 {
                     cache.unpinned(Frame(0));
                 }

@@ -2,7 +2,7 @@
 //!
 //! In:    a cache of two frames or three, so that the old frame is filled again at once.
 //! Out:   nothing, or the interleaving in which a reader got bytes that were never the page's, or a
-//!        pinned frame changed, or was freed by two or by nobody.
+//!        pinned frame changed, or was freed twice or never.
 //! Never: bytes that are atomics only, for the same reason as in pins.rs.
 
 use foreread_core::cache::{PageCache, Use};
@@ -51,7 +51,7 @@ fn a_copy_beside_a_write_is_all_old_or_all_new() {
 }
 
 /// Guards that the old frame is made an orphan after the swap, and that `orphan` and `unpin` agree
-/// on who frees it: a page that is pinned while it is written keeps its old bytes where they are.
+/// on which of them frees it: a page that is pinned while it is written keeps its old bytes.
 #[test]
 fn a_page_that_is_pinned_while_it_is_written_keeps_its_old_bytes() {
     bounded(3, |driver_leads| {
@@ -100,14 +100,14 @@ fn a_marker_is_taken_at_most_once_while_its_page_is_written() {
         let taken = reader.join().unwrap();
         assert!(cache.take_marker(FILE, PAGE) != taken, "once, and not never");
         let entry = cache.look_up(FILE, PAGE).unwrap();
-        assert!(!entry.is_unused(), "who writes a page uses it");
+        assert!(!entry.is_unused(), "a write of a page is a use");
     });
 }
 
 /// Guards Acquire in `close` for a frame that eviction takes for a write: what a reader read while
 /// it had the page pinned comes before the driver's bytes.
 #[test]
-fn a_frame_is_taken_for_a_write_only_when_nobody_has_its_page_pinned() {
+fn a_frame_is_taken_for_a_write_only_when_its_page_is_not_pinned() {
     bounded(3, |driver_leads| {
         let (mut cache, memory) = (PageCache::with_frames(2), Memory::new(2));
         fill(&mut cache, OTHER_PAGE, &memory, 5);

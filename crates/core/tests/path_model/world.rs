@@ -27,7 +27,7 @@ pub(crate) enum Op {
     Complete { which: usize, answer: Answer },
     /// A reader is done with a read that is ready.
     Release { which: usize },
-    /// A file is closed, whoever reads it, and opened again.
+    /// A file is closed, also under its readers, and opened again.
     Reopen { file: usize },
     /// A file grows or shrinks.
     SetLen { file: usize, len: u64 },

@@ -37,7 +37,7 @@ fn a_learnt_limit_counts_only_where_it_is_asked_for() {
         assert_eq!(bench.queue.wants_limit(), None);
         bench.set("writes_in_flight", "learn");
         assert_eq!(bench.queue.wants_limit(), Some(50_000_000), "{rule}: as long as reads hold");
-        assert_eq!(bench.queue.write_limit(), None, "{rule}: nobody has said");
+        assert_eq!(bench.queue.write_limit(), None, "{rule}: none is set");
         bench.add("W10@0 W20@0 W30@0 R500@0");
         assert_eq!((bench.queue.queued(Op::Read), bench.queue.queued(Op::Write)), (1, 3));
         bench.queue.limit_writes(Some(0));
@@ -54,7 +54,7 @@ fn a_learnt_limit_counts_only_where_it_is_asked_for() {
     }
 }
 
-/// Whoever takes over from another queue counts what that one gave.
+/// A queue that takes over from another one counts what that one gave.
 #[test]
 fn what_another_queue_gave_counts_and_ends_here() {
     let mut bench = bench("4.x");

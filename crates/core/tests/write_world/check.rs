@@ -24,7 +24,7 @@ impl World {
             assert!(frames.len() as u64 <= self.geometry.max_io.0);
             let early = match io.op {
                 sched::Op::Read => {
-                    // A page that is on its way is nobody's yet.
+                    // A page that is being read is not to be used yet.
                     for frame in &frames {
                         self.memory[frame.0 as usize].fill(0xbb);
                     }
@@ -135,8 +135,8 @@ impl World {
         }
     }
 
-    /// With nothing on its way and nobody else to come, nobody waits, and what is owed is due at
-    /// some time: else who drives would sleep for ever.
+    /// With nothing in flight and no caller to come, no request waits, and dirty pages have a
+    /// deadline: else the driver would sleep without end.
     fn check_waiting(&self) {
         let is_told = self.writes.values().any(|write| write.told.is_some());
         let is_held = !self.ready.is_empty() || !self.pins.is_empty() || !self.unpinned.is_empty();

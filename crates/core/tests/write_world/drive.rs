@@ -244,11 +244,11 @@ impl World {
         self.path.invalidate(now, id, PageIndex(start)..PageIndex(start + pages));
     }
 
-    /// A file is closed, whoever works on it, and opened again: as its disk has it.
+    /// A file is closed, also under reads and writes, and opened again: as its disk has it.
     pub(super) fn reopen(&mut self, file: usize) {
         let OpenFile { id, device, start, ref history, .. } = self.files[file];
         let len = history.len;
-        // What is on its way to the disk must be there before anybody reads it again.
+        // What is in flight to the disk must be there before it is read again.
         while let Some(tag) = self.flying_to(device) {
             self.complete(tag, Answer::Good);
             self.pump();

@@ -97,7 +97,7 @@ impl History {
         let old = self.sectors[sector].iter().rposition(|it| found.starts_with(&it.bytes));
         Err(match old {
             Some(old) => format!("sector {sector} is version {old}, and {floor} was promised"),
-            None => format!("sector {sector} holds what nobody wrote there"),
+            None => format!("sector {sector} holds what was never written there"),
         })
     }
 }

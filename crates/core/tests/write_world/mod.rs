@@ -314,7 +314,7 @@ impl World {
         }
     }
 
-    /// Time passes; whoever drives does so when it is told to.
+    /// Time passes; the driver acts when it is told to.
     fn pass(&mut self, ns: u64) {
         self.now += ns;
         let now = self.tick();

@@ -1,4 +1,4 @@
-//! What the devices are owed: pages whose newest bytes are in a frame and nowhere else.
+//! Bookkeeping of dirty pages: those whose newest bytes are in a frame and nowhere else.
 //!
 //! In:    pages that were written, and what becomes of them.
 //! Out:   which of a file's pages are to be written next, and which flush still waits.
@@ -35,9 +35,9 @@ pub(in crate::path) struct DebtId(u32);
 pub(in crate::path) struct Debt {
     pub(in crate::path) file: FileId,
     pub(in crate::path) page: PageIndex,
-    /// Held for as long as this is owed.
+    /// Held for as long as the page is dirty.
     pub(in crate::path) frame: Frame,
-    /// Who wrote it.
+    /// The submitter that wrote it.
     pub(in crate::path) submitter: Submitter,
     /// Since when it may be written; of one that failed, since when it has.
     pub(in crate::path) since: Instant,
@@ -59,7 +59,7 @@ pub(in crate::path) struct Debt {
     pub(in crate::path) is_locked: bool,
     /// A zero waits for the end of its request.
     pub(in crate::path) is_awaited: bool,
-    /// Nobody wants to know any more what becomes of it.
+    /// Its bytes are not wanted any more; it goes with the end of its request.
     pub(in crate::path) is_dropped: bool,
     prev: u32,
     next: u32,
@@ -110,17 +110,17 @@ pub(in crate::path) struct Debts {
 #[derive(Debug, Default)]
 pub(in crate::path) struct FileDebts {
     lists: [List; 5],
-    /// How many are owed, of all lists.
+    /// How many pages are dirty, on all lists.
     pub(in crate::path) owed: u64,
     /// The epoch in which pages are dirtied now.
     epoch: u64,
-    /// Those in which something is owed, oldest first.
+    /// Those with dirty pages, oldest first.
     epochs: VecDeque<Epoch>,
     /// What its device refused.
     pub(in crate::path) refusals: Refusals,
     /// Flushes that wait, oldest first.
     pub(in crate::path) flushes: VecDeque<WriteId>,
-    /// Who works on which pages: active ones, and those that wait for them, in their order.
+    /// Writes that work on pages, and those that wait for them, in their order.
     pub(in crate::path) locks: VecDeque<WriteId>,
     /// Whether the flusher has it in its line.
     pub(in crate::path) is_listed: bool,
@@ -135,7 +135,7 @@ pub(in crate::path) struct FileDebts {
     pub(in crate::path) accepts: u32,
 }
 
-/// What is owed of one epoch: the time between two flushes.
+/// The dirty pages of one epoch: the time between two flushes.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     number: u64,
@@ -156,7 +156,7 @@ pub(in crate::path) enum Standing {
 }
 
 impl Debts {
-    /// What each frame costs here: a quarter of them may be owed.
+    /// What each frame costs here: a quarter of them may be dirty.
     pub(in crate::path) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64
         + ((size_of::<Debt>() + size_of::<u32>()) as u64).div_ceil(SHARE_OF_DIRTY);
 
@@ -181,18 +181,18 @@ impl Debts {
         &mut self.debts[id.0 as usize]
     }
 
-    /// What is owed of the bytes in this frame.
+    /// The debt of the bytes in this frame.
     pub(in crate::path) fn of(&self, frame: Frame) -> Option<DebtId> {
         self.of_frame[frame.0 as usize].checked_sub(1).map(DebtId)
     }
 
-    /// Something new is owed. It is on no list yet.
+    /// Adds a debt of the present epoch. It is on no list yet.
     pub(in crate::path) fn add(&mut self, books: &mut FileDebts, debt: Debt) -> DebtId {
         let epoch = books.epoch;
         self.add_in_epoch(books, debt, epoch)
     }
 
-    /// The same of a page that is owed again: flushes that wait already wait for it, too.
+    /// The same of a page that is dirty again: flushes that wait already wait for it, too.
     pub(in crate::path) fn add_again(
         &mut self,
         books: &mut FileDebts,
@@ -205,7 +205,7 @@ impl Debts {
         self.add_in_epoch(books, debt, epoch)
     }
 
-    /// The first flush that waits waits for all that is owed.
+    /// Makes the first flush that waits wait for all dirty pages.
     pub(in crate::path) fn join_waiting_flushes(
         &mut self,
         books: &mut FileDebts,
@@ -261,7 +261,7 @@ impl Debts {
         old
     }
 
-    /// Nothing is owed any more: no flush waits for it, and it is on no list.
+    /// Ends a debt: no flush waits for it, and it is on no list.
     pub(in crate::path) fn settle(&mut self, books: &mut FileDebts, id: DebtId) {
         self.put(books, id, On::Nothing);
         let epoch = self.get(id).epoch;
@@ -272,14 +272,14 @@ impl Debts {
     /// Lets the number of a settled debt be used again; returns the frame.
     pub(in crate::path) fn remove(&mut self, id: DebtId) -> Frame {
         let debt = self.get(id);
-        assert!(debt.on == On::Nothing, "{id:?} is still owed");
+        assert!(debt.on == On::Nothing, "{id:?} is still on a list");
         let frame = debt.frame;
         self.of_frame[frame.0 as usize] = 0;
         self.free.push(id.0);
         frame
     }
 
-    /// Those who wait for the one wait for the other too: the later one gets the earlier's epoch.
+    /// Flushes that wait for `from` wait for `to`, too: the later one gets the earlier's epoch.
     pub(in crate::path) fn inherit(&mut self, books: &mut FileDebts, from: DebtId, to: DebtId) {
         let epoch = self.get(from).epoch;
         let was = self.get(to).epoch;
@@ -383,7 +383,7 @@ impl Debts {
 impl FileDebts {
     /// What a flush that comes now waits for; what is written from now on is of another epoch.
     ///
-    /// While nothing is owed of the present epoch it goes on, and the flush waits for those before.
+    /// While the present epoch has no dirty page it goes on, and the flush waits for those before.
     pub(in crate::path) fn end_epoch(&mut self) -> u64 {
         if self.epochs.back().is_some_and(|epoch| epoch.number == self.epoch) {
             self.epoch += 1;
@@ -422,7 +422,7 @@ impl FileDebts {
         &mut self.lists[on.index()]
     }
 
-    /// Changes what is owed of an epoch; one in which nothing is owed any more is forgotten.
+    /// Changes the counts of an epoch; one without dirty pages is forgotten.
     fn count(&mut self, number: u64, change: impl FnOnce(&mut Epoch)) {
         let at = match self.epochs.binary_search_by_key(&number, |epoch| epoch.number) {
             Ok(at) => at,
@@ -493,5 +493,5 @@ impl On {
 const _: () = assert!(Debts::BYTES_PER_FRAME == 21);
 
 /// At most a quarter of the frames are dirty, or being filled or written by a write: with the
-/// quarter that may be pinned, half is left for whoever reads.
+/// quarter that may be pinned, half is left for reads.
 pub(in crate::path) const SHARE_OF_DIRTY: u64 = 4;

@@ -98,7 +98,7 @@ impl IoPath {
         }
     }
 
-    /// Something is owed no more, or has failed: flushes that waited for nothing else are over.
+    /// A page is clean now, or has failed: flushes that waited for nothing else are over.
     pub(in crate::path) fn check_flushes(&mut self, file: FileId) {
         loop {
             let Some(books) = self.files.get_mut(file).and_then(|file| file.debts.as_mut()) else {
@@ -114,7 +114,7 @@ impl IoPath {
         }
     }
 
-    /// The file is closed: nobody writes what they wait for.
+    /// The file is closed: what they wait for will not be written.
     pub(in crate::path) fn end_waiting_flushes(&mut self, file: FileId) {
         let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
         let Some(books) = books else { return };

@@ -1,6 +1,6 @@
 //! The flusher: which dirty pages a device gets next, and what became of them.
 //!
-//! In:    what is owed, how old it is, who waits for room; results.
+//! In:    dirty pages and their age; writes that wait for room; results.
 //! Out:   write requests, a run of neighbours each; debts that are paid, tried again, or failed.
 //! Never: a second write of a page while one is in flight; more requests than were allowed.
 //!
@@ -45,7 +45,7 @@ pub(in crate::path) enum Outcome {
     Suspect(Fault),
 }
 
-/// What a file's turn came to.
+/// The result of a file's turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Turn {
     /// A request was queued.
@@ -106,7 +106,7 @@ impl IoPath {
         is_over || self.room_is_wanted() || !self.rewriting.is_empty()
     }
 
-    /// Whether somebody waits for more room than device writes will give back.
+    /// Whether a write waits for more room than device writes will give back.
     fn room_is_wanted(&self) -> bool {
         let Some(first) = self.room.first() else { return false };
         let write = self.writes.get(first).expect("it waits");
@@ -296,9 +296,8 @@ impl IoPath {
         self.wake(frame, None);
     }
 
-    /// A flush failed while the page was on its way: it is sent again. Where flushes fail all the
-    /// time, as with a FUA write of a bad sector that its client repeats, all that wait for the page
-    /// are told instead.
+    /// A flush failed while the page was on its way: it is sent again. Where flushes fail again and
+    /// again, as with a FUA write of a bad sector that its client repeats, the waiters are told.
     fn suspect_page(&mut self, now: Instant, id: DebtId, fault: Fault) {
         let debt = self.debts.get_mut(id);
         debt.suspicions += 1;
@@ -329,7 +328,7 @@ impl IoPath {
             self.list_file(file);
             return;
         };
-        // Who waits for these bytes gets the newer ones.
+        // What waits for these bytes waits for the newer ones instead.
         self.debts.inherit(books, id, newer);
         let heir = self.debts.get_mut(newer);
         if heir.is_fua && heir.is_locked {
@@ -380,8 +379,8 @@ impl IoPath {
         self.list_file(file);
     }
 
-    /// A debt in a request is owed no more: its frame is the cache's alone, and newer bytes of the
-    /// page may be written now.
+    /// Ends a debt in a request: its frame is the cache's alone, and newer bytes of the page may be
+    /// written now.
     fn pay(&mut self, now: Instant, id: DebtId) {
         let debt = self.debts.get(id);
         let (file, page, newer) = (debt.file, debt.page, debt.other);

@@ -1,8 +1,8 @@
-//! Writes that nobody waits for any more.
+//! Writes whose caller has left.
 //!
-//! In:    a write whose writer has left, with the bytes.
-//! Out:   the write is over, now or soon; its room, its frames and its pages are others'.
-//! Never: a page with bytes that nobody copied.
+//! In:    a write whose caller has left, with the bytes.
+//! Out:   the write is over, now or soon; its room, its frames and its pages are free.
+//! Never: a page with bytes that were not copied.
 
 use super::{Kind, State, WriteId};
 use crate::path::waiters::Waiter;
@@ -11,8 +11,8 @@ use crate::replay::Input;
 use crate::units::{Bytes, Instant};
 
 impl IoPath {
-    /// Whoever began this has left, and will not copy. To be called before [`WriteStep::Fill`] was
-    /// polled: one that is being filled has to be filled.
+    /// The caller of this write has left, and will not copy. To be called before
+    /// [`WriteStep::Fill`] was polled: a write that is being filled has to be filled.
     ///
     /// ```text
     ///   it waits for pages, room or frames   it is over now

@@ -1,4 +1,4 @@
-//! A write that was filled: its pages are readers' now, and owed to the device.
+//! A write that was filled: readers see its pages, which are dirty now.
 //!
 //! In:    a write whose frames hold its bytes.
 //! Out:   entries swapped, debts noted; the write is over, or waits for the device.
@@ -53,10 +53,10 @@ impl IoPath {
         }
     }
 
-    /// Swaps the page's entry, and notes what is owed.
+    /// Swaps the page's entry, and notes the debt.
     ///
     /// ```text
-    ///   the page was        its old frame                       what is owed
+    ///   the page was        its old frame                       what is dirty
     ///   not there           -                                   the new bytes
     ///   clean, on its way   an orphan until its users end       the new bytes
     ///   dirty, failed       the same                            the new bytes in place of the old

@@ -30,7 +30,7 @@ impl Limits {
         self.background.unwrap_or(limit / 2).min(limit)
     }
 
-    /// After how long a page that failed is tried again though nobody asks.
+    /// After how long a page that failed is tried again without a flush.
     pub(super) fn retry_ns(&self) -> u64 {
         self.age_ns.max(LEAST_RETRY_NS)
     }
@@ -55,8 +55,8 @@ impl IoPath {
     ///   dirty_age          ms         what is dirty for so long is written
     ///   writes_queued      a number   write requests of one device, queued or in flight
     ///   max_window         bytes      the largest read-ahead window; at most an eighth of it
-    ///                      auto       what is of use on its device, as far as was seen
-    ///   policy             a name     who decides what is read ahead
+    ///                      auto       what is of use on its device, as measured
+    ///   policy             a name     the read-ahead policy
     /// ```
     ///
     /// Bytes may end in K, M or G. What waits for a setting goes on with the next call that has the

@@ -13,8 +13,8 @@
 //!                                 Fill <-- [ old bytes of partial pages ] <-'
 //! ```
 //!
-//! Nobody waits in a circle: pages are given back by writes further on, room by the device, which
-//! needs neither, and frames by reads and by the device.
+//! There is no deadlock: pages are given back by writes further on, room by the device, which needs
+//! neither, and frames by reads and by the device.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -42,7 +42,7 @@ pub(in crate::path) struct Room {
     used: u64,
     limit: u64,
     most: u64,
-    /// Who waits for some of it, first come, first served.
+    /// The writes that wait for some of it, first come, first served.
     line: VecDeque<WriteId>,
 }
 
@@ -69,7 +69,7 @@ impl Room {
         self.line.front().copied()
     }
 
-    /// Who has left the line.
+    /// A write has left the line.
     pub(super) fn forget(&mut self, id: WriteId) {
         self.line.retain(|&other| other != id);
     }
@@ -136,7 +136,7 @@ impl IoPath {
         let Write { file, pages, .. } = writes.get(id).expect("a write");
         let pages = pages.clone();
         let file = files.get_mut(*file).expect("a file outlives its writes");
-        let books = file.debts.as_mut().expect("who has a lock is in the books");
+        let books = file.debts.as_mut().expect("a locked write is in the books");
         let at = books.locks.iter().position(|&each| each == id).expect("it has a lock");
         books.locks.remove(at);
         for &later in books.locks.range(at..) {
@@ -334,7 +334,7 @@ impl IoPath {
     pub(in crate::path) fn end_waiting_writes(&mut self, file: FileId) {
         let books = self.files.get(file).and_then(|file| file.debts.as_ref());
         let locks = books.map_or_else(Vec::new, |books| books.locks.iter().copied().collect());
-        // The last first: nobody is left who could go on with what another one gives back.
+        // The last first: so no write is left to go on with what another one gives back.
         for id in locks.into_iter().rev() {
             let write = self.writes.get(id).expect("it has a lock");
             let has_begun = match write.state {

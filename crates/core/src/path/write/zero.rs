@@ -2,13 +2,13 @@
 //!
 //! In:    a range of pages; that the caller has acted.
 //! Out:   [`WriteStep::Act`] when no write is in the way; pages forgotten afterwards.
-//! Never: dirty bytes dropped before the act has succeeded: if it fails, they are still owed.
+//! Never: dirty bytes dropped before the act has succeeded: if it fails, they are still dirty.
 //!
 //! ```text
 //!   writes there that came before    are filled first
 //!   device writes there              end first, and those of FUA writes; no other one begins
 //!   dirty pages there                stay as they are until the act:  done    dropped
-//!                                                                     failed  owed as before
+//!                                                                     failed  dirty as before
 //!   writes there that come after     wait
 //!   reads                            see the pages as they were, until the act is done
 //! ```
@@ -131,7 +131,7 @@ impl IoPath {
             // These zeros are in no frame from which they could be written again.
             self.cache.note_unstable_beside_cache(Self::slot(file));
         }
-        // What the act did before it failed is not known: the device is asked again.
+        // It is unknown what the act did before it failed: the device is read again.
         self.forget_clean(file, pages.clone(), fault.is_some());
         self.unlock(id);
         let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
@@ -139,7 +139,7 @@ impl IoPath {
         self.check_flushes(file);
     }
 
-    /// What is owed of these pages: looked up page by page, or found among all that the file owes.
+    /// The debts of these pages: looked up page by page, or found among all of the file's.
     fn debts_in(&self, file: FileId, pages: &Range<PageIndex>) -> Vec<DebtId> {
         if (pages.end - pages.start) > self.dirty_pages(file) {
             let all = self.all_debts(file).into_iter();

@@ -8,7 +8,7 @@
 //!             |<----- size ------>|<- last ->|
 //!   ----------|==============#|===|==========|
 //!             ^start          ^page          the reader comes from there
-//!                            ^marker: of what nobody asked for, the page that it meets first
+//!                            ^marker: of what was read ahead, the page that it meets first
 //! ```
 //!
 //! Windows grow as those that go forwards do.
@@ -42,7 +42,7 @@ pub(super) fn go_on(
 ) -> Decision {
     let known = *streams.get(place);
     if known.is_random() && known.way != Way::BACKWARDS {
-        // The end stays: whoever goes on there read these two in the wrong order.
+        // The end stays: a reader that goes on there read these two in the wrong order.
         let reads = known.reads + 1;
         let both = Entry::random(ask.page, known.end, reads).going(Way::BACKWARDS, reads);
         streams.update(place, both);
@@ -66,7 +66,7 @@ pub(super) fn go_on(
     Decision { pattern: Pattern::Backwards, window }
 }
 
-/// The reader has come to a marker: the next window ends at the first hole before the last one.
+/// The reader meets a marker: the next window ends at the first hole before the last one.
 ///
 /// ```text
 ///       |<---- size ---->|<- there ->|<- what lies ahead ->|
@@ -96,8 +96,8 @@ pub(super) fn on_marker(
     Some(Decision { pattern: Pattern::Backwards, window })
 }
 
-/// The window of which `ahead` pages, from the start on, are nobody's yet. With `lead` of them left
-/// the reader is to ask for more; where nothing is before them he is not.
+/// The window whose first `ahead` pages are read ahead. With `lead` of them left the reader asks
+/// for more, unless the file begins there.
 fn with_marker(start: PageIndex, end: PageIndex, ahead: Pages, lead: Lead) -> Window {
     let left = super::tail(ahead, lead);
     let is_last = start == PageIndex(0) || left == Pages::ZERO;

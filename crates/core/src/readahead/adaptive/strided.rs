@@ -89,7 +89,7 @@ pub(super) fn go_on(
     Some(course.decision(window))
 }
 
-/// The reader has come to a marker: the next window begins with the first piece that is missing.
+/// The reader meets a marker: the next window begins with the first piece that is missing.
 pub(super) fn on_marker(
     streams: &mut Streams,
     place: Place,

@@ -1,4 +1,4 @@
-//! Who gets how much of the memory: submitters by weight, and their streams by the law.
+//! Divides the memory: among submitters by weight, and among their streams by the law.
 //!
 //! In:    what each stream adds to the sums of its submitter.
 //! Out:   the memory of a submitter, and of a stream its window and its lead ([`Room`]).
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::sched::Submitter;
 use crate::units::Pages;
 
-/// Those who have a weight of their own, and all others together.
+/// The submitters with a weight of their own, and all others together.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// The first is the common one.
@@ -68,7 +68,7 @@ impl Groups {
         Self { groups: Vec::new() }
     }
 
-    /// The one of all who have no weight of their own.
+    /// The one of all submitters without a weight of their own.
     pub(super) const COMMON: u8 = 0;
 
     /// Gives a submitter a weight of its own; false if there is no room for another one.
@@ -229,7 +229,7 @@ impl Room {
         self
     }
 
-    /// What it is like when another stream has come.
+    /// The same with one more stream.
     pub(super) fn with_one_more(mut self, ceiling: Pages) -> Self {
         self.sums.demand += 2 * ceiling.0;
         self

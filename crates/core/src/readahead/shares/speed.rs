@@ -66,7 +66,7 @@ const SCALE: u128 = 1_000_000_000_000_000;
 /// How much a guess counts: half of this is forgotten with the first window.
 const GUESSED_PAGES: u128 = 16;
 
-/// Four gigabytes a second: whoever only copies takes longer for a page.
+/// Four gigabytes a second: a reader that only copies takes longer for a page.
 const LEAST_NS_A_PAGE: u64 = 1000;
 
 /// More than any memory has frames: so sums stay far from their ends.

@@ -85,9 +85,9 @@ fn windows_are_as_the_roots_of_the_rates_and_twice_the_memory_in_all() {
     }
 }
 
-/// All windows together are twice the memory. Who begins together would want them together.
+/// All windows together are twice the memory. Streams that begin together would want them at once.
 #[test]
-fn those_who_begin_together_have_first_windows_that_fit_together_and_whole_ones_then() {
+fn streams_that_begin_together_have_first_windows_that_fit_together_and_whole_ones_then() {
     for streams in [2, 3, 20, 200] {
         let mut world = World::new(&vec![100; streams], 10_000, 1 << 20);
         let windows = world.settle(3);
@@ -153,7 +153,7 @@ fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
 }
 
 #[test]
-fn who_has_stalled_counts_less_and_less_and_then_its_pages_may_go() {
+fn a_stalled_stream_counts_less_and_less_and_then_its_pages_may_go() {
     let mut world = World::new(&[100; 4], 1000, 1 << 20);
     let before = world.settle(10)[0].window;
     let mut windows = Vec::new();
@@ -166,11 +166,11 @@ fn who_has_stalled_counts_less_and_less_and_then_its_pages_may_go() {
     assert!(*windows.last().unwrap() > 3 * before.0, "{before:?} {windows:?}");
     assert!(!world.shares.is_live(Instant(400 * SECOND), world.ids[1]));
     let back = world.ask(1, 400);
-    assert!(back.window > Pages(1), "who comes back is welcome: {back:?}");
+    assert!(back.window > Pages(1), "a stream that comes back gets a window: {back:?}");
 }
 
 #[test]
-fn who_has_all_that_its_file_has_needs_no_more_and_leaves_the_rest_to_the_others_at_once() {
+fn a_stream_at_the_end_of_its_file_needs_no_more_and_leaves_the_rest_to_the_others_at_once() {
     let mut world = World::new(&[100; 4], 1000, 1 << 20);
     let before = world.settle(10)[0].window.0;
     let now = Instant(10 * SECOND);
@@ -196,7 +196,7 @@ fn sixteen_have_weights_of_their_own_and_the_next_is_told_that_it_has_none() {
     assert!(world.shares.set_weight(Submitter(15), 1), "one that has its own may change it");
     let grants = world.settle(20);
     let of = |stream: usize| grants[stream].window.0;
-    assert!(of(0).abs_diff(of(14)) <= 2, "nobody has lost a weight: {grants:?}");
+    assert!(of(0).abs_diff(of(14)) <= 2, "no submitter has lost its weight: {grants:?}");
     assert!(of(0) > 2 * of(15) && of(0) > 8 * of(19), "{grants:?}");
     // One that gives its weight back is one of the others, and its place is another's.
     assert!(world.shares.set_weight(Submitter(0), 0));

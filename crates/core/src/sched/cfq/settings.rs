@@ -21,7 +21,7 @@ pub struct Settings {
     pub slice_async_ms: u64,
     /// How many requests a slice of writes may have. 0: as many as its time allows.
     pub slice_async_rq: u32,
-    /// How long a submitter is expected back, in milliseconds. 0: nobody is.
+    /// How long the device idles for a submitter's next request, in milliseconds. 0: not at all.
     pub slice_idle_ms: u64,
     /// The age, in milliseconds, at which a read begins the slice of its submitter.
     pub fifo_expire_sync_ms: u64,

@@ -91,7 +91,7 @@ fn each_submitter_has_its_slice_in_turn() {
 }
 
 #[test]
-fn who_is_back_in_time_goes_on_with_its_slice() {
+fn a_submitter_that_is_back_in_time_goes_on_with_its_slice() {
     let mut bench = Bench::new(&[]);
     bench.read(0, 1, 100);
     bench.read(0, 2, 5000);
@@ -152,9 +152,9 @@ fn workers_of_one_stream_wait_for_each_other() {
     assert_eq!(sent_ms, [0, 9, 18, 27, 36]);
 }
 
-/// Who thinks longer than the idle window is not awaited, once that is known: after three samples.
+/// A submitter with a think time above the idle window is not awaited, once three samples show it.
 #[test]
-fn who_thinks_for_long_is_not_awaited() {
+fn a_submitter_that_thinks_for_long_is_not_awaited() {
     let mut bench = Bench::new(&[]);
     let mut ms = 0;
     for round in 0..4 {
@@ -172,7 +172,7 @@ fn who_thinks_for_long_is_not_awaited() {
     let mut bench = Bench::new(&[("slice_idle", "0")]);
     bench.read(0, 1, 100);
     bench.read(0, 2, 5000);
-    assert_eq!(bench.all(0), [100, 5000], "nobody is awaited");
+    assert_eq!(bench.all(0), [100, 5000], "no submitter is awaited");
 }
 
 #[test]

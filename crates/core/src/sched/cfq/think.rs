@@ -33,7 +33,7 @@ impl ThinkTime {
             .unwrap_or(u64::MAX);
     }
 
-    /// Whether the mean is at most this; who is not known yet is believed to be quick.
+    /// Whether the mean is at most this; true with too few samples.
     pub(super) fn is_at_most(&self, ns: u64) -> bool {
         self.weight <= KNOWN || self.total / self.weight <= ns
     }

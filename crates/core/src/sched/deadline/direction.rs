@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_goes_and_passes_nobody_over() {
+    fn a_direction_that_is_alone_goes_and_passes_no_other_over() {
         let mut starved = 0;
         for writes_starved in [2, 0, -2] {
             let reads = Both { reads: true, writes: false };

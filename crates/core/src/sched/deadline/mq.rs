@@ -35,8 +35,8 @@ pub(super) struct Ask<'a> {
 impl State {
     /// Nothing has been sent yet.
     ///
-    /// With quirks a batch of writes is under way that nobody began, at the bottom of the device.
-    /// Without them, or warm, a direction is chosen first.
+    /// With quirks it starts inside a batch of writes that was never chosen, at the bottom of the
+    /// device. Without them, or warm, a direction is chosen first.
     pub(super) fn new(settings: &Settings) -> Self {
         let bottom = settings.quirks.then_some(Sector(0));
         let last = [Both { reads: bottom, writes: bottom }; 3];
@@ -50,8 +50,8 @@ impl State {
     ///   1  best effort, then idle    only what is older than prio_aging_expire, and only if
     ///                                two classes have requests queued or in flight
     ///   2  real time                 \
-    ///   3  best effort                > the first that gives a request; who has requests in
-    ///   4  idle                      /  flight and gives none keeps those below waiting
+    ///   3  best effort                > the first that gives a request; one with requests in
+    ///   4  idle                      /  flight that gives none keeps those below waiting
     /// ```
     pub(super) fn next<L: Load>(
         &mut self,
