@@ -98,7 +98,7 @@ impl Builder {
         self
     }
 
-    /// Who decides what is read ahead; [`Policy::Adaptive`] unless this is said.
+    /// The policy that decides what is read ahead; default: [`Policy::Adaptive`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -140,15 +140,15 @@ impl Builder {
         self
     }
 
-    /// Who carries reads to the kernel.
+    /// How reads and writes get to the kernel.
     #[must_use]
     pub fn io(mut self, io: Io) -> Self {
         self.io = io;
         self
     }
 
-    /// How many bytes may be written and not on the device yet, in all files together: who writes
-    /// more waits. A quarter of the memory is the most, and unless this is said it is that.
+    /// The dirty limit: how many bytes may be written and not on the device yet, in all files
+    /// together. Writes beyond it wait. At most a quarter of the memory, which is the default.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);

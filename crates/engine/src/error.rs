@@ -73,7 +73,7 @@ pub enum OpenError {
         /// What was asked for.
         path: PathBuf,
     },
-    /// Somebody else has it: a block device that is mounted, or another program's.
+    /// Another program uses it, or it is a block device that is mounted.
     InUse {
         /// What was asked for.
         path: PathBuf,

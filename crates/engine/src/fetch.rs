@@ -16,7 +16,7 @@ use crate::stream::Stream;
 
 /// A read that does not block, with a buffer of its own. Made by [`Stream::fetch`].
 ///
-/// For whoever has many reads of one stream on their way, such as a server of a client that
+/// For a caller with many reads of one stream in flight, such as a server of a client that
 /// pipelines: a [`crate::ReadAt`] borrows its stream for as long as it takes.
 #[must_use = "a fetch does nothing until it is polled"]
 pub struct Fetch {
@@ -55,7 +55,7 @@ impl Fetch {
         self.progress.poll(stream, &mut self.buffer, context)
     }
 
-    /// Gives the buffer back. What is on its way stays on its way, for whoever wants it next.
+    /// Returns the buffer. Requests in flight go on, and later reads find their pages.
     #[must_use]
     pub fn into_buffer(mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)

@@ -195,7 +195,7 @@ impl Engine {
         }
         let mut driver = self.shared.drive();
         driver.path.set(name, value)?;
-        // Who waits for what it gives need not wait for something else to happen.
+        // Requests that the new value lets go on need not wait for another event.
         let now = driver.now();
         driver.path.timeout(now);
         driver.note_ready();
@@ -203,10 +203,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives those who read for `submitter` ([`Stream::set_submitter`]) a weight of their own:
-    /// where memory is short, [`Policy::Adaptive`] shares it out for read-ahead by weight first,
-    /// however many streams each has; what one cannot use is lent. All who have none are one
-    /// submitter, of weight 1, and 0 makes this one of them again.
+    /// Sets the weight of `submitter` ([`Stream::set_submitter`]): where memory is short,
+    /// [`Policy::Adaptive`] shares it out for read-ahead by weight first, however many streams each
+    /// has; what one cannot use is lent. All submitters without a weight are one, of weight 1; 0
+    /// makes this one of them again.
     ///
     /// # Errors
     ///
@@ -258,8 +258,8 @@ impl Engine {
         self.shared.drive().ring().kind().to_string()
     }
 
-    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that
-    /// look for what was left behind. In a forked child, none of none.
+    /// The number of idle frames (not being filled, held or pinned), and of all frames: for tests
+    /// that look for what was left behind. In a forked child, none of none.
     #[doc(hidden)]
     #[must_use]
     pub fn frames(&self) -> (u64, u64) {
@@ -293,10 +293,10 @@ mod tests {
 
     use super::*;
 
-    /// A marker that was posted while somebody held the driver for another reason, such as to read
-    /// counters, once lay there until the next miss.
+    /// A marker that was posted while another thread held the driver for another reason, such as
+    /// to read counters, once lay there until the next miss.
     #[test]
-    fn a_marker_posted_while_somebody_drives_is_taken_when_they_stop() {
+    fn a_marker_posted_while_another_thread_drives_is_taken_when_it_stops() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
@@ -316,7 +316,7 @@ mod tests {
             });
             hit.join().expect("it does not wait")
         });
-        assert!(!engine.shared.inbox.is_empty(), "nobody else could drive");
+        assert!(!engine.shared.inbox.is_empty(), "no other thread could drive");
         drop(driving);
         drop(stream);
         assert!(engine.shared.inbox.is_empty());
@@ -358,9 +358,9 @@ mod tests {
             file.read_at(&mut [0], 4096 * 99).expect("a miss, for which there has to be a stream");
         }
 
-        // A read that has come, and that nobody has looked at.
+        // A read that has completed, and that is not reaped.
         let lead = |leads| {
-            let mut driver = engine.shared.driver.lock().expect("nobody panicked");
+            let mut driver = engine.shared.driver.lock().expect("no driver panicked");
             let me = waiting::Leader::Background;
             if leads { driver.waiting.lead(me) } else { driver.waiting.step_down(me) }
         };
@@ -379,8 +379,8 @@ mod tests {
         assert_eq!(waker.1.load(Ordering::SeqCst), 1, "{} files are open", more.len());
     }
 
-    /// The list of open files was locked once while a file was made, and so while whoever made it
-    /// woke tasks.
+    /// The list of open files was once locked while a file was made, and so while its opener woke
+    /// tasks.
     #[test]
     fn a_task_that_is_woken_while_a_file_is_opened_may_open_one() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -429,10 +429,10 @@ mod tests {
         drop(file);
     }
 
-    /// A writer that copied meanwhile once gave its page to one that had been told and had left,
-    /// and found nobody there to be told.
+    /// A writer that had copied once gave its page to a waiter that had got the error and left:
+    /// there was no entry of it to note the news in.
     #[test]
-    fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_who_comes_after() {
+    fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_calls() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
@@ -461,9 +461,9 @@ mod tests {
         }
     }
 
-    /// Who slept in the ring or was parked once slept on when a driver had panicked.
+    /// Threads that slept in the ring or were parked once slept on when a driver had panicked.
     #[test]
-    fn a_driver_that_panics_leaves_nobody_waiting() {
+    fn a_driver_that_panics_leaves_no_thread_waiting() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");

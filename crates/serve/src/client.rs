@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If nobody listens there, or it is no NBD server.
+    /// If no server listens there, or it is no NBD server.
     pub fn connect(uri: &str) -> Result<Self, ClientError> {
         let failed = |error: io::Error| ClientError::new(format!("{uri}: cannot connect: {error}"));
         if let Some(rest) = uri.strip_prefix("nbd://") {

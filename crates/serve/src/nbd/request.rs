@@ -73,7 +73,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If they begin otherwise: nobody knows where the next request would begin.
+    /// If they begin otherwise: where the next request begins is unknown then.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, Bad> {
         if bytes.len() >= 4 && be_u32(bytes) != REQUEST_MAGIC {
             return Err(Bad::Magic { of: "request", found: be_u32(bytes).into() });
