@@ -556,13 +556,13 @@ impl Driver {
                 match self.waiting.note(Ticket::Read(ready.id), News::Read(ready)) {
                     Told::Waiter => {}
                     Told::SleepingLeader => self.ring.wake(),
-                    Told::Nobody => self.path.release(self.now(), ready.id),
+                    Told::Abandoned => self.path.release(self.now(), ready.id),
                 }
             } else if let Some(WriteReady { id, step }) = self.path.poll_write() {
                 match self.waiting.note(Ticket::Write(id), News::Write(step)) {
                     Told::Waiter => {}
                     Told::SleepingLeader => self.ring.wake(),
-                    Told::Nobody => self.step_alone(id, step),
+                    Told::Abandoned => self.step_alone(id, step),
                 }
             } else {
                 break;

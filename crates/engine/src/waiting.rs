@@ -71,8 +71,8 @@ pub(crate) enum Waiter {
     Thread(Thread),
     /// A task of an executor.
     Task(Waker),
-    /// None any more: abandoned. The file stays open until the device has answered.
-    Nobody(Arc<FileShared>),
+    /// None any more. The file stays open until the device has answered.
+    Abandoned(Arc<FileShared>),
 }
 
 #[derive(Debug)]
@@ -104,8 +104,8 @@ pub(crate) enum Told {
     Waiter,
     /// Its waiter leads, and sleeps in the ring, where nothing may be that would wake it.
     SleepingLeader,
-    /// It was abandoned: the caller sees to it at once.
-    Nobody,
+    /// There is no waiter: the caller handles it at once.
+    Abandoned,
 }
 
 impl Waiting {
@@ -124,14 +124,14 @@ impl Waiting {
     pub(crate) fn note(&mut self, ticket: Ticket, news: News) -> Told {
         let entry = self.entries.get_mut(&ticket).expect("what is on its way has a waiter");
         match &entry.who {
-            Waiter::Nobody(_) => {
+            Waiter::Abandoned(_) => {
                 if news.is_last()
-                    && let Some(Entry { who: Waiter::Nobody(file), .. }) =
+                    && let Some(Entry { who: Waiter::Abandoned(file), .. }) =
                         self.entries.remove(&ticket)
                 {
                     self.wakes.push(Wake::LetGo(file));
                 }
-                return Told::Nobody;
+                return Told::Abandoned;
             }
             _ if self.leader == Some(Leader::Waiter(ticket)) => {
                 entry.news = Some(news);
@@ -186,7 +186,7 @@ impl Waiting {
     pub(crate) fn abandon(&mut self, ticket: Ticket, file: Arc<FileShared>) -> Option<News> {
         let news = self.take_news(ticket);
         if let Some(entry) = self.entries.get_mut(&ticket)
-            && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Nobody(file))
+            && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Abandoned(file))
         {
             self.wakes.push(Wake::Unused(waker));
         }
@@ -230,7 +230,7 @@ impl Waiting {
         }
         let thread = self.waits().find_map(|entry| match &entry.who {
             Waiter::Thread(thread) => Some(thread.clone()),
-            Waiter::Task(_) | Waiter::Nobody(_) => None,
+            Waiter::Task(_) | Waiter::Abandoned(_) => None,
         });
         if let Some(thread) = thread {
             self.wakes.push(Wake::Thread(thread));
@@ -268,7 +268,7 @@ impl Waiting {
             match &entry.who {
                 Waiter::Thread(thread) => self.wakes.push(Wake::Thread(thread.clone())),
                 Waiter::Task(waker) => self.wakes.push(Wake::Task(waker.clone())),
-                Waiter::Nobody(_) => {}
+                Waiter::Abandoned(_) => {}
             }
         }
     }
