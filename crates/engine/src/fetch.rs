@@ -26,8 +26,8 @@ pub struct Fetch {
 }
 
 impl Stream {
-    /// A read of as many bytes as `buffer` has, from `offset` on, which begins when it is first
-    /// polled. Read-ahead sees the reads of a stream in the order in which they began.
+    /// Returns a read of as many bytes as `buffer` has, from `offset` on, which begins when it is
+    /// first polled. Read-ahead sees the reads of a stream in the order in which they began.
     pub fn fetch(&self, buffer: Vec<u8>, offset: u64) -> Fetch {
         let progress = Progress::one_of_several(offset);
         Fetch { handle: Arc::clone(&self.handle), buffer, progress }
@@ -35,9 +35,9 @@ impl Stream {
 }
 
 impl Fetch {
-    /// Goes on. Ready with the number of bytes: fewer than asked only at the end of the file. The
-    /// waker of the last call is woken when it is worth another call. Not to be called again after
-    /// it was ready.
+    /// Polls the read. Ready with the number of bytes: fewer than asked only at the end of the
+    /// file. The waker of the last call is woken when it is worth another call. Not to be called
+    /// again after it was ready.
     ///
     /// # Errors
     ///

@@ -197,15 +197,15 @@ impl File {
         self.handle.file.len().0
     }
 
-    /// Whether it has none.
+    /// Whether its length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What completions have told of the device below, as far as this engine has read from it: the
-    /// cost of a request and of its bytes, and how many it serves at once. None before there is
-    /// enough to tell, and in a forked child.
+    /// The model of the device below, estimated from this engine's reads: the cost of a request and
+    /// of its bytes, and how many requests it serves at once. None before there are enough reads,
+    /// and in a forked child.
     #[must_use]
     pub fn device_fit(&self) -> Option<Fit> {
         let file = &self.handle.file;
@@ -215,9 +215,8 @@ impl File {
         file.engine.drive().path.device_fit(file.device)
     }
 
-    /// What the device below is doing, as far as this engine has it do anything, and what is known
-    /// of it: what is queued and in flight, the limit for writes, what has expired. None in a
-    /// forked child.
+    /// The state of the device below, as far as this engine uses it: what is queued and in flight,
+    /// the limit for writes, what has expired. None in a forked child.
     #[must_use]
     pub fn device_state(&self) -> Option<DeviceState> {
         let file = &self.handle.file;

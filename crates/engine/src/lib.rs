@@ -107,27 +107,27 @@ pub struct Engine {
     max_window: u64,
 }
 
-/// What an engine has done so far.
+/// Counters of what an engine has done so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Reads that found all they wanted, and needed no driver.
     pub hits: u64,
-    /// Misses that the thread which missed read by itself, as they were all there was to read.
+    /// Misses that the calling thread read by itself, as they were all there was to read.
     pub read_alone: u64,
-    /// Of the path.
+    /// Counters of the read and write path.
     pub path: Stats,
-    /// Of the cache.
+    /// Counters of the page cache.
     pub cache: CacheStats,
-    /// How large the windows were.
+    /// Counts of windows by their size.
     pub windows: Windows,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
-    /// How much is held for writes at this moment: what the device does not have yet.
+    /// Bytes that are dirty at this moment: written, and not on the device yet.
     pub dirty: Bytes,
 }
 
 impl Engine {
-    /// Settings to make an engine with.
+    /// Returns a builder with the default settings.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
@@ -137,12 +137,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is nothing that has pages; the error says what to do.
+    /// If it cannot be opened, or is of another kind; the error says what to do.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
         self.open_with(path, &OpenOptions::default())
     }
 
-    /// Opens a file in a particular way.
+    /// Opens a file with options, for example for writing.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Engine {
         File::open(&self.shared, path.as_ref(), options)
     }
 
-    /// What has been done so far; in a forked child, nothing.
+    /// Returns the counters; in a forked child, zeros.
     #[must_use]
     pub fn counters(&self) -> Counters {
         if self.shared.is_forked() {
@@ -173,8 +173,8 @@ impl Engine {
         }
     }
 
-    /// The largest window in bytes that can be had: what was asked for, in whole pages, or an
-    /// eighth of the memory if that is less, or if windows are learnt.
+    /// Returns the largest window that can be had, in bytes: what was asked for, in whole pages, or
+    /// an eighth of the memory if that is less, or if windows are learnt.
     #[must_use]
     pub fn max_window(&self) -> u64 {
         if self.shared.is_forked() {
@@ -188,7 +188,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If there is none of that name, or the value makes no sense.
+    /// If there is no setting of that name, or the value is not valid.
     pub fn set(&self, name: &str, value: &str) -> Result<(), BadSetting> {
         if self.shared.is_forked() {
             return Ok(());
@@ -222,7 +222,7 @@ impl Engine {
         self.shared.drive().path.set_weight(submitter, weight)
     }
 
-    /// All settings that [`Self::set`] changes, as they are now; in a forked child, none.
+    /// Returns all settings that [`Self::set`] changes, as they are now; in a forked child, none.
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         if self.shared.is_forked() {
@@ -231,10 +231,10 @@ impl Engine {
         self.shared.drive().path.settings()
     }
 
-    /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it,
-    /// and compares all that it says: decisions, requests, frames, reads that are ready. For tests
-    /// and for reports of faults: if it holds, everything that happened follows from the calls, in
-    /// their order, whatever the threads and the device did. Takes what was kept.
+    /// Replays on a fresh core what [`Builder::record`] kept, and compares all output: decisions,
+    /// requests, frames, reads that are ready. For tests and for reports of faults: if it is equal,
+    /// everything that happened follows from the calls, in their order, whatever the threads and
+    /// the device did. Takes what was kept.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ impl Stream {
         ReadAt::of_stream(self, to, offset)
     }
 
-    /// Reads as [`Self::read_at`] does if all of it is there, and the file has it all; else does
-    /// nothing and says false. Never waits.
+    /// Reads as [`Self::read_at`] does if all of it is in memory, and the file has it all; else
+    /// does nothing and returns false. Never waits.
     #[inline]
     pub fn try_read_at(&self, to: &mut [u8], offset: u64) -> bool {
         let file = &*self.handle.file;

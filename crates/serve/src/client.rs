@@ -40,7 +40,7 @@ struct Wire {
     end: usize,
 }
 
-/// Why a server was of no use. One line.
+/// An error of the client or from its server, in one line.
 #[derive(Debug)]
 pub struct ClientError {
     text: String,

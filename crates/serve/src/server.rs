@@ -160,7 +160,7 @@ impl Server {
         self.shared.meter.clone()
     }
 
-    /// What was done so far.
+    /// Returns the counters of what was done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.meter.counters()

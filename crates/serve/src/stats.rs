@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Counters;
 
-/// Everything.
+/// All statistics of a server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Stats {
@@ -388,7 +388,7 @@ pub struct Setting {
     pub name: String,
     /// What is in force.
     pub value: String,
-    /// Whose it is: `engine`, `scheduler` or `file`.
+    /// What it belongs to: `engine`, `scheduler` or `file`.
     pub of: String,
 }
 

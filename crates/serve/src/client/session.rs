@@ -205,7 +205,7 @@ impl Session {
         self.ask(request, &[])?.map_err(failed).map(drop)
     }
 
-    /// Leaves, as one should.
+    /// Disconnects, with the request that the protocol has for it.
     ///
     /// # Errors
     ///
