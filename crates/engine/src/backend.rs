@@ -226,7 +226,7 @@ impl Backend {
         }
     }
 
-    /// What a write goes through, and whether it has to be durable when it ends.
+    /// Returns the descriptor for a write, and whether the write has to be durable when it ends.
     ///
     /// ```text
     ///   O_DIRECT, blocks of 512     |=====|=====|=====|==          a file's last write
@@ -234,8 +234,8 @@ impl Backend {
     ///                               |<-- buffered, durable -->|    what does not
     /// ```
     ///
-    /// Durable, because the kernel would keep the tail of a file in a cache of its own, and tell of
-    /// its loss only once and to anybody; so the write itself says what became of it.
+    /// Durable, because the kernel would otherwise cache the tail and report a failed writeback
+    /// later, and only once; so the write itself returns the error.
     pub(crate) fn fd_for_write(&self, offset: u64, len: u64) -> (RawFd, bool) {
         match &self.medium {
             Medium::File { block, tail: Some(tail), .. }
@@ -257,7 +257,7 @@ impl Identity {
     }
 }
 
-/// A device says it by a seek, which moves an offset that nobody uses.
+/// Returns the length. A device tells it by a seek; the offset that this moves is not used.
 fn size_of(mut file: &File, identity: Identity) -> io::Result<Bytes> {
     match identity {
         Identity::Device(_) => file.seek(SeekFrom::End(0)).map(Bytes),

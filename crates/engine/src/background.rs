@@ -1,4 +1,4 @@
-//! The background thread: it drives what nobody waits for.
+//! The background thread: it drives requests that no thread waits for.
 //!
 //! In:    a ring of the bell, or the time at which pages are old.
 //! Out:   completions reaped, requests dispatched, tasks woken, pages written back when it is time.

@@ -72,24 +72,24 @@ impl Builder {
         }
     }
 
-    /// The bound for all pages, cached and on their way, and for what is needed to find them, in
-    /// bytes: from 1 MiB to 1 TiB, and [`DEFAULT_MEMORY`] unless this is said.
+    /// The bound for all pages, cached and in flight, and for what is needed to find them, in
+    /// bytes: from 1 MiB to 1 TiB; default: [`DEFAULT_MEMORY`].
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// The largest window, in bytes; an eighth of the memory is the most that can be had. Less than
-    /// a page switches read-ahead off. Unless this is said, [`Policy::Adaptive`] learns it from
-    /// each device, and the other policies have 128 KiB, as Linux has.
+    /// The largest window, in bytes: at most an eighth of the memory. Less than a page switches
+    /// read-ahead off. By default, [`Policy::Adaptive`] learns it from each device, and the other
+    /// policies have 128 KiB, as Linux has.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
         self.max_window = MaxWindow::Bytes(bytes);
         self
     }
 
-    /// The largest window is learnt from each device's own reads: the one at which another doubling
+    /// Learns the largest window from each device's own reads: the one at which another doubling
     /// would bring less than 1 %. While the cost of a size is not known, a window is asked for when
     /// its reader wants it and not ahead: until eight requests have ended.
     #[must_use]
@@ -98,26 +98,26 @@ impl Builder {
         self
     }
 
-    /// Who decides what is read ahead; [`Policy::Adaptive`] unless this is said.
+    /// The policy that decides what is read ahead; default: [`Policy::Adaptive`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Keeps the last so many events for [`Engine::take_trace`].
+    /// Keeps the last `events` events for [`Engine::take_trace`].
     #[must_use]
     pub fn trace(mut self, events: usize) -> Self {
         self.trace = events;
         self
     }
 
-    /// How long a read may wait for its device before it is an error; unless this is said, for
-    /// ever.
+    /// How long a blocking read, write or flush may wait for its device before it fails; default:
+    /// no time-out.
     ///
     /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
-    /// miss of one page then costs a little more: it goes through the ring, because a thread that
-    /// reads by itself cannot be called back. A read that was given up keeps its memory until the
+    /// miss of one page then costs a little more: it goes through the ring, because a `preadv(2)`
+    /// in the calling thread cannot be cancelled. A read that timed out keeps its memory until the
     /// device answers, as the device may still write to it: up to an eighth of the bound each, so
     /// with a device that never answers the bound should have room for the reads that try.
     #[must_use]
@@ -133,30 +133,30 @@ impl Builder {
         self
     }
 
-    /// Keeps up to so many steps of all that is done to the core, for [`Engine::replay`].
+    /// Records up to `steps` steps of all that is done to the core, for [`Engine::replay`].
     #[must_use]
     pub fn record(mut self, steps: usize) -> Self {
         self.record = steps;
         self
     }
 
-    /// Who carries reads to the kernel.
+    /// How reads and writes get to the kernel.
     #[must_use]
     pub fn io(mut self, io: Io) -> Self {
         self.io = io;
         self
     }
 
-    /// How many bytes may be written and not on the device yet, in all files together: who writes
-    /// more waits. A quarter of the memory is the most, and unless this is said it is that.
+    /// The dirty limit: how many bytes may be written and not on the device yet, in all files
+    /// together. Writes beyond it wait. At most a quarter of the memory, which is the default.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);
         self
     }
 
-    /// How long what was written may wait for more of its kind before it goes to the device, in
-    /// whole milliseconds; 5 seconds unless this is said.
+    /// How long dirty pages may wait for more of their kind before they are written back, in whole
+    /// milliseconds; default: 5 seconds.
     #[must_use]
     pub fn dirty_age(mut self, age: Duration) -> Self {
         self.dirty_age = Some(age);

@@ -2,7 +2,7 @@
 //!
 //! In:    when a request starts, and its bytes.
 //! Out:   when it would be done on such a device.
-//! Never: a wait. Whoever uses the model holds the completion back until then.
+//! Never: a wait. The user of the model holds the completion back until then.
 
 use std::error::Error;
 use std::fmt;

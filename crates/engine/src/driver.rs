@@ -1,7 +1,7 @@
 //! The driver: between the core, which decides, and the ring, which does.
 //!
 //! In:    reads that missed, writes, what hits have posted, completions, the time.
-//! Out:   reads that are ready, steps of writes, and who is to be told.
+//! Out:   reads that are ready, steps of writes, and the waiters to notify.
 //! Never: a decision, a wait. It carries values from one to the other and knows what time it is.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //!     +------------------------------------- poll_ready() <-----------------------------+
 //! ```
 //!
-//! A role, not a thread: whoever holds the engine's mutex drives. Who waits, and where, is in
-//! `lead.rs`.
+//! A role, not a thread: the thread that holds the engine's mutex drives. `lead.rs` has which
+//! threads wait, and where.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -104,7 +104,7 @@ impl Driver {
         }
     }
 
-    /// Takes a file in: it is its own device, as nobody knows where it lies on the real one.
+    /// Adds a file as a device of its own, as its location on the real one is not known.
     pub(crate) fn open(
         &mut self,
         backend: &Arc<Backend>,
@@ -165,10 +165,10 @@ impl Driver {
         pos: Bytes,
         len: Bytes,
         prev_pos: Option<Bytes>,
-        who: Waiter,
+        waiter: Waiter,
     ) -> ReadId {
         let id = self.path.read(self.now(), stream, pos, len, prev_pos);
-        self.waiting.add(Ticket::Read(id), who);
+        self.waiting.add(Ticket::Read(id), waiter);
         self.note_ready();
         id
     }
@@ -231,7 +231,7 @@ impl Driver {
             return;
         }
         if self.waiting.leader().is_none() {
-            // Nobody else would, as long as there are only hits.
+            // While all reads are hits, no other thread reaps.
             self.reap();
         }
         while let Some(post) = inbox.take() {
@@ -247,8 +247,7 @@ impl Driver {
         }
     }
 
-    /// What has come is given to the core, unless somebody leads, who does that. Says whether
-    /// anything had.
+    /// Passes completions to the core, unless a leader does that. Returns whether there were any.
     pub(crate) fn reap_if_nobody_does(&mut self) -> bool {
         let in_flight = self.ring.in_flight();
         if self.waiting.leader().is_none() {
@@ -259,8 +258,8 @@ impl Driver {
 
     /// The leader's turn: what has come is given to the core, what the core wants goes out.
     ///
-    /// Only the leader, or anybody while there is none, may reap: a completion that another takes
-    /// is one that the leader sleeps for in vain.
+    /// Only the leader may reap, or any thread while there is none: else the leader would sleep for
+    /// a completion that was already taken.
     pub(crate) fn reap(&mut self) {
         while let Some(Completion { tag, result }) = self.ring.completion() {
             match self.done_at.remove(&tag) {
@@ -290,9 +289,8 @@ impl Driver {
     ///   alone   preadv(2),   [device], thread woken
     /// ```
     ///
-    /// Why: a thread that waits anyway needs nobody to wait for it, and the ring's way costs some
-    /// microseconds. Only what somebody waits for: whoever reads ahead by itself waits for the
-    /// window behind the one that it wants.
+    /// Why: the thread waits anyway, and the ring costs some microseconds more. Read-ahead is never
+    /// taken: the thread would wait for the window behind the one that it wants.
     pub(crate) fn take_alone(&mut self) -> Option<Alone> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;
@@ -387,8 +385,8 @@ impl Driver {
         self.path.layouts_limit()
     }
 
-    /// When the core wants to be told the time. Not without writes: nothing else waits for it, and
-    /// then nobody need ask, which takes a look at each device.
+    /// When the core wants to be told the time. None without dirty pages: nothing else waits for
+    /// the time, and asking the core takes a look at each device.
     pub(crate) fn timer(&self) -> Option<Instant> {
         if self.path.dirty() == Pages::ZERO {
             return None;
@@ -415,10 +413,10 @@ impl Driver {
         self.ring.in_flight() > 0 || !self.early.is_empty()
     }
 
-    /// Whether somebody has to sleep in the ring: something is on its way, and somebody waits for
-    /// it, or more is to follow, or it is a write, for whose room a writer may wait.
+    /// Whether a thread has to sleep in the ring: requests are in flight, and a waiter needs one,
+    /// or more are to follow, or one is a write, for whose room a writer may wait.
     ///
-    /// Reads ahead alone need nobody: the next reader finds them.
+    /// Read-ahead alone needs no leader: the next reader finds it.
     pub(crate) fn is_leader_needed(&self) -> bool {
         let is_left = self.is_something_left() || self.waiting.is_waited_for();
         self.is_anything_on_its_way() && is_left
@@ -435,15 +433,14 @@ impl Driver {
         self.is_falling_asleep = true;
     }
 
-    /// What is to be woken once the mutex is free; and if nobody leads, who is to lead.
+    /// Returns what to wake once the mutex is free; if there is no leader, names one.
     ///
-    /// What is queued in the ring is handed to the kernel first, by whoever queued it: a leader
-    /// that sleeps already does not see it. Only one that is about to sleep does that there, with
-    /// the same call.
+    /// Submits first what is queued in the ring: a leader that sleeps already does not see it. A
+    /// thread that is about to sleep there submits with the same call.
     ///
     /// ```text
-    ///   nobody leads, something is on its way      a thread that waits, or the background thread
-    ///   nobody leads, pages will be old            the background thread sleeps until then
+    ///   no leader, requests in flight              a thread that waits, or the background thread
+    ///   no leader, pages will be old               the background thread sleeps until then
     ///   the leader sleeps longer than that         it is woken, and sleeps again
     /// ```
     pub(crate) fn before_unlock(&mut self) -> Vec<Wake> {
@@ -487,13 +484,13 @@ impl Driver {
         self.broken
     }
 
-    /// Nothing comes back from this ring any more, for anybody.
+    /// Marks the ring as broken: no completion will come from it, for any waiter.
     pub(crate) fn break_down(&mut self, errno: i32) {
         self.broken = Some(errno);
         self.waiting.wake_all();
     }
 
-    /// A driver has panicked: whom to wake, so that nobody waits for it. The leader is woken here.
+    /// After a driver's panic: wakes the leader, and returns all other waiters to wake.
     pub(crate) fn wake_everybody(&mut self) -> Vec<Wake> {
         self.waiting.wake_all();
         self.ring.wake();
@@ -548,10 +545,10 @@ impl Driver {
         self.path.complete(self.now(), Tag::from_bits(tag), result);
     }
 
-    /// Tells those whose reads are ready, or whose writes have come to a step; sees to what nobody
-    /// wants any more.
+    /// Notifies the waiters of reads that are ready and of writes that have come to a step;
+    /// releases abandoned requests.
     ///
-    /// Not when the ring is broken: then each waiter is told of that, and leaves what it waits for.
+    /// Not when the ring is broken: then each waiter gets that error, and leaves its request.
     pub(crate) fn note_ready(&mut self) {
         while self.broken.is_none() {
             self.fill_holes();
@@ -559,13 +556,13 @@ impl Driver {
                 match self.waiting.note(Ticket::Read(ready.id), News::Read(ready)) {
                     Told::Waiter => {}
                     Told::SleepingLeader => self.ring.wake(),
-                    Told::Nobody => self.path.release(self.now(), ready.id),
+                    Told::Abandoned => self.path.release(self.now(), ready.id),
                 }
             } else if let Some(WriteReady { id, step }) = self.path.poll_write() {
                 match self.waiting.note(Ticket::Write(id), News::Write(step)) {
                     Told::Waiter => {}
                     Told::SleepingLeader => self.ring.wake(),
-                    Told::Nobody => self.step_alone(id, step),
+                    Told::Abandoned => self.step_alone(id, step),
                 }
             } else {
                 break;
@@ -575,7 +572,7 @@ impl Driver {
 }
 
 /// The one place of the engine that asks what time it is.
-#[expect(clippy::disallowed_methods, reason = "the driver is who tells the core the time")]
+#[expect(clippy::disallowed_methods, reason = "the driver tells the core the time")]
 fn read_clock() -> Clock {
     Clock::now()
 }

@@ -43,49 +43,49 @@ pub enum EngineError {
 pub enum OpenError {
     /// There is nothing of that name.
     NotFound {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// It may not be read.
     Permission {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// It is a directory.
     Directory {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// It has no pages: a pipe, a socket, a terminal.
     NoPages {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
         /// What it is.
         kind: &'static str,
     },
-    /// It may be read, maybe, but not written.
+    /// It cannot be opened for writing: permissions, or a read-only device.
     NotWritable {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// It lies on a file system that is mounted for reading only.
     ReadOnlyFileSystem {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
-    /// Somebody else has it: a block device that is mounted, or another program's.
+    /// Another program uses it, or it is a block device that is mounted.
     InUse {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// This engine has the same bytes open in another way, and one of the two is for writing.
     Overlap {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// Too many files are open in this engine.
     TooMany {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// The extents of a file in pieces make no sense.
@@ -113,7 +113,7 @@ pub enum OpenError {
     },
     /// The system said something else.
     Io {
-        /// What was asked for.
+        /// The path that was asked for.
         path: PathBuf,
         /// What we were doing: a verb.
         doing: &'static str,

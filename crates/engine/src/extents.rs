@@ -47,7 +47,7 @@ impl File {
     /// own; requests go to this file's device, in its one queue.
     ///
     /// The extents are in order and do not overlap. What none of them names is a hole, and so is
-    /// what follows the last one up to `len`. They may reach over `len`, which nobody sees: give
+    /// what follows the last one up to `len`. They may reach over `len`, where reads end: give
     /// whole blocks. Pages of a hole cost no request; pages that blocks of 512 bytes to 2 KiB make
     /// up cost one for each run of them.
     ///

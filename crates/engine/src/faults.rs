@@ -36,7 +36,7 @@ pub enum Mishap {
 ///
 /// Each rule counts the requests that it matches. Of several that strike, the first decides the
 /// result; a hold comes beside it. Bytes that a mishap took away from a read are overwritten in
-/// memory, and those of a write never get to the device, so that nobody is right by luck.
+/// memory, and those of a write never get to the device, so that no test passes by luck.
 #[derive(Debug, Default)]
 pub struct Faults {
     state: Mutex<State>,
@@ -196,7 +196,7 @@ impl Fate {
         }
     }
 
-    /// What a write or a sync came to.
+    /// Applies the mishap to the result of a write or a sync.
     pub(crate) fn befall_write(&self, result: Result<u32, i32>) -> Result<u32, i32> {
         match self.mishap {
             Some(Mishap::Errno(errno)) => Err(errno),
@@ -204,7 +204,8 @@ impl Fate {
         }
     }
 
-    /// What a read came to. `overwrite` is given the first byte that did not come.
+    /// Applies the mishap to the result of a read. `overwrite` gets the index of the first byte
+    /// that did not come.
     pub(crate) fn befall_read(
         &self,
         result: Result<u32, i32>,

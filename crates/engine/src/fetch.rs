@@ -16,7 +16,7 @@ use crate::stream::Stream;
 
 /// A read that does not block, with a buffer of its own. Made by [`Stream::fetch`].
 ///
-/// For whoever has many reads of one stream on their way, such as a server of a client that
+/// For a caller with many reads of one stream in flight, such as a server of a client that
 /// pipelines: a [`crate::ReadAt`] borrows its stream for as long as it takes.
 #[must_use = "a fetch does nothing until it is polled"]
 pub struct Fetch {
@@ -26,8 +26,8 @@ pub struct Fetch {
 }
 
 impl Stream {
-    /// A read of as many bytes as `buffer` has, from `offset` on, which begins when it is first
-    /// polled. Read-ahead sees the reads of a stream in the order in which they began.
+    /// Returns a read of as many bytes as `buffer` has, from `offset` on, which begins when it is
+    /// first polled. Read-ahead sees the reads of a stream in the order in which they began.
     pub fn fetch(&self, buffer: Vec<u8>, offset: u64) -> Fetch {
         let progress = Progress::one_of_several(offset);
         Fetch { handle: Arc::clone(&self.handle), buffer, progress }
@@ -35,9 +35,9 @@ impl Stream {
 }
 
 impl Fetch {
-    /// Goes on. Ready with the number of bytes: fewer than asked only at the end of the file. The
-    /// waker of the last call is woken when it is worth another call. Not to be called again after
-    /// it was ready.
+    /// Polls the read. Ready with the number of bytes: fewer than asked only at the end of the
+    /// file. The waker of the last call is woken when it is worth another call. Not to be called
+    /// again after it was ready.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Fetch {
         self.progress.poll(stream, &mut self.buffer, context)
     }
 
-    /// Gives the buffer back. What is on its way stays on its way, for whoever wants it next.
+    /// Returns the buffer. Requests in flight go on, and later reads find their pages.
     #[must_use]
     pub fn into_buffer(mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)

@@ -64,7 +64,7 @@ pub(crate) struct FileShared {
     pub(crate) device: DeviceId,
     /// If it lies in pieces of a device: which, and where.
     pub(crate) pieces: Option<Pieces>,
-    /// How long it is, as far as is known. Changed by the driver only.
+    /// Its length, cached: [`Self::refresh`] asks the system. Changed by the driver only.
     len: AtomicU64,
     /// Held while the system is asked for the length: of two answers the later one must win.
     asking: Mutex<()>,
@@ -86,7 +86,7 @@ impl File {
             return Err(failed("use the ring", io::Error::other(why)));
         }
         if options.write {
-            // Who writes back what nobody waits for.
+            // The background thread writes back what no thread waits for.
             engine.bell.start().map_err(|source| failed("start a thread", source))?;
         }
         let key = Key::new(&backend, options);
@@ -185,27 +185,27 @@ impl File {
         self.handle.file.refresh().map(|len| len.0)
     }
 
-    /// Forgets these bytes: somebody else has written them. The next read asks the device. (The
-    /// pages that the range begins and ends in go, too.)
+    /// Forgets these bytes, because another program has written them: the next read asks the
+    /// device. Pages that the range covers in part go, too.
     pub fn invalidate(&self, range: Range<u64>) {
         self.handle.file.invalidate(&range);
     }
 
-    /// How many bytes it has, as far as is known: see [`Self::refresh`].
+    /// The length in bytes, cached: [`Self::refresh`] asks the system.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.handle.file.len().0
     }
 
-    /// Whether it has none.
+    /// Whether its length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What completions have told of the device below, as far as this engine has read from it: the
-    /// cost of a request and of its bytes, and how many it serves at once. None before there is
-    /// enough to tell, and in a forked child.
+    /// The model of the device below, estimated from this engine's reads: the cost of a request and
+    /// of its bytes, and how many requests it serves at once. None before there are enough reads,
+    /// and in a forked child.
     #[must_use]
     pub fn device_fit(&self) -> Option<Fit> {
         let file = &self.handle.file;
@@ -215,9 +215,8 @@ impl File {
         file.engine.drive().path.device_fit(file.device)
     }
 
-    /// What the device below is doing, as far as this engine has it do anything, and what is known
-    /// of it: what is queued and in flight, the limit for writes, what has expired. None in a
-    /// forked child.
+    /// The state of the device below, as far as this engine uses it: what is queued and in flight,
+    /// the limit for writes, what has expired. None in a forked child.
     #[must_use]
     pub fn device_state(&self) -> Option<DeviceState> {
         let file = &self.handle.file;
@@ -332,8 +331,8 @@ impl FileShared {
         if self.engine.is_forked() || self.keeps_its_length() {
             return Ok(self.len());
         }
-        // Not under the engine's mutex: a server that does not answer is the business of those who
-        // read its files.
+        // Not under the engine's mutex: a server that does not answer must block only the readers
+        // of its files.
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let len = self.backend.size()?;
         let mut driver = self.engine.drive();
@@ -365,8 +364,8 @@ impl Drop for FileShared {
 }
 
 impl Drop for Handle {
-    /// What was written goes to the device while somebody is there to wait for it; whether it gets
-    /// there only [`File::flush`] says.
+    /// Writes dirty pages back, and waits for that. Errors are not reported: only
+    /// [`File::flush`] says whether the pages got to the device.
     fn drop(&mut self) {
         if self.may_write {
             self.file.write_back_at_the_end();
@@ -417,7 +416,7 @@ fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStrea
     let stream = Rc::new(ThreadStream::new(handle));
     streams.insert(handle.serial, Rc::clone(&stream));
     drop(streams);
-    // Whoever ends a stream may drive, and then wakes tasks, which may read in this thread.
+    // Ending a stream may drive, and then wakes tasks, which may read in this thread.
     drop(closed);
     stream
 }

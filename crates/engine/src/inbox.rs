@@ -1,8 +1,8 @@
-//! What hits have to say to whoever drives: markers met, streams and pins ended.
+//! What hits post to the driver: markers met, streams and pins ended.
 //!
 //! In:    posts, from any thread.
 //! Out:   the same, in order, to the driver.
-//! Never: a wait behind the driver, who may be waiting for a device. More markers than its bound: a
+//! Never: a wait behind the driver, which may wait for a device. More markers than its bound: a
 //!        lost marker costs one read-ahead that comes late, and is counted.
 
 use std::collections::VecDeque;
@@ -74,8 +74,8 @@ impl Inbox {
         post
     }
 
-    /// Whether somebody must drive. No lock: every hit that met a marker asks, and every driver
-    /// that stops.
+    /// Whether there are no posts, so that no thread must drive. No lock: every hit that met a
+    /// marker asks, and every driver that stops.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_posts.load(Ordering::SeqCst)
     }

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Why a leader and not a thread for it: a hop from thread to thread costs as much as fifteen hits.
-//! The reader that waits anyway does the reaping, and pays for nobody but itself. The background
-//! thread leads where nobody waits: while pages are written back, or will be when they are old.
+//! A thread that waits anyway does the reaping. The background thread leads where no thread
+//! waits: for tasks, and while pages are written back, or will be when they are old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Shared {
             }
             driving = self.sleep(driving, me, None);
         }
-        // What was queued after the last sleep: nobody else may come.
+        // Start what was queued after the last sleep: no other thread may come.
         driving.start_all();
         driving.waiting.step_down(me);
         let due = driving.timer().filter(|_| may_rest);
@@ -120,8 +120,8 @@ impl Shared {
 
     /// Sleeps in the ring until something has come or is due.
     ///
-    /// Not while somebody is to be woken: a task that is woken runs here, and may want to wait
-    /// itself, which nobody can who leads already.
+    /// Not while there are wakes to run: a task that is woken runs here, and may want to wait
+    /// itself, which a leader cannot.
     fn sleep<'s>(
         &'s self,
         mut driving: Driving<'s>,
@@ -147,7 +147,7 @@ impl Shared {
         driving
     }
 
-    /// Parks until whoever leads says that there are news, or that nobody leads.
+    /// Parks until there are news for it, or until there is no leader.
     fn follow<'s>(&'s self, mut driving: Driving<'s>, deadline: Option<Instant>) -> Driving<'s> {
         driving.start_all();
         let at_most = deadline.map(|deadline| driving.until(deadline));

@@ -107,27 +107,27 @@ pub struct Engine {
     max_window: u64,
 }
 
-/// What an engine has done so far.
+/// Counters of what an engine has done so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Reads that found all they wanted, and needed no driver.
     pub hits: u64,
-    /// Misses that the thread which missed read by itself, as they were all there was to read.
+    /// Misses that the calling thread read by itself, as they were all there was to read.
     pub read_alone: u64,
-    /// Of the path.
+    /// Counters of the read and write path.
     pub path: Stats,
-    /// Of the cache.
+    /// Counters of the page cache.
     pub cache: CacheStats,
-    /// How large the windows were.
+    /// Counts of windows by their size.
     pub windows: Windows,
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
-    /// How much is held for writes at this moment: what the device does not have yet.
+    /// Bytes that are dirty at this moment: written, and not on the device yet.
     pub dirty: Bytes,
 }
 
 impl Engine {
-    /// Settings to make an engine with.
+    /// Returns a builder with the default settings.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
@@ -137,12 +137,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is nothing that has pages; the error says what to do.
+    /// If it cannot be opened, or is of another kind; the error says what to do.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
         self.open_with(path, &OpenOptions::default())
     }
 
-    /// Opens a file in a particular way.
+    /// Opens a file with options, for example for writing.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Engine {
         File::open(&self.shared, path.as_ref(), options)
     }
 
-    /// What has been done so far; in a forked child, nothing.
+    /// Returns the counters; in a forked child, zeros.
     #[must_use]
     pub fn counters(&self) -> Counters {
         if self.shared.is_forked() {
@@ -173,8 +173,8 @@ impl Engine {
         }
     }
 
-    /// The largest window in bytes that can be had: what was asked for, in whole pages, or an
-    /// eighth of the memory if that is less, or if windows are learnt.
+    /// Returns the largest window that can be had, in bytes: what was asked for, in whole pages, or
+    /// an eighth of the memory if that is less, or if windows are learnt.
     #[must_use]
     pub fn max_window(&self) -> u64 {
         if self.shared.is_forked() {
@@ -188,14 +188,14 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If there is none of that name, or the value makes no sense.
+    /// If there is no setting of that name, or the value is not valid.
     pub fn set(&self, name: &str, value: &str) -> Result<(), BadSetting> {
         if self.shared.is_forked() {
             return Ok(());
         }
         let mut driver = self.shared.drive();
         driver.path.set(name, value)?;
-        // Who waits for what it gives need not wait for something else to happen.
+        // Requests that the new value lets go on need not wait for another event.
         let now = driver.now();
         driver.path.timeout(now);
         driver.note_ready();
@@ -203,10 +203,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives those who read for `submitter` ([`Stream::set_submitter`]) a weight of their own:
-    /// where memory is short, [`Policy::Adaptive`] shares it out for read-ahead by weight first,
-    /// however many streams each has; what one cannot use is lent. All who have none are one
-    /// submitter, of weight 1, and 0 makes this one of them again.
+    /// Sets the weight of `submitter` ([`Stream::set_submitter`]): where memory is short,
+    /// [`Policy::Adaptive`] shares it out for read-ahead by weight first, however many streams each
+    /// has; what one cannot use is lent. All submitters without a weight are one, of weight 1; 0
+    /// makes this one of them again.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Engine {
         self.shared.drive().path.set_weight(submitter, weight)
     }
 
-    /// All settings that [`Self::set`] changes, as they are now; in a forked child, none.
+    /// Returns all settings that [`Self::set`] changes, as they are now; in a forked child, none.
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         if self.shared.is_forked() {
@@ -231,10 +231,10 @@ impl Engine {
         self.shared.drive().path.settings()
     }
 
-    /// Does to a fresh core what was done to this engine's, as far as [`Builder::record`] kept it,
-    /// and compares all that it says: decisions, requests, frames, reads that are ready. For tests
-    /// and for reports of faults: if it holds, everything that happened follows from the calls, in
-    /// their order, whatever the threads and the device did. Takes what was kept.
+    /// Replays on a fresh core what [`Builder::record`] kept, and compares all output: decisions,
+    /// requests, frames, reads that are ready. For tests and for reports of faults: if it is equal,
+    /// everything that happened follows from the calls, in their order, whatever the threads and
+    /// the device did. Takes what was kept.
     ///
     /// # Errors
     ///
@@ -258,8 +258,8 @@ impl Engine {
         self.shared.drive().ring().kind().to_string()
     }
 
-    /// How many frames nobody fills, holds or has pinned, and how many there are: for tests that
-    /// look for what was left behind. In a forked child, none of none.
+    /// The number of idle frames (not being filled, held or pinned), and of all frames: for tests
+    /// that look for what was left behind. In a forked child, none of none.
     #[doc(hidden)]
     #[must_use]
     pub fn frames(&self) -> (u64, u64) {
@@ -293,10 +293,10 @@ mod tests {
 
     use super::*;
 
-    /// A marker that was posted while somebody held the driver for another reason, such as to read
-    /// counters, once lay there until the next miss.
+    /// A marker that was posted while another thread held the driver for another reason, such as
+    /// to read counters, once lay there until the next miss.
     #[test]
-    fn a_marker_posted_while_somebody_drives_is_taken_when_they_stop() {
+    fn a_marker_posted_while_another_thread_drives_is_taken_when_it_stops() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
@@ -316,7 +316,7 @@ mod tests {
             });
             hit.join().expect("it does not wait")
         });
-        assert!(!engine.shared.inbox.is_empty(), "nobody else could drive");
+        assert!(!engine.shared.inbox.is_empty(), "no other thread could drive");
         drop(driving);
         drop(stream);
         assert!(engine.shared.inbox.is_empty());
@@ -358,9 +358,9 @@ mod tests {
             file.read_at(&mut [0], 4096 * 99).expect("a miss, for which there has to be a stream");
         }
 
-        // A read that has come, and that nobody has looked at.
+        // A read that has completed, and that is not reaped.
         let lead = |leads| {
-            let mut driver = engine.shared.driver.lock().expect("nobody panicked");
+            let mut driver = engine.shared.driver.lock().expect("no driver panicked");
             let me = waiting::Leader::Background;
             if leads { driver.waiting.lead(me) } else { driver.waiting.step_down(me) }
         };
@@ -379,8 +379,8 @@ mod tests {
         assert_eq!(waker.1.load(Ordering::SeqCst), 1, "{} files are open", more.len());
     }
 
-    /// The list of open files was locked once while a file was made, and so while whoever made it
-    /// woke tasks.
+    /// The list of open files was once locked while a file was made, and so while its opener woke
+    /// tasks.
     #[test]
     fn a_task_that_is_woken_while_a_file_is_opened_may_open_one() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -429,10 +429,10 @@ mod tests {
         drop(file);
     }
 
-    /// A writer that copied meanwhile once gave its page to one that had been told and had left,
-    /// and found nobody there to be told.
+    /// A writer that had copied once gave its page to a waiter that had got the error and left:
+    /// there was no entry of it to note the news in.
     #[test]
-    fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_who_comes_after() {
+    fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_calls() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
@@ -461,9 +461,9 @@ mod tests {
         }
     }
 
-    /// Who slept in the ring or was parked once slept on when a driver had panicked.
+    /// Threads that slept in the ring or were parked once slept on when a driver had panicked.
     #[test]
-    fn a_driver_that_panics_leaves_nobody_waiting() {
+    fn a_driver_that_panics_leaves_no_thread_waiting() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");

@@ -87,7 +87,7 @@ pub(crate) enum NotOpened {
 }
 
 impl NotOpened {
-    /// What that is to who wanted to open a file.
+    /// The error for the caller that wanted to open `path`.
     pub(crate) fn of(self, path: &Path) -> OpenError {
         let path = path.to_path_buf();
         match self {
@@ -135,8 +135,8 @@ impl Key {
 impl OpenFiles {
     /// The file of this key: the one that is open, or the one that `open` makes.
     ///
-    /// No lock is held while it is made, or let go: whoever drives runs wakers when it stops, and
-    /// they may open files. If two threads make one at a time, the second takes that of the first.
+    /// No lock is held while a file is made or let go: a driver that stops runs wakers, which may
+    /// open files. If two threads make one at a time, the second takes that of the first.
     pub(crate) fn find_or(
         &self,
         key: &Key,

@@ -1,7 +1,7 @@
 //! How a file is opened.
 //!
 //! In:    what a program asks for.
-//! Out:   the same, to whoever opens.
+//! Out:   the same, to the code that opens it.
 //! Never: a default that changes a file: it is opened for reading unless writing is asked for.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct OpenOptions {
     pub delay: Option<Delay>,
     /// Reads through the kernel's page cache instead of around it.
     pub buffered: bool,
-    /// Opens it for writing, too. A block device is then this engine's alone: nobody can mount it.
+    /// Opens it for writing, too. A block device is then this engine's alone: it cannot be mounted.
     pub write: bool,
     /// Which request the device gets next, and how many writes it is given at once.
     pub scheduler: Choice,

@@ -1,4 +1,4 @@
-//! What the kernel's own page cache holds of a file: for those who measure beside it.
+//! What the kernel's own page cache holds of a file: for measurements beside it.
 //!
 //! In:    an open file.
 //! Out:   how many of its pages are in memory.

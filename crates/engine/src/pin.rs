@@ -119,8 +119,8 @@ impl Stream {
         Err(ReadError::PinLimit { path: handle.path.clone() })
     }
 
-    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is there; None if it has
-    /// to be read, or if as many pages are pinned as may be. Never waits.
+    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is in memory; None if it
+    /// has to be read, or if as many pages are pinned as may be. Never waits.
     #[inline]
     pub fn try_pin(&self, offset: u64) -> Option<Pin<'_>> {
         let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
@@ -134,9 +134,9 @@ impl Stream {
         pin
     }
 
-    /// Pins all pages of one read of `len` bytes, in order, and says whether it did: if one is not
-    /// there, or there are too many pins, none is added. Never waits. The file has to have the
-    /// bytes.
+    /// Pins all pages of one read of `len` bytes, in order, and returns whether it did: if one is
+    /// not in memory, or there are too many pins, none is added. Never waits. The file has to have
+    /// the bytes.
     ///
     /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
     pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<Pin<'s>>) -> bool {

@@ -25,8 +25,8 @@ pub(crate) struct Pool {
     frames: u32,
 }
 
-// SAFETY: the arena is plain memory that lives as long as the pool; who may read or write which
-// frame at what time is the page table's business, and `copy_out` tolerates a frame that changes
+// SAFETY: the arena is plain memory that lives as long as the pool; the page table decides which
+// thread may read or write which frame at what time, and `copy_out` tolerates a frame that changes
 // meanwhile.
 unsafe impl Send for Pool {}
 // SAFETY: as above: no method needs exclusive access.
@@ -67,20 +67,21 @@ impl Pool {
         // SAFETY: the byte lies in the frame, as was just checked.
         let source = unsafe { self.address(frame).add(from) };
         // SAFETY: source and destination are valid for the length (checked above; `to` is a slice),
-        // and do not overlap: nobody outside gets a slice of the arena.
+        // and do not overlap: no mutable slice of the arena leaves this type.
         unsafe { copy_racing(source.as_ptr(), to.as_mut_ptr(), to.len()) }
     }
 
     /// Copies `from` into the frame, from byte `to` on.
     ///
-    /// Nobody but the caller may write to the frame: the core gave it for a write that is not over.
+    /// Only the caller may write to the frame: the core gave it for a write that is not over.
     /// Readers that look there meanwhile throw away what they see.
     pub(crate) fn copy_in(&self, frame: Frame, to: usize, from: &[u8]) {
         assert!(to + from.len() <= PAGE, "a copy stays inside its page");
         // SAFETY: the byte lies in the frame, as was just checked.
         let dest = unsafe { self.address(frame).add(to) };
         // SAFETY: source and destination are valid for the length (checked above; `from` is a
-        // slice), and do not overlap: nobody outside gets a slice of the arena that is written to.
+        // slice), and do not overlap: slices of the arena are of pinned frames, which are not
+        // written to.
         unsafe { copy_racing(from.as_ptr(), dest.as_ptr(), from.len()) }
     }
 
@@ -104,7 +105,7 @@ impl Pool {
         let page = self.address(frame);
         // SAFETY: the frame lies in the arena, and the arena lives as long as `self`. A frame that
         // is pinned holds a page that is up to date, and is filled again only when its last pin has
-        // ended (foreread_core::table::Table::pin), so nobody writes to it meanwhile.
+        // ended (foreread_core::table::Table::pin), so nothing writes to it meanwhile.
         unsafe { std::slice::from_raw_parts(page.as_ptr(), PAGE) }
     }
 
@@ -250,7 +251,7 @@ mod tests {
     fn a_copy_returns_what_a_device_wrote() {
         let pool = Pool::new(3).unwrap();
         let page: Vec<u8> = (0..PAGE).map(|i| u8::try_from(i % 251).unwrap()).collect();
-        // SAFETY: the frame has a page of memory and nobody else uses it.
+        // SAFETY: the frame has a page of memory and no other code uses it.
         unsafe { ptr::copy_nonoverlapping(page.as_ptr(), pool.address(Frame(2)).as_ptr(), 4096) };
         for (from, len) in [(0, 4096), (1, 4095), (4095, 1), (7, 0), (100, 1000)] {
             let mut got = vec![0xff; len];
@@ -264,7 +265,7 @@ mod tests {
     fn a_copy_of_any_length_to_any_address_is_whole_and_no_more() {
         let pool = Pool::new(1).unwrap();
         let page: Vec<u8> = (0..PAGE).map(|i| u8::try_from(i % 251).unwrap()).collect();
-        // SAFETY: the frame has a page of memory and nobody else uses it.
+        // SAFETY: the frame has a page of memory and no other code uses it.
         unsafe { ptr::copy_nonoverlapping(page.as_ptr(), pool.address(Frame(0)).as_ptr(), 4096) };
         let lens = (0..200).chain([255, 256, 257, 1000, 4000, 4095, 4096]);
         for (at, len) in lens.flat_map(|len| [0, 1, 8, 16, 63, 64, 65].map(|at| (at, len))) {

@@ -88,7 +88,7 @@ impl Progress {
         }
     }
 
-    /// What is on its way stays on its way, for whoever wants it next.
+    /// Abandons the read. Requests in flight go on, and later reads find their pages.
     pub(crate) fn abandon(&mut self, file: &Arc<FileShared>) {
         let State::Waiting(_, id) = std::mem::replace(&mut self.state, State::Done) else { return };
         if !file.engine.is_forked() && !file.engine.driver.is_poisoned() {
@@ -191,7 +191,7 @@ fn begin(
     state: &mut State,
 ) -> Result<bool, ReadError> {
     let handle = &stream.handle;
-    // Who drives while all tasks wait.
+    // The background thread drives while all tasks wait.
     handle.file.engine.bell.start().map_err(|source| {
         let (path, offset) = (handle.path.clone(), read.offset);
         ReadError::Io { path, offset, source }

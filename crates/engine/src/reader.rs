@@ -1,7 +1,7 @@
 //! A reader: one reader's hits and misses.
 //!
 //! In:    offsets and buffers.
-//! Out:   bytes. A full hit takes no lock and tells nobody but the pages it touched.
+//! Out:   bytes. A full hit takes no lock, unless it met a marker.
 //! Never: more than one thread at a time. Each has a reader of its own.
 
 mod tries;
@@ -34,7 +34,7 @@ pub(crate) struct Reader {
     prev_pos: Cell<Option<Bytes>>,
     /// What the core was told of the advice.
     told: Cell<Advised>,
-    /// For whom it reads.
+    /// The submitter that it reads for.
     submitter: Cell<Submitter>,
     pub(crate) hits: HitCount,
 }
@@ -71,7 +71,7 @@ impl Reader {
         }
     }
 
-    /// Ends the stream, without waiting for whoever drives.
+    /// Ends the stream, without waiting for the driver.
     pub(crate) fn close(&self, file: &FileShared) {
         if let Some(id) = self.id.take()
             && !file.engine.is_forked()
@@ -154,7 +154,7 @@ impl Reader {
         }
     }
 
-    /// A full hit: what it met is told to whoever drives.
+    /// Counts a full hit, and posts the markers that it met to the driver.
     #[inline]
     pub(crate) fn full_hit(&self, handle: &Handle, read: &mut Asked, markers: &Markers) {
         self.hits.add_one();
@@ -274,7 +274,7 @@ impl Reader {
         read: &mut Asked,
         to: &mut [u8],
         markers: Option<&Markers>,
-        who: impl FnOnce() -> Waiter,
+        waiter: impl FnOnce() -> Waiter,
     ) -> Result<Option<(Driving<'f>, ReadId)>, ReadError> {
         let file = &handle.file;
         if file.engine.is_forked() {
@@ -290,7 +290,7 @@ impl Reader {
             driving.marker(marker);
         }
         if driving.reap_if_nobody_does() {
-            // What had come, but nobody had looked, is a hit after all.
+            // With the pages that have just been reaped, it may be a hit after all.
             let mut markers = Markers::default();
             self.hit(handle, read, to, &mut markers);
             for marker in self.markers(&markers, read) {
@@ -304,11 +304,11 @@ impl Reader {
         }
         // The rest of the buffer, not of the file: policies see what was asked.
         let rest = Bytes((read.room - read.done) as u64);
-        let id = driving.begin(id, read.pos(), rest, self.prev_pos.get(), who());
+        let id = driving.begin(id, read.pos(), rest, self.prev_pos.get(), waiter());
         Ok(Some((driving, id)))
     }
 
-    /// Copies what one read of the core came to.
+    /// Copies the frames of a read that is ready to the buffer.
     pub(crate) fn copy(
         &self,
         file: &FileShared,
@@ -396,8 +396,8 @@ impl Reader {
     ) -> impl Iterator<Item = Marker> + use<'m> {
         let asked_end = PageIndex(read.end_of_room().pages_up().0);
         let (stream, prev_pos) = (self.id.get(), self.prev_pos.get());
-        // A reader whose reads are all hits comes to nobody else with its advice. It is told again
-        // with each marker until a miss: any of them may be dropped.
+        // A reader whose reads are all hits passes its advice on with markers only: with each one
+        // until a miss, as any of them may be dropped.
         let advised = (self.told.get() != read.advised).then_some(read.advised);
         markers.met.iter().flatten().filter_map(move |page| {
             let count = asked_end - *page;

@@ -5,7 +5,7 @@
 //! Never: more in flight than the completion queue holds. One whose memory or descriptor ends
 //!        before it does: the ring keeps both until then.
 //!
-//! Two roles, so that whoever waits need not hold the lock of those who start transfers:
+//! Two roles, so that a thread that waits does not hold the lock of those that start transfers:
 //!
 //! ```text
 //!   Ring (behind the engine's mutex)        Sleeper (shared, one thread at a time sleeps in it)
@@ -66,7 +66,7 @@ enum Place {
     Threads(Arc<threads::Shared>),
 }
 
-/// Who carries reads and writes to the kernel.
+/// How reads and writes get to the kernel.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Io {
     /// io_uring if it works here, else threads: found by trying.
@@ -78,7 +78,7 @@ pub enum Io {
     Threads,
 }
 
-/// Which kind of ring it came to be.
+/// The kind of ring in use.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum RingKind {
     /// io_uring.
@@ -155,7 +155,7 @@ impl Ring {
     /// Queues a read at `offset` into `parts` of frames, in their order. What are neighbours in
     /// memory becomes one vector.
     ///
-    /// It starts with the next [`Self::submit`] or [`Sleeper::wait`], whoever calls it.
+    /// It starts with the next [`Self::submit`] or [`Sleeper::wait`] of any thread.
     ///
     /// # Panics
     ///
@@ -221,7 +221,7 @@ impl Ring {
         Arc::clone(&self.sleeper)
     }
 
-    /// Wakes whoever sleeps. If nobody does yet, the next sleep ends at once: it holds until
+    /// Wakes the sleeper. If no thread sleeps yet, the next sleep ends at once: it holds until
     /// [`Self::completion`] is called.
     pub(crate) fn wake(&mut self) {
         match &mut self.kind {
@@ -233,12 +233,12 @@ impl Ring {
 
 impl Sleeper {
     /// Hands over what is queued and waits until at least one completion is there, or the time is
-    /// over, or somebody called [`Ring::wake`]: one system call.
+    /// over, or [`Ring::wake`] was called: one system call.
     ///
-    /// A completion that nobody has reaped yet, and a wake that nobody has seen yet, end it at
-    /// once. It may also end early with nothing to show (a signal): the caller reaps, looks at the
-    /// clock, and comes again. One thread at a time may be in here, and only that one reaps
-    /// meanwhile: otherwise it could sleep for a completion that another took.
+    /// A completion that is not reaped yet, and a wake that is not seen yet, end it at once. It may
+    /// also end early with nothing to show (a signal): the caller reaps, looks at the clock, and
+    /// comes again. One thread at a time may be in here, and only that one reaps meanwhile:
+    /// otherwise it could sleep for a completion that another took.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl fmt::Display for RingKind {
 /// Reads at `offset` into `parts` of frames in the calling thread: bytes, or the error number.
 ///
 /// For the lone miss: with nothing else to start and nothing to wait for, one plain system call is
-/// the shortest way. The frames must be in flight in the core (nobody else fills them).
+/// the shortest way. The frames must be in flight in the core (no other request fills them).
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! What all handles of one engine share, and the driver's role.
 //!
-//! In:    whoever wants to drive.
-//! Out:   the driver, for as long as the role is held; afterwards whoever has to know is woken.
+//! In:    threads that want to drive.
+//! Out:   the driver, for as long as the role is held; afterwards the waiters with news are woken.
 //! Never: a wake-up under the mutex. A post left lying in the inbox.
 
 use std::io;
@@ -29,11 +29,11 @@ pub(crate) struct Shared {
     pub(crate) table: Arc<Table>,
     /// The pages' memory.
     pub(crate) pool: Arc<Pool>,
-    /// Who holds this drives: feeds the core, submits, reaps if it leads.
+    /// The thread that holds this drives: feeds the core, submits, reaps if it leads.
     pub(crate) driver: Mutex<Driver>,
     /// Where the leader sleeps, without the mutex.
     pub(crate) sleeper: Arc<Sleeper>,
-    /// What hits have to say to whoever drives.
+    /// What hits post to the driver.
     pub(crate) inbox: Inbox,
     /// Which files are open.
     pub(crate) files: OpenFiles,
@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// Becomes the driver, waiting for whoever is.
+    /// Becomes the driver, after the one that drives now.
     ///
     /// # Panics
     ///
@@ -79,15 +79,15 @@ impl Shared {
         Driving::new(driver, self)
     }
 
-    /// Becomes the driver if nobody is.
+    /// Becomes the driver if there is none.
     pub(crate) fn try_drive(&self) -> Option<Driving<'_>> {
         let driver = self.driver.try_lock().ok()?;
         Some(Driving::new(driver, self))
     }
 
-    /// Lets whoever drives do what hits have posted; does it here if nobody drives.
+    /// Lets the driver do what hits have posted; does it here if there is none.
     ///
-    /// Who drives looks here again after it lets go ([`Driving`]), so what is posted meanwhile is
+    /// A driver looks here again after it lets go ([`Driving`]), so what is posted meanwhile is
     /// never left lying.
     pub(crate) fn empty_inbox(&self) {
         // Between the post and the look at the lock, as between the unlock and the look at the
@@ -108,7 +108,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // In a forked child the thread is not there, and its lock may be held for ever.
+        // In a forked child the thread is not there, and its lock may be held forever.
         if !self.is_forked() {
             self.bell.close();
         }
@@ -148,8 +148,8 @@ impl Drop for Driving<'_> {
     fn drop(&mut self) {
         let Some(mut driver) = self.driver.take() else { return };
         if std::thread::panicking() && !self.is_unwinding {
-            // It panicked while it drove: what state that left nobody knows. Who waits wakes up, to
-            // find that out.
+            // It panicked while it drove: the driver's state is unknown. Waiters wake up to find
+            // that out.
             let wakes = driver.wake_everybody();
             drop(driver);
             for wake in wakes {

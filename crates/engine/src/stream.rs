@@ -50,8 +50,8 @@ impl Stream {
         ReadAt::of_stream(self, to, offset)
     }
 
-    /// Reads as [`Self::read_at`] does if all of it is there, and the file has it all; else does
-    /// nothing and says false. Never waits.
+    /// Reads as [`Self::read_at`] does if all of it is in memory, and the file has it all; else
+    /// does nothing and returns false. Never waits.
     #[inline]
     pub fn try_read_at(&self, to: &mut [u8], offset: u64) -> bool {
         let file = &*self.handle.file;
@@ -59,14 +59,14 @@ impl Stream {
         is_in_file && self.reader.try_read_at(&self.handle, self.advised.get(), to, offset)
     }
 
-    /// Says for whom this stream reads: some schedulers are fair to submitters. At first all
-    /// streams are of the same.
+    /// Sets the submitter that this stream reads for: some schedulers are fair to submitters. At
+    /// first all streams are of the same.
     pub fn set_submitter(&self, submitter: Submitter) {
         self.reader.set_submitter(&self.handle.file, submitter);
     }
 
-    /// Says how this stream is going to read. [`Advice::DontNeed`] is of the file's bytes, whoever
-    /// reads them.
+    /// Says how this stream is going to read. [`Advice::DontNeed`] is about the file's bytes,
+    /// for all readers.
     pub fn advise(&self, advice: Advice) {
         self.advised.set(self.advised.get().with(&advice));
         if let Advice::DontNeed(range) = advice {

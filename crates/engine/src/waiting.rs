@@ -1,19 +1,19 @@
-//! Who waits for which read or write, and who of them leads.
+//! The waiters of reads and writes, and which of them leads.
 //!
-//! In:    what began, what there is news of, waiters that gave up.
-//! Out:   who is to be woken, once the engine's mutex is free.
-//! Never: a wait of its own. A read or a write on its way that nobody is noted for.
+//! In:    what began, what there is news of, waiters that leave.
+//! Out:   the wakes to run, once the engine's mutex is free.
+//! Never: a wait of its own. A read or a write in flight without an entry.
 //!
 //! ```text
 //!                begins                    ready
-//!   read ----------------------> waiting ---------> taken by its waiter, who copies and releases
+//!   read ----------------------> waiting ---------> taken by its waiter, which copies and releases
 //!                                   |
-//!                                   | its waiter gave up: a time-out, a future that was dropped
+//!                                   | its waiter left: a time-out, a future that was dropped
 //!                                   v        ready
 //!                                abandoned ---------> released at once
 //!
 //!                                         a step
-//!   write ---------------------> waiting ---------> with its waiter, who copies or acts
+//!   write ---------------------> waiting ---------> with its waiter, which copies or acts
 //!                                   ^                  |
 //!                                   '------------------'      ... and so on, until it is over
 //! ```
@@ -55,7 +55,7 @@ pub(crate) enum News {
     Write(WriteStep),
 }
 
-/// Whoever reaps completions: one at a time, or one would sleep for a completion that another took.
+/// The one that reaps completions: with two, one would sleep for a completion that the other took.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Leader {
     /// The thread that waits for this.
@@ -64,15 +64,15 @@ pub(crate) enum Leader {
     Background,
 }
 
-/// Who waits.
+/// What waits for a read or a write.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// A thread, which parks unless it leads.
     Thread(Thread),
     /// A task of an executor.
     Task(Waker),
-    /// Nobody any more. The file stays open until the device has answered.
-    Nobody(Arc<FileShared>),
+    /// None any more. The file stays open until the device has answered.
+    Abandoned(Arc<FileShared>),
 }
 
 #[derive(Debug)]
@@ -104,8 +104,8 @@ pub(crate) enum Told {
     Waiter,
     /// Its waiter leads, and sleeps in the ring, where nothing may be that would wake it.
     SleepingLeader,
-    /// Nobody wants it: see to it at once.
-    Nobody,
+    /// There is no waiter: the caller handles it at once.
+    Abandoned,
 }
 
 impl Waiting {
@@ -114,23 +114,24 @@ impl Waiting {
         Self { entries, leader: None, is_asleep: false, wakes, bell }
     }
 
-    pub(crate) fn add(&mut self, ticket: Ticket, who: Waiter) {
-        let before = self.entries.insert(ticket, Entry { who, is_away: false, news: None });
+    pub(crate) fn add(&mut self, ticket: Ticket, waiter: Waiter) {
+        let entry = Entry { who: waiter, is_away: false, news: None };
+        let before = self.entries.insert(ticket, entry);
         assert!(before.is_none(), "it begins once");
     }
 
-    /// Notes the news and whom to wake.
+    /// Notes the news for their waiter, and its wake. Returns what the caller has to do.
     pub(crate) fn note(&mut self, ticket: Ticket, news: News) -> Told {
         let entry = self.entries.get_mut(&ticket).expect("what is on its way has a waiter");
         match &entry.who {
-            Waiter::Nobody(_) => {
+            Waiter::Abandoned(_) => {
                 if news.is_last()
-                    && let Some(Entry { who: Waiter::Nobody(file), .. }) =
+                    && let Some(Entry { who: Waiter::Abandoned(file), .. }) =
                         self.entries.remove(&ticket)
                 {
                     self.wakes.push(Wake::LetGo(file));
                 }
-                return Told::Nobody;
+                return Told::Abandoned;
             }
             _ if self.leader == Some(Leader::Waiter(ticket)) => {
                 entry.news = Some(news);
@@ -150,8 +151,7 @@ impl Waiting {
         self.entries.get(&ticket).is_some_and(|entry| entry.news.is_some())
     }
 
-    /// Takes the news; if they are the last, nobody waits any more, else the waiter is away with
-    /// them.
+    /// Takes the news. With the last, the entry goes; else the waiter counts as away with them.
     pub(crate) fn take_news(&mut self, ticket: Ticket) -> Option<News> {
         let entry = self.entries.get_mut(&ticket)?;
         let news = entry.news.take()?;
@@ -181,12 +181,12 @@ impl Waiting {
         }
     }
 
-    /// Its waiter gives up. If there are news, the caller sees to them.
+    /// The waiter leaves. Returns the news it has not taken: the caller sees to them.
     #[must_use]
     pub(crate) fn abandon(&mut self, ticket: Ticket, file: Arc<FileShared>) -> Option<News> {
         let news = self.take_news(ticket);
         if let Some(entry) = self.entries.get_mut(&ticket)
-            && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Nobody(file))
+            && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Abandoned(file))
         {
             self.wakes.push(Wake::Unused(waker));
         }
@@ -197,9 +197,9 @@ impl Waiting {
         self.leader
     }
 
-    pub(crate) fn lead(&mut self, who: Leader) {
-        assert!(self.leader.is_none_or(|leader| leader == who), "one leads at a time");
-        self.leader = Some(who);
+    pub(crate) fn lead(&mut self, leader: Leader) {
+        assert!(self.leader.is_none_or(|current| current == leader), "one leads at a time");
+        self.leader = Some(leader);
     }
 
     /// The thread that waits for this goes to do something by itself, or comes back.
@@ -214,23 +214,23 @@ impl Waiting {
     }
 
     /// The leader leaves.
-    pub(crate) fn step_down(&mut self, who: Leader) {
-        if self.leader == Some(who) {
+    pub(crate) fn step_down(&mut self, leader: Leader) {
+        if self.leader == Some(leader) {
             self.leader = None;
         }
     }
 
-    /// Names a leader if there is none and somebody has to lead: a thread that waits anyway, or the
+    /// Names a leader if there is none and one is needed: a thread that waits anyway, or the
     /// background thread if none does and something is left to do.
     ///
-    /// Whoever is named finds out for itself; if it has left by then, it names another.
+    /// The named thread finds out when it wakes; if it has left by then, it names another.
     pub(crate) fn name_leader(&mut self, is_something_left: bool) {
         if self.leader.is_some() {
             return;
         }
         let thread = self.waits().find_map(|entry| match &entry.who {
             Waiter::Thread(thread) => Some(thread.clone()),
-            Waiter::Task(_) | Waiter::Nobody(_) => None,
+            Waiter::Task(_) | Waiter::Abandoned(_) => None,
         });
         if let Some(thread) = thread {
             self.wakes.push(Wake::Thread(thread));
@@ -244,7 +244,7 @@ impl Waiting {
         self.wakes.push(Wake::Background(Arc::clone(&self.bell)));
     }
 
-    /// Whether anybody waits who needs somebody that leads.
+    /// Whether an entry waits that needs a leader.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waits().next().is_some()
     }
@@ -254,7 +254,7 @@ impl Waiting {
         self.waits().any(|entry| matches!(entry.who, Waiter::Thread(_)))
     }
 
-    /// Those that need somebody who leads.
+    /// The entries that need a leader.
     ///
     /// Not the threads that are away: each comes back with its request, which may take as long as
     /// its device likes, and until then it is no leader for others.
@@ -262,18 +262,18 @@ impl Waiting {
         self.entries.values().filter(|entry| entry.news.is_none() && !entry.is_away)
     }
 
-    /// Wakes everybody: nothing will be ready any more.
+    /// Wakes all waiters: nothing will be ready any more.
     pub(crate) fn wake_all(&mut self) {
         for entry in self.entries.values() {
             match &entry.who {
                 Waiter::Thread(thread) => self.wakes.push(Wake::Thread(thread.clone())),
                 Waiter::Task(waker) => self.wakes.push(Wake::Task(waker.clone())),
-                Waiter::Nobody(_) => {}
+                Waiter::Abandoned(_) => {}
             }
         }
     }
 
-    /// What its waiter has seen the end of is nobody's business here any more.
+    /// Removes the entry of a request whose end its waiter has seen.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         if let Some(Entry { who: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
             self.wakes.push(Wake::Unused(waker));
@@ -285,12 +285,12 @@ impl Waiting {
         self.is_asleep
     }
 
-    /// Whether anybody is to be woken.
+    /// Whether there are wakes to run.
     pub(crate) fn has_wakes(&self) -> bool {
         !self.wakes.is_empty()
     }
 
-    /// Whom to wake, once the mutex is free.
+    /// Takes the wakes to run once the mutex is free.
     pub(crate) fn take_wakes(&mut self) -> Vec<Wake> {
         std::mem::take(&mut self.wakes)
     }

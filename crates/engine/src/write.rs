@@ -157,8 +157,8 @@ impl File {
         })
     }
 
-    /// Says that these bytes are not needed any more: afterwards they are whatever they are. Only
-    /// whole pages are given back, and only where the file system or the device knows how.
+    /// Discards these bytes: their contents are undefined afterwards. Only whole pages are given
+    /// back, and only where the file system or the device supports it.
     ///
     /// # Errors
     ///

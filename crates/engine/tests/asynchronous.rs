@@ -132,7 +132,7 @@ impl Executor {
             if running.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 *work = None;
                 if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    // Under the lock, so that nobody is between a look and its wait.
+                    // Under the lock, so that no worker is between a look and its wait.
                     let _queue = self.queue.lock().unwrap();
                     self.has_work.notify_all();
                 }
@@ -295,8 +295,8 @@ fn futures_dropped_while_the_device_holds_their_pages_leave_nothing_behind() {
     });
 }
 
-/// The reads that were given up keep the file open, and the engine with it, until the device has
-/// answered: only then is their memory nobody's. Who drops the last handle does not wait for that.
+/// Abandoned reads keep the file open, and the engine with it, until the device has answered: only
+/// then is their memory free. Dropping the last handle does not wait for that.
 #[test]
 fn after_all_handles_are_gone_a_held_read_ends_the_file_when_the_device_answers() {
     let dir = TempDir::new().unwrap();
@@ -363,8 +363,8 @@ fn tasks_and_threads_that_want_the_same_page_get_it_by_one_request() {
     });
 }
 
-/// A thread that reads its lone miss by itself once counted as one that could lead, so that nobody
-/// reaped for the others for as long as its device took.
+/// A thread that reads its lone miss by itself once counted as one that could lead, so that no
+/// thread reaped for the others for as long as its device took.
 #[test]
 fn a_thread_that_reads_by_itself_holds_no_task_up() {
     let dir = TempDir::new().unwrap();
@@ -388,7 +388,7 @@ fn a_thread_that_reads_by_itself_holds_no_task_up() {
     });
 }
 
-/// The same among threads: whoever was told to lead next was picked without a look at where it is.
+/// The same among threads: the next leader was once picked without a look at where it is.
 #[test]
 fn a_thread_that_reads_by_itself_holds_no_other_thread_up() {
     let dir = TempDir::new().unwrap();

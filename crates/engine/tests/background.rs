@@ -1,4 +1,4 @@
-//! The background thread: there when nobody waits for what is on its way, gone with the engine.
+//! The background thread: there when no thread waits for what is in flight, gone with the engine.
 //!
 //! A process of its own, so that the thread that is counted is this engine's.
 

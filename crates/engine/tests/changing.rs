@@ -74,13 +74,13 @@ fn what_is_appended_is_read_as_it_comes() {
     });
 }
 
-/// What was once read may be old only where nobody can know of the change: at the end, everybody
-/// asks.
+/// Cached bytes may be stale only where the engine cannot know of the change: a read at the end of
+/// the file asks for its length.
 #[test]
-fn readers_who_follow_an_appender_see_no_byte_that_was_not_written() {
+fn readers_that_follow_an_appender_see_no_byte_that_was_not_written() {
     const TOTAL: u64 = 1_500_000;
 
-    with_each_io("readers_who_follow_an_appender", |io| {
+    with_each_io("readers_that_follow_an_appender", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, 0);
         let engine = engine(io);
@@ -151,10 +151,10 @@ fn a_file_that_is_truncated_under_four_readers_ends_for_each_where_it_ends() {
     });
 }
 
-/// Two readers of the same pages, one of whom has seen the new end: the other's read once was an
+/// Two readers of the same pages, one of which has seen the new end: the other's read once was an
 /// error, as if the device had broken off in the middle of the file.
 #[test]
-fn a_read_on_its_way_over_the_new_end_is_cut_whoever_saw_the_end_first() {
+fn a_read_on_its_way_over_the_new_end_is_cut_whichever_reader_saw_the_end_first() {
     with_each_io("a_read_on_its_way_over_the_new_end_is_cut", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, LEN);
@@ -243,8 +243,8 @@ fn a_file_with_many_names_is_read_from_its_device_once() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_read_after_it_was_invalidated() {
-    with_each_io("what_somebody_else_wrote", |io| {
+fn what_another_program_wrote_is_read_after_it_was_invalidated() {
+    with_each_io("what_another_program_wrote", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, LEN);
         let engine = engine(io);
@@ -361,7 +361,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A pin that was taken before a file grew, and measured after, once had bytes that nobody had
+/// A pin that was taken before a file grew, and measured after, once had bytes that were never
 /// written.
 #[test]
 fn a_pin_has_no_byte_that_its_file_never_had() {

@@ -26,7 +26,7 @@ fn decisions(engine: &Engine) -> Vec<Decided> {
     decided.collect()
 }
 
-/// In the plain walk nothing is on its way: nobody waits for it.
+/// In the plain walk nothing is in flight, so no read waits.
 fn without_waits(mut decided: Decided) -> Decided {
     decided.ask.has_waited = false;
     decided

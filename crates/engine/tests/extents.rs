@@ -114,7 +114,7 @@ fn pages_of_a_hole_cost_no_request() {
         let file = bench.open(1, 100 * PAGE, &[]);
         assert!(read_all(&file, 5000) == [0; 100 * 4096]);
         assert_eq!(bench.device_reads(), 0);
-        // Asked for by name, and by nobody who waits.
+        // Announced by name, with no reader that waits.
         let file = bench.open(2, 100 * PAGE, &[data(0, PAGE, 0)]);
         assert_eq!(file.will_need(std::iter::once(PAGE..50 * PAGE)).unwrap(), 49);
         wait_until_idle(&bench.engine);
@@ -330,7 +330,7 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     assert!(image.open_extents(1, 1 << 63, []).is_err());
 }
 
-/// All of them were once kept before anybody looked at how many there were.
+/// All of them were once kept before they were counted.
 #[test]
 fn extents_without_an_end_are_refused_when_they_are_too_many() {
     let dir = TempDir::new().unwrap();

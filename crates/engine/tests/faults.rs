@@ -1,4 +1,4 @@
-//! Devices that fail on purpose: who waits for a page gets its error, and nobody else.
+//! Devices that fail on purpose: only the readers of a page get its error.
 
 use std::fs;
 use std::sync::Arc;
@@ -46,22 +46,16 @@ impl Bench {
 }
 
 #[test]
-fn one_bad_page_in_a_window_is_the_error_of_who_reads_it_and_of_no_neighbour() {
-    with_each_io(
-        "one_bad_page_in_a_window_is_the_error_of_who_reads_it_and_of_no_neighbour",
-        |io| {
-            let bench = Bench::new(io);
-            bench.faults.inject(20..21, 0..u32::MAX, Mishap::Errno(libc::EIO));
-            for page in 0..40 {
-                let want = if page == 20 { Err(libc::EIO) } else { Ok(true) };
-                assert_eq!(bench.page(page), want, "page {page}");
-            }
-            assert!(
-                bench.engine.counters().path.pages_ahead > 0,
-                "read ahead, so it was in a window"
-            );
-        },
-    );
+fn one_bad_page_in_a_window_is_the_error_of_its_reader_and_of_no_neighbour() {
+    with_each_io("one_bad_page_in_a_window_is_the_error_of_its_reader_and_of_no_neighbour", |io| {
+        let bench = Bench::new(io);
+        bench.faults.inject(20..21, 0..u32::MAX, Mishap::Errno(libc::EIO));
+        for page in 0..40 {
+            let want = if page == 20 { Err(libc::EIO) } else { Ok(true) };
+            assert_eq!(bench.page(page), want, "page {page}");
+        }
+        assert!(bench.engine.counters().path.pages_ahead > 0, "read ahead, so it was in a window");
+    });
 }
 
 #[test]
@@ -110,8 +104,8 @@ fn a_device_without_memory_fails_reads_and_not_the_engine() {
 }
 
 #[test]
-fn a_read_ahead_that_hangs_holds_nobody_up_who_reads_elsewhere() {
-    with_each_io("a_read_ahead_that_hangs_holds_nobody_up_who_reads_elsewhere", |io| {
+fn a_read_ahead_that_hangs_holds_no_reader_of_other_pages_up() {
+    with_each_io("a_read_ahead_that_hangs_holds_no_reader_of_other_pages_up", |io| {
         let bench = Bench::new(io);
         bench.faults.inject(8..64, 0..u32::MAX, Mishap::Hold);
         assert_eq!(bench.page(0), Ok(true));
@@ -141,8 +135,8 @@ fn an_engine_ends_while_a_device_hangs_and_the_test_tool_lets_go() {
 }
 
 #[test]
-fn an_error_of_a_page_that_was_read_ahead_is_nobodys() {
-    with_each_io("an_error_of_a_page_that_was_read_ahead_is_nobodys", |io| {
+fn an_error_of_a_page_that_was_read_ahead_reaches_no_reader() {
+    with_each_io("an_error_of_a_page_that_was_read_ahead_reaches_no_reader", |io| {
         let bench = Bench::new(io);
         // All but the pages that are asked for, which are tried again alone if they must be.
         bench.faults.inject(2..PAGES as u64, 0..u32::MAX, Mishap::Errno(libc::EIO));
@@ -152,7 +146,7 @@ fn an_error_of_a_page_that_was_read_ahead_is_nobodys() {
         wait_until_idle(&bench.engine);
         let stats = bench.engine.counters().path;
         assert!(stats.pages_ahead > 0 && bench.faults.struck() > 0, "{stats:?}");
-        assert_eq!(stats.pages_failed, 0, "who was told of it?");
+        assert_eq!(stats.pages_failed, 0, "no reader was told of it");
         bench.faults.clear();
         assert!((0..PAGES).all(|page| bench.page(page) == Ok(true)));
     });
@@ -249,7 +243,7 @@ fn a_storm_of_tries_again_ends_and_one_without_an_end_is_an_error() {
 }
 
 #[test]
-fn a_device_that_answers_late_is_waited_for_by_all_who_want_its_page() {
+fn a_device_that_answers_late_is_waited_for_by_all_readers_of_its_page() {
     with_each_io("a_device_that_answers_late_is_waited_for_by_all", |io| {
         let bench = Bench::new(io);
         bench.faults.inject(100..101, 0..1, Mishap::Hold);

@@ -134,7 +134,7 @@ fn a_try_is_all_of_a_read_or_none_of_it() {
     let mut buffer = vec![0; 20_000];
     assert!(!stream.try_read_at(&mut buffer, 5000), "nothing is there");
     assert!(stream.try_pin(5000).is_none());
-    assert_eq!(engine.counters().path.device_reads, 0, "and nobody was asked");
+    assert_eq!(engine.counters().path.device_reads, 0, "and the device was not asked");
 
     assert_eq!(stream.read_at(&mut buffer, 5000).expect("it is there"), 20_000);
     buffer.fill(0);

@@ -81,10 +81,10 @@ fn a_waker_that_is_dropped_may_close_a_file() {
     });
 }
 
-/// Frames that were given back while a thread unwound once started reads for which nobody led.
+/// Frames that were given back while a thread unwound once started reads that had no leader.
 #[test]
-fn futures_that_a_panic_drops_leave_nobody_waiting() {
-    with_each_io("futures_that_a_panic_drops_leave_nobody_waiting", |io| {
+fn futures_that_a_panic_drops_leave_no_reader_waiting() {
+    with_each_io("futures_that_a_panic_drops_leave_no_reader_waiting", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, 8 << 20);
         let builder = Engine::builder().memory(1 << 20).policy(Policy::None).io(io);

@@ -53,7 +53,7 @@ fn what_will_be_needed_is_asked_for_once_and_is_then_a_hit() {
     });
 }
 
-/// Who reads a page while the hint is on its way waits for that one, and asks for no other.
+/// A reader of a page that a hint has asked for waits for that request, and starts no other.
 #[test]
 fn a_read_joins_a_hint_that_is_on_its_way() {
     let dir = TempDir::new().unwrap();
@@ -82,10 +82,10 @@ fn a_read_joins_a_hint_that_is_on_its_way() {
 }
 
 #[test]
-fn a_hint_that_nobody_follows_up_comes_to_an_end_by_itself() {
+fn a_hint_without_a_reader_comes_to_an_end_by_itself() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, LEN);
-    with_each_io("a_hint_that_nobody_follows_up", |io| {
+    with_each_io("a_hint_without_a_reader", |io| {
         let engine = engine(io, 8 << 20);
         let file = engine.open(&path).unwrap();
         // Many small ranges: more requests than a device takes at a time.
@@ -116,7 +116,7 @@ fn ranges_that_name_nothing_or_too_much_ask_for_what_there_is() {
     });
 }
 
-/// Hints beyond half of the memory are left out: those who wait for pages have the rest.
+/// Hints beyond half of the memory are left out: readers that wait for pages have the rest.
 #[test]
 fn more_hints_than_memory_hold_no_reader_up() {
     let dir = TempDir::new().unwrap();
@@ -149,10 +149,10 @@ fn more_hints_than_memory_hold_no_reader_up() {
 }
 
 #[test]
-fn a_hint_that_fails_is_nobodys_error() {
+fn a_hint_that_fails_is_an_error_of_no_reader() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, LEN);
-    with_each_io("a_hint_that_fails_is_nobodys_error", |io| {
+    with_each_io("a_hint_that_fails_is_an_error_of_no_reader", |io| {
         let engine = engine(io, 8 << 20);
         let (file, faults) = open_faulty(&engine, &path);
         faults.inject(0..1000, 0..u32::MAX, Mishap::Errno(libc::EIO));
@@ -180,10 +180,10 @@ fn pages_for_a_stride(engine: &Engine, file: &File, advice: Advice) -> u64 {
 }
 
 #[test]
-fn who_says_that_it_reads_at_random_gets_what_it_asked_for_and_no_more() {
+fn a_reader_at_random_gets_what_it_asked_for_and_no_more() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, LEN);
-    with_each_io("who_says_that_it_reads_at_random", |io| {
+    with_each_io("a_reader_at_random", |io| {
         for policy in Policy::ALL {
             let builder = Engine::builder().memory(8 << 20).policy(policy).io(io);
             let engine = recorded(builder);
@@ -220,7 +220,7 @@ fn advice_of_a_handle_reaches_threads_and_new_streams_and_no_other_handle() {
                 check(1, page * PAGE, &buffer);
             })
         };
-        // The start of a file is where everybody reads ahead, unless told not to.
+        // At the start of a file every stream reads ahead, unless told not to.
         let of_thread = |to: &mut [u8], at| {
             std::thread::scope(|scope| {
                 scope.spawn(|| random.read_at(to, at).unwrap());
@@ -265,18 +265,18 @@ fn pages_that_are_used_once_do_not_drive_out_those_that_are_used_often() {
     });
 }
 
-/// What the background thread queued last, after it had slept last, once stayed queued until
-/// somebody came.
+/// What the background thread queued last, after it had slept last, once stayed queued until the
+/// next call.
 #[test]
-fn all_of_a_hint_is_read_though_nobody_comes() {
+fn all_of_a_hint_is_read_without_another_call() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, 40 << 20);
-    with_each_io("all_of_a_hint_is_read_though_nobody_comes", |io| {
+    with_each_io("all_of_a_hint_is_read_without_another_call", |io| {
         let kernels = std::fs::File::open(&path).unwrap();
         rustix::fs::fadvise(&kernels, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         let Ok(cached) = foreread::cached_pages(&kernels) else { return };
         if cached > 0 {
-            eprintln!("SKIP all_of_a_hint_is_read_though_nobody_comes: a file system in memory");
+            eprintln!("SKIP all_of_a_hint_is_read_without_another_call: a file system in memory");
             return;
         }
         let engine = Engine::builder().memory(128 << 20).io(io).build().unwrap();
@@ -285,7 +285,7 @@ fn all_of_a_hint_is_read_though_nobody_comes() {
         // More requests than a device takes at a time.
         let ranges = (0..80).map(|number| number << 19..(number << 19) + (128 << 10));
         assert_eq!(file.will_need(ranges).unwrap(), 80 * 32);
-        // Seen by the kernel: whoever asks the engine would drive. It may drop a few of them again,
+        // Seen by the kernel: a call of the engine would drive. It may drop a few of them again,
         // but not as many as one request has.
         wait_until(|| foreread::cached_pages(&kernels).unwrap() > 79 * 32);
     });

@@ -81,8 +81,8 @@ fn ours(trace: &Trace, seen: &mut BTreeMap<&'static str, u32>) -> Answer {
     answer
 }
 
-/// Where the kernel decides otherwise. It is asked again before it is believed: whoever drops
-/// caches on this machine meanwhile changes its answer, but not twice in the same way.
+/// Where the kernel decides otherwise. It is asked again before it is believed: a program that
+/// drops caches meanwhile changes its answer, but not twice in the same way.
 fn difference(kernel: &Kernel, trace: &Trace, ours: &Answer) -> Option<String> {
     let ask = || kernel.answer(trace.file, trace.max, trace.io_pages, &trace.reads);
     let mut last = ask();

@@ -1,7 +1,7 @@
-//! Writers, readers and flushes of one small engine come to an end, whoever of them leaves first.
+//! Writers, readers and flushes of one small engine come to an end, whichever leaves first.
 //!
 //! What one of them leaves undone another one does, or sleeps until it is time to. Whether that is
-//! so shows when the last ones wait: nobody else comes who would do it by chance.
+//! so shows when the last ones wait: no other thread comes that would do it by chance.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ const LEN: u64 = 1 << 20;
 const ROUNDS: u64 = 30;
 
 #[test]
-fn nobody_waits_for_what_nobody_does() {
+fn no_thread_waits_for_what_no_thread_does() {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = write_file(dir.path(), 1, LEN);
     for round in 0..ROUNDS {
-        with_each_io("nobody_waits_for_what_nobody_does", |io| {
+        with_each_io("no_thread_waits_for_what_no_thread_does", |io| {
             let mut random = Random(round << 20);
-            // What is old enough by the time is written by the time alone, and hides who forgot it.
+            // What is old enough is written when it is due, which hides a thread that forgot it.
             let age = [Duration::from_millis(1), Duration::from_hours(1)];
             let age = age[usize::from(random.below(2) == 0)];
             let limit = 32 << (10 + random.below(2));

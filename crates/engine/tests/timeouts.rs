@@ -1,5 +1,5 @@
-//! Devices that never answer: a read that may not wait for ever ends with an error, and nothing
-//! that is not behind that device is worse off.
+//! Devices that never answer: a read with a time-out ends with an error, and nothing that is not
+//! behind that device is worse off.
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
@@ -158,10 +158,10 @@ fn without_a_time_out_a_hung_device_holds_up_its_own_readers_only() {
     });
 }
 
-/// What was given up is still on its way: it keeps its file and the engine until the device
-/// answers, and the memory that the device may write to is nobody else's. Who drops the last handle
-/// does not wait. (An engine that ends while its device hangs with read-ahead only waits for that:
-/// `faults.rs` has it, where the test tool lets go.)
+/// Reads that timed out are still in flight: they keep their file and the engine until the device
+/// answers, and their memory, which the device may write to, is not reused. Dropping the last
+/// handle does not wait. (An engine that ends while its device hangs with read-ahead only waits for
+/// that: `faults.rs` has it, where the test tool lets go.)
 #[test]
 fn handles_may_go_while_the_device_hangs_and_the_rest_goes_when_it_answers() {
     let dir = TempDir::new().unwrap();

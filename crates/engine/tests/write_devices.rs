@@ -71,8 +71,8 @@ fn zeros_on_the_disk_of_the_build_and_through_the_page_cache() {
 }
 
 #[test]
-fn zeros_where_nobody_knows_how_are_written() {
-    let _watchdog = support::Watchdog::new("zeros_where_nobody_knows_how_are_written");
+fn zeros_are_written_where_the_system_has_no_call_for_them() {
+    let _watchdog = support::Watchdog::new("zeros_are_written_where_the_system_has_no_call");
     let len = 1 << 20;
     let device = Volatile::new(vec![9; 1 << 20]);
     let engine = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
@@ -193,7 +193,7 @@ fn zeros_and_discards_on_a_block_device() {
         let attach = output(Command::new("losetup").args(["--find", "--show"]).arg(&path));
         let node = attach.expect("it attaches").trim().to_owned();
         let engine = recorded(Engine::builder().memory(2 << 20).io(io));
-        let file = engine.open_with(&node, &for_writing()).expect("nobody has it");
+        let file = engine.open_with(&node, &for_writing()).expect("it is not in use");
         assert!(file.buffered().is_none());
         mix(&file, len, 4, || fs::read(&path).expect("it is there"));
         assert_eq!(file.extents(5..9000).expect("an answer"), [(5..9000, true)], "all is data");
@@ -201,6 +201,6 @@ fn zeros_and_discards_on_a_block_device() {
         file.discard(0..1 << 20).expect("a hint");
         file.flush().expect("the disk is fine");
         drop(file);
-        output(Command::new("losetup").args(["--detach", &node])).expect("nobody has it");
+        output(Command::new("losetup").args(["--detach", &node])).expect("it is not in use");
     });
 }

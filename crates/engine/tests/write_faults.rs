@@ -1,4 +1,4 @@
-//! Devices that do not take what is written: nothing is lost in silence, and nobody hangs.
+//! Devices that do not take what is written: nothing is lost in silence, and no caller hangs.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What may be dirty has a bound, and so has the memory; nobody waits for ever for room.
+//! Dirty pages have a bound, and so has the memory; no writer waits forever for room.
 
 use std::fs;
 use std::sync::Arc;

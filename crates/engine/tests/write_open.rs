@@ -27,7 +27,7 @@ fn open_again(engine: &Engine, path: &str) -> File {
     loop {
         match engine.open_with(path, &for_writing()) {
             Err(OpenError::InUse { .. }) => std::thread::yield_now(),
-            opened => return opened.expect("nobody else has it"),
+            opened => return opened.expect("it is not open elsewhere"),
         }
     }
 }
@@ -111,10 +111,10 @@ fn a_file_that_is_written_has_one_set_of_pages() {
     assert_eq!(fs::read(&path).expect("it is there")[4999], 3);
     assert!(is_refused(engine.open_with(&path, &buffered)), "the file is open as it was");
     drop(reader);
-    let reader = engine.open_with(&path, &buffered).expect("nobody writes");
+    let reader = engine.open_with(&path, &buffered).expect("there is no writer");
     assert!(is_refused(engine.open_with(&path, &for_writing())), "whose pages would be old");
     drop(reader);
-    engine.open_with(&path, &for_writing()).expect("nobody reads");
+    engine.open_with(&path, &for_writing()).expect("there is no reader");
 }
 
 /// A file keeps its length while it is open for writing, whatever others do to it.

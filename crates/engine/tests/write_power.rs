@@ -29,7 +29,7 @@ const CUTS: u64 = 1000;
 
 /// What is known of each block.
 struct Books {
-    /// The newest version that somebody has begun to write.
+    /// The newest version that a writer has begun to write.
     issued: Vec<AtomicU32>,
     /// The newest that was acknowledged to be durable.
     flushed: Vec<AtomicU32>,
@@ -137,7 +137,7 @@ fn what_was_flushed_survives_a_thousand_power_cuts() {
         }
         books.is_over.store(true, Ordering::SeqCst);
     });
-    assert!(books.flushes.load(Ordering::SeqCst) > 0, "somebody flushed");
+    assert!(books.flushes.load(Ordering::SeqCst) > 0, "there were flushes");
     assert!(lost_something > CUTS / 2, "{lost_something} cuts found something not durable");
     file.flush().expect("the device is fine");
     assert_eq!(device.cut(0), device.newest(), "all is durable now");
@@ -159,10 +159,10 @@ fn begin_again(bytes: Vec<u8>, flushed: &[u32], issued: &[u32]) {
     assert_eq!(device.cut(1)[7 * BLOCK..8 * BLOCK], last, "a FUA write needs no flush");
 }
 
-/// The age is the engine's clock's: nobody flushes, and nobody waits for a page.
+/// The age is measured by the engine's clock: there is no flush, and no thread waits for a page.
 #[test]
-fn what_is_old_is_written_back_although_nobody_asks() {
-    let _watchdog = Watchdog::new("what_is_old_is_written_back_although_nobody_asks");
+fn what_is_old_is_written_back_without_a_flush() {
+    let _watchdog = Watchdog::new("what_is_old_is_written_back_without_a_flush");
     let device = Volatile::new(vec![0; 1 << 20]);
     let age = std::time::Duration::from_millis(20);
     let builder = Engine::builder().memory(1 << 20).io(Io::Threads).dirty_age(age);
@@ -182,7 +182,7 @@ fn what_is_old_is_written_back_although_nobody_asks() {
     support::wait_until(|| engine.counters().dirty.0 == 4096);
     engine.set("dirty_age", "0").expect("there is such a setting");
     device.wait_written(8 * 21);
-    assert_eq!(device.syncs(), 0, "nobody flushed");
+    assert_eq!(device.syncs(), 0, "there was no flush");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! In:    takes and returns of bytes.
 //! Out:   whether there is so much.
-//! Never: more than the budget, whatever clients do. A wait: who gets nothing goes on with its
-//!        fixed amount, one piece at a time, and is told when there is some again.
+//! Never: more than the budget, whatever clients do. A wait: a connection that gets nothing goes on
+//!        with its fixed amount, one piece at a time, and is told when there is some again.
 //!
 //! ```text
 //!   budget --- 256 KiB or more ---> purse (one a connection) --- exact ---> fetch, part, pin, job
@@ -81,15 +81,15 @@ impl Budget {
         }
     }
 
-    /// To the end of the line. Who does so tries once more before it sleeps: what came back in
-    /// between woke nobody.
+    /// Joins the end of the line. The caller tries once more before it sleeps: what came back in
+    /// between woke no connection.
     pub(crate) fn wait(&self, mailbox: &Arc<Mailbox>) {
         let mut line = self.line();
         line.push_back(Arc::clone(mailbox));
         self.waiting.store(line.len(), Ordering::SeqCst);
     }
 
-    /// Out of the line, wherever in it.
+    /// Leaves the line, wherever in it.
     pub(crate) fn leave(&self, mailbox: &Arc<Mailbox>) {
         let mut line = self.line();
         line.retain(|other| !Arc::ptr_eq(other, mailbox));
@@ -126,7 +126,7 @@ impl<'s> Purse<'s> {
         self.used = self.used.checked_sub(bytes).expect("no more than was taken");
     }
 
-    /// What is not in use goes back, before a sleep. Who waits for it is woken.
+    /// Gives back what is not in use, before a sleep, and wakes the first of the line.
     pub(crate) fn rest(&mut self) {
         let unused = self.taken - self.used;
         if unused > 0 {

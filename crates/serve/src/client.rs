@@ -40,7 +40,7 @@ struct Wire {
     end: usize,
 }
 
-/// Why a server was of no use. One line.
+/// An error of the client or from its server, in one line.
 #[derive(Debug)]
 pub struct ClientError {
     text: String,
@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If nobody listens there, or it is no NBD server.
+    /// If no server listens there, or it is no NBD server.
     pub fn connect(uri: &str) -> Result<Self, ClientError> {
         let failed = |error: io::Error| ClientError::new(format!("{uri}: cannot connect: {error}"));
         if let Some(rest) = uri.strip_prefix("nbd://") {

@@ -1,6 +1,6 @@
 //! A connection: one client, one thread.
 //!
-//! In:    a socket, mail from those who did something for it.
+//! In:    a socket, mail from threads that did something for it.
 //! Out:   replies, in any order.
 //! Never: more in hand than its limits; a wait for the device while others of its requests could
 //!        be served; a page held for a client that does not read.
@@ -48,7 +48,7 @@ use writes::Incoming;
 /// Why a connection ended before its client said so.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The client did what nobody can answer.
+    /// The client broke the protocol.
     Bad(Bad),
     /// It left in the middle of something.
     Cut,
@@ -239,7 +239,7 @@ impl Connection<'_> {
                 return Ok(());
             }
             Ok(Command::Disconnect) => {
-                // What comes after it is nobody's.
+                // Bytes after it are ignored.
                 self.input.consume(self.input.bytes().len());
                 self.is_over = true;
                 return Ok(());
@@ -342,7 +342,7 @@ impl Connection<'_> {
                 self.received(bytes);
             }
         } else if socket.intersects(PollFlags::HUP | PollFlags::ERR) {
-            // Nobody is there for whom there would be replies.
+            // The client is gone: there is no receiver of replies.
             return Err(End::Io(io::ErrorKind::ConnectionReset.into()));
         }
         Ok(())
@@ -377,7 +377,7 @@ impl Connection<'_> {
     }
 
     /// A client that pipelines is about to send its next request: it gets the processor for a
-    /// moment, and several of its requests are received in one call. Who sleeps at once is woken by
+    /// moment, and several of its requests are received in one call. A sleep at once would end with
     /// the first of them, which costs both sides more than a reply.
     fn receive_more(&mut self) -> Result<bool, End> {
         for _ in 0..YIELDS {
@@ -475,7 +475,7 @@ impl From<io::Error> for End {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         if self.is_in_line {
-            // Whoever is next is woken by the purse, which goes after this.
+            // The purse, which is dropped after this, wakes the next one.
             self.shared.budget.leave(&self.mailbox);
         }
     }

@@ -1,7 +1,7 @@
 //! The slow lane: threads that wait for the device, so that connections need not.
 //!
 //! In:    jobs.
-//! Out:   mail to those who asked.
+//! Out:   mail to the connections that asked.
 //! Never: a thread before it is needed, or more than a few. A job that panics takes no other along.
 
 use std::collections::VecDeque;
@@ -135,7 +135,7 @@ impl Lane {
 impl Job {
     fn run(self, store: &dyn Store) {
         let Self { work, paid, mailbox } = self;
-        // Whoever asked must hear of it, whatever happens.
+        // The connection must get an answer, whatever happens.
         let cookie = work.cookie();
         let is_in_chunks = matches!(work, Work::Extents { .. });
         let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
@@ -212,7 +212,7 @@ fn block_status(
         at = end;
     }
     if known.is_empty() {
-        // What nobody knows may be data.
+        // What is not known may be data.
         known.push((u32::try_from(range.end - range.start).expect("as above"), true));
     }
     reply::block_status(cookie, &known)

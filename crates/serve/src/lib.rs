@@ -56,7 +56,7 @@ pub struct Limits {
     pub shared_bytes: Option<usize>,
     /// How long a client may take to say what it wants.
     pub handshake_timeout: Duration,
-    /// How long a connection may be silent with nothing in hand; None: for ever.
+    /// How long a connection may be silent with nothing in hand; None: no limit.
     pub idle_timeout: Option<Duration>,
     /// Once the server is to stop, how long requests in hand have to be answered, and their clients
     /// to take the answers; then the connections are closed.

@@ -1,7 +1,7 @@
 //! One line for each client that misbehaves, as far as a disk can take that.
 //!
 //! In:    lines.
-//! Out:   the same to stderr, or to whoever was asked for; of a flood, a few, and a count.
+//! Out:   the same to stderr, or to the given sink; of a flood, a few, and a count.
 //! Never: more than a hundred lines in ten seconds, whatever clients do.
 
 use std::fmt;
@@ -31,7 +31,7 @@ impl Default for Log {
     fn default() -> Self {
         Self::to(Box::new(|line| {
             let mut stderr = std::io::stderr().lock();
-            // Nobody is left to be told.
+            // There is no other place to report to.
             let _ = stderr.write_all(format!("foreread: {line}\n").as_bytes());
         }))
     }

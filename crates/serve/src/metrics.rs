@@ -51,7 +51,7 @@ fn served(to: &mut Exposition, stats: &Stats) {
     let memory = &stats.memory;
     let help = "Bound of the cache's memory.";
     gauge(to, "foreread_memory_bound_bytes", help, float(memory.bound_bytes));
-    let help = "Memory for pages that nobody fills, holds or has pinned.";
+    let help = "Memory for pages that are not being filled, held or pinned.";
     gauge(to, "foreread_memory_idle_bytes", help, float(memory.idle_bytes));
     let help = "Written, and not on the device.";
     gauge(to, "foreread_dirty_bytes", help, float(memory.dirty_bytes));
@@ -80,7 +80,7 @@ fn cached(to: &mut Exposition, stats: &Stats) {
     count(to, "foreread_pages_wanted_total", help, pages.wanted);
     let help = "Of those, pages that were on their way already.";
     count(to, "foreread_pages_hit_in_flight_total", help, pages.hit_in_flight);
-    let help = "Of those, pages that nobody had asked for.";
+    let help = "Of those, pages neither in memory nor on their way.";
     count(to, "foreread_pages_miss_total", help, pages.miss);
     count(to, "foreread_pages_failed_total", "Pages whose readers got an error.", pages.failed);
     let help = "Pages asked again alone because their request had failed.";
@@ -105,7 +105,7 @@ fn read_ahead(to: &mut Exposition, stats: &Stats) {
     count(to, "foreread_ahead_issued_pages_total", help, ahead.issued);
     let help = "Pages that clients announced, asked from the device.";
     count(to, "foreread_ahead_hinted_pages_total", help, ahead.hinted);
-    let help = "Pages of both that left before anybody used them.";
+    let help = "Pages of both that left before any read used them.";
     count(to, "foreread_ahead_evicted_before_use_pages_total", help, ahead.evicted_before_use);
     count(to, "foreread_ahead_markers_total", "Markers met.", ahead.markers);
     let help = "Markers lost because too many waited.";

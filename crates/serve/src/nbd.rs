@@ -25,8 +25,8 @@ pub mod wire;
 use std::error::Error;
 use std::fmt;
 
-/// What a peer did that ends its connection: nobody knows any more where in the stream we are, or
-/// it asks for more than is given.
+/// A breach of the protocol that ends a connection: the position in the stream is lost, or the
+/// peer asks for more than is given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Bad {
@@ -37,9 +37,9 @@ pub enum Bad {
         /// What was there.
         found: u64,
     },
-    /// Flags at the begin that nobody has defined.
+    /// Flags at the begin that are not defined.
     Flags(u32),
-    /// An option, or an answer, that is longer than anybody needs.
+    /// An option, or an answer, that is longer than its bound.
     TooBig {
         /// How long it says that it is.
         len: u32,

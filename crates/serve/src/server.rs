@@ -160,20 +160,20 @@ impl Server {
         self.shared.meter.clone()
     }
 
-    /// What was done so far.
+    /// Returns the counters of what was done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.meter.counters()
     }
 
-    /// Who answers control requests, which come over Unix sockets only. Without it they are
+    /// Sets the handler of control requests, which come over Unix sockets only. Without it they are
     /// refused.
     pub fn on_control(&mut self, answer: Answer) {
         self.shared.answer = Some(answer);
     }
 
-    /// Who takes the lines about clients that misbehave; unless this is said, stderr does. Of a
-    /// flood it gets a few.
+    /// Sets the sink for lines about clients that misbehave; default: stderr. Of a flood it gets a
+    /// few.
     pub fn on_log(&mut self, sink: Box<dyn Fn(&str) + Send + Sync>) {
         self.shared.log = Log::to(sink);
     }
@@ -291,7 +291,7 @@ impl Shared {
         }
     }
 
-    /// After a panic: if it was in the engine's own state, nobody can be served any more.
+    /// After a panic: if it was in the engine's own state, the server stops.
     fn look_after(&self) {
         if catch_unwind(AssertUnwindSafe(|| self.engine.counters())).is_err() {
             self.is_lost.store(true, Ordering::Release);

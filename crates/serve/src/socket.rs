@@ -22,7 +22,7 @@ pub(crate) struct Socket {
     pub(crate) peer: Peer,
 }
 
-/// Who is at the other end, for the log.
+/// The peer of a socket, for the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Peer {
     /// A process of this machine, and its user.
@@ -37,9 +37,9 @@ pub(crate) enum Peer {
 
 impl Socket {
     pub(crate) fn unix(fd: OwnedFd) -> Self {
-        let peer = sockopt::socket_peercred(&fd).map_or(Peer::Unknown, |who| Peer::Unix {
-            pid: who.pid.as_raw_nonzero().get(),
-            user: who.uid.as_raw(),
+        let peer = sockopt::socket_peercred(&fd).map_or(Peer::Unknown, |peer| Peer::Unix {
+            pid: peer.pid.as_raw_nonzero().get(),
+            user: peer.uid.as_raw(),
         });
         // A reply of 64 KiB fits in twice what most systems begin with. If not, it goes in parts.
         let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
@@ -88,7 +88,7 @@ impl Socket {
         Ok(sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Recv, timeout)?)
     }
 
-    /// Nothing more is received: who waits for it is told that this is the end.
+    /// Nothing more is received: a thread that waits for it is told that this is the end.
     pub(crate) fn stop_receiving(&self) {
         let _ = shutdown(&self.fd, Shutdown::Read);
     }

@@ -2,7 +2,7 @@
 //!
 //! In:    the counters of an engine, its file, its device and the server.
 //! Out:   [`Stats`], one value with everything.
-//! Never: a name that changes: new ones are added, and who reads an older server's gets zeroes.
+//! Never: a name that changes: new ones are added, and read as zeroes from an older server.
 //!
 //! Counts begin with the server and only grow; what is "now" says so. Each number is read by
 //! itself, so that two of them may differ by what happened in between.
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Counters;
 
-/// Everything.
+/// All statistics of a server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Stats {
@@ -35,7 +35,7 @@ pub struct Stats {
     pub reads: Reads,
     /// Pages that reads found, or did not.
     pub pages: Pages,
-    /// What was read before anybody asked.
+    /// What was read before a read asked for it.
     pub ahead: Ahead,
     /// What left the cache, and came back.
     pub cache: Cache,
@@ -91,7 +91,7 @@ pub struct Reads {
     pub waited_for_memory: u64,
 }
 
-/// Pages of the reads that waited; those of a hit are not counted, as nobody looks at them.
+/// Pages of the reads that waited; those of a hit are not counted, as the driver never sees them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Pages {
@@ -99,7 +99,7 @@ pub struct Pages {
     pub wanted: u64,
     /// Of those, the ones that were on their way already: read ahead, but not early enough.
     pub hit_in_flight: u64,
-    /// Of those, the ones that nobody had asked for.
+    /// Of those, the ones neither in memory nor on their way.
     pub miss: u64,
     /// Pages whose readers got an error.
     pub failed: u64,
@@ -107,7 +107,7 @@ pub struct Pages {
     pub retried: u64,
 }
 
-/// What was read before anybody asked.
+/// What was read before a read asked for it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Ahead {
@@ -115,7 +115,7 @@ pub struct Ahead {
     pub issued: u64,
     /// Pages that clients announced (NBD's cache request), asked from the device.
     pub hinted: u64,
-    /// Pages of both that left the cache before anybody used them.
+    /// Pages of both that left the cache before any read used them.
     pub evicted_before_use: u64,
     /// Markers met: the next window was asked for while the reader was still in the last one.
     pub markers: u64,
@@ -388,7 +388,7 @@ pub struct Setting {
     pub name: String,
     /// What is in force.
     pub value: String,
-    /// Whose it is: `engine`, `scheduler` or `file`.
+    /// What it belongs to: `engine`, `scheduler` or `file`.
     pub of: String,
 }
 

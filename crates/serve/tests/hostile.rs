@@ -47,7 +47,7 @@ fn garbage_of_any_kind_is_closed_with_one_line() {
 }
 
 #[test]
-fn who_is_silent_in_the_handshake_is_closed_after_a_while() {
+fn a_client_that_is_silent_in_the_handshake_is_closed_after_a_while() {
     let running = serve(LEN, 1 << 20, strict());
     let mut silent = running.socket();
     let mut half = running.socket();
@@ -62,7 +62,7 @@ fn who_is_silent_in_the_handshake_is_closed_after_a_while() {
 
 /// Each of its options has an answer, none of which it takes.
 #[test]
-fn who_asks_in_the_handshake_and_does_not_listen_is_closed_after_a_while() {
+fn a_client_that_asks_in_the_handshake_and_does_not_listen_is_closed_after_a_while() {
     let running = serve(LEN, 1 << 20, strict());
     let mut socket = running.socket();
     socket.set_write_timeout(Some(Duration::from_secs(60))).expect("a time-out");
@@ -78,7 +78,7 @@ fn who_asks_in_the_handshake_and_does_not_listen_is_closed_after_a_while() {
 #[test]
 fn lengths_that_lie_are_errors_or_the_end() {
     let running = serve(LEN, 1 << 20, Limits::default());
-    // A write of more than anybody may send: its bytes are thrown away, then it goes on.
+    // A write beyond the limit: its bytes are thrown away, then it goes on.
     let mut socket = running.raw();
     let len = wire::MAX_PAYLOAD + 1;
     let write = Request { command: wire::CMD_WRITE, cookie: 1, len, ..Request::default() };
@@ -119,7 +119,7 @@ fn a_client_that_never_reads_stalls_alone() {
         let mut socket = running.raw();
         socket.set_nonblocking(true).expect("a flag");
         let mut asked = 0;
-        // Until nobody takes any more of its requests.
+        // Until the server takes no more of its requests.
         running.until("stalled", |_| {
             let request = read(asked, (asked * 7919 * 512) % (LEN + 1 - u64::from(len)), len);
             match socket.write(&request.bytes()) {
@@ -220,9 +220,9 @@ fn a_silent_client_is_closed_where_that_is_wanted() {
     assert_eq!(running.stop().len(), 1);
 }
 
-/// Requests that came before the stop are answered; a client that takes no reply holds nobody up.
+/// Requests that came before the stop are answered; a client that takes no reply delays no other.
 #[test]
-fn a_stop_answers_what_is_in_hand_and_waits_for_nobody_for_ever() {
+fn a_stop_answers_what_is_in_hand_and_waits_for_no_client_forever() {
     let running = serve(LEN, 1 << 20, strict());
     let mut served = running.raw();
     let asks: Vec<u8> = (0..50).flat_map(|page| read(page, page * 4096, 4096).bytes()).collect();

@@ -182,7 +182,7 @@ fn metadata_contexts_are_listed_and_taken_and_given_up() {
     let agreed =
         Agreed { size: 1 << 20, read_only: false, structured: true, base_allocation: true };
     assert_eq!(step, Step::Agreed(agreed));
-    // Whoever asks for others has given it up.
+    // A client that asks for other contexts has given it up.
     let mut bytes = Vec::new();
     peer::meta_context(&mut bytes, set, "", &[]);
     handshake.step(&bytes, &OFFER, &mut Vec::new()).unwrap();

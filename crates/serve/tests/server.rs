@@ -208,7 +208,7 @@ fn a_sockets_file_is_its_owners_a_dead_ones_is_replaced_a_live_ones_is_not() {
     drop(UnixListener::bind(&path).expect("a socket"));
     assert!(path.exists());
     let mut server = server_of(dir.path());
-    server.unix(&path).expect("nobody is there");
+    server.unix(&path).expect("no server is there");
     let is = std::fs::symlink_metadata(&path).expect("a socket");
     assert!(is.file_type().is_socket());
     assert_eq!(is.permissions().mode() & 0o777, 0o600);
@@ -225,7 +225,7 @@ fn a_sockets_file_is_its_owners_a_dead_ones_is_replaced_a_live_ones_is_not() {
     ));
     let long = dir.path().join("x".repeat(200));
     assert!(matches!(second.unix(long), Err(ServeError::Unix(FileError::NotOurs { .. }))));
-    // Who replaced it keeps it.
+    // The server that replaced it keeps it.
     std::fs::remove_file(&path).expect("it is there");
     second.unix(&path).expect("the name is free");
     drop(server);

@@ -135,7 +135,7 @@ fn a_flood_of_writes_and_reads_in_one_pipeline_ends_with_the_right_bytes() {
     let mut session = disk.session();
     let mut random = Random(7);
     for _ in 0..20 {
-        // Places of their own, so that the order among them is nobody's business.
+        // Places of their own, so that the order among them does not matter.
         let mut asked = Vec::new();
         for part in 0..40_u64 {
             let len = usize::try_from(1 + random.below(40_000)).expect("small");

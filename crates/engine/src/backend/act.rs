@@ -52,8 +52,7 @@ impl Backend {
         self.write_zeros(offset, len)
     }
 
-    /// The bytes of whole pages are not needed any more. That is a hint: where nobody knows what to
-    /// do with it, nothing is done.
+    /// Discards whole pages: a hint, which is ignored where the system does not support it.
     pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), i32> {
         self.allocate(PUNCH, &self.knows_no_hole, offset, len).map(drop)
     }
@@ -120,7 +119,7 @@ impl Backend {
             (Medium::File { file, .. }, Identity::Inode { .. }) => file,
             (Medium::File { .. } | Medium::Memory(_), _) => return Ok((end, true)),
         };
-        // The descriptor's own offset moves, which nobody uses.
+        // Moves the descriptor's own offset, which is not used.
         let next = |pos| match seek(file.as_fd(), pos) {
             Ok(next) => Ok(next.min(end)),
             Err(Errno::NXIO) => Ok(end),

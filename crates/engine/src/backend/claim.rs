@@ -1,7 +1,7 @@
-//! Claims: who writes to a block device has it for itself.
+//! Claims: an engine that writes to a block device has it for itself.
 //!
 //! In:    the path of a block device.
-//! Out:   a claim, which the kernel respects as long as it lives: nobody mounts what is claimed.
+//! Out:   a claim, which the kernel respects as long as it lives: a claimed device is not mounted.
 //! Never: a claim beside another engine's, a mount's, or an array's; nor on a partition beside its
 //!        whole disk, whose bytes are the same ones.
 
@@ -41,12 +41,12 @@ impl Claims {
     ///   this engine has it            the same claim
     ///   has its disk, or a part of    Overlap
     ///   it that is a partition
-    ///   somebody else has any of      InUse: the kernel says so
+    ///   another program has any of    InUse: the kernel says so
     ///   these, or mounted it
     /// ```
     ///
-    /// Why a descriptor beside the one that writes: the kernel grants the second O_EXCL to nobody,
-    /// not to the same process either, and a file may be opened twice.
+    /// Why a descriptor beside the one that writes: the kernel grants no second O_EXCL, not even to
+    /// the same process, and a file may be opened twice.
     pub(crate) fn claim(&self, path: &Path) -> Result<Arc<Claim>, OpenError> {
         // Nothing panics while it holds this lock.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

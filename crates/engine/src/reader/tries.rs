@@ -1,4 +1,4 @@
-//! Reads that are hits or nothing: for whoever does something else about a miss.
+//! Reads that are hits or nothing: for callers that handle a miss in another way.
 //!
 //! In:    offsets and buffers, or pages to be pinned.
 //! Out:   all of a read, or none of it.
@@ -32,7 +32,7 @@ impl Reader {
         let mut markers = Markers::default();
         self.hit(handle, &mut read, to, &mut markers);
         if read.done < read.wanted {
-            // One has left since. Who reads on comes to no marker that was taken: it is told here.
+            // A page has left since. The next read cannot meet the markers taken here: post them.
             self.post(handle, &read, &markers);
             return false;
         }
@@ -91,7 +91,7 @@ impl Reader {
         })
     }
 
-    /// Says for whom it reads, from now on.
+    /// Sets the submitter that it reads for, from now on.
     pub(crate) fn set_submitter(&self, file: &FileShared, submitter: Submitter) {
         self.submitter.set(submitter);
         if let Some(id) = self.id.get()

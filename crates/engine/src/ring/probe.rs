@@ -1,6 +1,6 @@
 //! Whether io_uring works here: found by using it once.
 //!
-//! In:    a ring that nobody uses yet.
+//! In:    a ring that is not in use yet.
 //! Out:   nothing, or what the system said.
 //! Never: the kernel's version, a setting, a list of filters: whatever forbids it, it shows.
 
@@ -21,7 +21,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
     let vector = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
     let read = opcode::Readv::new(Fd(from.as_raw_fd()), &raw const vector, 1);
     let entries = [opcode::Nop::new().build().user_data(0), read.build().user_data(1)];
-    // SAFETY: nobody else knows the ring yet.
+    // SAFETY: no other code knows the ring yet.
     let mut queue = unsafe { uring.submission_shared() };
     // SAFETY: pipe, vector and byte outlive the two completions that are waited for below. If the
     // wait fails, nothing was started, or the read is done: the byte lies in the pipe.
@@ -37,7 +37,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
             }
             Err(error) => return Err(error),
         }
-        // SAFETY: nobody else knows the ring yet.
+        // SAFETY: no other code knows the ring yet.
         for entry in unsafe { uring.completion_shared() } {
             let want = i32::from(entry.user_data() == 1);
             match entry.result() {
@@ -162,7 +162,7 @@ mod tests {
         });
     }
 
-    /// The driver once took "no memory" for "later" without end, and a reader spun for ever.
+    /// The driver once took "no memory" for "later" without end, and a reader spun forever.
     #[test]
     fn a_kernel_that_never_has_memory_is_an_error_after_a_bounded_number_of_tries() {
         let (_dir, backend) = backend();

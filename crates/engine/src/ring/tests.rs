@@ -133,7 +133,7 @@ fn as_many_as_there_is_room_for_are_in_flight_and_a_wake_still_finds_its_place()
 
 /// The driver decides to sleep under its lock and sleeps without it: in between it may be woken.
 #[test]
-fn a_wake_before_the_sleep_ends_it_until_somebody_reaps() {
+fn a_wake_before_the_sleep_ends_it_until_it_is_reaped() {
     let bench = Bench::new();
     for mut ring in bench.rings("a_wake_before") {
         ring.wake();
@@ -148,9 +148,9 @@ fn a_wake_before_the_sleep_ends_it_until_somebody_reaps() {
 }
 
 #[test]
-fn a_completion_that_nobody_reaped_ends_each_sleep_at_once() {
+fn a_completion_that_is_not_reaped_ends_each_sleep_at_once() {
     let bench = Bench::new();
-    for mut ring in bench.rings("a_completion_that_nobody") {
+    for mut ring in bench.rings("a_completion_that_is_not_reaped") {
         bench.read(&mut ring, 1, 0, &[0]);
         let sleeper = ring.sleeper();
         sleeper.wait(None).expect("submits and waits");
@@ -160,9 +160,9 @@ fn a_completion_that_nobody_reaped_ends_each_sleep_at_once() {
 }
 
 #[test]
-fn one_who_sleeps_is_woken_by_a_read_that_another_thread_starts() {
+fn a_thread_that_sleeps_is_woken_by_a_read_that_another_thread_starts() {
     let bench = Bench::new();
-    for ring in bench.rings("one_who_sleeps") {
+    for ring in bench.rings("a_thread_that_sleeps") {
         let sleeper = ring.sleeper();
         let ring = Mutex::new(ring);
         for round in 0..200 {
@@ -188,8 +188,8 @@ fn one_who_sleeps_is_woken_by_a_read_that_another_thread_starts() {
 }
 
 /// Two threads start reads while a third sleeps and reaps, and starts some itself that only its
-/// sleep submits: each read ends once, and none is lost between who pushed it and who entered the
-/// kernel with it.
+/// sleep submits: each read ends once, and none is lost between the thread that pushed it and the
+/// one that entered the kernel with it.
 #[test]
 fn each_read_of_many_threads_ends_exactly_once() {
     const READS: u64 = 3000;
@@ -268,7 +268,7 @@ fn a_ring_says_what_it_is() {
 fn faulty() -> (Bench, Arc<Faults>) {
     let mut bench = Bench::new();
     let faults = Arc::new(Faults::default());
-    let backend = Arc::get_mut(&mut bench.backend).expect("nobody else has it yet");
+    let backend = Arc::get_mut(&mut bench.backend).expect("there is no other handle yet");
     backend.faults = Some(Arc::clone(&faults));
     (bench, faults)
 }
@@ -310,9 +310,9 @@ fn faults_strike_alike_in_every_kind_of_read() {
     }
 }
 
-/// Who reaps may leave, and who waits for the read may sleep already: nobody else submits it.
+/// The thread that reaps may leave, and the waiter may sleep already: neither submits it.
 #[test]
-fn a_read_that_is_tried_again_starts_without_anybodys_help() {
+fn a_read_that_is_tried_again_starts_by_itself() {
     let (bench, faults) = faulty();
     for mut ring in bench.rings("a_read_that_is_tried_again") {
         faults.clear();

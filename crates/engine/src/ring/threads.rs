@@ -29,7 +29,7 @@ pub(super) struct Threads {
     in_flight: usize,
     pool: Arc<Pool>,
     why: String,
-    /// Who may hold a worker back: only tests do.
+    /// Fault rules that may hold a worker back: only tests have them.
     holders: Vec<Weak<Faults>>,
     /// The process that made it: the threads are not there in a forked child.
     process: u32,
@@ -51,7 +51,7 @@ struct State {
     done: VecDeque<Completion>,
     /// Workers that wait for work.
     idle: usize,
-    /// Whether somebody waits for news. Condition variables ask the kernel even if nobody waits.
+    /// Whether a thread waits for news. Condition variables ask the kernel even if none waits.
     is_asleep: bool,
     is_woken: bool,
     is_ending: bool,
@@ -182,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Ends the sleep of whoever waits for news.
+    /// Ends the sleep of the thread that waits for news.
     fn tell(&self, state: MutexGuard<'_, State>) {
         let is_asleep = state.is_asleep;
         drop(state);
@@ -229,7 +229,7 @@ impl Drop for Threads {
 const THREADS_MAX: usize = 16;
 
 /// Between the lock and its end nothing is done that could panic.
-const NO_PANIC: &str = "nobody panics with this lock";
+const NO_PANIC: &str = "no code panics with this lock";
 
 /// A worker calls nothing deep.
 const STACK: usize = 64 << 10;

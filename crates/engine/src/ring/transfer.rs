@@ -130,7 +130,7 @@ impl Transfer {
         Some(Asks { fd, vectors, offset, flags })
     }
 
-    /// What a try came to: the end of it all, or None, if it is to be tried again or to go on.
+    /// Takes the result of one try. Returns the final result; None if it is tried again or goes on.
     pub(super) fn after(&mut self, result: Result<u32, i32>) -> Option<Result<u32, i32>> {
         let result = match &self.fate {
             None => result,
@@ -201,10 +201,9 @@ impl Transfer {
         }
     }
 
-    /// Does it here and now. Whoever calls keeps the pool alive meanwhile.
+    /// Does the transfer in this thread. The caller keeps the pool alive meanwhile.
     ///
-    /// A signal, or a kernel that asks to try again, is not an error yet: a few times it is done
-    /// again.
+    /// A signal, or a kernel that asks to try again, is an error only after a few more tries.
     pub(super) fn run(&mut self) -> Result<u32, i32> {
         loop {
             if let Some(fate) = &mut self.fate {
@@ -287,7 +286,7 @@ impl Vectors {
         self.0.iter().map(|vector| vector.iov_len as u64).sum()
     }
 
-    /// Makes all from byte `from` on useless to whoever looks.
+    /// Overwrites all from byte `from` on, so that it is of no use to a reader.
     fn overwrite(&self, mut from: usize) {
         for vector in &self.0 {
             let skip = from.min(vector.iov_len);
@@ -305,7 +304,7 @@ impl Vectors {
         for vector in &self.0 {
             let (now, later) = rest.split_at(rest.len().min(vector.iov_len));
             // SAFETY: `now` is no longer than the vector, which leads into the arena, to frames
-            // that only this read fills; its pool lives as long as the borrow of whoever called.
+            // that only this read fills; its pool lives as long as the caller's borrow.
             unsafe { copy_racing(now.as_ptr(), vector.iov_base.cast(), now.len()) };
             rest = later;
         }
@@ -318,7 +317,7 @@ impl Vectors {
         for vector in &self.0 {
             let (now, later) = rest.split_at_mut(vector.iov_len);
             // SAFETY: `now` is as long as the vector, which leads into the arena, to frames whose
-            // bytes nobody changes while they are written to a device.
+            // bytes do not change while they are written to a device.
             unsafe { copy_racing(vector.iov_base.cast(), now.as_mut_ptr(), now.len()) };
             rest = later;
         }
@@ -335,8 +334,8 @@ impl fmt::Debug for Vectors {
 fn preadv(asks: &Asks<'_>) -> Result<u32, i32> {
     let count = i32::try_from(asks.vectors.count()).expect("a request has few pages");
     let Ok(offset) = libc::off_t::try_from(asks.offset) else { return Err(libc::EINVAL) };
-    // SAFETY: the vectors lead into the arena, to frames that only this read fills; its pool lives
-    // as long as the borrow of whoever called, and nobody has a slice of it.
+    // SAFETY: the vectors lead into the arena, to frames that only this read fills, and of which
+    // there is no slice; its pool lives as long as the caller's borrow.
     let bytes = unsafe { libc::preadv(asks.fd, asks.vectors.as_ptr(), count, offset) };
     bytes_or_errno(bytes)
 }
@@ -345,7 +344,7 @@ fn pwritev(asks: &Asks<'_>) -> Result<u32, i32> {
     let count = i32::try_from(asks.vectors.count()).expect("a request has few pages");
     let Ok(offset) = libc::off_t::try_from(asks.offset) else { return Err(libc::EINVAL) };
     // SAFETY: the vectors lead into the arena, to frames that the core keeps until the write ends;
-    // the kernel only reads there, and so does everybody else meanwhile.
+    // the kernel only reads there, and so does all other code meanwhile.
     let bytes =
         unsafe { libc::pwritev2(asks.fd, asks.vectors.as_ptr(), count, offset, asks.flags) };
     bytes_or_errno(bytes)

@@ -2,15 +2,15 @@
 //!
 //! In:    transfers, a wake.
 //! Out:   completions.
-//! Never: two threads that push, or two that reap: both are done by who holds the [`Uring`]. The
+//! Never: two threads that push, or two that reap: only the holder of the [`Uring`] does. The
 //!        sleeper touches neither queue, it only enters the kernel.
 //!
 //! What may happen at the same time, and why nothing is lost:
 //!
 //! ```text
 //!   a push while another thread sleeps      the pusher submits it itself, or is the next to sleep
-//!   two threads submit the same entries     the kernel takes each once, under its own lock; who
-//!                                           came second took fewer than it said, and the kernel
+//!   two threads submit the same entries     the kernel takes each once, under its own lock; the
+//!                                           second took fewer than it said, and the kernel
 //!                                           returns without waiting: the sleeper looks again
 //!   a wake before the sleep begins          its completion lies in the queue, and the kernel
 //!                                           does not wait while the queue is not empty
@@ -137,7 +137,7 @@ impl Uring {
             self.start_again(tag, transfer);
         }
         if self.has_queued_again {
-            // Whoever reaps may be about to leave, and who waits for these sleeps already.
+            // The reaper may be about to leave, and the waiters of these may sleep already.
             let _ = self.submit();
         }
         None
@@ -206,7 +206,7 @@ impl Uring {
         let pushed = unsafe { queue.push(entry) };
         pushed.expect("the submission queue holds all that is in flight and a wake");
         drop(queue);
-        // After the queue's tail: who sees this number and enters, the kernel sees the entry.
+        // After the queue's tail: if a thread enters with this number, the kernel sees the entry.
         self.shared.pushed.fetch_add(1, Ordering::Release);
     }
 }
@@ -225,7 +225,7 @@ impl Shared {
                     return Ok(());
                 }
                 // The queue was empty: others took it all. What is pushed from here on is submitted
-                // by who pushes it, so this thread need only sleep.
+                // by the thread that pushes it, so this one need only sleep.
                 Ok(0) => return self.enter(0, at_most).map(drop).or_else(ended_early),
                 // It stopped at an entry that is wrong or that it has no memory for, or others took
                 // some: the rest is tried again.
@@ -255,7 +255,7 @@ impl Shared {
             Err(_) => std::thread::park_timeout(pause),
         }
         if pause < REFUSED_PAUSE {
-            // The caller has something else to do soon, and is no reason to give up sooner.
+            // The caller wanted to wait for less than a pause: that is not counted as a refusal.
             return Ok(());
         }
         let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
@@ -301,7 +301,7 @@ impl Shared {
 }
 
 impl Drop for Uring {
-    /// Waits for what is in flight: the kernel must not touch memory that is somebody else's.
+    /// Waits for what is in flight: the kernel must not touch memory that has a new owner.
     fn drop(&mut self) {
         if std::process::id() != self.process {
             return;
@@ -356,5 +356,5 @@ const WAKE: u64 = u64::MAX;
 /// How long one sleep is while the kernel refuses: memory that comes back does so in milliseconds.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 
-/// So many pauses are a second. Who is out of memory for so long is told, and may end.
+/// So many pauses are a second. Then the caller gets the kernel's error.
 pub(super) const REFUSALS_MAX: u32 = 100;

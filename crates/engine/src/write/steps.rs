@@ -2,8 +2,8 @@
 //!
 //! In:    something to begin; bytes to copy, or a system call.
 //! Out:   how much was written, or why not.
-//! Never: a copy or a system call with the engine's mutex. A step that nobody does: who gives up
-//!        says so.
+//! Never: a copy or a system call with the engine's mutex. A step left undone without a word: a
+//!        waiter that leaves says so.
 //!
 //! ```text
 //!   begin --> wait --> Fill: copy, filled --.
@@ -31,7 +31,7 @@ use crate::waiting::{News, Ticket};
 pub(super) enum Doing<'d> {
     /// Copies these bytes, which begin there.
     Copy(&'d [u8], Bytes),
-    /// The same, if that can be at once; else it comes to nothing.
+    /// The same, if that can be at once; else nothing is written.
     TryCopy(&'d [u8], Bytes),
     /// Calls the system.
     Act(&'d dyn Fn() -> Result<(), i32>),
@@ -98,7 +98,7 @@ impl FileShared {
         let id = driving.begin_write(|path, now| path.write_back(now, self.id));
         let (driving, result) = engine.do_steps(driving, id, self, &Doing::Act(&|| Ok(())));
         drop(driving);
-        // Who wants to know has flushed before.
+        // Not reported: a caller that wants to know has flushed before.
         let _ = result;
     }
 }
@@ -154,22 +154,22 @@ impl Shared {
 }
 
 impl Driver {
-    /// A waiter gives up, before it had anything to copy.
+    /// Abandons a write whose waiter had nothing to copy yet.
     fn give_up(&mut self, id: WriteId, file: Arc<FileShared>) {
         if self.broken().is_some() {
             self.waiting.forget(Ticket::Write(id));
             return;
         }
         let news = self.waiting.abandon(Ticket::Write(id), file);
-        assert!(news.is_none(), "who has news does not give up");
+        assert!(news.is_none(), "a waiter with news does not leave");
         let now = self.now();
         self.path.give_up(now, id);
         self.note_ready();
         self.start_all();
     }
 
-    /// What nobody awaits has come to a step. An act is not done then: nobody may wait under the
-    /// engine's mutex, and nobody wants it.
+    /// A step of an abandoned write. An act is not done: it may not wait under the engine's mutex,
+    /// and no caller wants it.
     pub(crate) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
         match step {
             WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
@@ -224,8 +224,8 @@ mod tests {
     use crate::{Engine, Io, OpenOptions, WriteMode};
 
     /// What a thread had queued whose own write was over with it once stayed in the ring, while
-    /// the leader slept there for nothing else: it was not handed to the kernel until somebody
-    /// came for another reason, such as to read counters.
+    /// the leader slept there for nothing else: it was not handed to the kernel until a call for
+    /// another reason, such as to read counters.
     #[test]
     fn what_the_last_step_of_a_write_queues_is_started_although_the_leader_sleeps() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -248,7 +248,7 @@ mod tests {
                     let (sender, thread) = std::sync::mpsc::channel();
                     let flush = scope.spawn(move || {
                         let id = rustix::thread::gettid().as_raw_nonzero();
-                        sender.send(id).expect("somebody waits for it");
+                        sender.send(id).expect("the main thread waits for it");
                         flushed.flush()
                     });
                     let stat = format!("/proc/self/task/{}/stat", thread.recv().expect("it runs"));

@@ -105,7 +105,7 @@ impl Kernel {
         fs::remove_file(&image).expect("the image has a name");
     }
 
-    /// A trace instance of our own, so that whoever else traces is not disturbed.
+    /// A trace instance of our own, so that other tracers are not disturbed.
     fn listen(&mut self) {
         let tracefs = Path::new(TRACEFS);
         if !tracefs.join("instances").is_dir() {
@@ -175,7 +175,7 @@ impl Kernel {
         }
     }
 
-    /// Drops the file's pages from the page cache. Nobody else's.
+    /// Drops the file's pages from the page cache, and no others.
     fn forget(&self, path: &Path) {
         self.settle();
         let file = File::open(path).expect("the file is there");

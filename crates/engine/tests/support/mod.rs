@@ -3,7 +3,7 @@
 //!
 //! In:    a number for each file; a test.
 //! Out:   bytes that depend on the file and the offset, and on nothing else.
-//! Never: a test that waits for ever: [`Watchdog`] says which one it was, and ends the process.
+//! Never: a test that hangs: [`Watchdog`] says which one it was, and ends the process.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test crates")]

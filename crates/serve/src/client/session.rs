@@ -2,7 +2,7 @@
 //!
 //! In:    requests, one or many at a time.
 //! Out:   answers, in the order in which they come.
-//! Never: a reply to what nobody asked.
+//! Never: an answer that matches no request.
 
 use std::collections::HashMap;
 
@@ -74,7 +74,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If the server is gone, or says what nobody understands.
+    /// If the server is gone, or breaks the protocol.
     pub fn receive(&mut self, mut take: impl FnMut(u64, Answer<'_>)) -> Result<usize, ClientError> {
         let (mut done, mut is_any) = (0, false);
         loop {
@@ -134,7 +134,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If the server is gone, or says what nobody understands.
+    /// If the server is gone, or breaks the protocol.
     pub fn ask(
         &mut self,
         request: Request,
@@ -165,7 +165,7 @@ impl Session {
                 }
             })?;
             if is_other {
-                return Err(ClientError::new("the server answers what nobody asked".into()));
+                return Err(ClientError::new("the server's answer matches no request".into()));
             }
             if done > 0 {
                 return Ok(got);
@@ -205,7 +205,7 @@ impl Session {
         self.ask(request, &[])?.map_err(failed).map(drop)
     }
 
-    /// Leaves, as one should.
+    /// Disconnects, with the request that the protocol has for it.
     ///
     /// # Errors
     ///

@@ -48,7 +48,7 @@ pub(super) fn greet(
         };
         input.consume(used);
         if is_answered {
-            // Who asks and does not read the answers is not answered without end.
+            // A bound on the answers for a client that asks and does not read them.
             if out.len() >= MOST_ANSWERS {
                 send(socket, &mut out, deadline)?;
             }

@@ -1,4 +1,4 @@
-//! What a client has sent and nobody has looked at yet.
+//! Bytes that a client has sent and that are not parsed yet.
 //!
 //! In:    bytes of a socket.
 //! Out:   the same, in one piece.
@@ -27,7 +27,7 @@ impl Input {
         self.buffer.len() > INPUT
     }
 
-    /// Nobody needs it at present; true if it was large.
+    /// Frees what the buffer has grown by, if it is empty; true if it was large.
     pub(crate) fn shrink(&mut self) -> bool {
         let (is_empty, was_large) = (self.start == self.end, self.is_large());
         if is_empty && self.buffer.len() > FIRST {

@@ -83,14 +83,14 @@ impl<'s> Output<'s> {
         len + HEADS <= SMALL - self.used
     }
 
-    /// Nobody is there any more who would take it.
+    /// Drops everything: the client is gone.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         (self.used, self.bytes, self.pins) = (0, 0, 0);
         self.shrink();
     }
 
-    /// Nobody needs it at present: what it keeps goes.
+    /// Frees its buffers, if they are empty.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() {
             self.small = Vec::new();

@@ -95,7 +95,7 @@ impl Connection<'_> {
         }
         let mut buffer = self.output.buffer(len);
         if may_wait {
-            // This thread then leads the ring: nobody is faster.
+            // This thread then leads the ring, which is the fastest way.
             self.output.send(self.socket)?;
             self.settle();
             self.output.purse.rest();
@@ -107,7 +107,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Answers a read whose pages are all there.
+    /// Answers a read if all its pages are there.
     fn hit(&mut self, request: &Request, len: usize, paid: usize) -> bool {
         let (offset, size) = (request.offset, self.head_len());
         if len <= COPIED {

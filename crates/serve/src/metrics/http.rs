@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 #[derive(Debug)]
 pub struct Metrics {
     addr: SocketAddr,
-    /// The writing end of a pipe that nobody writes to: its end is the word to stop.
+    /// The writing end of a pipe that carries no bytes: its end is the word to stop.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }

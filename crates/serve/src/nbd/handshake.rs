@@ -7,7 +7,7 @@
 //! ```text
 //!   greeting --> flags --> options --+--> Agreed       GO, EXPORT_NAME
 //!                            ^   |   +--> the end      ABORT
-//!                            '---'   +--> Bad          what nobody can answer
+//!                            '---'   +--> Bad          a breach of the protocol
 //! ```
 
 use super::wire::{
@@ -25,7 +25,7 @@ use super::{Bad, be_u32, be_u64, len_u32, options};
 /// What a server has to offer.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'o> {
-    /// The export's name. Who gives no name gets it, too.
+    /// The export's name. A client that gives no name gets it, too.
     pub name: &'o str,
     /// One line for people.
     pub description: &'o str,
@@ -37,7 +37,7 @@ pub struct Offer<'o> {
     pub has_control: bool,
 }
 
-/// What a handshake came to.
+/// The result of a handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Agreed {
     /// The export's length in bytes.
@@ -78,7 +78,7 @@ pub enum Step<'b> {
 
 /// The longest option that is looked at, in bytes.
 pub const MAX_OPTION: u32 = 64 << 10;
-/// The longest option that is skipped. Who sends a longer one is a client no more.
+/// The longest option that is skipped, in bytes. A client that sends a longer one is cut off.
 pub const MAX_SKIP: u32 = 4 << 20;
 
 /// What comes before an option's bytes: magic, option, length.
@@ -200,7 +200,8 @@ impl Handshake {
         Ok(Step::Answered)
     }
 
-    /// The oldest way to take an export. It has no error: who asks for another is left.
+    /// The oldest way to take an export. It has no error: a client that asks for another is cut
+    /// off.
     fn export_name(
         &self,
         name: &[u8],

@@ -12,18 +12,18 @@ use super::wire::{
 };
 use super::{Bad, Errno, be_u16, be_u32, be_u64};
 
-/// A request as it comes, whatever it asks.
+/// A request as it is sent, not checked yet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Request {
-    /// How.
+    /// Its flags: `CMD_FLAG_*`.
     pub flags: u16,
-    /// What.
+    /// Its command: `CMD_*`.
     pub command: u16,
-    /// What the reply is to be called.
+    /// The number that its reply carries.
     pub cookie: u64,
-    /// Where.
+    /// Its first byte, counted from the start of the export.
     pub offset: u64,
-    /// How much.
+    /// The number of bytes.
     pub len: u32,
 }
 
@@ -73,7 +73,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If they begin otherwise: nobody knows where the next request would begin.
+    /// If they begin otherwise: where the next request begins is unknown then.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, Bad> {
         if bytes.len() >= 4 && be_u32(bytes) != REQUEST_MAGIC {
             return Err(Bad::Magic { of: "request", found: be_u32(bytes).into() });

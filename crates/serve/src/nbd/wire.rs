@@ -117,7 +117,7 @@ pub const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 pub const CMD_FLAG_DF: u16 = 1 << 2;
 /// One extent is enough.
 pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
-/// Zeroes only if that is faster than to write them. Not served: nobody can promise it here.
+/// Zeroes only if that is faster than to write them. Not served: it cannot be promised here.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 
 /// The last chunk of a reply.

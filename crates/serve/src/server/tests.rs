@@ -252,8 +252,7 @@ fn extents_are_as_many_as_one_reply_has_room_for_and_the_first_if_that_is_wanted
 }
 
 #[test]
-fn a_client_that_leaves_while_its_write_waits_holds_nobody_up_and_a_last_flush_that_fails_is_told()
-{
+fn a_client_that_leaves_while_its_write_waits_delays_no_other_and_a_failed_last_flush_is_told() {
     let store = Slow::new(LEN, 0);
     let running = serve(&store);
     let mut session = running.session();

@@ -134,7 +134,7 @@ impl Running {
         std::mem::take(&mut *self.lines.lock().expect("whole"))
     }
 
-    /// All frames have come back, those of reads that nobody awaits with their device.
+    /// All frames have come back, those of abandoned reads with their device.
     pub fn assert_idle(&self) {
         for _ in 0..1_000_000 {
             let (idle, all) = self.engine.frames();

@@ -111,9 +111,9 @@ fn clients_that_never_read_cost_no_more_than_the_budget_and_the_others_go_on() {
     bounded.end();
 }
 
-/// Who had to do without, and is owed nothing any more, takes part again.
+/// A connection that had to do without, and has all its replies, takes part again.
 #[test]
-fn what_comes_back_wakes_those_who_wait() {
+fn what_comes_back_wakes_the_connections_that_wait() {
     let bounded = bounded();
     let mut sessions: Vec<Session> = (0..12).map(|_| bounded.running.session()).collect();
     for round in 0..2 {
