@@ -32,19 +32,19 @@ pub(super) fn print(out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
 }
 
 const HEAD: &str = "\
-# Rivals
+# Rivals: every policy in the same scenarios
 
-Every policy in the same scenarios, in virtual time: a page that this command writes, with a release
-build, in some minutes:
+This page compares the read-ahead policies in the same scenarios, in virtual time. It is the output
+of this command, which takes some minutes with a release build:
 
 ```text
 foreread sim rivals --markdown > docs/rivals.md
 ```
 
-`foreread sim rivals --help` says what the columns are. A scenario is a file of its name in
-`crates/sim/scenarios/rivals/`, which `foreread sim` runs, too. Policies that are told how large a
-window may be have it behind their name; `adaptive` is told nothing. *x best* is over the fewest
-requests that windows could come to, by the law, from the true rates ([simulator.md](simulator.md)).
+`foreread sim rivals --help` describes the columns. Each scenario is a file of its name in
+`crates/sim/scenarios/rivals/`, which `foreread sim` runs, too. Policies that need a largest window
+have it behind their name; `adaptive` has no such parameter. *x best* is the number of requests over
+the minimum that is possible for the true rates ([simulator](simulator.md#the-fewest-requests)).
 
 ## Figures
 ";
