@@ -86,7 +86,7 @@ pub(crate) struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Who decides what foreread reads ahead
+    /// The read-ahead policy of foreread
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     policy: Policy,
@@ -253,8 +253,8 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
         let rounds = Rounds {
             arms: &args.arms,
             runs: args.runs,
-            // One that does not count: on a virtual machine memory that nobody has touched yet is
-            // slow to touch, for the kernel's page cache as for ours.
+            // A first run that does not count: on a virtual machine the first touch of memory is
+            // slow, for the kernel's page cache as for ours.
             warm_ups: u32::from(args.delay.is_none() && rows.is_empty()),
             own_pages: false,
             direct_time: plan.direct_time,
@@ -262,7 +262,7 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
         rows.extend(measure(&course, work, &rounds, &bar).map_err(failed)?);
     }
     bar.finish_and_clear();
-    // It sets the kernel's window back before anybody reads the answer.
+    // This restores the kernel's window before the answer is printed.
     drop(course);
 
     if let Some(why) = target.buffered {

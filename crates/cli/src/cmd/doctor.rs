@@ -64,8 +64,8 @@ pub(crate) struct Args {
     ///
     /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /sys/fs/btrfs,
     /// /proc/self/mountinfo, /proc/swaps and /proc/sys/kernel/osrelease;
-    /// what is remembered in /var/lib/foreread; and who else sets windows: udev's rules, tuned's
-    /// profiles, scripts of the system.
+    /// what is remembered in /var/lib/foreread; and other files that set windows: udev rules,
+    /// tuned's profiles, system scripts.
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
 }
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     } else {
         report::print(out, &examination, measured.as_ref())?;
     }
-    // Of all that there is, nobody asked for an empty slot.
+    // Skipped devices are reported only if devices were named: else all empty slots would be.
     let skipped = examination.skipped.iter().filter(|_| !only.is_empty());
     let skipped = skipped.map(|one| format!("{}: not examined: {}", one.device, one.why));
     out.notes(&skipped.collect::<Vec<_>>())?;

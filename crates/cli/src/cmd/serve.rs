@@ -68,7 +68,8 @@ pub(crate) struct Args {
 
     /// Listen on a TCP port; 0 takes a free one, which the line on stderr says
     ///
-    /// There is no TLS and no password: who reaches the port may read and write. 10809 is NBD's.
+    /// There is no TLS and no password: any client that reaches the port may read and write. 10809
+    /// is NBD's.
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
@@ -98,7 +99,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
-    /// Who decides what is read ahead
+    /// The read-ahead policy
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     policy: Policy,
@@ -374,7 +375,7 @@ fn ready(served: &Served, place: &Place, args: &Args, metrics: Option<&Metrics>)
     if place.tcp.is_some_and(|addr| !addr.ip().is_loopback()) {
         line += "; open to other machines, without password or encryption";
     }
-    // With stderr closed there is nobody who could read it.
+    // The line is lost if stderr is closed.
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
 
-    /// Who decides what is read ahead, in place of the scenario's
+    /// The read-ahead policy, in place of the scenario's
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     policy: Option<Policy>,
 

@@ -145,7 +145,7 @@ impl Args {
 enum What {
     /// Check that what is remembered is in force; exit code 1 if not
     ///
-    /// Names who else sets the same: other udev rules, tuned's profile, tmpfiles, scripts, units.
+    /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
     Verify {
         /// Print a list of JSON objects: name, device (null if it is not here), ok, findings
         #[arg(long)]
