@@ -35,7 +35,7 @@ use foreread_core::sizes;
 ///
 /// Reads TARGET in each pattern and each way, several times. The ways take turns, so that they
 /// meet the same moments of a busy machine, and read the same offsets; before each run the target
-/// is taken out of the kernel's page cache, and foreread begins with an empty cache of its own.
+/// is dropped from the kernel's page cache, and foreread begins with an empty cache of its own.
 /// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
 /// by side. Nothing is written, except by the pattern flood.
 ///
@@ -106,7 +106,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
     memory: Bytes,
 
-    /// How foreread orders requests in a flood: deadline, or noop
+    /// foreread's I/O scheduler in a flood: deadline or noop
     #[arg(long, value_name = "NAME", default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
     scheduler: String,
@@ -115,8 +115,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 
-    /// How many threads read at once: each its own part of the target, with a handle of its own, or
-    /// each its own random reads of one hot set
+    /// How many threads read at once: each reads its own part of the target with a handle of its
+    /// own, or random pages of one hot set
     ///
     /// coop8 has 8 whatever is given here. MB/s are of all threads together, ns of one.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -29,10 +29,9 @@ use crate::output::Failure;
 
 /// Mount an ext4 image read-only, through foreread's cache and read-ahead
 ///
-/// Below DIR is what is in the image, read by a reader of its own and through foreread's cache,
-/// around the kernel's ext4 and page cache. The kernel keeps names, attributes and pages of the
-/// mount as of any other. Nothing needs root but reading TARGET itself, if fusermount3 is
-/// installed.
+/// foreread parses the ext4 image itself and reads it through its own cache, not through the
+/// kernel's ext4 and page cache. The kernel caches names, attributes and pages of the mount as of
+/// any other. If fusermount3 is installed, only reading TARGET may need root.
 ///
 /// It stays in the foreground and prints one line on stderr when DIR is ready. It ends when DIR is
 /// unmounted (umount, fusermount3 -u). SIGTERM and Ctrl-C unmount DIR; if it is in use, the mount
@@ -47,9 +46,8 @@ pub(crate) struct Args {
     /// A directory to mount on
     dir: PathBuf,
 
-    /// How many blocks of an inode table to read for one inode: as many as pay by what earlier ones
-    /// were used for (adaptive), or windows of a power of two, as ext4 has them (32 by default); 0
-    /// is off
+    /// How many blocks of an inode table to read for one inode: adaptive, learnt from the use of
+    /// earlier ones; or a power of two, as in ext4 (32 by default); 0 is off
     #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable)]
     inode_readahead_blks: ItableReadahead,
 
@@ -61,13 +59,13 @@ pub(crate) struct Args {
 
     /// Answer `foreread stats` and `foreread set` at a Unix socket, for its owner only
     ///
-    /// inode_readahead_blks is among what can be set. By the same socket NBD clients may read
-    /// TARGET. A stale socket file is replaced; if PATH names anything else, or a socket with a
+    /// inode_readahead_blks is one of the settings. NBD clients may read TARGET through the same
+    /// socket. A stale socket file is replaced; if PATH names anything else, or a socket with a
     /// listener, the command is refused.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// The bound for all pages and for all that is kept to find them
+    /// The memory limit for all cached pages and their metadata
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 
