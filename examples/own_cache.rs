@@ -50,8 +50,8 @@ impl PageSet for Pool {
         self.marked.remove(&page)
     }
 
-    /// Here you start your I/O and return. Pages on their way count as resident; whoever consumes
-    /// one waits for it. Your pool may evict others to make room, and may fetch fewer than asked.
+    /// Here you start your I/O and return. Pages in flight count as resident; a reader of one waits
+    /// for it. Your pool may evict others to make room, and may fetch fewer than asked.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
         let mut fetched = Pages(0);
         for page in (pages.start.0..pages.end.0).map(PageIndex) {

@@ -3,11 +3,11 @@
 //!     cargo run -p foreread-core --example own_loop [FILE]
 //!
 //! `IoPath` never waits and never reads: it says what to read (`poll_dispatch`), is told what
-//! became of it (`complete`), and says who can go on (`poll_ready`). This loop starts everything at
-//! once and lets two threads do the reads with plain `pread`, in whatever order they end; yours
-//! uses io_uring, SPDK, a network, or virtual time.
+//! became of it (`complete`), and says which reads can go on (`poll_ready`). This loop starts all
+//! requests at once and lets two threads do the reads with plain `pread`, in whatever order they
+//! end; yours uses io_uring, SPDK, a network, or virtual time.
 
-#![expect(clippy::disallowed_methods, reason = "the program is who tells the core the time")]
+#![expect(clippy::disallowed_methods, reason = "the program tells the core the time")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory, and 584 years")]
 
 use std::fs::File;
@@ -83,7 +83,7 @@ fn main() -> io::Result<()> {
 }
 
 impl Loop {
-    /// The heart of it: start what there is to start, whoever it is for, then take what has ended.
+    /// Starts all requests, of all readers, then takes completions, until a read is ready.
     ///
     /// Starting everything each time around is what makes read-ahead: the next window is on its way
     /// while this one is copied.
@@ -139,7 +139,7 @@ fn start_device(file: File) -> (Sender<DeviceIo>, Receiver<Done>) {
     for _ in 0..2 {
         let (file, requests, done) = (Arc::clone(&file), Arc::clone(&requests), done.clone());
         std::thread::spawn(move || {
-            let next = || requests.lock().expect("nobody panics").recv().ok();
+            let next = || requests.lock().expect("no thread panics holding it").recv().ok();
             while let Some(io) = next() {
                 if done.send((io.tag, read(&file, &io))).is_err() {
                     return;

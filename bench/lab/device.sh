@@ -19,9 +19,9 @@ lab_up() {
         M1) delay=1ms serialize=all-requests backing=(file "$2") ;;
         *) say "no such device: $1" && return 2 ;;
     esac
-    # The directory is the claim: whoever made it takes it down, and nobody else.
+    # The directory is the lock: only the run that made it takes the lab down.
     if ! mkdir "$LAB"; then
-        say "a lab is up already; if nobody uses it: ./dev bench lab down"
+        say "a lab is up already; if it is unused: ./dev bench lab down"
         return 2
     fi
     lab_is_ours=yes

@@ -20,9 +20,9 @@ nbd_tables() {
             m = median(list, n)
             return shown(m) " [" shown(list[1]) "-" shown(list[n]) "]"
         }
-        # Beside whom: everybody else. But random reads beside who reads the same device and caches
-        # nothing, since a cache has nothing to give them; eight clients beside fio with requests
-        # of the same size.
+        # The servers to compare with: all others. But random reads are compared with the server
+        # that reads the same device without a cache, since a cache does not help them; eight
+        # clients, with fio at the same request size.
         function is_peer(s, r, v) {
             if (v == "foreread") return 0
             if (s ~ /eight/) return v == "fio-64k"
@@ -67,7 +67,7 @@ nbd_tables() {
                     if (device != "ca" && sub("^" device ": ", "", line)) print line
                 close(checks)
                 if (device != "ca") print ""
-                # Ours last, whoever began.
+                # Ours last, in whatever order they ran.
                 n = 0
                 for (k = 1; k <= servers[s]; k++)
                     if (server[s, k] != "foreread") name[++n] = server[s, k]

@@ -48,8 +48,8 @@ pub(crate) enum MaxWindow {
 }
 
 impl MaxWindow {
-    /// The kernel's for what lies at a path, and no less than its default: it, or who tuned it,
-    /// knows the device.
+    /// The kernel's window for the device of a path, and no less than the default: the kernel or an
+    /// administrator chose it for that device.
     pub(crate) fn of_kernel(target: &Path) -> Self {
         let known = measure::kernel_window(target);
         Self::Size(known.map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW)))

@@ -76,7 +76,7 @@ fn end(result: Result<(), Failure>) -> ExitCode {
             line
         }
     };
-    // With stderr closed there is nobody left to tell; the code still says it.
+    // The line is lost if stderr is closed; the exit code still tells.
     let _ = writeln!(io::stderr(), "foreread: {line}");
     code
 }

@@ -83,7 +83,8 @@ pub(crate) fn measure(
     Ok(rows.map(|(arm, taken)| Row::new(course, work.pattern, arm, taken)).collect())
 }
 
-/// Nothing is hot for who has no cache, and only foreread hands out pages to look at.
+/// Whether an arm can run a pattern: direct reads have no cache that a hot set could stay in, and
+/// only foreread pins pages.
 pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
     match arm {
         Arm::Foreread => true,
@@ -92,7 +93,8 @@ pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
     }
 }
 
-/// Who sets the system's settings back when we have ended: this program, by a verb of its own.
+/// Starts the process that restores the system's settings when we have ended: this program, by a
+/// verb of its own.
 pub(crate) fn holder() -> io::Result<Held> {
     // What a run has left that was killed, and its holder with it.
     let _ = restore_left_behind(&Sys::here());
@@ -101,8 +103,8 @@ pub(crate) fn holder() -> io::Result<Held> {
     Held::new(holder, &Sys::here())
 }
 
-/// What it does. Whoever stops us may stop it, too, as a service manager stops all of a unit: it
-/// ends when we have ended, and not before.
+/// The body of that process. It ignores the signals that stop us, which a service manager sends to
+/// all processes of a unit: it ends when we have ended, and not before.
 pub(crate) fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Check(String),
     /// A command that we ran has ended so; our exit code is its own.
     Command(u8),
-    /// Nobody takes the answer.
+    /// The answer could not be written to stdout.
     Output(io::Error),
 }
 
@@ -47,7 +47,7 @@ impl Output {
         }
     }
 
-    /// Whether a person reads it, who may like a picture.
+    /// Whether stdout is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
@@ -89,7 +89,7 @@ impl Output {
     pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;
         for note in notes {
-            // With stderr closed there is nobody who could read it.
+            // Notes are lost if stderr is closed.
             let _ = writeln!(io::stderr(), "note: {note}");
         }
         Ok(())

@@ -202,7 +202,7 @@ fn threads_share_the_amount_and_the_target() {
     for row in &rows {
         assert_eq!(count(row, "threads"), 4);
         assert_eq!(count(row, "bytes_wanted"), 2 << 20);
-        // Parts of their own: nobody reads what another has read.
+        // Parts of their own: no thread reads what another has read.
         assert!(count(row, "device_bytes") >= 2 << 20, "{row}");
     }
 }
@@ -231,7 +231,7 @@ fn the_table_lines_up_and_the_saved_figures_are_those_of_json() {
 }
 
 #[test]
-fn what_is_left_out_is_said_if_nobody_asked_for_it_by_name() {
+fn what_is_left_out_is_said_if_it_was_not_asked_for_by_name() {
     let target = Target::new(16);
     let output = bench(&target.path, "--arm foreread --runs 1 --seconds 1 --max-window 64K --json");
     assert!(output.status.success(), "{output:?}");

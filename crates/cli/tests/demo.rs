@@ -39,7 +39,7 @@ fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
     let notes = String::from_utf8(output.stderr).unwrap();
     assert!(
         notes.lines().all(|line| line.starts_with("note: ")),
-        "no bar where nobody looks: {notes}"
+        "no progress bar without a terminal: {notes}"
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the scratch file is gone");
 
@@ -131,7 +131,8 @@ fn however_it_ends_nothing_is_left() {
 /// Some seconds' worth.
 const MOST_LOOKS: u32 = 100_000;
 
-/// A file that the user may not read. Root may read everything, so as root this is somebody else.
+/// A file that the user may not read. Root may read everything, so as root this runs as another
+/// user.
 #[test]
 fn without_permission_the_error_says_whose_it_takes() {
     let dir = TempDir::new().unwrap();
@@ -145,11 +146,11 @@ fn without_permission_the_error_says_whose_it_takes() {
     fs::copy(env!("CARGO_BIN_EXE_foreread"), &binary).unwrap();
     let mut command = Command::new(&binary);
     if is_root {
-        command.uid(NOBODY);
+        command.uid(UNPRIVILEGED);
     }
     let line = refused(&command.arg("demo").arg(&file).output().unwrap());
     assert!(line.contains("permission denied; run as a user who may read it"), "{line}");
 }
 
-/// Debian's and most others' `nobody`.
-const NOBODY: u32 = 65534;
+/// The uid that most systems reserve for an account without rights.
+const UNPRIVILEGED: u32 = 65534;

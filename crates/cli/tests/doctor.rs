@@ -118,8 +118,8 @@ struct Loop {
     _folder: TempDir,
 }
 
-/// One test at a time has loop devices: a command that detaches one and attaches it again leaves it
-/// to whoever looks for a free one in between.
+/// One test at a time has loop devices: a command that detaches one and attaches it again could
+/// lose it to a process that looks for a free one in between.
 static LOOPS: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {

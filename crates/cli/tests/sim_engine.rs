@@ -42,8 +42,8 @@ enum Step {
 struct Came {
     /// `sSTREAM pattern(req=.., ra=.., async=..) = pages`.
     decisions: Vec<String>,
-    /// Pages asked from the device. For whom does hang on time: who comes late finds what was asked
-    /// for another's sake.
+    /// Pages asked from the device. Which reader they are asked for depends on time: a late reader
+    /// finds pages that were asked for another.
     pages: u64,
     markers: u64,
 }

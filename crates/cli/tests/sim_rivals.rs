@@ -79,13 +79,13 @@ fn streaming_scenarios_have_their_fewest_requests() {
 }
 
 #[test]
-fn where_adaptive_loses_is_said_if_there_is_anybody_to_lose_to() {
+fn where_adaptive_loses_is_said_if_there_is_a_rival() {
     let said = |args: &[&str]| {
         let text = stdout(&[&["--scenario", "heads"], args].concat());
         let lines = text.lines().skip_while(|line| !line.contains("adaptive loses"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    // It reads further ahead of those who leave than one who reads nothing ahead.
+    // Adaptive reads ahead of clients that leave; the policy none does not.
     let lines = said(&["--policy", "none", "adaptive"]);
     let bytes = lines.iter().find(|line| line.contains("bytes a byte wanted"));
     assert!(bytes.is_some_and(|line| line.starts_with("  heads: ") && line.contains("none 1.000")));

@@ -352,12 +352,12 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
-fn others_than_root_measure_a_file_of_theirs() {
-    const NAME: &str = "others_than_root_measure_a_file_of_theirs";
+fn unprivileged_users_measure_a_file_they_own() {
+    const NAME: &str = "unprivileged_users_measure_a_file_they_own";
     if !needs(Need::Root, NAME) || !needs(Need::ODirect, NAME) {
         return;
     }
-    // Where everybody may look: the folder of the build may be closed to others.
+    // A folder that all users may enter: that of the build may be closed to others.
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let (program, file) = (folder.path().join("foreread"), folder.path().join("file"));

@@ -2,7 +2,7 @@
 //!
 //! In:    the value of an attribute.
 //! Out:   the value as `getxattr` has it.
-//! Never: a judgement about who may do what.
+//! Never: a permission check.
 //!
 //! ```text
 //!   ext4       | 1 | tag perm | tag perm | tag perm id | ..      an id only where there is one
@@ -17,8 +17,8 @@ const NAMED: [u16; 2] = [0x2, 0x8];
 /// The owner, the owning group, the mask, all others.
 const UNNAMED: [u16; 4] = [0x1, 0x4, 0x10, 0x20];
 
-/// An id where there is none.
-const NOBODY: u32 = !0;
+/// The id of an entry that has none (Linux: `ACL_UNDEFINED_ID`).
+const UNDEFINED_ID: u32 = !0;
 
 /// The form that programs know; None: it is no list.
 pub(crate) fn for_users(stored: &[u8]) -> Option<Vec<u8>> {
@@ -34,7 +34,7 @@ pub(crate) fn for_users(stored: &[u8]) -> Option<Vec<u8>> {
                 let (id, after) = after.split_at_checked(4)?;
                 (le32(id, 0), after)
             }
-            tag if UNNAMED.contains(&tag) => (NOBODY, after),
+            tag if UNNAMED.contains(&tag) => (UNDEFINED_ID, after),
             _ => return None,
         };
         list.extend_from_slice(entry);

@@ -153,7 +153,7 @@ fn is_directory(inode: &Inode) -> Result<(), Error> {
 pub struct ReadDir<'f, S> {
     fs: &'f Ext4<S>,
     inode: Inode,
-    /// Entries that begin before this were seen by somebody else.
+    /// Entries that begin before this are skipped: an earlier call has returned them.
     from: u64,
     /// The block after `part`, and one past the last; of an inline directory, the part.
     next: u64,

@@ -68,12 +68,12 @@ impl<'b> RawEntry<'b> {
         if inode != 0 && (name.is_empty() || name.iter().any(|byte| matches!(byte, 0 | b'/'))) {
             return Err("has a name that cannot be one");
         }
-        // With kinds, the upper four bits are nobody's.
+        // With kinds, the upper four bits are unused.
         let kind = FileKind::of_code(kind & 0xF);
         Ok(Self { inode, kind, name, start, end: start + len })
     }
 
-    /// Whether it is a name that somebody gave: in use, and neither `.` nor `..`.
+    /// Whether the entry is in use, and neither `.` nor `..`.
     pub(crate) fn is_name(&self) -> bool {
         self.inode != 0 && self.name != b"." && self.name != b".."
     }

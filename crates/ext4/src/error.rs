@@ -2,7 +2,7 @@
 //!
 //! In:    what the reader found.
 //! Out:   one line: what is wrong and what to do.
-//! Never: the image's name, which its reader does not know; who asks puts it in front.
+//! Never: the image's name, which the reader does not know; the caller puts it in front.
 
 use std::error;
 use std::{fmt, io};

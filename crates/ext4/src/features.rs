@@ -12,11 +12,11 @@ use crate::error::Error;
 /// The features of a file system, as three masks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Features {
-    /// Who does not know one of these may read and write.
+    /// A reader that does not know one of these may read and write.
     pub compat: u32,
-    /// Who does not know one of these may not even read.
+    /// A reader that does not know one of these must refuse the file system.
     pub incompat: u32,
-    /// Who does not know one of these may read.
+    /// A reader that does not know one of these may read, but not write.
     pub ro_compat: u32,
 }
 

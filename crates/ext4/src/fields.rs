@@ -2,7 +2,7 @@
 //!
 //! In:    the bytes of a structure whose length was checked, and an offset in it.
 //! Out:   a number.
-//! Never: a length that nobody checked: a field outside of its structure is a bug here, and panics.
+//! Never: an unchecked length: a field outside of its structure is a bug in the caller, and panics.
 
 pub(crate) fn le16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])

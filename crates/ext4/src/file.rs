@@ -1,7 +1,7 @@
-//! What is in a file, and what a symbolic link says.
+//! The contents of files, and the targets of symbolic links.
 //!
 //! In:    an inode, an offset, a buffer.
-//! Out:   the file's bytes; zeros where nobody has written.
+//! Out:   the file's bytes; zeros in holes and unwritten extents.
 //! Never: bytes behind the end, or those of blocks that were only reserved.
 
 use crate::Ext4;

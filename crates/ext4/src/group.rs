@@ -52,7 +52,7 @@ impl Group {
             superblock.has_blocks(inode_table, superblock.table_blocks()),
             "its inode table lies outside of the file system",
         )?;
-        // Without checksums nobody counts the unused ones; and a count of more is no count.
+        // Only file systems with checksums count unused inodes. A larger count is cut.
         let has_count = superblock.features.ro_compat(features::GDT_CSUM | features::METADATA_CSUM);
         let unused = u32::from(le16(bytes, 0x1C)) | u32::from(unused_high) << 16;
         let unused_inodes = if has_count { unused.min(superblock.inodes_per_group) } else { 0 };

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 /// As MD4 begins; a file system that has a seed begins with that.
 const MD4_START: [u32; 4] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
 
-/// The last hash would be the end of a directory to those who read it by hashes.
+/// The last hash; not given to a name, as it marks the end of a directory that is read by hashes.
 const END: u32 = 0x7FFF_FFFF << 1;
 
 /// The hash of a name.

@@ -67,9 +67,8 @@ fn root_place(inode: &Inode) -> Place {
 }
 
 impl Superblock {
-    /// Where a name comes among those of its directory, for who lists it: the kernel gives names in
-    /// the order of these numbers, in indexed directories and in those of one block. None if names
-    /// are not hashed, or nothing says how.
+    /// The hash of a name. The kernel lists names in the order of their hashes, in indexed
+    /// directories and in those of one block. None if names are not hashed, or nothing says how.
     #[must_use]
     pub fn name_hash(&self, name: &[u8]) -> Option<u32> {
         if !self.features.compat(features::DIR_INDEX) {
@@ -191,7 +190,7 @@ impl Node {
         if index == 0 { 0 } else { le32(&self.bytes, self.header + index * 8) }
     }
 
-    /// The block of the directory that the entry leads to; the upper bits are nobody's.
+    /// The block of the directory that the entry leads to; the upper bits are reserved.
     fn block(&self) -> u64 {
         u64::from(le32(&self.bytes, self.header + self.at * 8 + 4) & 0x0FFF_FFFF)
     }

@@ -2,7 +2,7 @@
 //!
 //! In:    its bytes in the inode table.
 //! Out:   [`Inode`].
-//! Never: an inode that nobody uses; fields that lie behind the part of it that is in use.
+//! Never: an unused inode; fields behind the part of it that is in use.
 //!
 //! ```text
 //!   0                        128             128 + extra         inode size
@@ -101,11 +101,11 @@ pub struct Inode {
     pub number: u32,
     /// What it is.
     pub kind: FileKind,
-    /// What it is and who may do what, as `stat` has it.
+    /// Its type and permissions, as in `st_mode`.
     pub mode: u16,
-    /// Whose it is.
+    /// The owner.
     pub uid: u32,
-    /// Which group's.
+    /// The owning group.
     pub gid: u32,
     /// Its length in bytes.
     pub size: u64,

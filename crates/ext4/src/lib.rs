@@ -22,8 +22,8 @@
 //! In:    bytes at offsets ([`BlockSource`]): a file, a device, a cache with read-ahead.
 //! Out:   inodes, names, contents, layouts, extended attributes.
 //! Never: a write, a panic, a read outside of the image, or a step without an end, whatever the
-//!        bytes. A clock. Memory that grows with the image: who asks has the answer, and besides
-//!        that there are [`Ext4`]'s last descriptor blocks.
+//!        bytes. A clock. Memory that grows with the image: only answers, which the caller owns,
+//!        and [`Ext4`]'s last descriptor blocks are kept.
 //!
 //! The format is described in the kernel's documentation, Documentation/filesystems/ext4; what is
 //! read of it and what is not, in docs/ext4.md.
@@ -195,7 +195,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(root)
     }
 
-    /// A block, which somebody at `place` has named.
+    /// A block that the structure at `place` refers to.
     fn block(&self, number: u64, place: Place) -> Result<Vec<u8>, Error> {
         let is_there = self.superblock.has_blocks(number, 1);
         place.has(is_there, "names a block outside of the file system")?;

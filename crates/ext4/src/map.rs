@@ -27,7 +27,7 @@ pub struct Run {
     pub first: u64,
     /// How many.
     pub blocks: u64,
-    /// The first one's number on the device. None: zeros, a hole or written by nobody yet.
+    /// The first one's number on the device. None: zeros, a hole or unwritten.
     pub at: Option<u64>,
 }
 

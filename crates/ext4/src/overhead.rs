@@ -1,4 +1,4 @@
-//! What a file system takes for itself: blocks that nobody's files can have.
+//! The overhead of a file system: blocks that files cannot have.
 //!
 //! In:    the superblock; how large the journal is.
 //! Out:   a number of blocks, as `df` leaves them out.
@@ -19,8 +19,8 @@ use crate::superblock::Superblock;
 const BITMAPS: u64 = 2;
 
 impl<S: BlockSource> Ext4<S> {
-    /// How many blocks hold the file system's own structures, whether the superblock says so or
-    /// not: who has made the file system larger may have forgotten it. With clusters, as it says.
+    /// The number of blocks that hold the file system's own structures, computed: the superblock's
+    /// count may be stale after a resize. With clusters, the superblock's count.
     #[must_use]
     pub fn overhead_blocks(&self) -> u64 {
         let superblock = self.superblock();

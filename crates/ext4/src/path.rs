@@ -72,7 +72,8 @@ impl<S: BlockSource> Ext4<S> {
     }
 }
 
-/// Puts the names of a path in front of those that are ahead. Who ends in `/` wants a directory.
+/// Puts the names of a path in front of those that are ahead. A path that ends in `/` must be a
+/// directory.
 fn push_names(ahead: &mut Vec<Vec<u8>>, path: &[u8]) {
     if path.ends_with(b"/") {
         ahead.push(b".".to_vec());

@@ -2,7 +2,7 @@
 //!
 //! In:    an offset and a buffer.
 //! Out:   the bytes, or what the system said.
-//! Never: a read outside the image: whoever asks has looked at [`BlockSource::size`] first.
+//! Never: a read outside the image: the caller has checked [`BlockSource::size`].
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};

@@ -45,7 +45,7 @@ pub struct Superblock {
     pub inodes: u32,
     /// How many of them are free.
     pub free_inodes: u32,
-    /// The first inode that is anybody's.
+    /// The first inode that is not reserved.
     pub first_inode: u32,
     /// In bytes: a power of two from 128 to the block size.
     pub inode_size: u16,
@@ -205,7 +205,7 @@ impl Superblock {
     /// Whether these blocks are some that a file system has.
     pub(crate) fn has_blocks(&self, first: u64, count: u64) -> bool {
         let end = first.checked_add(count);
-        // Nobody's data lies where the superblock is.
+        // The block of the superblock holds nothing else.
         first > u64::from(self.first_data_block) && end.is_some_and(|end| end <= self.blocks)
     }
 }

@@ -97,7 +97,7 @@ fn image_of_tree(mib: u64, options: &[&str]) -> Vec<u8> {
         mib,
         &[options, &["-d", tree.to_str().unwrap(), "-m", "0"]].concat(),
     );
-    // Attributes that any user may set are lost on a tmpfs; debugfs needs nobody's leave.
+    // User attributes are lost on a tmpfs; debugfs sets them in the image without privileges.
     let value = folder.path().join("value");
     fs::write(&value, pattern(500)).unwrap();
     debugfs_write(&image, "ea_set /a/b/file user.short value");

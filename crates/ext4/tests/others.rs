@@ -89,7 +89,7 @@ fn bytes(fs: &Ext4<File>, inode: &Inode) -> Vec<u8> {
         }
         FileKind::Directory => Vec::new(),
         FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {
-            panic!("nobody planted a {:?}", inode.kind)
+            panic!("unexpected kind {:?}", inode.kind)
         }
     }
 }

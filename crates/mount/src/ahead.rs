@@ -1,8 +1,8 @@
-//! The thread that fetches what a walk comes to next.
+//! The thread that reads ahead what a walk of directories comes to next.
 //!
 //! In:    directories that programs list or look into.
 //! Out:   their neighbours in the cache, before they are asked for.
-//! Never: an answer that waits for this, or an error: who asks for what is damaged meets it again.
+//! Never: delays an answer; reports an error: a request for the damaged part meets it again.
 //!
 //! ```text
 //!   directories   7 . 8 . 9         known by number
@@ -119,7 +119,8 @@ impl Ahead {
         usize::try_from(most).unwrap_or(usize::MAX).min(AHEAD)
     }
 
-    /// Who lists a directory reads all of it; who looks for a name in a large one does not.
+    /// Whether to read all of a directory: if a program lists it, or if it is small. A lookup in a
+    /// large one reads only a part.
     fn may_learn(&self, directory: u32, order: Order) -> bool {
         let is_small = || {
             let limit = u64::from(self.inodes.fs().superblock().block_size) * SMALL_BLOCKS;

@@ -6,8 +6,8 @@
 //!        the last files that were read are kept, and no more.
 //!
 //! ```text
-//!   small     device   |a|b|c|.|d|e|     one stream over many files: who reads one after another
-//!                                        has the next ones ahead
+//!   small     device   |a|b|c|.|d|e|     one stream over many files: if a program reads one after
+//!                                        another, the next ones are read ahead
 //!   large     file     |------------|    a file of the engine, in pieces of the device: windows
 //!             device   |--|   |----|     follow the file, not what lies behind a piece
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! In:    what the system or the image said.
 //! Out:   one line: what is wrong and what to do.
-//! Never: the image's name, which whoever has opened it puts in front.
+//! Never: the image's name, which the caller that has opened it puts in front.
 
 use std::path::PathBuf;
 use std::{error, fmt, io};

@@ -175,7 +175,7 @@ impl Filesystem for Answers {
                     let (attr, generation) = (self.attributes(&inode), generation(&inode));
                     reply.add(node, next, name, &FOREVER, &attr, generation)
                 }
-                // The name is there all the same. Whoever wants more of it asks, and is told.
+                // The name is listed all the same; a lookup of it returns the error.
                 Err(_) => {
                     let attr = attr::of_name(number, kind);
                     reply.add(node, next, name, &NEVER, &attr, Generation(0))
@@ -233,7 +233,8 @@ impl Filesystem for Answers {
         }
     }
 
-    /// The kernel then decides by modes and owners, or lets pass who has mounted.
+    /// ENOSYS leaves the decision to the kernel: by modes and owners with `default_permissions`,
+    /// else the user that has mounted may do all.
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -251,8 +252,8 @@ impl Answers {
     ///   position    behind .   behind ..   where the next name lies, and whether some were lost
     /// ```
     ///
-    /// A block that is damaged is left out. But who lists names and is told of no error has all of
-    /// them: when there are no more, a list with a gap ends with an error.
+    /// A block that is damaged is left out; then the list ends with an error instead of an end, so
+    /// that a program does not take it for complete.
     fn each_name(
         &self,
         number: u32,
@@ -271,7 +272,7 @@ impl Answers {
             }
         }
         if position <= AFTER_DOT {
-            // Nobody goes up by this number: the kernel knows the way.
+            // The kernel does not look up `..` by this number: it knows the parent.
             let parent = self.0.inodes.fs().parent(&directory).unwrap_or(number);
             if add(parent, AFTER_DOT_DOT, b"..", FileType::Directory) {
                 return Ok(());
@@ -317,8 +318,8 @@ fn is_nobodys(name: &[u8]) -> Option<Errno> {
     }
 }
 
-/// The kernel's root is 1, ext4's is 2; the others are the same, and 1 and 2 are nobody's but the
-/// root's.
+/// The ext4 inode of a FUSE node. The kernel's root is 1, ext4's is 2; all others are the same, and
+/// no file but the root has 1 or 2.
 fn number(node: INodeNo) -> u32 {
     if node == INodeNo::ROOT { ROOT_INODE } else { u32::try_from(node.0).unwrap_or(0) }
 }

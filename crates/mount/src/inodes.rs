@@ -2,7 +2,7 @@
 //!
 //! In:    numbers; how far to read ahead in the table.
 //! Out:   inodes.
-//! Never: a wait for a block that nobody asked for.
+//! Never: waits for a block that was only read ahead.
 //!
 //! ```text
 //!   number --> group, block --- there? ----------------------------> the inode; the policy hears

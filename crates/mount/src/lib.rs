@@ -72,8 +72,8 @@ pub struct Settings {
     pub journal: Journal,
     /// The name of what is mounted, in the kernel's list of mounts.
     pub name: String,
-    /// Others than who mounts may come; then modes, owners and ACLs decide who reads what. Without
-    /// it nobody else comes, and who has mounted reads everything.
+    /// Other users may access the mount, as modes, owners and ACLs allow. Without it only the user
+    /// that mounts may, and may read everything.
     pub allow_other: bool,
     /// The largest window of files, in bytes: the kernel's read-ahead asks for as much at a time.
     pub max_window: u64,
@@ -244,7 +244,7 @@ impl Mount {
             over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")));
         match over {
             Ok(()) => stopper.0.clear(),
-            // Nobody answers any more, or soon: it is not asked.
+            // The session has failed and answers no more requests: the mount is not asked.
             Err(_) => stopper.0.take_away(),
         }
         over
@@ -279,9 +279,9 @@ impl Controls {
 pub struct Stopper(Arc<Place>);
 
 impl Stopper {
-    /// Unmounts, and says true. If somebody has something in it open, takes the mount out of sight
-    /// and says false: it ends with the last who has. What somebody else has taken out of sight is
-    /// left to end so; another mount in its place is not touched.
+    /// Unmounts, and returns true. If the mount is in use, detaches it and returns false: it ends
+    /// with its last user. A mount that was detached before is left to end so; another mount in its
+    /// place is not touched.
     #[must_use]
     pub fn stop(&self) -> bool {
         self.0.unmount()

@@ -2,7 +2,7 @@
 //!
 //! In:    errors, as programs meet them.
 //! Out:   one line for each, wherever the program that mounts wants it; what the kernel is told.
-//! Never: the same line twice, or more lines than anybody reads.
+//! Never: the same line twice, or more than [`LINES`] lines.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -50,8 +50,7 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
 #[derive(Debug)]
 pub(crate) struct Place {
     directory: PathBuf,
-    /// The number that the kernel has given to the mount's device; nobody else has it while the
-    /// mount is there.
+    /// The device number that the kernel has given to the mount; unique while the mount exists.
     device: Option<(u32, u32)>,
 }
 
@@ -73,7 +72,7 @@ impl Place {
         }
     }
 
-    /// Unmounts, and says true; what is in use is only taken out of sight.
+    /// Unmounts, and returns true; a mount in use is only detached.
     pub(crate) fn unmount(&self) -> bool {
         if !self.is_ours() {
             return false;
@@ -88,8 +87,7 @@ impl Place {
         done
     }
 
-    /// Takes out of sight what nobody answers any more: a mount whose connection was cut, as
-    /// `umount -f` does with one that is in use.
+    /// Detaches the mount if its FUSE connection was cut, as by `umount -f` of one that is in use.
     pub(crate) fn clear(&self) {
         let asked = || mounted_device(&self.directory, AtFlags::STATX_FORCE_SYNC);
         if self.is_ours() && asked().is_err_and(|errno| errno == Errno::NOTCONN) {
@@ -97,7 +95,7 @@ impl Place {
         }
     }
 
-    /// The same, whoever answers.
+    /// Detaches the mount, whether its connection was cut or not.
     pub(crate) fn take_away(&self) {
         if self.is_ours() {
             detach(&self.directory);
@@ -121,7 +119,7 @@ fn mounted_device(directory: &Path, sync: AtFlags) -> rustix::io::Result<Option<
 /// What the kernel has for FUSE.
 const KERNEL_KIB: u64 = 128;
 
-/// Takes a mount out of sight; it lives on as long as somebody has something in it open.
+/// Detaches a mount (`MNT_DETACH`): it lives on as long as it is in use.
 pub fn detach(directory: &Path) {
     if unmount(directory, UnmountFlags::DETACH).is_ok() {
         return;
@@ -129,7 +127,7 @@ pub fn detach(directory: &Path) {
     helped("-uz", directory);
 }
 
-/// Who is not root has mounted by one of these, and unmounts by it.
+/// Unmounts by fusermount, by which an unprivileged user has mounted.
 fn helped(how: &str, directory: &Path) -> bool {
     ["fusermount3", "fusermount"].iter().any(|helper| {
         let mut command = Command::new(helper);

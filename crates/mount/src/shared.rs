@@ -19,7 +19,8 @@ pub(crate) struct Shared {
     pub(crate) contents: Contents,
     pub(crate) ahead: Told,
     pub(crate) log: Log,
-    /// Whether others than who has mounted may come, so that modes and owners count.
+    /// Whether other users than the one that has mounted have access, so that modes and owners
+    /// count.
     pub(crate) checks_permissions: bool,
 }
 
@@ -49,7 +50,7 @@ impl Shared {
         let mut ranges = Vec::new();
         let mut at = first;
         while at < end {
-            // What is damaged is met again by who reads it.
+            // A read of the damaged part returns the error again.
             let Ok(run) = fs.run(directory, at) else { break };
             let run_end = run.end().min(end);
             if let Some(place) = run.at {

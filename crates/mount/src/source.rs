@@ -2,7 +2,7 @@
 //!
 //! In:    offsets, from any thread.
 //! Out:   bytes; what will be needed, asked for together.
-//! Never: a window ahead of metadata, unless somebody here has said which.
+//! Never: a window ahead of metadata, unless `will_need` was told which ranges.
 //!
 //! ```text
 //!   inodes, directories, maps --> streams, one for each thread that reads  \
@@ -22,7 +22,7 @@ use foreread_ext4::BlockSource;
 pub(crate) struct Image {
     pub(crate) file: File,
     size: u64,
-    /// Streams that nobody reads by. There are never more than threads that read.
+    /// Streams that no thread reads by now. There are never more than threads that read.
     idle: Mutex<Vec<Stream>>,
 }
 
@@ -45,8 +45,7 @@ impl Image {
     ///                                                           another request is read along
     /// ```
     ///
-    /// Returns what was asked for. An error is nobody's here: whoever needs the bytes meets it
-    /// again.
+    /// Returns what was asked for. Errors are ignored here: a read of the bytes returns them again.
     pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let gap = if ranges.len() > 1 { self.gap_bytes() } else { 0 };
         let joined = joined(ranges, gap);
@@ -121,7 +120,7 @@ fn joined(mut ranges: Vec<Range<u64>>, gap: u64) -> Vec<Range<u64>> {
 /// as much, and flash half of it.
 const GAP_UNKNOWN: u64 = 64 << 10;
 
-/// The largest gap: what is read along takes memory from what was read for somebody.
+/// The largest gap: bytes read along take memory from bytes that were asked for.
 const GAP_MAX: u64 = 256 << 10;
 
 #[cfg(test)]

@@ -14,8 +14,8 @@
 //!        ^
 //! ```
 //!
-//! The sign of a walk is a directory whose neighbour in front was entered just before it. One that
-//! is entered alone is somebody's who looks for one file.
+//! The sign of a walk is a directory whose neighbour in front was entered just before it. A program
+//! that enters one alone looks for a single file.
 
 use std::collections::HashMap;
 
@@ -137,8 +137,8 @@ impl Walk {
         }
     }
 
-    /// Whether the neighbours in front were entered lately: one, if names are listed, or the
-    /// directory above; two by one who looks for names, since of a few it may be chance.
+    /// Whether the neighbours in front were entered lately: one, or the directory above, if names
+    /// are listed; two if names are looked up, since among a few names one may be chance.
     fn is_in_order(&self, directory: u32, order: Order) -> bool {
         let Some((above, place)) = self.place(directory, order) else { return false };
         let signs = match order {
@@ -151,7 +151,7 @@ impl Walk {
         before.is_some_and(|before| before.iter().all(|number| last.contains(number)))
     }
 
-    /// The directory above remembers who was entered last.
+    /// The directory above remembers which ones were entered last.
     fn remember(&mut self, directory: u32) {
         let above = self.directories.get(&directory).and_then(|it| it.parent);
         if let Some(above) = above.and_then(|(above, _)| self.directories.get_mut(&above)) {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lists_one_directory_fetches_no_other() {
+    fn listing_one_directory_fetches_no_other() {
         let mut walk = tree(3, 5);
         assert!(walk.enter(2, Order::Listed, 64).is_empty());
         let mut walk = tree(3, 5);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_for_one_file_fetches_nothing_on_the_way() {
+    fn a_lookup_of_one_file_fetches_nothing_on_the_way() {
         let mut walk = tree(3, 5);
         for path in [[2, 100, 101], [2, 300, 304], [2, 200, 202]] {
             for directory in path {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn who_skips_directories_fetches_fewer() {
+    fn a_walk_that_skips_directories_fetches_fewer() {
         let mut walk = tree(1, 400);
         walk.enter(2, Order::Listed, 64);
         let mut fetched = 0;

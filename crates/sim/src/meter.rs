@@ -71,7 +71,7 @@ pub struct Totals {
     pub processes: Vec<Done>,
     /// How long all processes waited for reads, in seconds.
     pub waited_s: f64,
-    /// How many pages left the cache that were read ahead and that nobody had used.
+    /// How many pages were read ahead and evicted unused.
     pub evicted_unread: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In:    a page of a file that is in the cache.
 //! Out:   a pin, or none; whether the page is still in the frame in which it was pinned.
-//! Never: a read. Who pins has read the page before, and takes what is there.
+//! Never: a read: the process has read the page before it pins it.
 
 use foreread_core::path::IoPath;
 use foreread_core::table::{FileSlot, Frame, Generation};
@@ -42,8 +42,8 @@ impl Process {
 }
 
 impl Pin {
-    /// Whether a reader would find the page, and in the frame in which it was pinned. It leaves
-    /// only if it is forgotten; until then, nobody may take its frame.
+    /// Whether a reader would find the page in the frame in which it was pinned. It leaves only if
+    /// it is forgotten; until then its frame must not be reused.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.process.world(|world| {
@@ -58,7 +58,7 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // A run that ends drops its processes while nobody holds the world.
+        // A run that ends drops its processes while the world is not borrowed.
         if let Ok(mut world) = self.process.shared.world.try_borrow_mut() {
             if world.table.unpin(self.frame, self.generation) {
                 let now = world.now();

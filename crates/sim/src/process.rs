@@ -1,8 +1,8 @@
-//! A process: what a workload says while time passes.
+//! A process of a workload, as an `async` block in virtual time.
 //!
-//! In:    reads, writes, waits, in the order of an `async` block.
-//! Out:   what came of them, and when it is then.
-//! Never: two things at a time. Who wants that begins another process.
+//! In:    reads, writes, waits, in the order of the block.
+//! Out:   their results, and the time after them.
+//! Never: two things at a time; that takes another process.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub struct Process {
     pub(crate) task: TaskId,
     pub(crate) meter: usize,
     class: Cell<Class>,
-    /// None: nobody else reads for whom it reads.
+    /// None: it reads for a submitter of its own.
     submitter: Cell<Option<Submitter>>,
 }
 
@@ -109,7 +109,7 @@ impl Process {
         poll_fn(|_| if self.now() >= at { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Waits so long, or works so long on a processor that nobody else wants.
+    /// Waits so long, or computes so long on a processor of its own.
     pub async fn pass_ns(&self, ns: u64) {
         self.until(Instant(self.now().0.saturating_add(ns))).await;
     }
@@ -237,7 +237,7 @@ impl<T> Line<T> {
         Rc::new(Self { waiting: RefCell::default(), things: RefCell::default() })
     }
 
-    /// Puts a thing at its end; who has waited longest is woken.
+    /// Puts a thing at its end, and wakes the process that has waited longest.
     pub fn put(&self, by: &Process, thing: T) {
         self.things.borrow_mut().push_back(thing);
         if let Some(task) = self.waiting.borrow_mut().pop_front() {

@@ -203,7 +203,7 @@ impl Reader {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // A run that ends drops its processes while nobody holds the world.
+        // A run that ends drops its processes while the world is not borrowed.
         if let Ok(mut world) = self.shared.world.try_borrow_mut() {
             world.path.close_stream(self.id);
         }

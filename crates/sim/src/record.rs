@@ -1,4 +1,4 @@
-//! What happened in a run, as one number, and as lines if somebody wants to read them.
+//! What happened in a run, as one number, and as lines on request.
 //!
 //! In:    events, in their order.
 //! Out:   a hash: two runs with the same hash did the same. The lines, or the first that differs

@@ -44,8 +44,7 @@ pub struct Row {
     pub device_s: f64,
     /// Bytes that the devices were asked for, a byte that was read.
     pub amplification: f64,
-    /// Pages that were read ahead and left the cache before anybody used them: from the start of
-    /// the run on.
+    /// Pages that were read ahead and evicted unused, from the start of the run on.
     pub evicted_unread: u64,
     /// How long all readers waited for reads, in seconds.
     pub waited_s: f64,
@@ -62,7 +61,7 @@ pub struct Row {
 /// How a scenario is run.
 #[derive(Clone, Debug)]
 pub struct How {
-    /// Who decides.
+    /// The read-ahead policy.
     pub policy: Policy,
     /// The largest window; None: learnt.
     pub max_window: Option<Bytes>,

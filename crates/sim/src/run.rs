@@ -90,7 +90,7 @@ pub struct Ran {
     pub unfinished: usize,
     /// How many frames the cache has.
     pub frames: u32,
-    /// How many of them nobody used any more.
+    /// How many of them were neither being filled nor held.
     pub idle_frames: u64,
     /// What was done to the path and what it said, if it was kept.
     pub log: Vec<Step>,
@@ -154,7 +154,7 @@ impl Run {
         self.try_file(device, start, len).expect("few files")
     }
 
-    /// The same, where nobody knows how many there are.
+    /// The same, where the number of files is not known to be small.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Run {
         Ok(SimFile { id, device, start, len })
     }
 
-    /// Gives those who read for a submitter a weight: see [`IoPath::set_weight`].
+    /// Gives the readers of a submitter a weight: see [`IoPath::set_weight`].
     ///
     /// [`IoPath::set_weight`]: foreread_core::path::IoPath::set_weight
     ///
@@ -212,7 +212,7 @@ impl Run {
     }
 
     /// Goes on as [`Self::go`] does, but for no more than so many steps; says whether there is more
-    /// to do. For those who show how far it is.
+    /// to do. For callers that show progress.
     pub fn go_some(&mut self, steps: u64, until: Instant) -> bool {
         for _ in 0..steps {
             self.poll_all();
@@ -280,7 +280,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// If somebody keeps a process of it.
+    /// If the caller keeps a process of it.
     #[must_use]
     pub fn end(self) -> Ran {
         let unfinished = self.left();

@@ -56,7 +56,7 @@ pub struct Scenario {
     pub process: Vec<ProcessSpec>,
 }
 
-/// The cache, and who decides what is read ahead into it.
+/// The cache, and its read-ahead policy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cache {
@@ -123,8 +123,8 @@ pub struct ProcessSpec {
     pub start_ms: f64,
     /// For whom it reads.
     pub submitter: Option<u32>,
-    /// Its submitter has a share of the memory of its own: so many parts of it. Those who have no
-    /// weight share one part.
+    /// Its submitter has a share of the memory of its own: so many parts of it. Submitters without
+    /// a weight share one part.
     pub weight: Option<u32>,
     /// What it does.
     pub run: Spanned<Workload>,

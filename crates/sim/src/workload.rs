@@ -119,7 +119,7 @@ fn check_place(scenario: &Scenario, device: &str, at: Bytes, size: Bytes) -> Res
     Err(format!("at: {size} bytes from there on end behind {device}, which has {capacity}"))
 }
 
-/// Refuses a request that a device of a scenario does not take at once: nobody cuts it.
+/// Refuses a request larger than a device of the scenario takes: requests are not split.
 fn check_request(
     scenario: &Scenario,
     device: &str,

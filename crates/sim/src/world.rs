@@ -1,8 +1,8 @@
-//! The world of a run: one path, the devices behind it, and who waits for what.
+//! The world of a run: one path, the devices behind it, and the processes that wait for them.
 //!
 //! In:    what processes ask; what comes with the time.
 //! Out:   answers for them.
-//! Never: a process. Who they are and what they do next is in `run` and `process`.
+//! Never: a process; `run` and `process` have them.
 //!
 //! ```text
 //!   process --read, direct--> path --poll_dispatch--> device model --Ending--> clock
@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Direct(Done),
 }
 
-/// Who is told of a direct request's end.
+/// The receiver of a direct request's completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tell {
     Process(TaskId),
@@ -58,9 +58,9 @@ pub(crate) struct World {
     pub(crate) meters: Vec<Meter>,
     pub(crate) runnable: VecDeque<TaskId>,
     disks: Vec<Disk>,
-    /// By the index of the read: who waits.
+    /// By the index of the read: the task that waits.
     reading: Vec<Option<TaskId>>,
-    /// By the index of the direct request: who is told.
+    /// By the index of the direct request: the receiver of its completion.
     telling: Vec<Option<Tell>>,
     answers: Vec<Option<Answer>>,
     slots: Vec<Slots>,
@@ -90,7 +90,7 @@ struct Asked {
     pages: Pages,
     /// One past the furthest of them.
     end: PageIndex,
-    /// The meter of who opened it.
+    /// The meter of the process that opened it.
     meter: usize,
 }
 
@@ -245,10 +245,13 @@ impl World {
         }
         while let Some(ready) = self.path.poll_ready() {
             let task = self.reading[ready.id.index() as usize].take();
-            self.answer(task.expect("somebody waits"), Answer::Read(ready));
+            self.answer(task.expect("a task waits for each read"), Answer::Read(ready));
         }
         while let Some(done) = self.path.poll_done() {
-            match self.telling[done.id.index() as usize].take().expect("somebody is told") {
+            match self.telling[done.id.index() as usize]
+                .take()
+                .expect("each request has a receiver")
+            {
                 Tell::Process(task) => self.answer(task, Answer::Direct(done)),
                 Tell::Slots(slots) => self.free_slot(slots),
             }

@@ -1,4 +1,4 @@
-//! Trees of ext4, and those who walk them.
+//! Trees of ext4, and processes that walk them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +101,7 @@ fn each_directory_is_an_entry_of_its_parent_and_of_no_other() {
 }
 
 #[test]
-fn blocks_of_directories_lie_behind_the_tables_and_on_nobody_elses() {
+fn blocks_of_directories_lie_behind_the_tables_and_do_not_overlap() {
     for (seed, tree, layout) in layouts() {
         let first_data = 2 + u64::from(tree.inodes_per_group / tree.inodes_per_block());
         let mut taken = BTreeSet::new();

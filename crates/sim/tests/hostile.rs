@@ -64,7 +64,7 @@ fn a_client_asks_for_all_that_it_waits_for() {
 }
 
 #[test]
-fn nobody_asks_for_more_than_a_device_takes_at_once() {
+fn a_request_larger_than_a_device_takes_at_once_is_refused() {
     let wants = "no more than max_command of disk";
     for run in [
         "flood = { device = 'disk', size = '1G', request = '128K', amount = '1M' }",

@@ -28,7 +28,7 @@ fn nfsd(scheduler: &str, threads: u32, more: &str) -> Ran {
 }
 
 #[test]
-fn the_client_gets_the_whole_file_whoever_serves_it_and_whose_ever_the_state_is() {
+fn the_client_gets_the_whole_file_with_any_number_of_threads_and_any_state() {
     for threads in [1, 3, 8] {
         for state in ["shared", "thread", "request"] {
             let ran = nfsd("cfq", threads, &format!("state = {state:?}, cpu_us = 50"));
@@ -85,7 +85,7 @@ fn a_read_that_comes_after_its_sectors_were_overwritten_waits_for_the_platter_to
     let (large, small) = (paused("1M", true, 5000), paused("128K", true, 5000));
     assert!((large - 500.0).abs() < 15.0, "100 pauses: {large}");
     assert!((small - 1131.0).abs() < 15.0, "100 turns and transfers: {small}");
-    // A drive that stops has it; and without a pause nobody waits.
+    // A drive that stops at a full buffer still has it; without a pause no read waits for a turn.
     assert!((paused("128K", false, 5000) - 500.0).abs() < 15.0);
     let streams = paused("128K", true, 0);
     assert!((streams - 131.0).abs() < 12.0, "100 transfers: {streams}");

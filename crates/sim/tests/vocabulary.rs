@@ -140,7 +140,7 @@ fn clients_have_the_rates_that_are_said_and_those_change() {
 }
 
 #[test]
-fn who_does_not_catch_up_stays_behind() {
+fn a_client_that_does_not_catch_up_stays_behind() {
     // From 30 s to 50 s it wants 1.23 MB/s of a device that has 1.
     let more = "kib_per_s = [400]\nchanges = [{ at_s = 30, times = 3 }, { at_s = 50, times = 1 }]";
     let bytes = |catches_up: bool| {
@@ -155,7 +155,7 @@ fn who_does_not_catch_up_stays_behind() {
 }
 
 #[test]
-fn weights_need_somebody_whose_they_are() {
+fn a_weight_needs_a_submitter() {
     let weighed = |more: &str| reader(&format!("{more}\nrun.sequential = {{ file = 'data' }}"));
     assert!(Scenario::parse(&weighed("submitter = 3\nweight = 2")).is_ok());
     let said = refused(&weighed("weight = 2"));

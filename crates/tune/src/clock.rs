@@ -2,7 +2,7 @@
 //!
 //! In:    nothing.
 //! Out:   the time; or it has passed.
-//! Never: a decision. Who decides gets the time as an argument.
+//! Never: a decision. Code that decides gets the time as an argument.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits for what tells nobody when it comes: pages on their way to the cache.
+/// Sleeps, for events that the kernel does not announce: pages on their way to the cache.
 #[expect(clippy::disallowed_methods, reason = "the kernel has no event for it")]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);

@@ -1,12 +1,12 @@
-//! What is wrong with a system's block devices, as far as reading goes, and what mends it.
+//! Finds settings of a system's block devices that slow down reads, and says how to fix them.
 //!
 //! In:    sysfs and proc, the devices that count, what was measured and remembered of them.
 //! Out:   [`Examination`]: the devices with their settings, and [`Finding`]s.
-//! Never: a write; a device that is opened; a cost that nobody measured: a figure was measured on
+//! Never: writes; opens a device; states a cost that was not measured: a figure was measured on
 //!        this machine, or docs/doctor.md has its source.
 //!
 //! ```text
-//!   sysfs, proc --> scene --> checks, one file each --> findings    worth a minute of somebody's
+//!   sysfs, proc --> scene --> checks, one file each --> findings    worth acting on
 //!   remembered --'                                 '--> notes       worth knowing, not acting
 //! ```
 
@@ -162,7 +162,7 @@ pub fn examine(sys: &Sys, facts: &Facts<'_>) -> Examination {
         }
         let mut notes = Vec::new();
         let mut findings = Vec::new();
-        // Where somebody's window does not reach, it is the answer, and the rules are not asked.
+        // If a window that was set below has no effect here, that is the finding; no rule is asked.
         let window = stacking::check(&scene, device, &mut notes);
         findings.extend(window.or_else(|| read_ahead::check(&scene, device, &mut notes)));
         findings.extend(block_size::check(&scene, device, &mut notes));
@@ -185,7 +185,7 @@ pub fn examine(sys: &Sys, facts: &Facts<'_>) -> Examination {
     examination
 }
 
-/// Devices that nobody reads from, or not as from a disk.
+/// Why a device is skipped, if it is not read from, or not as a disk.
 fn why_skipped(name: &str, bytes: u64) -> Option<&'static str> {
     let is = |stem: &str| {
         let number = name.strip_prefix(stem);

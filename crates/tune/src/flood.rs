@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!   scratch file    |<-- a quarter -->|<--------- three quarters ---------->|
-//!   one reader       4 KiB, wait, 4 KiB, wait ..                                 who suffers
-//!   64 writers                         64 KiB anywhere, 64 at any time           who floods
+//!   one reader       4 KiB, wait, 4 KiB, wait ..                                 is measured
+//!   64 writers                         64 KiB anywhere, 64 at any time           are the load
 //! ```
 //!
 //! A chain of dependent reads is what a person waits for: each read tells where the next one is.

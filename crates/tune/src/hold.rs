@@ -2,14 +2,14 @@
 //!
 //! In:    a command that starts the holder (this program, by a verb of its own); settings.
 //! Out:   each in force; at the end what was there before.
-//! Never: a setting that stays behind; a value set back that somebody else has set meanwhile.
+//! Never: leaves a setting behind; overwrites a value that another process has set meanwhile.
 //!
 //! ```text
 //!   run --- a socket ---> holder: notes what was there, sets, answers
 //!    |                      |
 //!    '--- its end --------->'  sets back, removes its notes
 //!
-//!   both killed: the notes stay, and nobody holds their lock: the next start sets back
+//!   both killed: the notes stay, unlocked, and the next start sets back
 //! ```
 //!
 //! The holder is a process of its own, in a group of its own: it outlives Ctrl-C and a kill of the
@@ -46,7 +46,7 @@ pub struct Held {
 pub struct Restored {
     /// These were set back.
     pub back: Vec<Setting>,
-    /// These were left, with the value that somebody else has set meanwhile.
+    /// These were left, with the value that another process has set meanwhile.
     pub theirs: Vec<Setting>,
     /// These could not be set back: which, and why. They stay in the notes.
     pub failed: Vec<String>,
@@ -168,8 +168,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.restore();
         let mut link = self.lock();
-        // One that does not answer hangs in the device's queue. It goes on when the device does,
-        // and nobody has to wait for that.
+        // A holder that does not answer hangs in the device's queue. It goes on when the device
+        // does; the run does not wait for it.
         if link.socket.take().is_some() {
             let _ = link.holder.wait();
         }

@@ -55,7 +55,7 @@ pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
     })
 }
 
-/// The identity of a device, whoever else has it.
+/// The identity of a device, even if other devices have the same.
 pub(crate) fn alone(sys: &Sys, this: &Device) -> Result<Identity, NoIdentity> {
     let device = || this.name.clone();
     let (kind, keys) =
@@ -182,12 +182,14 @@ fn is_world_wide((_, wwid): &(String, String)) -> bool {
     wwid.starts_with("naa.") || wwid.starts_with("eui.")
 }
 
-/// `naa.5000000000000000`: a registered name of nobody, behind the digit for its format.
+/// Whether a WWID is a placeholder such as `naa.5000000000000000`: made up behind the digit for its
+/// format.
 fn is_no_name(wwid: &str) -> bool {
     wwid.strip_prefix("naa.").is_some_and(|name| name.get(1..).is_none_or(is_made_up))
 }
 
-/// `0000000000`, `123456789ABC`: what makers put in who do not number their devices.
+/// Whether a serial number is a placeholder of a vendor that does not number its devices:
+/// `0000000000`, `123456789ABC`.
 fn is_made_up(serial: &str) -> bool {
     const COUNTED: [&str; 2] =
         ["0123456789ABCDEF0123456789ABCDEF", "123456789012345678901234567890"];
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nobody() {
+    fn placeholders_are_no_registered_names() {
         assert!(is_no_name("naa.5000000000000000") && is_no_name("naa."));
         assert!(!is_no_name("naa.5000c500a1b2c3d4") && !is_no_name("t10.ATA     X    1"));
     }

@@ -43,8 +43,8 @@ pub struct KernelDefault {
 
 /// What the kernel gives a device, by the rule of its `release` (`6.18.1`).
 ///
-/// A loop device is made before anybody knows its file: it says then that it rotates, gets a
-/// window, and keeps it whatever it says once the file is bound (seen on Linux 6.18).
+/// The kernel creates a loop device before it has a file: at that time the device is rotational and
+/// gets a window, which it keeps once the file is bound (seen on Linux 6.18).
 #[must_use]
 pub fn kernel_default(device: &Device, release: &str) -> KernelDefault {
     let mut queue = device.queue.clone();
@@ -111,6 +111,6 @@ mod tests {
         assert_eq!(of(&usb_bridge, "6.1.0"), 65_532, "whole pages");
         assert_eq!(of(&queue(4096, false, 1280), "6.18.0"), 128);
         let reason = by_limits(&queue(4096, true, 1280), "6.18.0").reason;
-        assert_eq!(reason, Reason::Constant, "who names a size is asked no more");
+        assert_eq!(reason, Reason::Constant, "io_opt decides alone");
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! In:    a block device, or a file on one; a root folder under which `/sys`, `/proc`, `/etc` lie.
 //! Out:   what the device delivers with each window, what to set, why, and how sure that is.
-//! Never: a write to a block device; a setting that stays behind without being asked for; a page
-//!        of somebody else's taken out of the cache.
+//! Never: writes to a block device; leaves a setting behind without being asked to; drops another
+//!        process's pages from the cache.
 //!
 //! ```text
 //!   sysfs ---> what is set, and what the device says of itself

@@ -5,8 +5,8 @@
 //! Never: a read, not even one that may not wait: that would start read-ahead.
 //!
 //! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing or forbidden,
-//! mincore(2) looks at a mapping. Both answer only who may write the file or owns it; to others
-//! mincore says that all is resident, so nobody asks it then.
+//! mincore(2) looks at a mapping. Both answer only to a process that owns the file or may write it;
+//! to others mincore says that all is resident, so it is not asked then.
 
 use std::fs::File;
 use std::io;
@@ -119,7 +119,7 @@ fn mincore(file: &File, range: Range<u64>) -> io::Result<Vec<bool>> {
     // SAFETY: `map` is a mapping of `len` bytes, and `pages` has a byte for each of its pages.
     let result = unsafe { libc::mincore(map, len, pages.as_mut_ptr().cast()) };
     let looked = if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: the mapping is ours, and nobody has a pointer into it.
+    // SAFETY: the mapping is ours, and there is no pointer into it.
     let unmapped = unsafe { libc::munmap(map, len) };
     assert_eq!(unmapped, 0, "a whole mapping can be undone");
     looked.map(|()| pages.into_iter().map(|page| page & 1 == 1).collect())
@@ -179,22 +179,22 @@ impl Memory {
         assert!(self.start + self.len <= self.mapped);
         // SAFETY: `start` lies in the mapping.
         let start = unsafe { self.map.add(self.start) };
-        // SAFETY: so does its end. What is there is zeros or what was written since, and nobody
-        // else has it as long as `self` is borrowed.
+        // SAFETY: so does its end. The bytes are zeros or what was written since, and there is no
+        // other reference to them as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, and with `self` the last who knew it.
+        // SAFETY: this is the whole mapping, and `self` was its only owner.
         let unmapped = unsafe { libc::munmap(self.map.as_ptr().cast(), self.mapped) };
         debug_assert_eq!(unmapped, 0, "a whole mapping can be undone");
     }
 }
 
 fn owns(file: &File) -> bool {
-    // The owner of /proc/self is who this process acts as.
+    // The owner of /proc/self is the effective user of this process.
     let us = std::fs::metadata("/proc/self").map(|us| us.uid());
     let owner = file.metadata().map(|file| file.uid());
     matches!((us, owner), (Ok(us), Ok(owner)) if us == 0 || us == owner)

@@ -108,7 +108,7 @@ impl Sample {
 /// Why a measurement ends before its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Stopped {
-    /// Somebody wants it to.
+    /// The user interrupted it.
     Interrupted,
     /// What could not be done, and why: `reading /dev/sdb at 4096: Input/output error`.
     Failed(String),

@@ -7,7 +7,7 @@
 //! ```text
 //!   remember --> /var/lib/foreread/ID.json           what was found, set, and set before
 //!           '--> /etc/udev/rules.d/99-foreread-ID.rules    sets it when the device appears
-//!   verify   --- both, sysfs, and who else sets it (conflict)
+//!   verify   --- both, sysfs, and other files that set it (conflict)
 //!   note_applied --> /run/foreread/applied-DEVICE.json   the same until the next boot (--apply)
 //!   forget   --> sysfs as it was; all of these files are gone
 //! ```

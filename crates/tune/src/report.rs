@@ -132,7 +132,7 @@ pub enum Profile {
     /// Some of both.
     #[default]
     Mixed,
-    /// Mapped files and short scans: who asks for a page gets a window, and waits for it.
+    /// Mapped files and short scans: a fault on one page reads a whole window and waits for it.
     Database,
 }
 

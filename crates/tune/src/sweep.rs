@@ -139,7 +139,8 @@ struct Burst {
     slow: f64,
     /// How long it lasts.
     seconds: f64,
-    /// It was fast again after it had rested: so it is credit, and not somebody else's work.
+    /// The device was fast again after a pause: it had used up its credit, and no other process had
+    /// slowed it down.
     is_back: bool,
 }
 

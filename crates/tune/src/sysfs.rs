@@ -105,9 +105,8 @@ impl Sys {
         String::from_utf8(self.bytes(absolute)?).ok()
     }
 
-    /// The bytes of a file. In the copy of a system anything may lie in a file's place: a pipe that
-    /// nobody writes to, a device whose opening does something, a file without an end. They are
-    /// none.
+    /// The bytes of a regular file; None of anything else. A copy of a system may have in its place
+    /// a pipe without a writer, a device that acts when it is opened, or an endless file.
     #[must_use]
     pub fn bytes(&self, absolute: impl AsRef<Path>) -> Option<Vec<u8>> {
         let path = self.path(absolute);

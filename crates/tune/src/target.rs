@@ -47,7 +47,7 @@ pub struct Target {
     /// The file system that has a window of its own for what is read, if it has: then the device's
     /// counts for the device itself only.
     pub has_own_window: Option<String>,
-    /// Who uses the device: `sda2 is mounted at /home`. Empty if nobody does.
+    /// What uses the device: `sda2 is mounted at /home`. Empty if no use is known.
     pub in_use: Vec<String>,
     /// Its ext4 file systems that are mounted, by their names under `/sys/fs/ext4`; of a file, the
     /// one that it is in.
@@ -131,7 +131,7 @@ fn device(path: &Path, number: u64, sys: &Sys) -> Result<Target, String> {
     match File::open(path) {
         Ok(opened) => of_device(path, &opened, &device, sys),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            // Not the rights of the file: the system has decided that nobody opens disks.
+            // EPERM, not EACCES: the system forbids opening disks, whatever the file's mode.
             let why = format!("{} cannot be opened here ({})", path.display(), words(&error));
             let family = uses::family(sys, &device);
             let mounts = sys.mounts();

@@ -2,7 +2,7 @@
 //!
 //! In:    an error.
 //! Out:   `Input/output error`.
-//! Never: the number that Rust adds: it helps nobody who reads the line.
+//! Never: the error number that Rust adds to the text.
 
 use std::io;
 

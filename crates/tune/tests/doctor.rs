@@ -68,7 +68,7 @@ fn each_flag_that_made_a_window_is_named() {
     let (command, price) = sda.mend[1].split_once(" # ").expect("a price");
     assert_eq!(command, "echo 128 > /sys/block/sda/queue/read_ahead_kb");
     assert!(price.contains("30, not 221 MB/s"), "{price}");
-    assert_eq!(checks_of(&cloud, "sdb"), Vec::<&str>::new(), "nobody reads past LVM");
+    assert_eq!(checks_of(&cloud, "sdb"), Vec::<&str>::new(), "all reads go through LVM");
     assert_eq!(checks_of(&cloud, "dm-0"), ["read-ahead-from-rotational"]);
 }
 
@@ -87,8 +87,8 @@ fn a_stripe_is_no_lie() {
     assert_eq!(raid1.mend, ["mdadm --grow /dev/md1 --array-size=1046524"]);
 }
 
-/// A mounted btrfs was taken for nobody: the command to move its partition would have moved the
-/// data of a file system in use.
+/// A regression: the partition of a mounted btrfs was taken for unused, and the command to move it
+/// would have moved the data of a file system in use.
 #[test]
 fn a_btrfs_uses_all_its_devices() {
     let root = built(
@@ -147,7 +147,7 @@ fn before_linux_5_10_only_arrays_asked_for_the_best_size() {
 }
 
 #[test]
-fn the_window_of_a_swap_device_counts_for_nobody() {
+fn the_window_of_a_swap_device_has_no_effect() {
     let found = |swaps: &str| {
         let root = built(&format!(
             "[proc]\nswaps: Filename Type Size Used Priority\nswaps: {swaps}\n\
@@ -160,7 +160,7 @@ fn the_window_of_a_swap_device_counts_for_nobody() {
     assert_eq!(found("/dev/sdr partition 524284 0 -2"), "read-ahead-above-size-rule");
 }
 
-/// The names of a copy are whoever made it's, and commands are for a root shell.
+/// Names in a copy of sysfs are untrusted, and the commands are for a root shell: names are quoted.
 #[test]
 fn a_name_is_one_word_of_a_command() {
     let root = built(
@@ -323,7 +323,7 @@ fn only_the_devices_that_were_named_are_looked_at() {
         ("/dev/sda2", vec!["sda2", "sda"]),
         ("/dev/mapper/test", vec!["dm-0"]),
         ("dm-0", vec!["dm-0"]),
-        ("/home/somebody", vec!["sda1", "sda"]),
+        ("/home/alice", vec!["sda1", "sda"]),
     ] {
         assert_eq!(named(&sys, text).expect(text), devices, "{text}");
     }

@@ -258,8 +258,8 @@ fn a_read_only_system_is_asked_once() {
     assert!(note.starts_with("only what is in force was measured: "), "{note}");
 }
 
-/// The chain is faster as a whole, and each hundredth read takes ten times as long as before: who
-/// waits for a single read is worse off.
+/// The chain is faster as a whole, but each hundredth read takes ten times as long as before: worse
+/// for a program that waits for a single read.
 #[test]
 fn slow_reads_that_get_slower_are_no_gain() {
     let sample = |us: u64, slow_us: u64| MixedSample {

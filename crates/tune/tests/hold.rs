@@ -1,4 +1,5 @@
-//! Settings that are held: back in place however a run ends, and nobody else's overwritten.
+//! Settings that are held are restored however a run ends; values that other processes have set
+//! meanwhile are kept.
 //!
 //! In:    a tree like sysfs, which tests write; real loop devices, where there are some.
 //! Out:   what is in force afterwards.
@@ -71,7 +72,7 @@ fn run_that_is_killed() {
     held.set(&Setting::read_ahead_kb(&device, 64)).expect("it is set");
     held.set(&Setting::read_ahead_kb(&device, 52)).expect("it is set");
     let line = format!("held by {}\n", held.holder());
-    std::io::stdout().write_all(line.as_bytes()).expect("somebody reads it");
+    std::io::stdout().write_all(line.as_bytes()).expect("the test reads stdout");
     let _ = std::io::stdin().read(&mut [0]);
 }
 
@@ -87,7 +88,7 @@ fn run(sys: &Sys, device: &str) -> (Child, u32) {
     let holder = lines
         .map_while(Result::ok)
         .find_map(|line| line.split_once("held by ").and_then(|(_, pid)| pid.trim().parse().ok()));
-    (run, holder.expect("it says who holds"))
+    (run, holder.expect("it prints the holder's pid"))
 }
 
 fn kill(pid: u32) {
@@ -125,7 +126,7 @@ fn all_is_as_it_was_when_it_is_restored_and_when_it_is_dropped() {
 }
 
 #[test]
-fn what_somebody_else_has_set_meanwhile_is_theirs() {
+fn a_value_that_another_process_sets_meanwhile_is_kept() {
     let (_root, sys) = system();
     let held = held(&sys);
     held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
@@ -137,10 +138,10 @@ fn what_somebody_else_has_set_meanwhile_is_theirs() {
     assert_eq!(window(&sys), 4096);
 }
 
-/// Found a run that set its next window over somebody's value, and at the end what was there
-/// before both.
+/// A regression: the run overwrote the other process's value with its next window, and at the end
+/// restored what was there before both.
 #[test]
-fn what_somebody_else_has_set_between_two_of_ours_comes_back() {
+fn a_value_that_another_process_sets_between_two_of_ours_comes_back() {
     let (_root, sys) = system();
     let held = held(&sys);
     held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
@@ -192,7 +193,7 @@ fn what_cannot_be_set_is_refused_and_leaves_nothing() {
     let (_root, sys) = system();
     let file = sys.path("/sys/block/sda/queue/read_ahead_kb");
     fs::remove_file(&file).expect("it was there");
-    // Root may write what is read-only by its mode; a folder nobody can.
+    // Root may write to a file that is read-only by its mode, but not to a directory.
     fs::create_dir(&file).expect("it is made");
     let held = held(&sys);
     assert!(held.set(&Setting::read_ahead_kb("sda", 64)).is_err());

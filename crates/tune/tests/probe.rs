@@ -61,7 +61,7 @@ fn loops(test: &str) -> bool {
 fn failed<T>(result: Result<T, Stopped>) -> String {
     match result {
         Err(Stopped::Failed(line)) => line,
-        Err(Stopped::Interrupted) => panic!("nobody has interrupted it"),
+        Err(Stopped::Interrupted) => panic!("it was interrupted"),
         Ok(_) => panic!("it cannot be read"),
     }
 }
@@ -327,7 +327,7 @@ impl Hanging {
         let fuse = fuse.arg(name("disk")).arg(uri).spawn().expect("it starts");
         let is_there = || fs::metadata(name("disk")).is_ok_and(|disk| disk.len() > 0);
         assert!(looks_until(is_there), "nbdfuse does not mount");
-        let server = fs::read_to_string(name("pid")).expect("it says who it is").trim().to_owned();
+        let server = fs::read_to_string(name("pid")).expect("a pid file").trim().to_owned();
         Self { device: Some(Loop::over(&name("disk"))), fuse, server, folder }
     }
 
@@ -352,8 +352,8 @@ impl Drop for Hanging {
 }
 
 #[test]
-fn a_device_that_hangs_hangs_nobody_who_interrupts() {
-    const NAME: &str = "a_device_that_hangs_hangs_nobody_who_interrupts";
+fn an_interrupt_ends_a_run_on_a_device_that_hangs() {
+    const NAME: &str = "an_interrupt_ends_a_run_on_a_device_that_hangs";
     let tools = ["nbdkit", "nbdfuse"].map(|tool| needs(Need::Tool(tool), NAME));
     if !loops(NAME) || !needs(Need::Fuse, NAME) || tools.contains(&false) {
         return;

@@ -187,7 +187,7 @@ fn a_broken_record_is_named_and_the_others_are_read() {
 }
 
 #[test]
-fn drift_is_found_and_who_may_have_done_it() {
+fn drift_is_found_and_what_may_have_caused_it() {
     let fake = stick();
     keep(&fake.sys, "sdb", 512);
     let drift = only(&fake.sys);
@@ -211,7 +211,7 @@ fn drift_is_found_and_who_may_have_done_it() {
 
     fake.file("/etc/udev/rules.d/99-local.rules", &rule.replace("4096", "512"));
     set(512);
-    assert_eq!(only(&fake.sys).findings, [], "who sets the same is nobody's enemy");
+    assert_eq!(only(&fake.sys).findings, [], "a file that sets the same is no finding");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_file_systems_setting_is_undone_while_it_is_ours_and_its_name_is_the_same() 
 }
 
 #[test]
-fn what_somebody_else_set_since_is_left() {
+fn a_value_set_by_another_process_since_is_left() {
     let fake = stick();
     keep(&fake.sys, "sdb", 512);
     window("sdb", 777)[0].set(&fake.sys).expect("it is set");
@@ -329,7 +329,7 @@ fn what_somebody_else_set_since_is_left() {
 }
 
 #[test]
-fn the_old_name_counts_only_while_nobody_else_has_it() {
+fn the_old_name_counts_only_while_no_other_device_has_it() {
     let fake = stick();
     let kept = keep(&fake.sys, "sdb", 512);
     fs::remove_file(fake.sys.path("/sys/block/sdb")).expect("it is gone");

@@ -1,7 +1,7 @@
-//! Who else sets a window: files as people and distributions write them.
+//! Other files that set a window, as people and distributions write them.
 //!
 //! In:    fake systems with rules, profiles, units and scripts.
-//! Out:   each that means the device, with its line, its value in KiB, and who wins.
+//! Out:   each that means the device, with its line, its value in KiB, and which value stays.
 //! Never: one that means another device.
 
 mod remember_common;
@@ -29,7 +29,7 @@ fn windows(fake: &Fake) -> Vec<Conflict> {
     conflicts(&fake.sys, "vda", &[READ_AHEAD_KB])
 }
 
-/// The one conflict: its line, its value, who wins.
+/// The one conflict: its line, its value, and which value stays.
 #[track_caller]
 fn only(fake: &Fake) -> (usize, Option<String>, Wins) {
     let mut found = windows(fake);

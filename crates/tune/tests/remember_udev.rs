@@ -145,7 +145,7 @@ fn of_one_name_udev_reads_the_file_that_we_say() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Loop::over(&folder.path().join("layers.img"));
     let name = format!("97-foreread-test-{}.rules", std::process::id());
-    // Folders that were made for this are removed, if nobody else has put anything there.
+    // Folders that were made for this are removed if they are empty.
     let folders = FOLDERS.iter().flat_map(|folder| Path::new(folder).ancestors().take(2));
     let made: Vec<_> = folders.filter(|folder| !folder.exists()).collect();
     let mut files = Vec::new();

@@ -114,7 +114,7 @@ fn burst_credit_is_not_taken_for_speed() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong\n{}\n", wrong.len(), wrong.join("\n"));
-    // Credit that is gone after a tenth of a second has hidden nothing, and nobody saw it.
+    // Credit that is used up after a tenth of a second hid nothing, and the sweep did not see it.
     assert!(silent <= 2, "{silent} say nothing of it");
 }
 
@@ -206,7 +206,7 @@ fn a_device_that_gets_slower_bit_by_bit_is_said_to() {
 }
 
 #[test]
-fn who_shares_the_machine_with_others_gets_a_result_all_the_same() {
+fn a_busy_machine_gets_a_result_all_the_same() {
     let mut without = Vec::new();
     for seed in 0..300 {
         let mut rng = Rng(seed);

@@ -35,7 +35,7 @@ use foreread_core::sizes;
 ///
 /// Reads TARGET in each pattern and each way, several times. The ways take turns, so that they
 /// meet the same moments of a busy machine, and read the same offsets; before each run the target
-/// is taken out of the kernel's page cache, and foreread begins with an empty cache of its own.
+/// is dropped from the kernel's page cache, and foreread begins with an empty cache of its own.
 /// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
 /// by side. Nothing is written, except by the pattern flood.
 ///
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Who decides what foreread reads ahead
+    /// The read-ahead policy of foreread
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     policy: Policy,
@@ -106,7 +106,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
     memory: Bytes,
 
-    /// How foreread orders requests in a flood: deadline, or noop
+    /// foreread's I/O scheduler in a flood: deadline or noop
     #[arg(long, value_name = "NAME", default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
     scheduler: String,
@@ -115,8 +115,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 
-    /// How many threads read at once: each its own part of the target, with a handle of its own, or
-    /// each its own random reads of one hot set
+    /// How many threads read at once: each reads its own part of the target with a handle of its
+    /// own, or random pages of one hot set
     ///
     /// coop8 has 8 whatever is given here. MB/s are of all threads together, ns of one.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -253,8 +253,8 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
         let rounds = Rounds {
             arms: &args.arms,
             runs: args.runs,
-            // One that does not count: on a virtual machine memory that nobody has touched yet is
-            // slow to touch, for the kernel's page cache as for ours.
+            // A first run that does not count: on a virtual machine the first touch of memory is
+            // slow, for the kernel's page cache as for ours.
             warm_ups: u32::from(args.delay.is_none() && rows.is_empty()),
             own_pages: false,
             direct_time: plan.direct_time,
@@ -262,7 +262,7 @@ fn reads(args: &Args, out: &mut Output) -> Result<(), Failure> {
         rows.extend(measure(&course, work, &rounds, &bar).map_err(failed)?);
     }
     bar.finish_and_clear();
-    // It sets the kernel's window back before anybody reads the answer.
+    // This restores the kernel's window before the answer is printed.
     drop(course);
 
     if let Some(why) = target.buffered {

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DELAY", default_value = "latency=4ms,parallel=1,bandwidth=100M")]
     delay: Delay,
 
-    /// Who decides what foreread reads ahead
+    /// The read-ahead policy of foreread
     #[arg(long, value_name = "POLICY", default_value = "adaptive", value_parser = policies())]
     policy: Policy,
 
@@ -121,8 +121,8 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             let rounds = Rounds {
                 arms: &Arm::ALL,
                 runs: args.runs,
-                // One that does not count: on a virtual machine memory that nobody has touched yet
-                // is slow to touch, for the kernel's page cache as for ours.
+                // A first run that does not count: on a virtual machine the first touch of memory
+                // is slow, for the kernel's page cache as for ours.
                 warm_ups: u32::from(delay.is_none() && *pattern == Pattern::Seq4k),
                 // Lest a cache below us remember them.
                 own_pages: true,

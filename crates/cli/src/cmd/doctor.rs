@@ -31,8 +31,8 @@ use crate::output::{Failure, Output};
 /// partitions start, devices that lie on others, the scheduler against the depth of the queue, and
 /// how many inode blocks ext4 reads at once.
 ///
-/// A finding says what is, why it matters, the evidence, commands that mend it (each alone, as
-/// root) and how sure that is. No cost is named that was not measured here or published
+/// A finding says what was found, why it matters, the evidence, commands that fix it (each alone,
+/// as root) and how sure that is. A cost is stated only if it was measured here or published
 /// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
@@ -51,8 +51,8 @@ pub(crate) struct Args {
     /// Measure what an odd size costs here: two loop devices over a scratch file, one of whole
     /// pages, one a sector larger, are written to, and the kernel counts the requests
     ///
-    /// Takes root and some seconds. No device but those two is written to; they and the file are
-    /// gone afterwards, however this ends.
+    /// Needs root and some seconds. No device but those two is written to; they and the file are
+    /// removed afterwards, however this ends.
     #[arg(long, conflicts_with = "root")]
     measure: bool,
 
@@ -64,8 +64,8 @@ pub(crate) struct Args {
     ///
     /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /sys/fs/btrfs,
     /// /proc/self/mountinfo, /proc/swaps and /proc/sys/kernel/osrelease;
-    /// what is remembered in /var/lib/foreread; and who else sets windows: udev's rules, tuned's
-    /// profiles, scripts of the system.
+    /// what is remembered in /var/lib/foreread; and other files that set windows: udev rules,
+    /// tuned's profiles, system scripts.
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
 }
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     } else {
         report::print(out, &examination, measured.as_ref())?;
     }
-    // Of all that there is, nobody asked for an empty slot.
+    // Skipped devices are reported only if devices were named: else all empty slots would be.
     let skipped = examination.skipped.iter().filter(|_| !only.is_empty());
     let skipped = skipped.map(|one| format!("{}: not examined: {}", one.device, one.why));
     out.notes(&skipped.collect::<Vec<_>>())?;

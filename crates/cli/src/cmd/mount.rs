@@ -29,16 +29,14 @@ use crate::output::Failure;
 
 /// Mount an ext4 image read-only, through foreread's cache and read-ahead
 ///
-/// Below DIR is what is in the image, read by a reader of its own and through foreread's cache,
-/// around the kernel's ext4 and page cache. The kernel keeps names, attributes and pages of the
-/// mount as of any other. Nothing needs root but reading TARGET itself, if fusermount3 is
-/// installed.
+/// foreread parses the ext4 image itself and reads it through its own cache, not through the
+/// kernel's ext4 and page cache. The kernel caches names, attributes and pages of the mount as of
+/// any other. If fusermount3 is installed, only reading TARGET may need root.
 ///
-/// It stays in the foreground; when DIR is ready, one line on stderr says so. It ends when DIR is
-/// unmounted (umount, fusermount3 -u), or unmounts it itself on SIGTERM or Ctrl-C; while somebody
-/// has something in it open, it is only taken out of sight, and ends with the last of them, or by
-/// another Ctrl-C or SIGTERM. What is damaged in the image is an error (EIO) for who reads it, and
-/// one line on stderr.
+/// It stays in the foreground and prints one line on stderr when DIR is ready. It ends when DIR is
+/// unmounted (umount, fusermount3 -u). SIGTERM and Ctrl-C unmount DIR; if it is in use, the mount
+/// is only detached, and ends when it is no longer in use or at another Ctrl-C or SIGTERM. Reads of
+/// damaged parts of the image fail with EIO, and one line on stderr names them.
 #[derive(Debug, Flags)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
@@ -48,13 +46,12 @@ pub(crate) struct Args {
     /// A directory to mount on
     dir: PathBuf,
 
-    /// How many blocks of an inode table to read for one inode: as many as pay by what earlier ones
-    /// were used for (adaptive), or windows of a power of two, as ext4 has them (32 by default); 0
-    /// is off
+    /// How many blocks of an inode table to read for one inode: adaptive, learnt from the use of
+    /// earlier ones; or a power of two, as in ext4 (32 by default); 0 is off
     #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable)]
     inode_readahead_blks: ItableReadahead,
 
-    /// Let others than you come; modes, owners and ACLs in the image then say who reads what
+    /// Let other users access the mount, as modes, owners and ACLs in the image allow
     ///
     /// Unless you are root, /etc/fuse.conf has to allow it.
     #[arg(long)]
@@ -62,13 +59,13 @@ pub(crate) struct Args {
 
     /// Answer `foreread stats` and `foreread set` at a Unix socket, for its owner only
     ///
-    /// inode_readahead_blks is among what can be set. By the same socket NBD clients may read
-    /// TARGET. A stale socket file is replaced; if PATH names anything else, or a socket with a
+    /// inode_readahead_blks is one of the settings. NBD clients may read TARGET through the same
+    /// socket. A stale socket file is replaced; if PATH names anything else, or a socket with a
     /// listener, the command is refused.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// The bound for all pages and for all that is kept to find them
+    /// The memory limit for all cached pages and their metadata
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: Bytes,
 
@@ -77,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
-    /// Who decides what is read ahead of files
+    /// The read-ahead policy of files
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     policy: Policy,
@@ -174,8 +171,8 @@ fn mounted(ready: Ready, args: &Args, socket: Option<SocketFile>) -> Result<Moun
     Ok(mount)
 }
 
-/// The first one unmounts; if somebody is still there, or the device does not answer, the second
-/// does not wait for them.
+/// The first signal unmounts; if the mount is still in use, or the device does not answer, the
+/// second one ends the program without waiting.
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Stopper>>>,
     args: &Args,
@@ -186,14 +183,13 @@ fn stop_on_signals(
     let stop = move || match is_unmounted {
         None => {
             let held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-            // Without one there is no mount, and somebody says why.
+            // There is no mount yet, or mounting failed and the caller reports the error.
             let Some(stopper) = held.as_ref() else { return };
             let done = stopper.stop();
             is_unmounted = Some(done);
             if !done {
                 say(&format!(
-                    "{dir}: in use; unmounted as soon as nobody has anything in it open, or by \
-                     another signal"
+                    "{dir}: in use; ends when it is no longer in use, or at another signal"
                 ));
             }
         }
@@ -233,6 +229,6 @@ const KERNEL_WINDOW: u64 = 1 << 20;
 const ADAPTIVE: &str = "adaptive";
 
 fn say(line: &str) {
-    // With stderr closed there is nobody who could read it.
+    // The line is lost if stderr is closed.
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }

@@ -21,7 +21,7 @@ use crate::output::{Failure, Output};
 ///   000  read-ahead limited by the size of the device: a sweep of eight devices
 ///   001  read-ahead by what the page cache holds: NFS servers, interleaved streams
 ///   002  read-ahead in ext4's inode tables: find, git status, random reads
-///   003  the deadline scheduler: reading while somebody writes
+///   003  the deadline scheduler: reads beside a writer
 ///   004  the block size that a device's size implies
 #[derive(Debug, Flags)]
 #[command(verbatim_doc_comment, after_long_help = CODES_AND_UNITS)]

@@ -68,7 +68,8 @@ pub(crate) struct Args {
 
     /// Listen on a TCP port; 0 takes a free one, which the line on stderr says
     ///
-    /// There is no TLS and no password: who reaches the port may read and write. 10809 is NBD's.
+    /// There is no TLS and no password: any client that reaches the port may read and write. 10809
+    /// is NBD's.
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
@@ -81,12 +82,12 @@ pub(crate) struct Args {
     #[arg(long)]
     read_only: bool,
 
-    /// The name that clients ask for; those that ask for none get it, too
+    /// The export name; clients that ask for no name get this export, too
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     #[arg(value_parser = export_name)]
     export: String,
 
-    /// The bound for all pages, clean and dirty, and for all that is kept to find them
+    /// The memory limit for all cached pages, clean and dirty, and their metadata
     ///
     /// Beside it all connections share an eighth of that for replies, 4 to 64 MiB, and each has up
     /// to 384 KiB of its own.
@@ -98,24 +99,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
-    /// Who decides what is read ahead
+    /// The read-ahead policy
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     policy: Policy,
 
-    /// How much may be written and not yet on the device; writers wait beyond it [default: a
-    /// quarter of the memory, which is also the most]
+    /// The dirty limit: writers wait while more than this is written and not yet on the device
+    /// [default: a quarter of the memory, which is also the most]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     dirty_limit: Option<Bytes>,
 
-    /// How long a written page may wait before it goes to the device without being asked for
+    /// How long a page may stay dirty before it is written back
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
     dirty_age: Duration,
 
-    /// In which order requests go to the device
+    /// The I/O scheduler
     ///
     /// deadline protects readers from writers and limits the writes in flight by what it learns of
-    /// the device; noop sends what comes.
+    /// the device; noop sends requests in the order of arrival.
     #[arg(long, value_name = "NAME", default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
     scheduler: String,
@@ -128,12 +129,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DELAY")]
     delay: Option<Delay>,
 
-    /// How many connections there may be; one more is closed at once
+    /// The largest number of connections; further ones are closed at once
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     connections: u32,
 
-    /// How many requests of one connection are worked on at a time; the others wait in the socket
+    /// The largest number of requests of one connection in progress; others wait in the socket
     #[arg(long, value_name = "N", default_value_t = 128)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
     requests: u32,
@@ -374,7 +375,7 @@ fn ready(served: &Served, place: &Place, args: &Args, metrics: Option<&Metrics>)
     if place.tcp.is_some_and(|addr| !addr.ip().is_loopback()) {
         line += "; open to other machines, without password or encryption";
     }
-    // With stderr closed there is nobody who could read it.
+    // The line is lost if stderr is closed.
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }
 

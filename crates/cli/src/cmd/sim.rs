@@ -40,18 +40,18 @@ use crate::output::{Failure, Output};
     subcommand_negates_reqs = true,
 )]
 pub(crate) struct Args {
-    /// The scenario; one whose name is that of a command is ./rivals
+    /// The scenario; give a file with the name of a subcommand as ./rivals
     #[arg(required = true)]
     scenario: Option<PathBuf>,
 
     #[command(subcommand)]
     verb: Option<Verb>,
 
-    /// Who decides what is read ahead, in place of the scenario's
+    /// The read-ahead policy, in place of the scenario's
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     policy: Option<Policy>,
 
-    /// All that is random follows from it; in place of the scenario's
+    /// The seed of all random numbers, in place of the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     compare: Option<PathBuf>,
 
-    /// Print what came of it as a list of one JSON object
+    /// Print the result as a list of one JSON object
     ///
     /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
     /// seconds, mb_per_s, latency_ms, other), devices (name, reads, read_bytes, writes,

@@ -33,20 +33,20 @@ use crate::output::{Failure, Output};
 ///
 /// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
 /// until it is clear which is the smallest that reaches 98 % of the throughput of the best: the
-/// plateau. The window in force is measured beside them, and stays if the plateau does not surely
-/// give 98 % of what it gives. Reads anywhere show what a larger window costs random readers. It
-/// takes less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill.
-/// After Ctrl-C or an error of the device what is known so far is printed, and the exit code is 1.
+/// plateau. The window in force is measured, too, and kept unless the plateau surely gives 98 % of
+/// its throughput. Random reads show what a larger window costs random readers. It takes less than
+/// a minute, and every setting is restored afterwards, also after Ctrl-C or kill. After Ctrl-C or a
+/// device error, the results so far are printed, and the exit code is 1.
 ///
-/// --apply and --remember refuse a result that does not carry a setting: the sweep ended early, it
-/// may have measured a cache below, the window is not known within a factor of four, or the window
-/// in force could not be measured. --remember refuses --quick, too. The message says what to do
-/// instead; --force sets it all the same.
+/// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
+/// a cache below, the window is not known within a factor of four, or the window in force could not
+/// be measured. --remember refuses --quick, too. The message says what to do instead; --force sets
+/// the window all the same.
 ///
-/// As root the kernel itself reads ahead, with read_ahead_kb set for the moment; other programs
-/// that open files of that device meanwhile get that window, too. Unprivileged users measure a
-/// file they own with O_DIRECT and the requests that the kernel would make. No device is opened for
-/// writing, and nothing that was in the cache is taken out of it.
+/// As root, tune sets read_ahead_kb for each measurement, and the kernel reads ahead; other
+/// programs that open files of that device meanwhile get that window, too. Unprivileged users
+/// measure a file they own with O_DIRECT and the requests that the kernel would make. No device is
+/// opened for writing, and pages that were cached before stay cached.
 #[derive(Debug, Flags)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -97,7 +97,7 @@ pub(crate) struct Args {
     #[arg(long)]
     remember: bool,
 
-    /// With --apply or --remember: set it although the measurement does not carry it
+    /// With --apply or --remember: set the window although the result is unreliable
     #[arg(long)]
     force: bool,
 
@@ -145,7 +145,7 @@ impl Args {
 enum What {
     /// Check that what is remembered is in force; exit code 1 if not
     ///
-    /// Names who else sets the same: other udev rules, tuned's profile, tmpfiles, scripts, units.
+    /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
     Verify {
         /// Print a list of JSON objects: name, device (null if it is not here), ok, findings
         #[arg(long)]
@@ -154,7 +154,7 @@ enum What {
 
     /// Undo --apply and --remember: what was set before is set again, rule and record are removed
     ///
-    /// What was set by other means since is left, and named.
+    /// Settings that were changed by other means since are left, and listed.
     Forget {
         /// A device (/dev/sda or sda), or the name that --list shows
         device: String,

@@ -89,10 +89,10 @@ pub(crate) enum Reader {
     Foreread(Stream),
 }
 
-/// Who knows what the device was asked for.
+/// What counts the requests to the device.
 pub(crate) enum Meter<'c> {
     Kernel(&'c Course<'c>),
-    /// Nobody but the readers: each of their reads is one of the device.
+    /// The readers themselves: each of their reads is one of the device.
     Readers(Arc<Issued>),
     Engine(Engine),
 }
@@ -149,7 +149,7 @@ impl<'t> Course<'t> {
         if self.kernel_window == Some(bytes) {
             return Ok(());
         }
-        let unknown = || io::Error::other("nobody says which device's it is");
+        let unknown = || io::Error::other("the device below it is unknown");
         let setting = self.kernel_setting().ok_or_else(unknown)?;
         // The kernel keeps it in pages.
         let kib = bytes / PAGE * (PAGE / 1024);
@@ -317,7 +317,7 @@ impl Reader {
 }
 
 impl Meter<'_> {
-    /// What the device was asked for since nobody knows when: take differences.
+    /// What the device was asked for since an arbitrary start: take differences.
     pub(crate) fn asked(&self) -> io::Result<Asked> {
         Ok(match self {
             Self::Kernel(course) => course.kernel_asked()?,
@@ -365,9 +365,9 @@ impl SlowDevice {
     }
 }
 
-/// What somebody held when they panicked is of no use to anybody.
+/// Locks; panics if another thread has panicked while holding the lock.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics with it")
+    mutex.lock().expect("no thread panics holding it")
 }
 
 #[expect(clippy::disallowed_methods, reason = "a device that is slow on purpose, a pause")]

@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) target: Option<&'static str>,
     pub(crate) pattern: Pattern,
     pub(crate) arm: Arm,
-    /// Who read ahead; of foreread only.
+    /// The read-ahead policy; of foreread only.
     policy: Option<&'static str>,
     threads: u32,
     pub(crate) window_kib: Option<u64>,

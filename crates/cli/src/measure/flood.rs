@@ -1,9 +1,9 @@
-//! A flood of writes, and beside it a chain of reads: who waits how long, in several ways.
+//! A flood of writes beside a chain of reads: how long each waits, in several ways.
 //!
 //! In:    a target to overwrite, the ways to reach its device.
 //! Out:   [`Row`]s: what each way gives the chain and the writers.
-//! Never: a byte outside the target, or in one that somebody has mounted; a scheduler of the
-//!        kernel's that stays behind.
+//! Never: a byte outside the target, or in one that is mounted; a scheduler of the kernel's that
+//!        stays behind.
 //!
 //! ```text
 //!   the target   |<-- a quarter -->|<--------- three quarters ---------->|
@@ -83,7 +83,7 @@ impl Flood<'_> {
                 kernel.use_scheduler_of(way)?;
                 schedulers[at] = kernel.scheduler();
                 let opened = handle::open(way, self.victim, self.delay, &self.ours)?;
-                // Other places each time: what a cache below the kernel has kept helps nobody.
+                // Other places each time, lest a cache below the kernel favours the next run.
                 let seed = (round * self.ways.len() + at) as u64;
                 taken[at].push(run::run(opened, self.victim.len, self.time, seed)?);
                 bar.inc(1);

@@ -249,8 +249,8 @@ fn sum_of(bytes: &[u8], offset: u64) -> u64 {
     })
 }
 
-/// Connects, and chooses the export; says how large it is. Replies are simple ones: nobody has
-/// asked for others.
+/// Connects, chooses the export, and returns its size. Replies are simple ones, as structured
+/// replies are not negotiated.
 fn connect(uri: &str) -> io::Result<(Box<dyn Wire>, u64)> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
     let (mut wire, export): (Box<dyn Wire>, &str) =

@@ -54,8 +54,7 @@ impl Serve {
 
 /// Serves until stdin ends. The first line of stdout says [`READY`] and where, or what is wrong.
 ///
-/// The directory is made here and not by our parent, who may be killed at any time and then leaves
-/// it behind.
+/// The directory is made here: our parent may be killed at any time and would leave it behind.
 pub(crate) fn run(args: &Args) {
     let counts = Arc::new(Counts::default());
     let directory = PrivateDirectory::new();
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args) {
         };
     }
     // If our parent was killed before it took the mount out of sight, it is still there to be seen.
-    // Out of sight only: an unmount that waits could wait for somebody who reads.
+    // Detached only: an unmount could wait for a process that reads.
     if let Ok(directory) = directory {
         detach(directory.path());
         let _ = directory.close();
@@ -243,7 +242,7 @@ impl SlowFile {
     }
 }
 
-/// Sends each answer when it is due. Ends when nobody can send another.
+/// Sends each answer when it is due. Ends when all senders are gone.
 fn answer_in_time(answers: &Receiver<Answer>) {
     let mut waiting = BinaryHeap::new();
     let mut is_open = true;

@@ -109,8 +109,8 @@ impl Target {
         self.is_block_device
     }
 
-    /// Reads the file once, as far as it comes in a few seconds, for what lies below the kernel: a
-    /// host, a controller or a drive whose cache would favour whoever reads second.
+    /// Reads the file once, as far as it comes in a few seconds, to fill the caches of a host, a
+    /// controller or a drive, which would favour the arm that reads second.
     pub(crate) fn read_once(&self) -> io::Result<()> {
         let mut piece = vec![0; 1 << 20];
         let started = clock();
@@ -158,8 +158,8 @@ fn opened(path: &Path) -> Result<foreread::File, Failure> {
 /// Takes a file out of the kernel's page cache; says how many of its pages stayed, where the kernel
 /// tells. All do on a tmpfs, whose only copy they are, and those that another process has mapped.
 ///
-/// Pages on their way stay, too, until they have come: the last window of whoever read before. So
-/// it asks again while more are there than `expected`, but not for long.
+/// Pages in flight stay, too, until they arrive: the last window of an earlier reader. So it asks
+/// again while more are there than `expected`, but not for long.
 pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
     let started = clock();
     loop {

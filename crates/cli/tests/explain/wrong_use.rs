@@ -1,4 +1,4 @@
-//! Wrong use, help, pipes: what a user sees who asks for something else.
+//! Wrong use, help, pipes: what a user sees besides answers.
 
 #[cfg(target_os = "linux")]
 use std::fs::File;

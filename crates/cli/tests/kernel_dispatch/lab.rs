@@ -76,7 +76,7 @@ impl Lab {
         lab
     }
 
-    /// A loop device over the slow file. From here on it goes away with the last who has it open.
+    /// A loop device over the slow file. It goes away when its last descriptor is closed.
     fn attach(&mut self, file: &Path) {
         let attach = ["--find", "--show", "--direct-io=on"];
         let path = run(Command::new("losetup").args(attach).arg(file));
@@ -91,7 +91,7 @@ impl Lab {
         self.device = Some(device);
     }
 
-    /// A trace instance of our own, so that whoever else traces is not disturbed.
+    /// A trace instance of our own, so that other tracers are not disturbed.
     fn listen(&mut self) {
         let tracefs = Path::new(TRACEFS);
         if !tracefs.join("instances").is_dir() {
@@ -138,8 +138,8 @@ impl Lab {
     ///               one by one  then a batch in the middle between two completions
     /// ```
     ///
-    /// Whoever inserts also dispatches, beside the thread that does so after a completion. Were
-    /// both at work at once, nobody could tell what each of them knew: hence the middle.
+    /// A thread that inserts also dispatches, beside the thread that does so after a completion. If
+    /// both ran at once, the trace could not tell what each of them saw: hence the middle.
     pub(crate) fn send(&self, first: &[Job], batches: &[Vec<Job>]) -> Vec<Event> {
         let trace = self.instance.as_ref().expect("we listen").join("trace");
         write(&trace, "");
@@ -150,7 +150,7 @@ impl Lab {
                 let ended = ended.clone();
                 scope.spawn(move || {
                     job.run(device);
-                    // Nobody listens any more when the last batch is sent.
+                    // Fails after the last batch was sent, when the receiver is gone.
                     let _ = ended.send(());
                 });
             };

@@ -91,7 +91,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // A test has failed: whoever reads gets an error, and nothing stays.
+            // A test has failed: reads of the mount fail, and nothing stays.
             let _ = Command::new("umount").arg("-l").arg(&self.dir).status();
             let _ = self.child.kill();
             let _ = self.child.wait();

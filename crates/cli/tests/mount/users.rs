@@ -1,4 +1,4 @@
-//! Others than who has mounted.
+//! Access by other users than the one that has mounted.
 //!
 //! In:    a filled image, users with other numbers.
 //! Out:   what each may do with each file and learn of it: as on the kernel's own mount.
@@ -11,7 +11,7 @@ use crate::common::{Need, needs, output};
 use crate::images::{ABLE, Mounted, fill, folder, make};
 use crate::mounted::{Mount, can_compare, can_fuse};
 
-/// The one that everybody may run.
+/// The Python that all users may run.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Says of each file below the directory it runs in what one may do, and which attributes it has.
@@ -68,7 +68,7 @@ fn others_may_what_modes_owners_and_acls_let_them() {
 
     let mount = Mount::new(&image, &["--allow-other"]);
     let kernel = Mounted::new(&image, "ro,noload");
-    // Root; one that an ACL names; the owner of a file; nobody's.
+    // Root; a user that an ACL names; the owner of a file; a user that owns nothing.
     for user in [0, 1000, 70_000, 65_534] {
         let (theirs, ours) = (looked(&kernel.0, user), looked(&mount.dir, user));
         assert!(theirs.len() > 300, "{user}: {}", theirs.len());

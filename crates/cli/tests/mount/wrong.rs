@@ -43,7 +43,7 @@ fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
     is_refused(&tree, &dir, &[], tree.to_str().unwrap());
     is_refused(&image, &dir, &["--memory", "4K"], "1 MiB");
     let socket = dir.join("socket");
-    is_refused(&image, &dir, &["--control", socket.to_str().unwrap()], "nobody could reach it");
+    is_refused(&image, &dir, &["--control", socket.to_str().unwrap()], "would hide it");
     let socket = image.to_str().unwrap();
     is_refused(&image, &dir, &["--control", socket], "is a regular file, not a socket");
 
@@ -74,7 +74,7 @@ fn an_unmount_by_another_ends_it_with_0() {
     assert_eq!(mount.ended(), (Some(0), String::new()));
 }
 
-/// Who has a file open reads it to its end; then the mount ends.
+/// A process with an open file reads it to its end; then the mount ends.
 #[test]
 fn a_signal_while_a_file_is_open_ends_it_with_the_last_user() {
     if !can_fuse("a_signal_while_a_file_is_open_ends_it_with_the_last_user") {
@@ -85,7 +85,7 @@ fn a_signal_while_a_file_is_open_ends_it_with_the_last_user() {
     let mut mount = Mount::new(&image, &[]);
     let file = File::open(mount.dir.join("a/large")).unwrap();
     mount.signal(Signal::INT);
-    assert!(mount.line().contains("in use; unmounted as soon as"));
+    assert!(mount.line().contains("in use; ends when it is no longer in use"));
     assert!(!is_mounted(&mount.dir));
     let mut end = [0; 1000];
     file.read_exact_at(&mut end, 2_999_000).unwrap();
@@ -137,7 +137,7 @@ fn a_signal_as_soon_as_it_is_there_unmounts_it() {
     }
 }
 
-/// Somebody takes it out of sight, and mounts something else there.
+/// The mount is detached, and another one is mounted there.
 #[test]
 fn what_is_mounted_in_its_place_stays() {
     if !can_fuse("what_is_mounted_in_its_place_stays") {
@@ -165,7 +165,7 @@ fn what_is_mounted_in_its_place_stays() {
         assert_eq!(mount.ended(), (Some(0), String::new()));
         assert!(run("umount", &[], &dir), "the other one is there");
     }
-    // One that is in use is not unmounted by force, but nobody answers there any more.
+    // A forced unmount of one that is in use fails, but cuts its connection.
     let mount = Mount::new(&image, &[]);
     let dir = mount.dir.clone();
     let file = File::open(dir.join("a/large")).unwrap();
@@ -193,7 +193,7 @@ fn nothing_can_be_written() {
     assert_eq!(mount.end(), "");
 }
 
-/// One damaged inode is an error for who asks for it, and one line however often they ask.
+/// Each access to a damaged inode fails, and one line is printed for all of them.
 #[test]
 fn damage_is_an_error_of_its_file_alone() {
     if !can_fuse("damage_is_an_error_of_its_file_alone") {
@@ -221,7 +221,7 @@ fn damage_is_an_error_of_its_file_alone() {
     assert!(said.contains("damaged: inode ") && said.contains("checksum"), "{said}");
 }
 
-/// Who copies a directory must not take a part of it for all.
+/// A program that copies a directory must not take a part of it for all.
 #[test]
 fn a_list_of_names_with_a_gap_ends_with_an_error() {
     if !can_fuse("a_list_of_names_with_a_gap_ends_with_an_error") {

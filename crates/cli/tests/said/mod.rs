@@ -17,7 +17,7 @@ pub(crate) fn foreread(args: &[&str]) -> Output {
 pub(crate) fn stdout(args: &[&str]) -> String {
     let output = foreread(args);
     assert!(output.status.success(), "{args:?}: {output:?}");
-    assert!(output.stderr.is_empty(), "no bar where nobody looks: {output:?}");
+    assert!(output.stderr.is_empty(), "no progress bar without a terminal: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 

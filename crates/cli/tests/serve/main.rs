@@ -2,7 +2,7 @@
 //!
 //! In:    the real binary; nbdinfo, nbdcopy, libnbd, qemu, where the machine has them.
 //! Out:   what they see, and what is in the file afterwards.
-//! Never: a claim about speed; a port that may be somebody else's.
+//! Never: a claim about speed; a port that another process may have.
 
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;

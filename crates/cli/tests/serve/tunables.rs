@@ -64,7 +64,7 @@ fn what_was_done_is_counted() {
     assert_eq!(count("/memory/bound_bytes"), 16 << 20);
     assert_eq!(count("/device/write/requests"), 0);
     let hits = count("/reads/hit");
-    // Who met a marker had work for the driver, hit or not.
+    // A read that met a marker has work for the driver, and may not be counted as a hit.
     let with_markers = hits + count("/reads/waited") + count("/ahead/markers");
     assert!(hits >= 200 && with_markers >= 256, "{stats}");
     let asked = count("/device/read/bytes");
@@ -202,7 +202,7 @@ fn what_makes_no_sense_is_refused_and_says_what_does() {
     server.stop();
 }
 
-/// Over TCP a client may be anybody.
+/// Clients over TCP are not authenticated.
 #[test]
 fn a_server_is_not_told_what_to_do_over_tcp() {
     let place = Place::new();

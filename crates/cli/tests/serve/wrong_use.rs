@@ -137,13 +137,13 @@ fn a_socket_whose_server_is_gone_is_replaced() {
 }
 
 #[test]
-fn who_asks_where_no_server_is_hears_it_in_one_line() {
+fn stats_and_set_without_a_server_fail_with_one_line() {
     let place = Place::new();
-    let nobody = place.path("nobody");
-    let nobody = nobody.to_str().unwrap();
-    is_refused(&["stats", nobody], nobody);
-    is_refused(&["set", nobody], nobody);
-    is_refused(&["set", nobody, "fifo_batch"], "NAME=VALUE");
+    let missing = place.path("missing");
+    let missing = missing.to_str().unwrap();
+    is_refused(&["stats", missing], missing);
+    is_refused(&["set", missing], missing);
+    is_refused(&["set", missing, "fifo_batch"], "NAME=VALUE");
     is_refused(&["stats"], "<SOCKET>");
     is_refused(&["set"], "<SOCKET>");
 }

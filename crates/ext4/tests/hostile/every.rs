@@ -89,7 +89,7 @@ pub(crate) fn every_question<S: BlockSource>(fs: &Ext4<S>) -> Vec<Error> {
     for group in 0..fs.superblock().groups.min(100) {
         errors.extend(fs.group(group).err());
     }
-    // Also those that nobody names; most of them are not in use.
+    // Also inodes without a name; most of them are not in use.
     for number in 0..fs.superblock().inodes.min(300) {
         if let Ok(inode) = fs.inode(number) {
             of_inode(fs, &inode, &mut Vec::new());

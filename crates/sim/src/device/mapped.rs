@@ -14,9 +14,9 @@
 //!   multi-block reader      |== transfer of 128K ==|1|
 //! ```
 //!
-//! Why that time comes after the transfer and not beside it: what a reader does before it asks is
-//! hidden, because read-ahead asks for the next window while this one is on its way. The next
-//! command is sent when this one's end has been told, so what is done there nobody hides.
+//! That time comes after the transfer and is not hidden by it. Read-ahead asks for the next window
+//! while this one is in flight, which hides a reader's work before a request; but the next command
+//! is sent only after this one's completion was handled.
 
 use std::collections::VecDeque;
 

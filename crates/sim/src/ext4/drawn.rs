@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A directory lies in its parent's group, its files beside it; only top-level directories are
-//! spread (ext4's Orlov rule). What lies between two directories belongs to others, who made it
-//! meanwhile: a file system is not made for the tree that somebody walks.
+//! spread (ext4's Orlov rule). Files of other trees, made meanwhile, lie between two directories: a
+//! file system holds more than the tree that is walked.
 
 use foreread_core::itable::BlockIndex;
 use foreread_core::units::Bytes;

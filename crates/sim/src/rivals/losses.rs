@@ -2,8 +2,8 @@
 //!
 //! In:    rows.
 //! Out:   for each scenario and measure, the rival that is furthest ahead of `adaptive`.
-//! Never: a rival that is ahead because it leaves its readers waiting: who reads less in the same
-//!        time needs fewer requests, and that is no merit.
+//! Never: a rival that is ahead because its readers wait longer: reading less in the same time
+//!        needs fewer requests.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Loss {
     pub measure: &'static str,
     /// Whether more is better.
     pub more_is_better: bool,
-    /// Who is ahead: the policy, with its largest window.
+    /// The policy that is ahead, with its largest window.
     pub rival: String,
     /// The rival's figure.
     pub rivals: f64,
@@ -71,7 +71,7 @@ const MEASURES: [Measure; 6] = [
 
 impl Measure {
     fn loss(&self, ours: &Row, rivals: &[&Row]) -> Option<Loss> {
-        // Who does not read at all evicts nothing: only those that serve as well can be ahead.
+        // A policy that reads less evicts less: only policies that serve as well can be ahead.
         let serves =
             |row: &&&Row| row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate;
         let key = |row: &Row| if self.more_is_better { -(self.of)(row) } else { (self.of)(row) };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_serves_fewer_or_is_slower_is_not_ahead() {
+    fn a_policy_that_serves_fewer_or_is_slower_is_not_ahead() {
         let ours = row("adaptive", 100.0, 150, 2);
         assert_eq!(losses(&[row("linux-6", 90.0, 10, 2), ours.clone()]), []);
         assert_eq!(losses(&[row("linux-6", 100.0, 10, 1), ours.clone()]), []);

@@ -21,7 +21,7 @@ impl BadScenario {
         Self { line, why }
     }
 
-    /// `KEY: WHY`, of a key whose place nobody kept: the first line that sets it.
+    /// `KEY: WHY`, of a key without a recorded span: the first line that sets it.
     pub(super) fn of_key(text: &str, why: String) -> Self {
         let key = why.split(':').next().unwrap_or_default();
         let sets = |line: &str| {

@@ -1,4 +1,4 @@
-//! Video capture: pictures come when they come, and who has no room for one loses it.
+//! Video capture: pictures arrive at a fixed rate, and are lost while the buffer is full.
 //!
 //! In:    the size of a picture, the rate, the room.
 //! Out:   pictures on the device, and how many were lost.

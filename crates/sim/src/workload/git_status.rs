@@ -21,7 +21,7 @@ pub struct GitStatus {
     /// What is on it.
     pub tree: Grown,
     /// Sorted paths are the index's order; with `htree` each directory's entries come in the order
-    /// of their hashes, as to somebody who lists it.
+    /// of their hashes, as when it is listed.
     #[serde(default)]
     pub order: Order,
     /// How much work an entry is, in us.

@@ -1,4 +1,4 @@
-//! A mounted ext4: how those who walk a tree come to its directories and inodes.
+//! A mounted ext4: how a process that walks a tree reaches its directories and inodes.
 //!
 //! ```text
 //!   stat -> the inode's block is cached           nothing
@@ -109,7 +109,7 @@ impl Order {
 impl Ext4 {
     /// Mounts it; None if the tree that was drawn is too large for it.
     ///
-    /// All who mount the same file with the same tree find the same layout.
+    /// All processes that mount the same file with the same tree find the same layout.
     pub(super) fn open(
         process: &Process,
         file: SimFile,

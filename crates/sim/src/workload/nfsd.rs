@@ -8,7 +8,7 @@
 //!   ahead
 //! ```
 //!
-//! One stream arrives in order and is read by whoever is free: each request by another process.
+//! One stream arrives in order, and each request is read by the next free process.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -87,8 +87,8 @@ impl Pace {
         parts.iter().zip(ends).map(part).sum()
     }
 
-    /// It has all up to `pos`. Who does not catch up goes on from here, if that is late: what was
-    /// to be played while nothing came is played now.
+    /// The client has all up to `pos`. If that is late and it does not catch up, it plays on from
+    /// here, later.
     pub(super) fn has(&mut self, pos: Bytes, now: Instant) {
         if !self.catches_up && now > self.due(pos) {
             (self.from, self.pos) = (now, pos);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_catch_up_goes_on_from_where_it_stalled() {
+    fn a_client_that_does_not_catch_up_goes_on_from_where_it_stalled() {
         let mut pace = pace(false);
         pace.has(Bytes(32 << 10), Instant(9 * SECOND));
         assert_eq!(pace.due(Bytes(40 << 10)).0, 11 * SECOND, "it was in time");

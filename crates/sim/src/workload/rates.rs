@@ -65,7 +65,7 @@ impl Rates {
     }
 }
 
-/// Whether somebody can read at this many KiB/s.
+/// Whether this is a valid rate, in KiB/s.
 pub(super) fn is_rate(rate: f64) -> bool {
     rate.is_finite() && (1e-3..=1e9).contains(&rate)
 }

@@ -46,7 +46,7 @@ pub struct Streaming {
     /// All rates change at these times.
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// Who was late reads what it has missed as fast as it can; otherwise it goes on later.
+    /// A late client reads what it has missed as fast as it can; otherwise it stays behind.
     #[serde(default = "yes")]
     pub catches_up: bool,
 }

@@ -101,7 +101,7 @@ fn a_device_that_changes_is_learnt_again() {
 
 /// Requests never find the device idle. Nothing was learnt then, and windows stayed at 128 KiB.
 #[test]
-fn several_readers_who_leave_a_device_no_pause_get_the_windows_that_pay() {
+fn several_readers_that_leave_a_device_no_pause_get_the_windows_that_pay() {
     let several = |window: &str| {
         let text = foreread_sim::rivals::find("sequential-one-head").unwrap().text;
         let text = text.replace("\"1G\"", "\"4G\"").replace("run.sequential", "#");

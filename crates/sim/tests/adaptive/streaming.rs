@@ -50,7 +50,7 @@ fn overload_is_no_collapse() {
     let over = whole.requests as f64 / whole.optimum_requests.expect("it has one");
     assert!(over <= 2.0, "{over} times the fewest requests");
 
-    // While more is wanted than the device has, everybody gets on.
+    // While the device is overloaded, each client makes progress.
     let mut scenario = scenario("streaming-overload");
     (scenario.count_from_s, scenario.until_s) = (60.0, Some(90.0));
     let bytes: Vec<u64> = measure(&scenario).processes().iter().map(|done| done.bytes).collect();

@@ -37,7 +37,7 @@ fn two_hundred_streams_in_32_mib() {
 }
 
 #[test]
-fn who_drops_what_it_has_read_is_as_fast_as_who_does_not() {
+fn a_reader_that_drops_what_it_has_read_is_as_fast_as_one_that_does_not() {
     let dropping = scenario("drop-behind");
     let text = foreread_sim::rivals::find("drop-behind").unwrap().text;
     let plain = super::parsed(&text.replace("drops_behind = true", "drops_behind = false"));

@@ -1,4 +1,4 @@
-//! The log of a run, read by somebody who was not there: what was asked for, and what came of it.
+//! The log of a run: what was asked for, and the results, without access to the path.
 //!
 //! In:    the steps of a path.
 //! Out:   each device's dispatches in their order, and which of them each direct request was in.

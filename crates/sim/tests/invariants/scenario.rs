@@ -373,7 +373,7 @@ impl Life {
         self.tally.pins_forgotten.set(self.tally.pins_forgotten.get() + gone as u64);
     }
 
-    /// Writes that nobody waits for, at most so many at a time, and then the end of all of them.
+    /// Asynchronous writes, at most so many at a time, and then a wait for all of them.
     async fn write_all(&self, process: &Process, slots: u32, rng: &mut Rng) {
         let places = process.slots(slots);
         let is_run = rng.below(2) == 0;

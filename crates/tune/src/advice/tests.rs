@@ -92,7 +92,7 @@ fn the_published_increments_are_those_of_the_table() {
 
 #[test]
 fn inode_tables_by_the_latencies_of_a_disk_of_2008() {
-    // Those who measured it took 128K.
+    // The source of the measurement chose 128K.
     let (blocks, why) = inode_blocks(&outcome(&[], &seek(), 4).random).expect("latencies");
     assert_eq!(blocks, 32, "{why}");
     // A device whose latency does not depend on the size: windows cost nothing.
@@ -146,7 +146,7 @@ fn an_interrupted_sweep_is_a_report_without_advice() {
 }
 
 #[test]
-fn a_row_says_who_pays() {
+fn a_row_says_what_it_costs_other_readers() {
     let found = outcome(&[(128, 50.0), (256, 75.0)], &[(128, 900.0)], 256);
     let rows = tradeoffs(&found.rows, &found.random);
     assert_eq!(rows[0].next_gains_percent, Some(50.0));

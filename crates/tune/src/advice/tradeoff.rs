@@ -1,4 +1,4 @@
-//! What a window costs those who do not read in order.
+//! What a window costs readers that do not read in order.
 //!
 //! In:    rows of a sweep, latencies by size.
 //! Out:   [`Tradeoff`], one for each row.
@@ -6,7 +6,7 @@
 
 use crate::report::{Latency, Row};
 
-/// One window: what it gains, and who pays.
+/// One window: what it gains, and what it costs other readers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tradeoff {
     /// The window.

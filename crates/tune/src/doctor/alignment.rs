@@ -106,12 +106,12 @@ fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64
     }
 }
 
-/// Moves the partition with what is in it to the next multiple of `unit_bytes`, if there is room
-/// and nobody uses it meanwhile.
+/// Commands that move the partition with its contents to the next multiple of `unit_bytes`; none if
+/// there is no room, or if it is in use and cannot be unmounted.
 fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -> Vec<String> {
     let Kind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
     let before = match scene.user(device) {
-        User::Nobody => String::new(),
+        User::NoneKnown => String::new(),
         User::Mounted(point) if point != "/" => format!("umount {} && ", quoted(&point)),
         User::Mounted(_) | User::Held(_) | User::Swap | User::Partitioned => return Vec::new(),
     };
@@ -125,15 +125,15 @@ fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -
         return Vec::new();
     }
     let node = node_of(disk);
-    // Taken from the kernel first: it refuses while anybody has the partition open, also who is
-    // not seen from here (ZFS, another mount namespace).
+    // The partition is deleted from the kernel first: the kernel refuses while it is open, also by
+    // users that are not visible here (ZFS, another mount namespace).
     vec![format!(
         "{before}partx --delete --nr {number} {node} && {{ echo '{start},' | sfdisk --move-data \
          --no-reread -N {number} {node}; partx --add --nr {number} {node}; }}"
     )]
 }
 
-/// Boot loaders live in partitions of 1 MiB at any start, and nobody reads those twice.
+/// Partitions of 1 MiB with any start hold boot loaders, which are read once at boot.
 const TOO_SMALL_BYTES: u64 = 2 << 20;
 
 /// The block of nearly all devices that say 512.

@@ -1,9 +1,9 @@
-//! The block size that follows from a device's size, and who pays for a small one.
+//! The block size that follows from a device's size, and what a small one costs.
 //!
-//! In:    a device, its size, who uses it.
-//! Out:   a finding where somebody may write to the device itself; a note where a file system or
+//! In:    a device, its size, its users.
+//! Out:   a finding where programs may write to the device itself; a note where a file system or
 //!        another device lies on it, since those bring block sizes of their own.
-//! Never: a cost for reading: it has none today.
+//! Never: a cost for reads: they have none today.
 //!
 //! ```text
 //!   size: a multiple of 4096      blocks of 4096     one piece a page
@@ -35,9 +35,9 @@ pub(super) fn check(
     if block.0 >= PAGE_SIZE || device.size.0 < PAGE_SIZE {
         return None;
     }
-    if let Some(who) = has_its_own_blocks(scene, device) {
+    if let Some(why) = has_its_own_blocks(scene, device) {
         notes.push(format!(
-            "its size of {} sectors gives blocks of {}; {who}",
+            "its size of {} sectors gives blocks of {}; {why}",
             device.size.0 / SECTOR_SIZE,
             block.0
         ));
@@ -46,7 +46,7 @@ pub(super) fn check(
     Some(odd(scene, device, block))
 }
 
-/// Who keeps the device's own block size from mattering.
+/// Why the device's own block size does not matter, if it does not.
 fn has_its_own_blocks(scene: &Scene<'_>, device: &Device) -> Option<String> {
     if device.is_read_only {
         return Some("that costs nothing: it is only read".to_owned());
@@ -60,7 +60,7 @@ fn has_its_own_blocks(scene: &Scene<'_>, device: &Device) -> Option<String> {
         }
         User::Swap => Some("swap writes whole pages, and nothing is lost".to_owned()),
         User::Partitioned => Some("its partitions have their own, and nothing is lost".to_owned()),
-        User::Nobody => None,
+        User::NoneKnown => None,
     }
 }
 

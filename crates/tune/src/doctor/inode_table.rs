@@ -36,10 +36,9 @@ pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
         device: device.name.clone(),
         check: "inode-table-read-ahead",
         what,
-        why:
-            "Who walks a tree of files (find, git status, a backup) waits for the device once for \
-              each of these reads."
-                .to_owned(),
+        why: "A program that walks a tree of files (find, git status, a backup) waits for the \
+              device once for each of these reads."
+            .to_owned(),
         evidence: vec![
             format!("{}: {blocks}", usual.file().display()),
             format!("mounted on {}", mount.point),

@@ -1,4 +1,4 @@
-//! The largest window of a device: who chose it, and whether that was a good reason.
+//! The largest window of a device: what set it, and whether the value is reasonable.
 //!
 //! In:    a device that has a window of its own.
 //! Out:   at most one finding: the first of the questions below that has a bad answer.
@@ -44,7 +44,7 @@ pub(super) fn check(
     }
     if scene.is_window_set(device) {
         notes.push(format!(
-            "somebody set {}; the kernel would give {}",
+            "read_ahead_kb was set to {}; the kernel's default is {}",
             kib(window_kib),
             kib(kernel.window_kib)
         ));
@@ -58,7 +58,7 @@ pub(super) fn check(
         .or_else(|| small_window::check(scene, device, window_kib))?;
     if let Some(through) = scene.read_through(device) {
         notes.push(format!(
-            "its {} count for nobody: all reads come through {}",
+            "its window of {} has no effect: all reads go through {}",
             kib(window_kib),
             through.join(", ")
         ));
@@ -67,7 +67,7 @@ pub(super) fn check(
     Some(finding)
 }
 
-/// Who on this machine sets the window, or may.
+/// The files on this machine that set the window, or may.
 fn others(scene: &Scene<'_>, device: &Device) -> Vec<String> {
     let conflicts = conflicts(scene.sys, &device.name, &[READ_AHEAD_KB]);
     let one = |other: &Conflict| {
@@ -255,7 +255,7 @@ fn above_size_rule(scene: &Scene<'_>, device: &Device, window_kib: u64, limit_ki
             kib(window_kib),
             kib(limit_kib)
         ),
-        why: "Small devices are mostly slow ones, and there a page that nobody uses costs most. \
+        why: "Small devices are mostly slow, and on a slow device an unused page costs most. \
               The rule leaves each of the devices that it was fitted to the throughput of its \
               largest window, within 6 % (docs/geometry.md)."
             .to_owned(),

@@ -20,7 +20,7 @@ pub(super) fn commands(scene: &Scene<'_>, device: &Device, whole: WholePages) ->
     let below = whole.below.0 / SECTOR_SIZE;
     let above = whole.above.map(|size| size.0 / SECTOR_SIZE);
     match &device.kind {
-        // What a disk is made of, nobody changes.
+        // The size of a disk cannot be changed.
         Kind::Disk => Vec::new(),
         Kind::Partition { of, start_sector } => {
             of_partition(scene, device, of, *start_sector, below, above)

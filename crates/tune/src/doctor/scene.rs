@@ -1,7 +1,7 @@
-//! All that the checks look at, read once.
+//! A snapshot of what the checks look at, read once.
 //!
 //! In:    sysfs, `/proc/self/mountinfo`, `/proc/swaps`, the facts.
-//! Out:   [`Scene`]: devices, who uses them, what they lie on, what the kernel would give them.
+//! Out:   [`Scene`]: devices, their users, what they lie on, and the kernel's default windows.
 //! Never: a judgement.
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
@@ -24,7 +24,7 @@ pub(super) struct Scene<'a> {
     release: String,
 }
 
-/// Who uses a device.
+/// What uses a device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum User {
     /// A file system, mounted here.
@@ -35,8 +35,8 @@ pub(super) enum User {
     Swap,
     /// It has partitions.
     Partitioned,
-    /// Nobody that the system knows of: who opens it opens the device itself.
-    Nobody,
+    /// No user that sysfs, mountinfo or swaps show; programs may have the device itself open.
+    NoneKnown,
 }
 
 impl<'a> Scene<'a> {
@@ -112,11 +112,11 @@ impl<'a> Scene<'a> {
         if self.partitions(&device.name).next().is_some() {
             return User::Partitioned;
         }
-        User::Nobody
+        User::NoneKnown
     }
 
-    /// The devices through which all reads of this one come, if none come past them. Then its own
-    /// window counts for nobody.
+    /// The devices through which all reads of this one go, if none bypass them. Then its own window
+    /// has no effect.
     pub(super) fn read_through(&self, device: &Device) -> Option<Vec<String>> {
         let mut users = vec![self.user(device)];
         if users == [User::Partitioned] {
@@ -127,7 +127,7 @@ impl<'a> Scene<'a> {
             match user {
                 User::Mounted(_) => return None,
                 User::Held(names) => through.extend(names),
-                User::Swap | User::Partitioned | User::Nobody => {}
+                User::Swap | User::Partitioned | User::NoneKnown => {}
             }
         }
         through.sort();
@@ -151,13 +151,13 @@ impl<'a> Scene<'a> {
         readahead_limit(size, LimitRule::Rounding).map(|limit| limit.0 / 1024)
     }
 
-    /// Whether somebody has set another window than the kernel's.
+    /// Whether the window differs from the kernel's default.
     pub(super) fn is_window_set(&self, device: &Device) -> bool {
         let window = device.queue.read_ahead_kib;
         window.is_some_and(|window| window != self.kernel(device).window_kib)
     }
 
-    /// Who made it, as it says: `ATA SAMSUNG`, `MSFT NVMe Accelerator v1.0`.
+    /// The vendor and model that it reports: `ATA SAMSUNG`, `MSFT NVMe Accelerator v1.0`.
     pub(super) fn maker(&self, device: &Device) -> Option<String> {
         let folder = self.whole(device).folder.join("device");
         let words = ["vendor", "model"].map(|name| self.sys.text(folder.join(name)));
@@ -239,7 +239,7 @@ pub(super) fn window_attribute(scene: &Scene<'_>, device: &Device) -> String {
     attribute(scene, device, READ_AHEAD_KB)
 }
 
-/// A device's node as a shell takes it: names come from the kernel, or from somebody's copy.
+/// A device's node, quoted for a shell: names come from the kernel or from a copy of sysfs.
 pub(super) fn node_of(device: &Device) -> String {
     quoted(&device.node().display().to_string())
 }

@@ -53,7 +53,7 @@ fn async_depth(scene: &Scene<'_>, device: &Device) -> Option<(&'static str, u64)
 
 fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
     let (name, limit) = async_depth(scene, device)?;
-    // What lies below a virtual disk, nobody here knows: it may serve many requests at once.
+    // A virtual disk may serve many requests at once: what lies below it is unknown.
     if limit < DEEP || scene.virtual_because(device).is_some() {
         return None;
     }
@@ -72,7 +72,7 @@ fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
             let mut mounts = scene.mounts_of(part);
             mounts.next().map(|mount| mount.point.clone())
         }),
-        User::Held(_) | User::Swap | User::Nobody => None,
+        User::Held(_) | User::Swap | User::NoneKnown => None,
     };
     let measure = point.map(|point| {
         let scratch = super::scene::quoted(&point);
@@ -147,8 +147,8 @@ fn unsorted(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option
         check: "no-scheduler-on-rotating",
         what: "No scheduler, on a disk that rotates and takes one request at a time.".to_owned(),
         why:
-            "Nobody sorts its requests: with one at a time the disk cannot either, and its arm goes \
-              where each of them says."
+            "Its requests are not sorted: the disk has only one at a time and cannot sort them, so \
+              its head seeks for each."
                 .to_owned(),
         evidence: vec![
             attribute(scene, device, "queue/scheduler"),

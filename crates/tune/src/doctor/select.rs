@@ -1,4 +1,4 @@
-//! Which device somebody means.
+//! The devices that a name or a path on the command line selects.
 //!
 //! In:    a name (`sda`), a node (`/dev/sda2`, `/dev/mapper/vg-root`), or a path on a device.
 //! Out:   the names of the devices to look at: a disk with its partitions, a partition with its

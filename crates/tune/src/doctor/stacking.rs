@@ -1,8 +1,8 @@
 //! A device that lies on others has a window of its own, and that one counts.
 //!
 //! In:    a dm, md or loop device, and what it lies on.
-//! Out:   a finding where somebody has set the window of what lies below, and the kernel's own is
-//!        in force above; a note where they differ and both were meant, or neither.
+//! Out:   a finding where the window of what lies below was changed, and the kernel's default is in
+//!        force above; a note where they differ and both were set, or neither.
 //! Never: a finding for a partition: it has no window but its disk's.
 //!
 //! ```text
@@ -30,8 +30,8 @@ pub(super) fn check(
         .filter_map(|other| Some((other, other.queue.read_ahead_kib?)))
         .find(|(_, other_kib)| *other_kib != window_kib)?;
 
-    // A window that somebody chose for the upper device, over whatever disk, is what tuning looks
-    // like. Images that are only read, such as packages, come by the dozen.
+    // A window that was set for the upper device is taken as tuned on purpose. Read-only images,
+    // such as packages, come by the dozen.
     let is_image = matches!(device.kind, Kind::Loop { .. }) && device.is_read_only;
     let is_chosen = scene.facts.remembered.iter().any(|one| one.device == device.name)
         || scene.is_window_set(device);
@@ -63,10 +63,10 @@ fn does_not_reach(
         device: device.name.clone(),
         check: "window-does-not-reach",
         what: format!(
-            "read_ahead_kb is {}; somebody set {} for {} below it.",
+            "read_ahead_kb is {}; that of {} below it was set to {}.",
             kib(window_kib),
-            kib(other_kib),
-            other.name
+            other.name,
+            kib(other_kib)
         ),
         why: format!(
             "Each of them has a window of its own, and reads through {} use its own{loop_note}: \

@@ -1,4 +1,4 @@
-//! What an odd size costs who writes through the page cache, measured on loop devices of our own.
+//! What an odd size costs buffered writes, measured on loop devices of our own.
 //!
 //! In:    a folder for a scratch file; a clock.
 //! Out:   requests and throughput for a size of whole pages and for one sector more.
@@ -84,7 +84,7 @@ pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost
             let started = now();
             scratch.fill()?;
             let ns = now().duration_since(started).as_nanos();
-            // The first round finds pages and blocks that nobody has touched yet.
+            // The first round meets pages and blocks that were never touched; it does not count.
             if round > 0 {
                 requests[n].push(scratch.writes()?.saturating_sub(before));
                 speeds[n].push(WRITTEN as f64 * 1e3 / (ns as f64).max(1.0));
@@ -134,8 +134,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Whether the device that we hold open is over our file. Somebody else could have taken it
-    /// between two of our calls; while we hold it, nobody can.
+    /// Checks that the device that we hold open is over our file. Another process could have taken
+    /// it between two of our calls, but not while we hold it open.
     fn is_ours(&self, file: &File, bytes: u64) -> io::Result<()> {
         let sys = Sys::here();
         let device = sys.device(&self.name).ok_or_else(|| io::Error::other("it has gone"))?;
@@ -147,7 +147,7 @@ impl Scratch {
             Some((ours.dev(), ours.ino()) == (its.dev(), its.ino()))
         };
         if !is_it || device.size.0 != bytes || same_file(Path::new(&backing)) != Some(true) {
-            let line = format!("{}: somebody else has taken it; run this again", self.name);
+            let line = format!("{}: another process has taken it; run this again", self.name);
             return Err(io::Error::other(line));
         }
         Ok(())

@@ -12,8 +12,8 @@
 //!
 //! Before a scheduler goes, everything is put back to what it came with. That matters without a
 //! scheduler: there `nr_requests` is how many tags the device has, and Linux keeps the tags and
-//! shows another number once a scheduler comes. Whoever then writes the number that is shown
-//! changes nothing.
+//! shows another number once a scheduler comes. Writing the number that is shown then changes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -91,7 +91,7 @@ impl Knobs {
         let mut target = self.bases.get(scheduler).cloned().unwrap_or_default();
         let changes = |name: &str| trial.changes.iter().any(|(changed, _)| *changed == name);
         if changes(NR_REQUESTS) {
-            // Follows it, as it would for whoever sets it by hand.
+            // The kernel adjusts these with it, as when a user sets it by hand.
             let follows = [ASYNC_DEPTH, QUEUE_ASYNC_DEPTH];
             target.retain(|(name, _)| changes(name) || !follows.contains(&name.as_str()));
         }

@@ -1,9 +1,9 @@
 //! The mixed load on a real device: 64 threads that write, one that reads.
 //!
-//! In:    a scratch file, a clock, who may set what, a flag that ends it.
+//! In:    a scratch file, a clock, the settings that we may change, a flag that ends it.
 //! Out:   [`MixedSample`]s.
-//! Never: a wait without an end. A thread that the device does not answer cannot be ended by
-//!        anybody; after a while it is left behind, and it keeps nothing but the nameless file.
+//! Never: a wait without an end. A thread that the device does not answer cannot be killed; after
+//!        a while it is left behind, and it keeps nothing but the nameless file.
 //!
 //! ```text
 //!   writers   |--- fill the device's queue ---|--------------- go on ---------------|
@@ -163,7 +163,7 @@ impl Shared {
             _ => self.write(number, rng).map(|()| None),
         };
         self.is_over.store(true, Ordering::Relaxed);
-        // With nobody left to hear it, the run was given up.
+        // Fails if the run was given up.
         let _ = match outcome {
             Ok(Some(sample)) => said.send(Said::Read(sample)),
             Ok(None) => Ok(()),
@@ -190,8 +190,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The chain. None if somebody wants it to end; a chain that was ended because it starves has
-    /// the read that starved.
+    /// The chain of reads. None if it was interrupted; a chain that was ended because it starved
+    /// includes the read that starved.
     fn read(&self, time: Duration, mut rng: Rng) -> io::Result<Option<MixedSample>> {
         let unit = self.align as u64;
         let mut buffer = Buffer::new(self.align, self.align);
@@ -247,7 +247,7 @@ const STARVED: Duration = Duration::from_secs(20);
 /// is 30 s on most disks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who interrupts does not want to wait for a device that hangs.
+/// The same after Ctrl-C: a user who interrupts does not want to wait for a device that hangs.
 const PATIENCE_WHEN_INTERRUPTED: Duration = Duration::from_secs(5);
 
 const _: () = assert!(WRITE.0.is_multiple_of(PAGE));

@@ -45,7 +45,7 @@ impl Scratch {
     /// # Errors
     ///
     /// If the folder cannot be written, has too little room, or cannot do without the page cache;
-    /// or if somebody wants it to end.
+    /// or if it is interrupted.
     pub fn create(
         folder: &Path,
         clock: fn() -> Instant,

@@ -84,7 +84,7 @@ pub(super) const NR_REQUESTS: &str = "nr_requests";
 /// How many requests of one direction before the other is looked at.
 pub(super) const FIFO_BATCH: &str = "iosched/fifo_batch";
 
-/// How many writes, and reads that nobody waits for.
+/// The number of asynchronous requests: writes, and reads ahead.
 pub(super) const ASYNC_DEPTH: &str = "iosched/async_depth";
 
 /// The same where it is the queue's own, since Linux 7.0.

@@ -142,8 +142,8 @@ impl Candidate {
     }
 }
 
-/// How many times as fast one's reads are as the other's, as logarithms, for each round in which
-/// both were run. Round 0 chose who is here, by luck too: it does not count.
+/// The logarithm of the ratio of one trial's read rate to the other's, for each round in which both
+/// ran. Round 0 does not count: it selected the trials, partly by chance.
 fn ratios(one: &Tried, other: &Tried) -> Vec<f64> {
     let rate_in = |tried: &Tried, round: u32| {
         let run = tried.runs.iter().find(|(number, _)| *number == round);
@@ -153,7 +153,7 @@ fn ratios(one: &Tried, other: &Tried) -> Vec<f64> {
     rounds.filter_map(|round| Some((rate_in(one, round)? / rate_in(other, round)?).ln())).collect()
 }
 
-/// The mean, and by how much it may be wrong. None of fewer than three: nobody knows their spread.
+/// The mean, and by how much it may be wrong. None of fewer than three: their spread is unknown.
 fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
     let &t = T_995.get(ratios.len().checked_sub(3)?).unwrap_or(&T_995[T_995.len() - 1]);
     let count = ratios.len() as f64;
@@ -254,8 +254,8 @@ const PRECISE: f64 = 1.05;
 /// Of the best one's requests a second: a setting that loses more keeps the device idle.
 pub(super) const LEAST_WORK: f64 = 0.8;
 
-/// Of the best one's writes. At half, a depth of 1 on one head would be a matter of luck, and
-/// whoever copies a file beside the reader would wait twice as long.
+/// Of the best one's writes. At half, a depth of 1 on one head would be a matter of luck, and a
+/// copy of a file beside the reader would take twice as long.
 pub(super) const LEAST_WRITES: f64 = 0.65;
 
 /// With fewer reads p99 is the slowest one, and luck.

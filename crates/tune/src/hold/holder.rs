@@ -20,7 +20,7 @@ use crate::words::words;
 ///
 /// # Errors
 ///
-/// If standard input is no socket: somebody else has started it.
+/// If standard input is no socket: it was not started by a run.
 pub fn serve(sys: &Sys) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.peer_addr()?;
@@ -33,7 +33,7 @@ pub fn serve(sys: &Sys) -> io::Result<()> {
         };
         let mut answer = serde_json::to_string(&holder.answer(order))?;
         answer.push('\n');
-        // Nobody there to hear it: the next line is the end.
+        // Fails if the run has ended; then the loop ends at the next line.
         let _ = answers.write_all(answer.as_bytes());
     }
     holder.restore();
@@ -89,7 +89,7 @@ impl Holder<'_> {
     }
 }
 
-/// Asked before anything is noted, so that who may not leaves no trace.
+/// Checks write permission before anything is noted, so that a refused setting leaves no trace.
 fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
     let file = setting.file();
     let opened = OpenOptions::new().write(true).open(sys.path(&file));

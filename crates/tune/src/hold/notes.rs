@@ -1,4 +1,4 @@
-//! What was there before a run changed it: a file that outlives whoever wrote it.
+//! The values from before a run changed them, in a file that outlives the process that wrote it.
 //!
 //! In:    a device; settings, before and after they are changed.
 //! Out:   lines in `/run/foreread/held-DEVICE.notes`, on disk before the change; later, all as it
@@ -6,7 +6,7 @@
 //! Never: two runs at one device; a value set back that is not the one which we have set.
 //!
 //! Lines are only added, so a run that is killed in the middle of one has not done what it says.
-//! Whoever holds the file's lock is alive; a file without a lock was left behind.
+//! A live holder keeps the file locked; a file without a lock was left behind.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -41,7 +41,7 @@ struct Entry {
     ours: Vec<String>,
     /// Whether it changes when we set another one.
     follows: bool,
-    /// Whether what was there came from somebody else while we had it.
+    /// Whether what was there came from another process while we held it.
     is_theirs: bool,
 }
 
@@ -53,11 +53,11 @@ enum Line {
         follows: bool,
     },
     Set(Setting),
-    /// What somebody else has set between two of ours.
+    /// A value that another process has set between two of ours.
     Theirs(Setting),
 }
 
-/// Sets back what nobody holds any more.
+/// Restores the settings of holders that are gone.
 pub(super) fn restore_all(sys: &Sys) -> Restored {
     let mut restored = Restored::default();
     let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
@@ -105,14 +105,14 @@ impl Notes {
         for _ in 0..LOCK_TRIES {
             let mut file = journal::open(path, is_new)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Somebody may only look whether it was left behind, and lets go in a moment.
+                // Another process may only be checking whether it was left behind; it unlocks soon.
                 Err(Errno::WOULDBLOCK) if is_new => {
                     pause(LOOK_AGAIN);
                     continue;
                 }
                 locked => locked?,
             }
-            // Whoever had it locked may have removed it meanwhile; then the lock locks nothing.
+            // The process that had it locked may have removed it; then the lock protects nothing.
             if journal::is_at(&file, path) {
                 let mut text = String::new();
                 file.read_to_string(&mut text)?;

@@ -149,7 +149,7 @@ impl Stream<'_> {
         is_long: bool,
     ) -> Result<(), Stopped> {
         let end = places.end_of_part(self.start);
-        // Half a window at most: who reads a whole one gets it whatever is set.
+        // Half a window at most: a read of a whole window gets it whatever is set.
         let step = (self.window / 2).clamp(PAGE_SIZE, STEP_MAX);
         let full = self.start + PAGE_SIZE + 2 * self.window;
         let mut is_counted = !is_long;
@@ -192,7 +192,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Where the first page is, from `at` on, that is somebody else's; or `to`.
+    /// The offset of the first page from `at` on that another process has brought in, or `to`.
     fn free_to(&mut self, to: u64) -> Result<u64, Stopped> {
         let reach = to + self.ahead();
         if reach > self.seen {
@@ -232,7 +232,7 @@ impl Stream<'_> {
     fn drop_ours(&self, range: Range<u64>) {
         for ours in self.theirs.gaps(&range) {
             let len = std::num::NonZeroU64::new(ours.end - ours.start);
-            // A page that does not go is in use by somebody else meanwhile.
+            // A page that stays is in use by another process.
             let _ = rustix::fs::fadvise(self.file, ours.start, len, Advice::DontNeed);
         }
     }
@@ -280,8 +280,8 @@ const STEP_MAX: u64 = 64 << 10;
 /// Surveyed at a time.
 const SURVEY_BYTES: u64 = 32 << 20;
 
-/// What is read stays so long. Nobody else's page has to leave for it, and memory that was used
-/// just before is faster than what a virtual machine has not touched yet.
+/// Bytes that are kept in the cache behind the reader. So few evict no other pages, and memory that
+/// was just used is faster than memory that a virtual machine has not touched yet.
 const KEPT_BYTES: u64 = 16 << 20;
 
 /// More than a huge page.

@@ -97,7 +97,7 @@ impl Places {
 
 const PAGE: u64 = PAGE_SIZE;
 
-/// Looks for a place that nobody has read; on a target that is mostly read, some are not found.
+/// Attempts at finding an unread place; on a target that is mostly read, they may all fail.
 const TRIES: u32 = 16;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A real device that is measured.
 //!
-//! In:    a target; who holds its settings, if we may change them; the flag that Ctrl-C sets.
+//! In:    a target; the holder of its settings, if we may change them; the flag that Ctrl-C sets.
 //! Out:   answers to a sweep's questions, by the kernel's own read-ahead or around it.
 //! Never: a wait that Ctrl-C cannot end: a device that hangs, hangs a thread, and not us.
 //!
@@ -105,7 +105,8 @@ impl<'h> Real<'h> {
         self.why_direct.as_deref()
     }
 
-    /// Has it done in a thread of its own, and waits for it as long as nobody is in a hurry.
+    /// Runs `work` in a thread of its own, and waits for it, or until the grace period after an
+    /// interrupt is over.
     fn away<T: Send + 'static>(
         &mut self,
         at_most: Duration,
@@ -118,7 +119,7 @@ impl<'h> Real<'h> {
         let run = self.run.clone();
         std::thread::spawn(move || {
             let result = work(&run, &mut places);
-            // Nobody waits any more: they were in a hurry.
+            // Fails if the caller was interrupted and no longer waits.
             let _ = answer.send((result, places));
         });
         let began = now();
@@ -226,7 +227,7 @@ impl std::fmt::Debug for Real<'_> {
     }
 }
 
-/// How often we look whether somebody is in a hurry.
+/// How often the flag of an interrupt is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A read that is under way gets so long after Ctrl-C.

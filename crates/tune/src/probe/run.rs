@@ -28,7 +28,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether nobody wants it to end.
+    /// An error if the run was interrupted.
     pub(super) fn go_on(&self) -> Result<(), Stopped> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
     }

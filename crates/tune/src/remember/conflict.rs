@@ -1,8 +1,8 @@
-//! Who else sets what we would set.
+//! Other files that set the attributes that our rule sets.
 //!
 //! In:    the files of this machine that can set an attribute of a block device.
 //! Out:   [`Conflict`]s: file, line, what it does, and whether it or we have the last word.
-//! Never: a program run to find out; a yes that was not read.
+//! Never: runs a program; reports a conflict that it has not read in a file.
 //!
 //! ```text
 //!   udev rules          the later name wins; what they RUN comes after all rules
@@ -40,18 +40,18 @@ pub struct Conflict {
     pub wins: Wins,
 }
 
-/// Who has the last word.
+/// Which value stays.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wins {
     /// It comes after our rule.
     Yes,
     /// Our rule comes after it.
     No,
-    /// That cannot be told, or it cannot be told whether it means this device.
+    /// The order is not known, or whether it means this device.
     Unknown,
 }
 
-/// Who else sets these attributes of a whole device, whether it is remembered or not.
+/// The files that set these attributes of a whole device, whether it is remembered or not.
 #[must_use]
 pub fn conflicts(sys: &Sys, device: &str, attributes: &[&str]) -> Vec<Conflict> {
     let Some(device) = sys.device(device).and_then(|device| sys.whole(&device)) else {
@@ -77,7 +77,7 @@ impl fmt::Display for Conflict {
         let wins = match wins {
             Wins::Yes => "it wins",
             Wins::No => "the remembered value wins",
-            Wins::Unknown => "who wins cannot be told",
+            Wins::Unknown => "which value wins is unknown",
         };
         write!(f, "{}:{line} ({what}; {wins})", file.display())
     }

@@ -1,9 +1,9 @@
-//! Undone: the settings as they were before, and no trace left.
+//! Forgets a device: restores its earlier settings and removes our files.
 //!
 //! In:    a device's name, its id, or the name that it had when it was measured.
 //! Out:   [`Forgotten`]: what was set back, what was left and why, which files are gone.
-//! Never: a setting changed that somebody else has changed since; another device that has the name
-//!        today.
+//! Never: changes a setting that another program or the user has changed since; touches another
+//!        device that has the name today.
 
 use std::fmt;
 use std::fs;

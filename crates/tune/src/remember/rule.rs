@@ -38,8 +38,7 @@ fn is_rule(head: &[u8]) -> bool {
     head.starts_with(WRITTEN_BY.as_bytes())
 }
 
-/// The text of the rules file. What it was measured with stands above it, for who finds it in ten
-/// years.
+/// The text of the rules file, with a comment that says how the values were measured.
 ///
 /// `change` besides `add`: loop, dm and md devices are told what they are after they appear.
 #[must_use]

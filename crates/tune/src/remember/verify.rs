@@ -1,6 +1,6 @@
-//! Whether what is remembered is so.
+//! Compares what is remembered with the settings in force.
 //!
-//! In:    the records, the rules, sysfs, and who else sets what we set.
+//! In:    the records, the rules, sysfs, and other files that set the same attributes.
 //! Out:   a [`Verdict`] for each device that is remembered, and for what is left of others.
 //! Never: a change.
 
@@ -35,7 +35,7 @@ pub enum Finding {
         ours: Setting,
         /// What is; None if the device does not have it now.
         now: Option<String>,
-        /// Who may have set it: those that set this very value, or that come after us.
+        /// What may have set it: files that set this very value, or that come after our rule.
         who: Vec<Conflict>,
     },
     /// The rule is not there.
@@ -60,7 +60,7 @@ pub enum Finding {
     },
     /// The record cannot be read.
     Unreadable(Unreadable),
-    /// Somebody else sets it, later than we do.
+    /// Another file sets it, after our rule.
     Overridden(Conflict),
     /// Several devices here answer to it, and the rule sets them all.
     Copies {
@@ -129,7 +129,7 @@ fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
             remembered.settings.iter().map(|setting| setting.attribute.as_str()).collect();
         let others = conflicts(sys, device, &attributes);
         findings.extend(drifts(sys, remembered, device, &others));
-        // Who sets the same does no harm, and stays so until one of us measures again.
+        // A file that sets the same values does no harm until the device is measured again.
         let is_same = |other: &Conflict| {
             remembered.settings.iter().any(|ours| {
                 ours.attribute == other.attribute && Some(&ours.value) == other.value.as_ref()

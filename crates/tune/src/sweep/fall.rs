@@ -43,14 +43,14 @@ pub(super) fn fall(speeds: &[f64], sure: f64, side: usize) -> Option<Fall> {
     let mut residuals: Vec<f64> = before.iter().map(|log| log - fast).collect();
     residuals.extend(after.iter().map(|log| log - slow));
     let error = spread(&mut residuals) * (1.0 / index as f64 + 1.0 / (n - index) as f64).sqrt();
-    // Somebody else's work ends some time; credit that is gone is gone.
+    // Load from another process ends; used-up credit does not come back during the run.
     let last = median(&mut logs[n - (n - index).div_ceil(4)..].to_vec());
     let lasts = last < f64::midpoint(fast, slow);
     let is_fall = fast - slow > FALL_MIN.ln() + sure * error && lasts;
     is_fall.then(|| Fall { fast: fast.exp(), slow: slow.exp(), index })
 }
 
-/// Who is faster by less before than after is not called a device with credit.
+/// A smaller ratio of the speeds before and after is not taken for used-up credit.
 const FALL_MIN: f64 = 1.06;
 
 /// So many in all.

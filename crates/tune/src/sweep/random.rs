@@ -15,7 +15,7 @@ use crate::report::Latency;
 /// The largest: beyond it the transfer is nearly all of the time, and the sweep has that.
 const LARGEST: Bytes = Bytes(1 << 20);
 
-/// All sizes in turns, so many times: who disturbs one of them disturbs a turn.
+/// Turns over all sizes: load from another process disturbs a turn, and not one size only.
 const TURNS: u32 = 4;
 
 /// Reads of a size in one turn.

@@ -185,8 +185,8 @@ const STREAM_MS_MIN: u128 = 5;
 /// and so many that may be shorter.
 const STREAMS_MAX: u128 = 1000;
 
-/// Credit that is gone does not come back while it is asked for. What is fast again so often was
-/// slowed down by somebody else.
+/// Used-up credit does not come back while the device is being read. A device that is fast again
+/// this often was slowed down by another process.
 const FAST_AGAIN: u32 = 3;
 
 const BURST_STRETCH: Duration = Duration::from_millis(400);

@@ -1,8 +1,8 @@
-//! Who uses a device.
+//! What uses a device.
 //!
 //! In:    what the system has mounted, swaps to, and stacks on what.
 //! Out:   lines for people; names of ext4 file systems.
-//! Never: a claim that nobody uses it: a program may have opened it, and no file says so.
+//! Never: claims that a device is unused: a program may have it open, and no file says so.
 
 use crate::sysfs::{Device, Kind, Mount, Sys};
 

@@ -25,7 +25,7 @@ pub struct Virtual {
     /// The deviation of one stream, however long it is: what is independent of the length is the
     /// worst case, since longer steps do not help.
     pub noise: f64,
-    /// The share of streams that somebody else slows down.
+    /// The share of streams that another process slows down.
     pub stalls: f64,
     /// The speed moves by so much in a slow wave.
     pub drift: f64,

@@ -1,8 +1,8 @@
 //! What bench is going to read, or why it cannot.
 //!
 //! In:    what was asked, and the target.
-//! Out:   the work of each pattern; notes on patterns that nobody asked for by name and that are
-//!        left out.
+//! Out:   the work of each pattern; notes on patterns that were not asked for by name and are left
+//!        out.
 //! Never: a run that would read past the end, or whose hot set would not stay cached.
 
 use std::time::Duration;
@@ -212,7 +212,7 @@ const LOOK: u64 = 16;
 /// Fewer reads than this a thread are no pattern.
 const FEWEST: u64 = 16;
 
-/// How notes begin on patterns that nobody asked for by name.
+/// The start of notes on patterns that were not asked for by name.
 const LEFT_OUT: &str = "left out: ";
 
 /// A page, what is kept beside it, and some more.

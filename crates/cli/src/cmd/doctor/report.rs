@@ -74,7 +74,7 @@ fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
         wrapped(out, label, "(no command can, or the system does not say enough to write one)")?;
     }
     for command in &finding.mend {
-        // One line, however long: somebody will copy it.
+        // One line, however long, so that it can be copied.
         writeln!(out, "{label}{}", plain(command))?;
         label = "      or    ";
     }
@@ -103,7 +103,7 @@ fn print_measured(out: &mut Output, cost: &WriteCost) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same for who reads JSON.
+/// The same as one line, which goes to stderr beside JSON.
 pub(super) fn measured_in_one_line(cost: &WriteCost) -> String {
     format!(
         "measured: {} requests and {:.0} MB/s with blocks of {}, {} requests and {:.0} MB/s with \

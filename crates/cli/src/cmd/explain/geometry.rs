@@ -20,7 +20,7 @@ use foreread_core::sizes::{self, Exact};
 /// of 128 KiB under the published one, the block size that Linux gives it, and the nearest sizes
 /// that give whole pages.
 ///
-/// Small devices tend to be slow, and then reading ahead costs a reader who does not go on. A size
+/// Small devices tend to be slow, and then read-ahead costs a reader that stops early. A size
 /// that is not a multiple of a page makes the kernel's blocks smaller than a page.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]

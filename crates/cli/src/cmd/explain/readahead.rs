@@ -28,7 +28,7 @@ use foreread_core::sizes;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
-    /// Who decides
+    /// The read-ahead policy
     #[arg(long, default_value = Policy::default().name(), value_parser = policies())]
     policy: Policy,
 

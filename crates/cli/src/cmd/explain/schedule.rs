@@ -18,7 +18,7 @@ use crate::output::{Failure, Output};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
-    /// Who decides
+    /// The scheduler
     #[arg(long, default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(Choice::NAMES))]
     scheduler: String,
@@ -34,8 +34,7 @@ pub(crate) struct Args {
 
     /// Start as after a batch of reads that is used up
     ///
-    /// Rule mq starts in the middle of a batch of writes that nobody asked for; this shows what it
-    /// does later.
+    /// Rule mq starts as if in the middle of a batch of writes; this shows what it does later.
     #[arg(long)]
     warm: bool,
 

@@ -43,8 +43,7 @@ impl Control {
         if folder.is_ok_and(|folder| folder.starts_with(ready.directory())) {
             let (path, dir) = (path.display(), ready.directory().display());
             return Err(Failure::WrongUse(format!(
-                "{path}: nobody could reach it below {dir}, where the image will be; choose \
-                 another folder"
+                "{path}: the mount on {dir} would hide it; choose another folder"
             )));
         }
         let controls = ready.controls();

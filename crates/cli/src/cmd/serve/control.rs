@@ -14,7 +14,7 @@ use foreread_serve::stats::{About, Setting, Stats};
 
 use crate::measure::clock;
 
-/// What is served, for those who ask how it is.
+/// What is served, for `foreread stats` and `foreread set`.
 #[derive(Clone, Debug)]
 pub(in crate::cmd) struct Served {
     pub(in crate::cmd) engine: Engine,

@@ -36,7 +36,7 @@ fn unix_uri(path: &Path, export: &str) -> String {
 }
 
 fn tcp_uri(addr: SocketAddr, export: &str) -> String {
-    // Who listens everywhere is reached here by loopback.
+    // A server that listens on all addresses is reached here by loopback.
     let ip = match addr.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),

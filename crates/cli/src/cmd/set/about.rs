@@ -7,7 +7,7 @@
 /// What it is; nothing for one that a newer server has and we do not know.
 pub(super) fn about(name: &str) -> &'static str {
     match name {
-        "policy" => "who decides what is read ahead",
+        "policy" => "the read-ahead policy",
         "max_window" => "bytes, or auto: the largest read-ahead window",
         "dirty_limit" => "bytes written and not on the device, beyond which writers wait",
         "dirty_background" => "bytes written and not on the device, beyond which they are sent",

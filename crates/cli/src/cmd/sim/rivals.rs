@@ -30,9 +30,8 @@ use crate::table;
 /// Columns: elapsed, what was counted, in virtual seconds; requests, to all devices; x best, over
 /// the fewest requests that windows could come to, computed from the true rates of the clients (for
 /// scenarios named streaming-); device s, how long devices were at work; x bytes, what devices were
-/// asked for over what was read; unread, pages that were read ahead and left the cache before
-/// anybody used them; waited s, all readers' waits together; at rate, how many of the clients with
-/// a rate got it.
+/// asked for over what was read; unread, pages that were read ahead and evicted unused; waited s,
+/// all readers' waits together; at rate, how many of the clients with a rate got it.
 #[derive(Debug, Flags)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct Args {

@@ -1,15 +1,15 @@
 //! Whether a device that is in use may be measured.
 //!
-//! In:    who uses it; `--yes`, or a person at a terminal.
+//! In:    what uses it; `--yes`, or a user at a terminal.
 //! Out:   yes, or why not.
-//! Never: a question that nobody can answer: without a terminal the answer is no.
+//! Never: waits for an answer without a terminal: then the answer is no.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use crate::output::Failure;
 
-/// Asks, if there is somebody to ask.
+/// Asks the user, if there is a terminal.
 pub(super) fn may_measure(
     device: &str,
     in_use: &[String],

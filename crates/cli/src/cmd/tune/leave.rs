@@ -2,7 +2,7 @@
 //!
 //! In:    signals; notes of runs that were killed.
 //! Out:   a flag that measurements look at; settings as they were before those runs.
-//! Never: a setting of somebody else's.
+//! Never: overwrites a setting that another process has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -40,5 +40,5 @@ pub(super) fn restore_left_behind(sys: &Sys, out: &mut Output) -> Result<(), Fai
 }
 
 pub(super) fn left_as_is(setting: &Setting) -> String {
-    format!("{} was changed by somebody else meanwhile, and left", setting.file().display())
+    format!("{} was changed by another process; left as it is", setting.file().display())
 }

@@ -213,7 +213,7 @@ const RAMP: u64 = 2;
 /// Slices of a stream at the most, nearly.
 const SLICES: usize = 32;
 
-/// Events between two looks at whether somebody wants it to end.
+/// Events between two checks for an interrupt.
 const STEPS: u64 = 10_000;
 
 #[cfg(test)]
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_may_end_it() {
+    fn an_interrupt_ends_it() {
         let stop: Arc<AtomicBool> = Arc::default();
         let mut probe = Simulated::find("sd-card", Arc::clone(&stop)).expect("a known device");
         let mut calls = 0;

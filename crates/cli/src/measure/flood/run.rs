@@ -2,7 +2,7 @@
 //!
 //! In:    a cold reader and writer of one way.
 //! Out:   [`Taken`]: how long chains took, what was written meanwhile, and between.
-//! Never: a thread that goes on when the run is over, whoever failed.
+//! Never: a thread that goes on when the run is over, also if one of them failed.
 //!
 //! ```text
 //!   chain     C C C                      C       C       C       C
@@ -70,7 +70,7 @@ pub(super) fn run(
         }
         writers.beside(&mut chain, time)
     });
-    if let Some(error) = writers.failed.into_inner().expect("nobody panics with it") {
+    if let Some(error) = writers.failed.into_inner().expect("no writer panics holding it") {
         return Err(error);
     }
     Ok(Taken { chain_alone: alone / CHAINS_ALONE, ..outcome? })
@@ -142,7 +142,7 @@ impl Writers {
             let began = clock();
             let place = self.start + turn % self.places * WRITE;
             if let Err(error) = self.writer.write(buffer.bytes(), place) {
-                *self.failed.lock().expect("nobody panics with it") = Some(error);
+                *self.failed.lock().expect("no writer panics holding it") = Some(error);
                 self.is_over.store(true, Ordering::Relaxed);
                 return;
             }
@@ -248,8 +248,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The writers alone.
 const ALONE: Duration = Duration::from_millis(1000);
 
-/// After a chain: who holds the writers back for a while in case that another read comes (foreread
-/// does, for 50 ms) has let them go by then.
+/// After a chain: a scheduler that holds writes back for a while in case another read comes
+/// (foreread's does, for 50 ms) has released them by then.
 const SETTLE: Duration = Duration::from_millis(100);
 const AFTER: Duration = Duration::from_millis(500);
 

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::super::pattern::PAGE;
 use crate::output::Failure;
 
-/// A file or a device whose bytes are nobody's.
+/// A file or a device that may be overwritten.
 pub(crate) struct Victim {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
@@ -32,8 +32,8 @@ impl Victim {
         let named = |line: String| Failure::WrongUse(format!("{}: {line}", path.display()));
         let failed = |error: io::Error| match Errno::from_io_error(&error) {
             Some(Errno::BUSY) => named(
-                "is mounted, or another program has it for itself; unmount it, or give a device \
-                 that nobody uses"
+                "is mounted, or another program has it open exclusively; unmount it, or give an \
+                 unused device"
                     .to_owned(),
             ),
             _ => named(format!("cannot be written: {error}; give a file or device of yours")),

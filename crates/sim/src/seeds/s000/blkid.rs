@@ -133,7 +133,7 @@ impl Way {
         }
         let kb_per_s = chips.mb_per_s * 1e3;
         let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
-        // Somebody else goes on, so that what was read ahead arrives too.
+        // Another process goes on, so that what was read ahead arrives too.
         building.run.spawn("rest", async move |process| process.until(Instant(REST_NS)).await);
         building.run.go(Instant(u64::MAX));
         let ran = building.run.end();

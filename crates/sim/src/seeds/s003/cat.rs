@@ -107,7 +107,7 @@ fn baselines(ide: &Scenario, progress: Progress<'_>) -> Table {
     let notes = vec![
         "Only the last row is a model of what was measured. The elevator of 2.5.38, the \
          read-latency patch and the rework are not modelled, for the thread gives their times and \
-         not what they did. In their place stand noop (nobody is preferred), rule 4.x with \
+         not what they did. In their place stand noop (no request is preferred), rule 4.x with \
          fifo_batch 8 (a read waits for a few writes) and rule 2002 with fifo_batch 16 (a read \
          waits for one). A queue of noop is passed in the time of 128 requests; 2.5.38 also let \
          new writes pass a read that waited."

@@ -40,7 +40,7 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Event {
     Block,
-    /// A bdi is announced on its own, and nobody orders that with its disk.
+    /// A bdi has a uevent of its own, in no fixed order with its disk's.
     Bdi,
 }
 

@@ -14,10 +14,10 @@ use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{Device, Sys};
 use crate::udev::{Answer, matches};
 
-/// Nobody writes longer ones by hand.
+/// Longer files are not scripts written by hand.
 const SCRIPT_BYTES_MAX: u64 = 256 << 10;
 
-/// A file, what reads it, and who wins if it means this device.
+/// A file, what reads it, and whose value stays if it means this device.
 struct Source {
     file: PathBuf,
     what: &'static str,

@@ -1,6 +1,6 @@
 //! `foreread explain itable TARGET INODE..`: the windows over the tables of a real image.
 //!
-//! In:    an image, inodes in the order in which somebody looks at them.
+//! In:    an image, inodes in the order in which a program looks at them.
 //! Out:   for each its block, the blocks that are read for it, and why.
 //! Never: a read of these blocks; only the groups' descriptors are read.
 
