@@ -350,10 +350,10 @@ impl fmt::Display for ReadError {
                 "{}: offset {offset} is past the end: the file has {len} bytes",
                 path.display()
             ),
-            Self::Short { path, offset, len } => write!(
+            Self::Short { path, offset, len: _ } => write!(
                 f,
-                "{}: read at {offset} ended early: the device says that it has {len} bytes, and has \
-                 fewer; check it, and its partition table",
+                "{}: read at {offset} ended early: the file or device is shorter than when it was \
+                 opened; a file was truncated, or a device and its partition table disagree",
                 path.display()
             ),
             Self::TimedOut { path, offset, after } => write!(

@@ -3,8 +3,8 @@
 //! In:    a directory entry, bytes.
 //! Out:   the entry, new or replaced in one step.
 //! Never: a file replaced other than the one that was judged; half a file under the final name; a
-//!        temporary file that stays after an error or, where the file system knows unnamed files,
-//!        after a kill.
+//!        temporary file that stays after an error. A kill may leave one: while a file is replaced,
+//!        or where the file system has no unnamed files.
 //!
 //! ```text
 //!   nothing there:  unnamed file --> link(name)            fails if the name is taken meanwhile

@@ -94,7 +94,8 @@ fn is_stale(entry: &Entry, found: &Found, inputs: &[Input<'_>]) -> Result<(), Fi
     Err(FileError::InUse {
         path: entry.path().to_owned(),
         what: format!("is the pid file of process {pid}{name}, which is running"),
-        advice: "stop that process, give another path, or remove the file if it is stale",
+        advice: "if that process is not a foreread server, the file is stale: remove it; otherwise \
+                 give another path, or stop that server",
     })
 }
 
@@ -160,6 +161,7 @@ mod tests {
         fs::write(&path, &running).unwrap();
         let line = create(&path).expect_err("it runs").to_string();
         assert!(line.contains(&format!("process {}", running.trim_end())), "{line}");
+        assert!(line.contains("not a foreread server, the file is stale: remove it"), "{line}");
     }
 
     #[test]

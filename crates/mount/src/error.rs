@@ -13,15 +13,25 @@ use std::{error, fmt, io};
 pub enum MountError {
     /// The image cannot be read as ext4.
     Image(foreread_ext4::Error),
-    /// There is no such directory to mount on, or it is none.
+    /// Nothing is at the mount point.
+    Missing {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The mount point is something else than a directory.
     NoDirectory {
         /// The mount point.
         path: PathBuf,
-        /// What is there instead.
+        /// What is there instead, and what to do.
         what: &'static str,
     },
     /// Something is mounted there.
     Busy {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// Another process has locked the directory.
+    Locked {
         /// The mount point.
         path: PathBuf,
     },
@@ -50,10 +60,17 @@ impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image(error) => write!(f, "{error}"),
-            Self::NoDirectory { path, what } => {
+            Self::Missing { path } => {
                 let path = path.display();
-                write!(f, "{path}: {what}; make an empty directory to mount on: mkdir -p {path}")
+                write!(f, "{path}: there is no such directory; make one: mkdir -p {path}")
             }
+            Self::NoDirectory { path, what } => write!(f, "{}: {what}", path.display()),
+            Self::Locked { path } => write!(
+                f,
+                "{}: another process has locked it, such as a foreread that mounts there; try \
+                 again, or mount elsewhere",
+                path.display()
+            ),
             Self::Busy { path } => {
                 let path = path.display();
                 write!(f, "{path}: something is mounted there; umount {path}, or mount elsewhere")
@@ -87,7 +104,11 @@ impl error::Error for MountError {
         match self {
             Self::Image(error) => Some(error),
             Self::Mount { source, .. } | Self::System { source, .. } => Some(source),
-            Self::NoDirectory { .. } | Self::Busy { .. } | Self::Dead { .. } => None,
+            Self::Missing { .. }
+            | Self::NoDirectory { .. }
+            | Self::Busy { .. }
+            | Self::Locked { .. }
+            | Self::Dead { .. } => None,
         }
     }
 }

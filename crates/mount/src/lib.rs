@@ -26,6 +26,7 @@ mod error;
 mod fs;
 mod inodes;
 mod log;
+mod mountinfo;
 mod place;
 mod shared;
 mod source;
@@ -33,6 +34,7 @@ mod walk;
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{mem, thread};
@@ -40,14 +42,14 @@ use std::{mem, thread};
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL};
-pub use place::detach;
+pub use place::{Stopped, detach};
 
 use crate::ahead::Told;
 use crate::contents::Contents;
 use crate::fs::Answers;
 use crate::inodes::Inodes;
 use crate::log::Log;
-use crate::place::Place;
+use crate::place::{MountLock, Place};
 use crate::shared::Shared;
 use crate::source::Image;
 
@@ -170,13 +172,22 @@ impl Ready {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// If the system refuses, or another mount has come to the directory meanwhile.
     pub fn mount(self) -> Result<Mount, MountError> {
         let Self { shared, directory, config, max_window } = self;
+        let refused = |source| MountError::Mount { path: directory.clone(), source };
+        let lock = MountLock::take(&directory)?;
         let session = Session::new(Answers(Arc::clone(&shared)), &directory, &config);
-        let session =
-            session.map_err(|source| MountError::Mount { path: directory.clone(), source })?;
-        let place = Place::of(directory);
+        let session = session.map_err(refused)?;
+        let connection = session.as_fd().try_clone_to_owned().map_err(refused)?;
+        let place = match lock.verified(&directory, connection) {
+            Ok(place) => place,
+            Err(error) => {
+                // Dropped, it would unmount what the path shows, be it another's.
+                mem::forget(session);
+                return Err(error);
+            }
+        };
         place.widen_read_ahead(max_window);
         let stopper = Stopper(Arc::new(place));
         Ok(Mount { session, shared, stopper })
@@ -279,11 +290,10 @@ impl Controls {
 pub struct Stopper(Arc<Place>);
 
 impl Stopper {
-    /// Unmounts, and returns true. If the mount is in use, detaches it and returns false: it ends
-    /// with its last user. A mount that was detached before is left to end so; another mount in its
-    /// place is not touched.
+    /// Unmounts the mount wherever it is now. If files in it are open, detaches it: it ends with
+    /// the last of them. A mount of others is never touched, so one that others have covered stays.
     #[must_use]
-    pub fn stop(&self) -> bool {
+    pub fn stop(&self) -> Stopped {
         self.0.unmount()
     }
 }

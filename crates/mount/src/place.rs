@@ -1,20 +1,25 @@
 //! The directory that a mount is put on.
 //!
 //! In:    a path.
-//! Out:   the same, whole; or why nothing can be mounted there.
-//! Never: a mount on top of another, which would be out of reach.
+//! Out:   the same, whole; or why nothing can be mounted there; the mount, found again to unmount it.
+//! Never: a mount on top of another, which would be out of reach; a mount of others touched.
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use foreread_files::attribute;
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, open, statx,
+};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::MountError;
+use crate::mountinfo::{self, MountEntry};
 
 /// The directory, if one can mount there.
 pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
@@ -22,9 +27,13 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
     let refused = |source| MountError::Mount { path: path.to_owned(), source };
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(wrong("is no directory")),
+        Ok(_) => return Err(wrong("is not a directory; give a directory to mount on")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(wrong("there is no such directory"));
+            // A link is there, and what it names is not: mkdir would refuse the path.
+            if path.symlink_metadata().is_ok() {
+                return Err(wrong("is a symbolic link to nothing; give a directory to mount on"));
+            }
+            return Err(MountError::Missing { path: path.to_owned() });
         }
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTCONN) => {
             return Err(MountError::Dead { path: path.to_owned() });
@@ -32,89 +41,329 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
         Err(error) => return Err(refused(error)),
     }
     let whole = path.canonicalize().map_err(refused)?;
-    let found = statx(CWD, &whole, AtFlags::empty(), StatxFlags::BASIC_STATS);
-    let found = found.map_err(|errno| refused(errno.into()))?;
-    if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        return Err(MountError::Busy { path: path.to_owned() });
-    }
+    is_free(&whole)?;
     Ok(whole)
+}
+
+/// Refuses a directory that is the root of a mount.
+fn is_free(directory: &Path) -> Result<(), MountError> {
+    match mounted_on(directory, AtFlags::STATX_DONT_SYNC) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(MountError::Busy { path: directory.to_owned() }),
+        Err(errno) => Err(MountError::Mount { path: directory.to_owned(), source: errno.into() }),
+    }
+}
+
+/// The lock under which a directory is mounted on: of several foreread that start together, one
+/// mounts, and the others find its mount.
+///
+/// ```text
+///   lock the directory | is it free? | mount | is our mount, and only ours, there? | unlock
+/// ```
+///
+/// Other programs do not take it: that is why the mount is verified.
+#[derive(Debug)]
+pub(crate) struct MountLock {
+    /// Closing it unlocks.
+    _directory: OwnedFd,
+    parent: OwnedFd,
+}
+
+impl MountLock {
+    /// Locks a directory on which nothing is mounted.
+    pub(crate) fn take(directory: &Path) -> Result<Self, MountError> {
+        let refused =
+            |errno: Errno| MountError::Mount { path: directory.to_owned(), source: errno.into() };
+        // In front of open, which would ask the file system that is mounted there.
+        is_free(directory)?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = directory.parent().unwrap_or(directory);
+        let parent = open(parent, OFlags::PATH | flags, Mode::empty()).map_err(refused)?;
+        let opened = match open(directory, OFlags::RDONLY | flags, Mode::empty()) {
+            // It may not be listed, and so not be locked; it can be mounted on.
+            Err(Errno::ACCESS) => {
+                let directory = open(directory, OFlags::PATH | flags, Mode::empty());
+                return Ok(Self { _directory: directory.map_err(refused)?, parent });
+            }
+            opened => opened.map_err(refused)?,
+        };
+        let mut tries = 0;
+        loop {
+            match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) if tries < LOCK_TRIES => {
+                    tries += 1;
+                    let _ = poll(&mut [], Some(&LOCK_PAUSE));
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(MountError::Locked { path: directory.to_owned() });
+                }
+                // Locked; or the file system has no locks.
+                Ok(()) | Err(_) => break,
+            }
+        }
+        is_free(directory)?;
+        Ok(Self { _directory: opened, parent })
+    }
+
+    /// Verifies the mount that was just made, and unlocks. On an error the mount is undone, or cut
+    /// from its server if another mount covers it.
+    ///
+    /// # Errors
+    ///
+    /// If another mount has come to the same place, below ours or above.
+    pub(crate) fn verified(
+        self,
+        directory: &Path,
+        connection: OwnedFd,
+    ) -> Result<Place, MountError> {
+        let refused = |source| MountError::Mount { path: directory.to_owned(), source };
+        let mounts = mountinfo::read().map_err(refused)?;
+        let top = mounted_on(directory, AtFlags::STATX_DONT_SYNC);
+        let top = top.map_err(|errno| refused(errno.into()))?;
+        let top = top.and_then(|top| mounts.iter().find(|mount| top.is(mount)));
+        // From the one that the path shows down to the one that was there first.
+        let under = |mount: &MountEntry| {
+            let under = mounts.iter().find(|it| it.id == mount.parent);
+            under.filter(|it| it.point == mount.point && it.id != mount.id)
+        };
+        let stack: Vec<_> = std::iter::successors(top, |mount| under(mount)).collect();
+        let busy = || MountError::Busy { path: directory.to_owned() };
+        let mut fuse = stack.iter().copied().filter(|it| KINDS.contains(&it.kind.as_str()));
+        // Of several, ours is not known: none is touched.
+        let (Some(ours), None) = (fuse.next(), fuse.next()) else { return Err(busy()) };
+        let place = Place {
+            directory: directory.to_owned(),
+            id: ours.id,
+            device: ours.device,
+            connection,
+            parent: self.parent,
+        };
+        if stack.len() > 1 {
+            if !matches!(place.unmount(), Stopped::Unmounted { .. }) {
+                place.cut();
+            }
+            return Err(busy());
+        }
+        Ok(place)
+    }
+}
+
+/// How a mount has ended, or why it has not.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Stopped {
+    /// It is unmounted.
+    Unmounted {
+        /// Where it was, if it was moved since it was made.
+        moved: Option<PathBuf>,
+    },
+    /// Files in it are open. It is at no path any more, and ends with the last of them.
+    InUse {
+        /// Another mount of the same file system, such as a bind mount, which keeps it.
+        also: Option<PathBuf>,
+    },
+    /// Another mount covers it or lies in it, so that it cannot be unmounted: it is still there,
+    /// and its server answers. When the process ends, its connection is cut.
+    Covered {
+        /// What covers it, in words.
+        by: String,
+    },
 }
 
 /// Where our mount is, and which of those that may be there is ours.
 ///
 /// ```text
-///   ours                    another                     nothing
-///   /mnt, device 0:45       /mnt, device 0:46           /mnt, a directory
-///   is unmounted            ours was taken out of sight, or is over: nothing is touched
+///   in the table of mounts, by its id           what is done
+///   at any path, and the path shows it          unmounted there, or detached if it is in use
+///   another mount is on it or in it             nothing is touched: it can only be cut
+///   not there                                   it was detached by another; it ends by itself
 /// ```
 #[derive(Debug)]
 pub(crate) struct Place {
     directory: PathBuf,
-    /// The device number that the kernel has given to the mount; unique while the mount exists.
-    device: Option<(u32, u32)>,
+    /// The kernel's id of the mount.
+    id: u64,
+    /// The number that the kernel has given to the mount's device. No other file system has it
+    /// while this one is mounted anywhere.
+    device: (u32, u32),
+    /// A copy of the descriptor of /dev/fuse, which shows whether the file system is still there.
+    connection: OwnedFd,
+    /// The directory that the mount point is in: it leads to the mount when a mount over one of
+    /// the directories above hides the path.
+    parent: OwnedFd,
 }
 
 impl Place {
-    /// Of a mount that was just made.
-    pub(crate) fn of(directory: PathBuf) -> Self {
-        let device = mounted_device(&directory, AtFlags::STATX_DONT_SYNC).ok().flatten();
-        Self { directory, device }
-    }
-
     /// Lets the kernel read ahead of files in requests as large as this, where we may (as root):
     /// its own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in
     /// eight.
     pub(crate) fn widen_read_ahead(&self, bytes: u64) {
-        if let Some((major, minor)) = self.device {
-            let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-            let kib = (bytes >> 10).max(KERNEL_KIB).to_string();
-            let _ = attribute::set(Path::new(&setting), &kib);
-        }
+        let (major, minor) = self.device;
+        let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        let kib = (bytes >> 10).max(KERNEL_KIB).to_string();
+        let _ = attribute::set(Path::new(&setting), &kib);
     }
 
-    /// Unmounts, and returns true; a mount in use is only detached.
-    pub(crate) fn unmount(&self) -> bool {
-        if !self.is_ours() {
-            return false;
+    /// Unmounts our mount wherever it is now, and no other. If it is in use, detaches it.
+    pub(crate) fn unmount(&self) -> Stopped {
+        let mut moved = None;
+        for _ in 0..UNMOUNT_TRIES {
+            let Some((mounts, ours)) = self.found() else { return self.remaining(moved) };
+            if ours.point != self.directory {
+                moved = Some(ours.point.clone());
+            }
+            if let Some(over) = mounts.iter().find(|mount| mount.parent == ours.id) {
+                let by = format!("{} on {}", over.kind, over.point.display());
+                return Stopped::Covered { by };
+            }
+            let Some(path) = self.path_to(&ours) else {
+                let by = format!("a mount over a directory above {}", ours.point.display());
+                return Stopped::Covered { by };
+            };
+            let done = match unmount(&path, UnmountFlags::NOFOLLOW) {
+                Err(Errno::PERM) if helped("-u", &path) => Ok(()),
+                Err(Errno::PERM) => Err(Errno::BUSY),
+                done => done,
+            };
+            match done {
+                Ok(()) => return self.remaining(moved),
+                Err(Errno::BUSY) if !self.is_covered() => {
+                    detach(&path);
+                    return Stopped::InUse { also: None };
+                }
+                // The table has changed meanwhile: look again.
+                Err(_) => {}
+            }
         }
-        let done = match unmount(&self.directory, UnmountFlags::empty()) {
-            Err(Errno::PERM) => helped("-u", &self.directory),
-            done => done.is_ok(),
-        };
-        if !done {
-            detach(&self.directory);
-        }
-        done
+        Stopped::Covered { by: "mounts that come and go".to_owned() }
     }
 
-    /// Detaches the mount if its FUSE connection was cut, as by `umount -f` of one that is in use.
+    /// Detaches what no server answers any more: a mount whose connection was cut, as
+    /// `umount -f` does with one that is in use.
     pub(crate) fn clear(&self) {
-        let asked = || mounted_device(&self.directory, AtFlags::STATX_FORCE_SYNC);
-        if self.is_ours() && asked().is_err_and(|errno| errno == Errno::NOTCONN) {
-            detach(&self.directory);
-        }
+        let is_dead = |path: &Path| {
+            let asked = mounted_on(path, AtFlags::STATX_FORCE_SYNC);
+            asked.is_err_and(|errno| errno == Errno::NOTCONN)
+        };
+        self.detach_if(is_dead);
     }
 
-    /// Detaches the mount, whether its connection was cut or not.
+    /// The same, whether or not a server answers.
     pub(crate) fn take_away(&self) {
-        if self.is_ours() {
-            detach(&self.directory);
+        self.detach_if(|_| true);
+    }
+
+    /// Ends the connection of a mount that cannot be unmounted, where the system lets us.
+    fn cut(&self) {
+        let (_, minor) = self.device;
+        let abort = format!("/sys/fs/fuse/connections/{minor}/abort");
+        let _ = attribute::set(Path::new(&abort), "1");
+    }
+
+    fn detach_if(&self, may: impl Fn(&Path) -> bool) {
+        let Some((mounts, ours)) = self.found() else { return };
+        if mounts.iter().any(|mount| mount.parent == ours.id) {
+            return;
+        }
+        if let Some(path) = self.path_to(&ours)
+            && may(&path)
+        {
+            detach(&path);
         }
     }
 
-    fn is_ours(&self) -> bool {
-        let found = mounted_device(&self.directory, AtFlags::STATX_DONT_SYNC);
-        self.device.is_some() && found.is_ok_and(|found| found == self.device)
+    /// All mounts, and ours among them.
+    fn found(&self) -> Option<(Vec<MountEntry>, MountEntry)> {
+        let mounts = mountinfo::read().ok()?;
+        let ours = mounts.iter().find(|it| it.id == self.id && it.device == self.device)?.clone();
+        Some((mounts, ours))
+    }
+
+    fn is_covered(&self) -> bool {
+        self.found().is_some_and(|(all, ours)| all.iter().any(|it| it.parent == ours.id))
+    }
+
+    /// A path that shows our mount.
+    fn path_to(&self, ours: &MountEntry) -> Option<PathBuf> {
+        let mut paths = vec![ours.point.clone()];
+        // A mount point keeps its name in its directory as long as it is one.
+        if let Some(name) = self.directory.file_name() {
+            let parent = format!("/proc/self/fd/{}", self.parent.as_raw_fd());
+            paths.push(Path::new(&parent).join(name));
+        }
+        paths.into_iter().find(|path| {
+            let found = mounted_on(path, AtFlags::STATX_DONT_SYNC);
+            found.is_ok_and(|found| found.is_some_and(|found| found.is(ours)))
+        })
+    }
+
+    /// What keeps the file system when our mount is at no path.
+    fn remaining(&self, moved: Option<PathBuf>) -> Stopped {
+        if self.is_over() {
+            return Stopped::Unmounted { moved };
+        }
+        let mounts = mountinfo::read().unwrap_or_default();
+        let also = mounts.into_iter().find(|mount| mount.device == self.device);
+        // It ends a moment after it was unmounted: only what stays is in use.
+        if also.is_none() && self.ends_soon() {
+            return Stopped::Unmounted { moved };
+        }
+        Stopped::InUse { also: also.map(|mount| mount.point) }
+    }
+
+    /// Whether the kernel has given the file system up.
+    fn is_over(&self) -> bool {
+        self.waits(&Timespec { tv_sec: 0, tv_nsec: 0 })
+    }
+
+    fn ends_soon(&self) -> bool {
+        self.waits(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 })
+    }
+
+    /// Waits until the connection is over, at most so long.
+    fn waits(&self, at_most: &Timespec) -> bool {
+        let mut connection = [PollFd::new(&self.connection, PollFlags::empty())];
+        let found = retry_on_intr(|| poll(&mut connection, Some(at_most)));
+        found.is_ok_and(|count| count > 0)
+            && connection[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
     }
 }
 
-/// The device that is mounted on a directory, if one is. Not synced, it is the kernel's to answer:
-/// to ask the mount itself would be to wait for ourselves.
-fn mounted_device(directory: &Path, sync: AtFlags) -> rustix::io::Result<Option<(u32, u32)>> {
-    let found = statx(CWD, directory, sync, StatxFlags::BASIC_STATS)?;
-    let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-    Ok(is_mounted.then_some((found.stx_dev_major, found.stx_dev_minor)))
+/// What is mounted on a directory, as statx says it.
+#[derive(Clone, Copy, Debug)]
+struct MountRoot {
+    /// Linux 5.8 and later say it.
+    id: Option<u64>,
+    device: (u32, u32),
 }
+
+impl MountRoot {
+    fn is(&self, mount: &MountEntry) -> bool {
+        self.device == mount.device && self.id.is_none_or(|id| id == mount.id)
+    }
+}
+
+/// What is mounted on a directory, if anything is. Not synced, it is the kernel's to answer: to ask
+/// the mount itself would be to wait for ourselves.
+fn mounted_on(directory: &Path, sync: AtFlags) -> rustix::io::Result<Option<MountRoot>> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let found = statx(CWD, directory, sync, wanted)?;
+    let has_id = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+    let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    Ok(is_mounted.then_some(MountRoot {
+        id: has_id.then_some(found.stx_mnt_id),
+        device: (found.stx_dev_major, found.stx_dev_minor),
+    }))
+}
+
+/// The types of our mounts: mounted by ourselves as root, and by fusermount3.
+const KINDS: [&str; 2] = ["fuse", "fuse.foreread"];
+
+/// Two seconds: another foreread holds the lock for a few system calls.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// How often to look again when the mounts change while ours is unmounted.
+const UNMOUNT_TRIES: usize = 16;
 
 /// What the kernel has for FUSE.
 const KERNEL_KIB: u64 = 128;

@@ -19,7 +19,7 @@ use foreread_core::sizes::{self, Exact};
 use foreread_core::units::Bytes;
 use foreread_ext4::Journal;
 use foreread_files::SocketFile;
-use foreread_mount::{ItableReadahead, Mount, MountError, Ready, Settings, Stopper};
+use foreread_mount::{ItableReadahead, Mount, MountError, Ready, Settings, Stopped, Stopper};
 
 use self::control::Control;
 use super::serve::leave::on_signals;
@@ -33,10 +33,12 @@ use crate::output::Failure;
 /// kernel's ext4 and page cache. The kernel caches names, attributes and pages of the mount as of
 /// any other. If fusermount3 is installed, only reading TARGET may need root.
 ///
-/// It stays in the foreground and prints one line on stderr when DIR is ready. It ends when DIR is
-/// unmounted (umount, fusermount3 -u). SIGTERM and Ctrl-C unmount DIR; if it is in use, the mount
-/// is only detached, and ends when it is no longer in use or at another Ctrl-C or SIGTERM. Reads of
-/// damaged parts of the image fail with EIO, and one line on stderr names them.
+/// It stays in the foreground; when DIR is ready, one line on stderr says so. It ends when DIR is
+/// unmounted (umount, fusermount3 -u), or unmounts it itself on SIGTERM or Ctrl-C, also if it was
+/// moved. While files in it are open, it is only detached from DIR, and ends when the last one is
+/// closed, or on another Ctrl-C or SIGTERM. If another mount covers it, the other one is not touched:
+/// the command ends with 1, and the mount stays without a server. What is damaged in the image is an
+/// error (EIO) for the program that reads it, and one line on stderr.
 #[derive(Debug, Flags)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {
@@ -118,7 +120,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Control::start(path, &engine, device, &ready, &args.target.target, args.memory)
     });
     let control = control.transpose()?;
-    let mount = mounted(ready, args, control.as_ref().map(Control::file))?;
+    let stopper = Arc::default();
+    let mount = mounted(ready, args, control.as_ref().map(Control::file), &stopper)?;
     say(&format!(
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
@@ -130,6 +133,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         engine.io(),
     ));
     let over = mount.run();
+    // The thread that unmounts holds it until it has said how.
+    drop(stopper.lock());
     drop(control);
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }
@@ -161,49 +166,79 @@ fn refused(args: &Args, error: &MountError) -> Failure {
 ///   reads the image  | mounts            | answers
 ///   a signal: ends   | waits until then  | unmounts
 /// ```
-fn mounted(ready: Ready, args: &Args, socket: Option<SocketFile>) -> Result<Mount, Failure> {
-    let stopper = Arc::<Mutex<Option<Stopper>>>::default();
+fn mounted(
+    ready: Ready,
+    args: &Args,
+    socket: Option<SocketFile>,
+    stopper: &Arc<Mutex<Option<Stopper>>>,
+) -> Result<Mount, Failure> {
     let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-    stop_on_signals(Arc::clone(&stopper), args, socket)?;
+    stop_on_signals(Arc::clone(stopper), args, socket)?;
     let mount = ready.mount().map_err(|error| refused(args, &error))?;
     *held = Some(mount.stopper());
     drop(held);
     Ok(mount)
 }
 
-/// The first signal unmounts; if the mount is still in use, or the device does not answer, the
-/// second one ends the program without waiting.
+/// The first signal unmounts. If files are open, or the device does not answer, the second does not
+/// wait for them.
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Stopper>>>,
     args: &Args,
     socket: Option<SocketFile>,
 ) -> Result<(), Failure> {
     let dir = args.dir.display().to_string();
+    let leave = move |code| {
+        if let Some(socket) = &socket {
+            socket.remove();
+        }
+        std::process::exit(code);
+    };
     let mut is_unmounted = None;
     let stop = move || match is_unmounted {
         None => {
             let held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-            // There is no mount yet, or mounting failed and the caller reports the error.
+            // Without one there is no mount, and the main thread says why.
             let Some(stopper) = held.as_ref() else { return };
-            let done = stopper.stop();
-            is_unmounted = Some(done);
-            if !done {
-                say(&format!(
-                    "{dir}: in use; ends when it is no longer in use, or at another signal"
-                ));
+            let stopped = stopper.stop();
+            is_unmounted = Some(matches!(stopped, Stopped::Unmounted { .. }));
+            if let Some(line) = outcome(&stopped) {
+                say(&format!("{dir}: {line}"));
+            }
+            if matches!(stopped, Stopped::Covered { .. }) {
+                // The kernel ends the connection when the process ends.
+                leave(1);
             }
         }
         Some(done) => {
-            if let Some(socket) = &socket {
-                socket.remove();
-            }
             if !done {
                 say(&format!("{dir}: ended while in use"));
             }
-            std::process::exit(i32::from(!done));
+            leave(i32::from(!done));
         }
     };
     on_signals(stop).map_err(|error| Failure::WrongUse(format!("cannot catch signals: {error}")))
+}
+
+/// What there is to say of an unmount.
+fn outcome(stopped: &Stopped) -> Option<String> {
+    match stopped {
+        Stopped::Unmounted { moved: None } => None,
+        Stopped::Unmounted { moved: Some(to) } => {
+            Some(format!("the mount was moved to {}; it is unmounted there", to.display()))
+        }
+        Stopped::InUse { also: None } => Some(
+            "in use; unmounted as soon as nothing in it is open, or by another signal".to_owned(),
+        ),
+        Stopped::InUse { also: Some(path) } => {
+            let path = path.display();
+            Some(format!("in use: also mounted on {path}; umount {path}, or send another signal"))
+        }
+        Stopped::Covered { by } => Some(format!(
+            "covered by another mount ({by}), so it cannot be unmounted; it has no server any more: \
+             unmount the other one, then this one"
+        )),
+    }
 }
 
 /// Reads a number of blocks, or `adaptive`.

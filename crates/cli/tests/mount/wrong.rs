@@ -36,14 +36,19 @@ fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
     let tree = folder.path().join("tree");
     let dir = folder.path().join("dir");
     is_refused(&image, &dir, &[], "mkdir -p");
-    is_refused(&image, &tree.join("a/large"), &[], "is no directory");
+    let file = tree.join("a/large");
+    let hint = format!("{}: is not a directory; give", file.display());
+    is_refused(&image, &file, &[], &hint);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("nothing", &link).unwrap();
+    is_refused(&image, &link, &[], "link: is a symbolic link to nothing; give");
     fs::create_dir(&dir).unwrap();
     is_refused(&tree.join("a/large"), &dir, &[], "no ext4 file system");
     is_refused(Path::new("/nonexistent/image"), &dir, &[], "/nonexistent/image");
     is_refused(&tree, &dir, &[], tree.to_str().unwrap());
     is_refused(&image, &dir, &["--memory", "4K"], "1 MiB");
     let socket = dir.join("socket");
-    is_refused(&image, &dir, &["--control", socket.to_str().unwrap()], "would hide it");
+    is_refused(&image, &dir, &["--control", socket.to_str().unwrap()], "which the mount will hide");
     let socket = image.to_str().unwrap();
     is_refused(&image, &dir, &["--control", socket], "is a regular file, not a socket");
 
@@ -366,6 +371,7 @@ fn an_image_that_shrinks_or_vanishes_harms_only_what_is_gone() {
     assert_eq!(Errno::from_io_error(&names.expect("an error")), Some(Errno::IO));
     let said = mount.end();
     assert!(said.contains("cannot read at byte "), "{said}");
+    assert!(said.contains("is shorter than when it was opened; a file was truncated"), "{said}");
 }
 
 /// A number that `foreread stat --json` says of a path.

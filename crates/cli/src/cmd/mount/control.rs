@@ -43,7 +43,8 @@ impl Control {
         if folder.is_ok_and(|folder| folder.starts_with(ready.directory())) {
             let (path, dir) = (path.display(), ready.directory().display());
             return Err(Failure::WrongUse(format!(
-                "{path}: the mount on {dir} would hide it; choose another folder"
+                "{path}: the socket cannot be below {dir}, which the mount will hide; give a path \
+                 in another directory"
             )));
         }
         let controls = ready.controls();

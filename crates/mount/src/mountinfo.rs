@@ -1,0 +1,91 @@
+//! The kernel's table of mounts.
+//!
+//! In:    /proc/self/mountinfo.
+//! Out:   for each mount its id, its parent, its device and where it is.
+//! Never: a question to a file system, which may not answer.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+use std::{fs, io};
+
+/// One mount of the table.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct MountEntry {
+    /// The kernel's id of the mount. It stays the same when the mount is moved.
+    pub(crate) id: u64,
+    /// The id of the mount that it is mounted on.
+    pub(crate) parent: u64,
+    /// The device number of the file system: the same for all mounts of one file system.
+    pub(crate) device: (u32, u32),
+    /// Where it is, as the kernel names the path now.
+    pub(crate) point: PathBuf,
+    /// The type of the file system.
+    pub(crate) kind: String,
+}
+
+/// Reads the table.
+pub(crate) fn read() -> io::Result<Vec<MountEntry>> {
+    Ok(fs::read(TABLE)?.split(|&byte| byte == b'\n').filter_map(parse).collect())
+}
+
+/// Parses `36 35 0:45 / /mnt ro,nosuid shared:1 - fuse.foreread disk.img ro`.
+fn parse(line: &[u8]) -> Option<MountEntry> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let mut text = || fields.next().and_then(|field| std::str::from_utf8(field).ok());
+    let (id, parent) = (text()?.parse().ok()?, text()?.parse().ok()?);
+    let (major, minor) = text()?.split_once(':')?;
+    let device = (major.parse().ok()?, minor.parse().ok()?);
+    // The second is the directory of the file system that is mounted.
+    let point = PathBuf::from(unescaped(fields.nth(1)?));
+    let kind = fields.skip_while(|&field| field != b"-").nth(1)?;
+    let kind = String::from_utf8_lossy(kind).into_owned();
+    Some(MountEntry { id, parent, device, point, kind })
+}
+
+/// A path whose blanks, line feeds and backslashes the kernel has written as octal numbers.
+fn unescaped(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        if let (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) =
+            (*first, tail)
+        {
+            bytes.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+            rest = after;
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+const TABLE: &str = "/proc/self/mountinfo";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_parsed_and_its_path_unescaped() {
+        let line =
+            br"36 35 0:45 / /a\040b\134\011c ro,nosuid shared:1 master:2 - fuse.foreread x ro";
+        let entry = parse(line).expect("a mount");
+        assert_eq!((entry.id, entry.parent, entry.device), (36, 35, (0, 45)));
+        assert_eq!(entry.point, Path::new("/a b\\\tc"));
+        assert_eq!(entry.kind, "fuse.foreread");
+        for line in ["", "36", "36 35 0 / /a ro - ext4 x ro", "36 35 0:45 / /a ro"] {
+            assert_eq!(parse(line.as_bytes()), None, "{line}");
+        }
+        assert_eq!(unescaped(br"/a\9\04"), r"/a\9\04");
+    }
+
+    #[test]
+    fn the_root_is_in_the_table() {
+        let mounts = read().expect("the table");
+        assert!(mounts.iter().any(|mount| mount.point == Path::new("/")), "{mounts:?}");
+    }
+}
