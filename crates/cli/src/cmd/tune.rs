@@ -33,8 +33,8 @@ use crate::output::{Failure, Output};
 ///
 /// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
 /// until it is clear which is the smallest that reaches 98 % of the throughput of the best: the
-/// plateau. The window in force is measured beside them, and stays if the plateau does not surely
-/// give 98 % of what it gives. Reads anywhere show what a larger window costs random readers. It
+/// plateau. The window in force is measured beside them, and stays unless the plateau was
+/// measured to give 98 % of what it gives, beyond the error of both. Reads anywhere show what a larger window costs random readers. It
 /// takes less than a minute, and every setting is as before afterwards, also after Ctrl-C or kill.
 /// After Ctrl-C or an error of the device what is known so far is printed, and the exit code is 1.
 ///
