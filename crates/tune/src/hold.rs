@@ -32,7 +32,8 @@ use serde::{Deserialize, Serialize};
 use crate::setting::Setting;
 use crate::sysfs::Sys;
 
-pub use holder::serve;
+pub use holder::{may_write, serve};
+pub use notes::left_behind;
 
 /// Settings as they were asked for, as long as this lives.
 #[derive(Debug)]

@@ -29,6 +29,8 @@ use crate::setting::{READ_AHEAD_KB, Setting};
 use crate::sysfs::{Device, Kind, Mount, Sys};
 use crate::words::words;
 
+pub(crate) use backing::PAGE_CACHE;
+
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {

@@ -46,6 +46,26 @@ fn the_findings_of_each_system_are_as_written() {
 }
 
 #[test]
+fn a_window_that_a_killed_run_has_left_is_named() {
+    let root = built(
+        "[sys/block/sda]\ndev: 8:0\nsize: 134217728\nqueue/read_ahead_kb: 64\n[proc]\nswaps: x\n",
+    );
+    let was = serde_json::json!({"Was": {
+        "setting": {"device": "sda", "attribute": "queue/read_ahead_kb", "value": "128"},
+        "disk": null, "follows": false,
+    }});
+    let set = serde_json::json!({"Set":
+        {"device": "sda", "attribute": "queue/read_ahead_kb", "value": "64"}
+    });
+    let folder = root.path().join("run/foreread");
+    std::fs::create_dir_all(&folder).expect("it is made");
+    std::fs::write(folder.join("held-sda.notes"), format!("{was}\n{set}\n")).expect("notes");
+    let notes = &examine(&Sys::at(root.path()), &Facts::default()).devices[0].notes;
+    assert!(notes.iter().any(|note| note.contains("a foreread run was killed")), "{notes:?}");
+    assert!(notes.iter().all(|note| !note.contains("somebody set")), "{notes:?}");
+}
+
+#[test]
 fn a_healthy_laptop_has_no_finding() {
     let examination = examined("laptop", &Facts::default());
     assert_eq!(examination.findings, []);

@@ -192,12 +192,35 @@ fn tally(seeds: std::ops::Range<u64>) -> Tally {
     })
 }
 
+/// The seeds that are run: FROM and TO in the environment, if they are set.
+///
+/// Panics if one of them is not a number, or the range is empty.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let seeds = number("FROM", 0)..number("TO", CASES);
+    assert!(!seeds.is_empty(), "FROM is not below TO: {seeds:?}");
+    seeds
+}
+
 #[test]
 fn what_is_set_is_never_more_than_2_percent_slower_than_what_was() {
-    let tally = tally(0..CASES);
+    let seeds = seeds();
+    let tally = tally(seeds.clone());
+    let cases = seeds.end - seeds.start;
     let Tally { refused, kept, changed, faster, harmed, why } = &tally;
-    println!("refused {refused} {why:?}, kept {kept}, changed {changed}, {faster} faster");
-    assert!(harmed.is_empty(), "{} of {CASES} harmed:\n{}", harmed.len(), harmed.join("\n"));
-    // A tool that refuses everything harms nothing either.
-    assert!(*changed > CASES / 5 && *faster > CASES / 8, "{tally:?}");
+    println!(
+        "seeds {seeds:?}: refused {refused} {why:?}, kept {kept}, changed {changed}, {faster} \
+         faster, {} harmed",
+        harmed.len()
+    );
+    assert!(
+        harmed.is_empty(),
+        "{} of {cases} harmed (seeds {seeds:?}):\n{}",
+        harmed.len(),
+        harmed.join("\n")
+    );
+    // A tool that refuses everything harms nothing either. Few devices say little about the share.
+    assert!(cases < 1000 || (*changed > cases / 5 && *faster > cases / 8), "{tally:?}");
 }

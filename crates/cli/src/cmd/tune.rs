@@ -33,10 +33,11 @@ use crate::output::{Failure, Output};
 ///
 /// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
 /// until it is clear which is the smallest that reaches 98 % of the throughput of the best: the
-/// plateau. The window in force is measured, too, and kept unless the plateau surely gives 98 % of
-/// its throughput. Random reads show what a larger window costs random readers. It takes less than
-/// a minute, and every setting is restored afterwards, also after Ctrl-C or kill. After Ctrl-C or a
-/// device error, the results so far are printed, and the exit code is 1.
+/// plateau. The window in force is measured, too, and kept unless the plateau was measured to give
+/// 98 % of its throughput, beyond the error of both. Random reads show what a larger window costs
+/// random readers. It takes less than a minute, and every setting is restored afterwards, also
+/// after Ctrl-C or kill. After Ctrl-C or a device error, the results so far are printed, and the
+/// exit code is 1.
 ///
 /// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
 /// a cache below, the window is not known within a factor of four, or the window in force could not

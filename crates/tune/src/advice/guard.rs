@@ -2,7 +2,8 @@
 //!
 //! In:    the window that a profile has chosen, the one in force, the rows of both.
 //! Out:   [`Guarded`]: the window to set, and why it is not the chosen one.
-//! Never: a window that is not surely at least 98 % of what is in force now.
+//! Never: a window that was not measured to give 98 % of what is in force now, beyond the
+//!        error of both (the tested rate of harm: docs/tune.md).
 //!
 //! ```text
 //!   chosen == in force? ------------------ yes --> it stays

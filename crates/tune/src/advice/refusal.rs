@@ -17,9 +17,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Facts;
+use crate::plateau::SHARE;
 use crate::probe::Stopped;
-use crate::report::{Method, Recommended};
+use crate::report::{Method, PAGE_KIB, Recommended, Row};
 use crate::sweep::{Ended, Outcome};
+use crate::target::PAGE_CACHE;
 
 /// Why a recommendation is not set, or not remembered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,7 +87,8 @@ pub(super) fn refusals(
     if let (None, Ended::Unfinished { read, of }) = (&outcome.stopped, outcome.ended) {
         refusals.push(Refusal::Unfinished { read, of, seconds: seconds(outcome) });
     }
-    refusals.extend(cached(facts, outcome).map(|why| Refusal::Cached { why }));
+    let why = cached(facts, outcome).or_else(|| cached_pair(facts, outcome, recommended));
+    refusals.extend(why.map(|why| Refusal::Cached { why }));
     if let Some([low_kib, high_kib]) = recommended.between_kib
         && high_kib > SURE_WITHIN * low_kib
     {
@@ -114,6 +117,35 @@ fn cached(facts: &Facts, outcome: &Outcome) -> Option<String> {
     is_memory.then(|| format!("{fastest:.0} MB/s are memory's speed, and no device's"))
 }
 
+/// What says that a cache below decided between the recommended window and the one in force: where
+/// ranges that were read before count, those that were fresh have to give the same answer.
+///
+/// ```text
+///   MB/s | ============ what the device may deliver at most (a token bucket)
+///        | c   o  o  o      c: 4 KiB from the cache below, as fast as every other window
+///        | o                o: 4 KiB from the device
+///        +---------------> window
+/// ```
+fn cached_pair(facts: &Facts, outcome: &Outcome, recommended: &Recommended) -> Option<String> {
+    let now_kib = facts.now_kib?.max(PAGE_KIB);
+    let kib = recommended.read_ahead_kb;
+    let fresh = outcome.fresh_rows.as_ref().filter(|_| kib != now_kib)?;
+    let row = |kib: u64| fresh.iter().find(|row| row.window_kib == kib);
+    let (Some(to), Some(now)) = (row(kib), row(now_kib)) else {
+        return Some(format!("{kib} and {now_kib} KiB were not both read for the first time"));
+    };
+    let interval = |row: &Row| (row.high / row.low).ln() / 2.0;
+    let lowest = (to.mb_per_s / now.mb_per_s).ln() - interval(to).hypot(interval(now));
+    let keeps = lowest >= SHARE.ln() - 1e-9;
+    (!keeps).then(|| {
+        format!(
+            "it is not sure that {kib} KiB keep {:.0} % of what {now_kib} KiB give where both are \
+             read for the first time",
+            100.0 * SHARE
+        )
+    })
+}
+
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most an hour")]
 fn seconds(outcome: &Outcome) -> u64 {
     outcome.seconds.clamp(0.0, 1e6).ceil() as u64
@@ -131,8 +163,13 @@ impl fmt::Display for Refusal {
             ),
             Self::Cached { why } => write!(
                 f,
-                "a cache below may have been measured ({why}): drop that cache first (echo 3 > \
-                 /proc/sys/vm/drop_caches; losetup --direct-io=on), or give a larger target"
+                "a cache below may have been measured ({why}): drop that cache first{}, or give \
+                 a larger target",
+                if why.contains(PAGE_CACHE) {
+                    " (echo 3 > /proc/sys/vm/drop_caches; losetup --direct-io=on)"
+                } else {
+                    ""
+                }
             ),
             Self::Uncertain { low_kib, high_kib } => write!(
                 f,

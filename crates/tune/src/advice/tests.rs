@@ -282,3 +282,30 @@ fn no_share_is_faster_by_less_than_nothing() {
     let why = why.expect("advice").why;
     assert!(!why.contains("-1 %"), "{why}");
 }
+
+#[test]
+fn a_cache_below_that_decides_between_two_windows_is_refused() {
+    // Everything is held at 80 MB/s: 4 KiB read from the cache below as well, and fresh not.
+    let capped = outcome(&[(4, 80.2), (128, 80.0), (1024, 80.0)], &[], 4);
+    assert_eq!(against(&set_now(128), &capped), []);
+    let fresh = |points: &[(u64, f64)]| Outcome {
+        fresh_rows: Some(outcome(points, &[], 4).rows),
+        ..capped.clone()
+    };
+    let refused = |points: &[(u64, f64)]| against(&set_now(128), &fresh(points));
+    let refusals = refused(&[(4, 63.0), (128, 80.0), (1024, 80.0)]);
+    assert!(matches!(refusals[..], [Refusal::Cached { .. }]), "{refusals:?}");
+    assert!(refusals[0].to_string().contains("read for the first time"), "{}", refusals[0]);
+    assert_eq!(refused(&[(128, 80.0)]).len(), 1, "4 KiB were never fresh");
+    assert_eq!(refused(&[(4, 79.0), (128, 80.0)]), [], "the fresh ones say the same");
+}
+
+#[test]
+fn direct_io_is_advised_only_against_the_page_cache() {
+    let refused = |facts: &Facts, outcome: &Outcome| against(facts, outcome)[0].to_string();
+    let again = refused(&set_now(2560), &Outcome { may_be_cached: true, ..fell() });
+    assert!(!again.contains("losetup"), "{again}");
+    let why = Some("98 % of /srv/x are in the page cache".into());
+    let cached = refused(&Facts { cached_below: why, ..set_now(2560) }, &fell());
+    assert!(cached.contains("losetup --direct-io=on"), "{cached}");
+}

@@ -17,6 +17,7 @@
 
 use super::scene::{Scene, User, attribute, kib, node_of, set_window, window_attribute};
 use super::{Confidence, Finding, small_window};
+use crate::hold::left_behind;
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
 use crate::remember::conflict::{Conflict, conflicts};
 use crate::setting::READ_AHEAD_KB;
@@ -42,7 +43,16 @@ pub(super) fn check(
     if let Some(remembered) = of_device().find(|one| !one.is_until_boot) {
         return Some(not_as_remembered(scene, device, remembered));
     }
-    if scene.is_window_set(device) {
+    let left = left_behind(scene.sys).into_iter();
+    let mut left = left.filter(|was| was.device == device.name && was.attribute == READ_AHEAD_KB);
+    if let Some(was) = left.next() {
+        notes.push(format!(
+            "a foreread run was killed and has left {}; before it was {} KiB; the next `foreread \
+             tune` of root sets that back",
+            kib(window_kib),
+            was.value
+        ));
+    } else if scene.is_window_set(device) {
         notes.push(format!(
             "read_ahead_kb was set to {}; the kernel's default is {}",
             kib(window_kib),

@@ -65,6 +65,7 @@ impl Holder<'_> {
     }
 
     fn set(&mut self, setting: &Setting) -> io::Result<()> {
+        // Before anything is noted: a run without the rights leaves no trace.
         may_write(self.sys, setting)?;
         let notes = match self.notes.remove(&setting.device) {
             Some(notes) => notes,
@@ -89,8 +90,12 @@ impl Holder<'_> {
     }
 }
 
-/// Checks write permission before anything is noted, so that a refused setting leaves no trace.
-fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
+/// Checks that a setting can be written; nothing is changed.
+///
+/// # Errors
+///
+/// If its file cannot be opened for writing: the message says why.
+pub fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
     let file = setting.file();
     let opened = OpenOptions::new().write(true).open(sys.path(&file));
     opened.map(drop).map_err(|error| {

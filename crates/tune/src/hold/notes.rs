@@ -73,6 +73,35 @@ pub(super) fn restore_all(sys: &Sys) -> Restored {
     restored
 }
 
+/// Returns the settings that runs which were killed have left changed, with the values that were
+/// there before. Nothing is set, and nothing that a living run holds is named.
+///
+/// Without leave to read the notes there is nothing to name.
+#[must_use]
+pub fn left_behind(sys: &Sys) -> Vec<Setting> {
+    let folder = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
+    let paths = folder.map(|entry| entry.path());
+    let is_notes = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(SUFFIX));
+    let mut left = Vec::new();
+    for path in paths.filter(is_notes) {
+        let Ok(mut file) = File::open(&path) else { continue };
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+            continue;
+        }
+        let mut text = String::new();
+        if file.read_to_string(&mut text).is_err() {
+            continue;
+        }
+        let is_left = |entry: &Entry| {
+            let is_same_disk = entry.disk == disk_of(sys, &entry.was.device);
+            let now = entry.was.in_force(sys).filter(|_| is_same_disk);
+            now.is_some_and(|now| now != entry.was.value && !entry.is_changed_by_others(&now))
+        };
+        left.extend(parse(&text).into_iter().filter(is_left).map(|entry| entry.was));
+    }
+    left
+}
+
 impl Notes {
     /// New ones for a device; what was left behind there is set back first.
     pub(super) fn new(sys: &Sys, device: &str) -> io::Result<Self> {
@@ -298,3 +327,28 @@ const SUFFIX: &str = ".notes";
 /// Each try that fails is another run's start or end at the same moment.
 const LOCK_TRIES: u32 = 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_has_left_is_named() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = Sys::at(root.path());
+        let setting = |kib| Setting::read_ahead_kb("sda", kib);
+        let file = sys.path(setting(0).file());
+        fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
+        fs::write(&file, "128\n").expect("it is written");
+        let mut notes = Notes::new(&sys, "sda").expect("notes");
+        notes.before(&sys, &setting(64)).expect("it is noted");
+        fs::write(&file, "64\n").expect("it is written");
+        assert_eq!(left_behind(&sys), [], "its run is alive");
+        drop(notes);
+        assert_eq!(left_behind(&sys), [setting(128)]);
+        fs::write(&file, "256\n").expect("it is written");
+        assert_eq!(left_behind(&sys), [], "it was set by other means since");
+        fs::write(&file, "128\n").expect("it is written");
+        assert_eq!(left_behind(&sys), [], "it is as before");
+    }
+}

@@ -47,7 +47,7 @@ impl Measured {
         }
         // Two equal readings are equal, whatever the last bit says.
         let line = SHARE.ln() - 1e-9;
-        let doubt = DOUBTLESS * error + bias;
+        let doubt = errors_beyond_doubt(self.readings.min(now.readings)) * error + bias;
         match (apart - doubt >= line, apart + doubt < line) {
             (true, _) => Kept::Surely,
             (false, true) => Kept::SurelyNot,
@@ -76,9 +76,24 @@ impl From<&Row> for Measured {
     }
 }
 
-/// How many standard errors are beyond doubt. A setting stays for years, and the deviation is known
-/// from some tens of readings only: the tails are heavier than the normal distribution's.
+/// Returns how many standard errors are beyond doubt for a window with so many readings.
+///
+/// A setting stays for years, and the deviation is known from some tens of readings only: the tails
+/// are heavier than the normal distribution's. This is Student's t for the probability that
+/// [`DOUBTLESS`] has with a known deviation, by the first two terms of its Cornish-Fisher expansion.
+fn errors_beyond_doubt(readings: u32) -> f64 {
+    let z = DOUBTLESS;
+    let freedom = (f64::from(readings) - 1.0 + SHARED_READINGS).max(1.0);
+    let first = (z.powi(3) + z) / (4.0 * freedom);
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom);
+    z + first + second
+}
+
+/// How many standard errors are beyond doubt if the deviation is known.
 const DOUBTLESS: f64 = 4.0;
+
+/// The deviation of all windows together counts as so many readings of one window.
+const SHARED_READINGS: f64 = 8.0;
 
 /// A standard error that three calm readings reach.
 const CALM_ERROR: f64 = 0.004;
@@ -102,6 +117,14 @@ mod tests {
         assert_eq!(row(90.0, 0.002, 20).keeps(&now, 0.0), Kept::SurelyNot);
         assert_eq!(row(140.0, 0.02, 20).keeps(&now, 0.0), Kept::Surely);
         assert_eq!(row(100.0, 0.002, 20).keeps(&now, 0.1), Kept::Unknown, "it may be credit");
+    }
+
+    #[test]
+    fn fewer_readings_have_to_be_further_apart() {
+        let now = |samples| row(100.0, 0.012, samples);
+        assert_eq!(row(105.5, 0.012, 300).keeps(&now(300), 0.0), Kept::Surely);
+        assert_eq!(row(105.5, 0.012, 11).keeps(&now(11), 0.0), Kept::Unknown);
+        assert!(errors_beyond_doubt(3) > 6.0 && errors_beyond_doubt(300) < 4.1);
     }
 
     #[test]

@@ -28,6 +28,14 @@ impl Run<'_> {
         self.taken.iter().filter(counts).map(reading).collect()
     }
 
+    /// The readings of ranges that were read for the first time, if others count beside them; none
+    /// if all that count are of this kind.
+    pub(super) fn only_fresh(&self) -> Option<Vec<Reading>> {
+        let fresh: Vec<Reading> =
+            self.taken.iter().filter(|taken| !taken.is_again).map(reading).collect();
+        (fresh.len() < self.counted().len()).then_some(fresh)
+    }
+
     /// What is to be said about it.
     pub(super) fn note_of_cache(&self) -> Option<String> {
         if !self.has_cache() {

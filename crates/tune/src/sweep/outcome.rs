@@ -45,6 +45,9 @@ pub struct Outcome {
     pub seconds: f64,
     /// Throughput by window, the smallest first.
     pub rows: Vec<Row>,
+    /// The same of ranges that were read for the first time only; None if `rows` are of such ranges
+    /// alone. A cache below can move `rows`, and not these.
+    pub fresh_rows: Option<Vec<Row>>,
     /// The smallest window that is enough; None if it was stopped before that was known.
     pub plateau: Option<Plateau>,
     /// Latency by size, the smallest first.
@@ -94,12 +97,15 @@ impl Run<'_> {
         Outcome {
             seconds: self.elapsed_ns() / 1e9,
             rows: curve.points.iter().map(row).collect(),
+            fresh_rows: self
+                .only_fresh()
+                .map(|fresh| Curve::of(&fresh).points.iter().map(row).collect()),
             plateau,
             random: self.latencies(),
             notes,
             ended: self.ended(),
             may_be_cached: self.may_be_cached(),
-            bias: self.bias(),
+            bias: self.bias(&curve),
             is_quick: self.is_quick(),
             stopped,
         }

@@ -161,7 +161,7 @@ impl Run<'_> {
         let measured = |window: Bytes| curve.at(window).map(Measured::from);
         let Some(now) = self.settings.now.filter(|now| *now != chosen) else { return Vec::new() };
         match (measured(chosen), measured(now)) {
-            (Some(new), Some(old)) if new.keeps(&old, self.bias()) == Kept::Unknown => {
+            (Some(new), Some(old)) if new.keeps(&old, self.bias(curve)) == Kept::Unknown => {
                 vec![chosen, now]
             }
             _ => Vec::new(),
@@ -170,8 +170,11 @@ impl Run<'_> {
 
     /// By which share windows of a device with credit may differ though they sustain the same: a
     /// stream begins with what was saved while the one before was slow.
-    pub(super) fn bias(&self) -> f64 {
-        if self.burst.is_some() { CREDIT_BIAS } else { 0.0 }
+    /// So may windows of a device whose speed moves: a bound that holds some of them hides from
+    /// those what moves the others.
+    pub(super) fn bias(&self, curve: &Curve) -> f64 {
+        let of_drift = DRIFT_BIAS * curve.drift().unwrap_or(0.0);
+        if self.burst.is_some() { CREDIT_BIAS.max(of_drift) } else { of_drift }
     }
 
     /// Adds what the open windows are compared with. The best window is in each comparison, and
@@ -222,6 +225,9 @@ const AT_ONCE: usize = 3;
 /// Seen in virtual time: a window below the rate of a token bucket seems up to 10 % faster than one
 /// that has used its credit up.
 const CREDIT_BIAS: f64 = 0.12;
+
+/// The share of the device's drift that may be left between two windows.
+const DRIFT_BIAS: f64 = 0.25;
 
 /// So many windows up to the best are the reference.
 const TOP: usize = 5;

@@ -24,9 +24,12 @@ pub(super) fn cached(device: &Device, sys: &Sys) -> Option<String> {
     let len = file.metadata().ok()?.len();
     let cached: u64 = resident(&file, &(0..len))?.iter().map(|part| part.end - part.start).sum();
     let percent = cached.saturating_mul(100) / len.max(1);
-    let line = format!("{percent} % of {backing} are in the page cache");
+    let line = format!("{percent} % of {backing} are in {PAGE_CACHE}");
     (percent >= CACHED_PERCENT).then_some(line)
 }
+
+/// Names the cache that direct I/O of the loop device goes around; the refusal looks for it.
+pub(crate) const PAGE_CACHE: &str = "the page cache";
 
 /// Less is met by a stream now and then, and trimmed away like a stall.
 const CACHED_PERCENT: u64 = 10;

@@ -47,8 +47,12 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
     };
     let sure = match to.between_kib {
         Some([low, high]) if !(low..=high).contains(&to.read_ahead_kb) => {
-            let between = format!("between {} and {}", size(low), size(high));
-            format!("the choice is {between}, and not sure to keep what is set now")
+            let choice = if low < high {
+                format!("the choice is between {} and {}", size(low), size(high))
+            } else {
+                format!("the choice would be {}", size(low))
+            };
+            format!("{choice}, and not sure to keep what is set now")
         }
         Some([low, high]) if low < high => {
             format!("95 % sure: between {} and {}", size(low), size(high))
@@ -79,6 +83,7 @@ fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
     let from = report.compared.now_kib.map_or_else(|| "?".to_owned(), |now| now.to_string());
     let is_same = report.compared.now_kib == Some(kib);
     match intent {
+        Intent::Set { remember: false, .. } if is_same => "it is in force already".to_owned(),
         Intent::Set { remember, force } => match (counts(remember), force) {
             (Some(_), false) => "nothing is set, for the reason at the end".to_owned(),
             (Some(_), true) => {
@@ -105,4 +110,55 @@ fn gain(report: &Report, kib: u64) -> Option<String> {
 
 fn size(kib: u64) -> String {
     Exact(Bytes(kib << 10)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use foreread_tune::advice::Refusal;
+    use foreread_tune::report::{Compared, Profile};
+
+    use super::*;
+
+    fn report(to_kib: u64, between: [u64; 2], now_kib: u64, refusals: Vec<Refusal>) -> Report {
+        Report {
+            device: "sda".into(),
+            seconds: 50.0,
+            method: Method::Kernel,
+            sweep: Vec::new(),
+            random: Vec::new(),
+            plateau_kib: None,
+            best_kib: None,
+            plateau_between_kib: None,
+            recommended: Some(Recommended {
+                read_ahead_kb: to_kib,
+                between_kib: Some(between),
+                inode_readahead_blks: None,
+                scheduler: Vec::new(),
+                profile: Profile::Mixed,
+                why: String::new(),
+            }),
+            refusals,
+            compared: Compared { now_kib: Some(now_kib), ..Compared::default() },
+            notes: Vec::new(),
+            restored: true,
+        }
+    }
+
+    #[test]
+    fn what_is_in_force_is_not_refused() {
+        let refusals = vec![Refusal::NowUnknown { now_kib: Some(128) }];
+        let apply = Intent::Set { remember: false, force: false };
+        let line = headline(&report(128, [128, 128], 128, refusals.clone()), apply);
+        assert!(line.ends_with("it is in force already."), "{line}");
+        let line = headline(&report(256, [256, 256], 128, refusals), apply);
+        assert!(line.contains("nothing is set"), "{line}");
+    }
+
+    #[test]
+    fn one_choice_is_not_between_two() {
+        let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), Intent::Look);
+        assert!(line.contains("the choice would be 2M, and not sure to keep"), "{line}");
+        let line = headline(&report(8192, [1024, 2048], 8192, Vec::new()), Intent::Look);
+        assert!(line.contains("the choice is between 1M and 2M,"), "{line}");
+    }
 }

@@ -89,7 +89,9 @@ fn refuse(args: &Args, one: &Measured, settings: &[Setting]) -> Result<(), Failu
         )));
     }
     let against = against(args, one);
-    if args.force || against.is_empty() {
+    // What is in force already is no change that a measurement would have to carry.
+    let is_in_force = !args.remember && changed(one, settings).next().is_none();
+    if args.force || against.is_empty() || is_in_force {
         return Ok(());
     }
     Err(Failure::Check(format!(
@@ -113,7 +115,7 @@ fn others(sys: &Sys, device: &str, settings: &[Setting]) -> Vec<String> {
 }
 
 /// The settings that have another value now, and which.
-fn changed<'o>(
+pub(super) fn changed<'o>(
     one: &'o Measured,
     settings: &'o [Setting],
 ) -> impl Iterator<Item = (&'o Setting, &'o Setting)> {

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foreread_core::units::Bytes;
 use foreread_tune::advice::{self, Facts, Refusal};
 use foreread_tune::flood::{FloodReport, Offer};
-use foreread_tune::hold::Held;
+use foreread_tune::hold::{self, Held};
 use foreread_tune::identity::identity;
 use foreread_tune::probe::Stopped;
 use foreread_tune::probe::real::{Options, Real};
 use foreread_tune::report::{Method, Report};
-use foreread_tune::setting::Setting;
+use foreread_tune::setting::{READ_AHEAD_KB, Setting};
 use foreread_tune::sweep::{self, Doing, Sweep};
 use foreread_tune::sysfs::Sys;
 use foreread_tune::target::Target;
@@ -26,10 +26,9 @@ use serde::Serialize;
 
 use super::all::all;
 use super::headline::Intent;
-use super::keep::keep;
+use super::keep::{changed, keep};
 use super::leave::{interrupts, left_as_is, restore_left_behind};
-use super::mixed::may_set;
-use super::{Args, ask, mixed, report, simulated};
+use super::{Args, ask, mixed, remembered, report, simulated};
 use crate::measure::holder;
 use crate::output::{Failure, Output};
 
@@ -46,13 +45,16 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
         args.target.iter().cloned().collect()
     };
     let mut measured = Vec::new();
-    let mut failed = Vec::new();
+    let (mut failed, mut set) = (Vec::new(), Vec::new());
     for path in &paths {
         let told = one(sys, path, args, &interrupted).and_then(|one| {
             if !args.json {
                 one.print(args, out)?;
             }
             let done = keep(sys, args, &one, out);
+            if done.is_ok() && args.sets() {
+                set.extend(words_of_set(&one));
+            }
             measured.push(one);
             done
         });
@@ -72,12 +74,29 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
     print_json(args, &measured, out)?;
     out.notes(&failed)?;
     if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Check("interrupted; every setting is as it was".into()));
+        return Err(Failure::Check(interrupted_after(&set)));
     }
     match failed.len() {
         0 => Ok(()),
         n => Err(Failure::Check(format!("{n} of {} devices could not be done", paths.len()))),
     }
+}
+
+/// What was set on a device, with its name; None if all of it was in force before.
+fn words_of_set(one: &Measured) -> Option<String> {
+    let settings = one.recommended();
+    let mut changed = changed(one, &settings).peekable();
+    changed.peek()?;
+    let changed: Vec<Setting> = changed.map(|(to, _)| to.clone()).collect();
+    Some(format!("{} ({})", one.report.device, remembered::words(&changed)))
+}
+
+/// How a run of several devices ends that was interrupted: what was set by then stays.
+fn interrupted_after(set: &[String]) -> String {
+    if set.is_empty() {
+        return "interrupted; every setting is as it was".to_owned();
+    }
+    format!("interrupted; set before that, and still set: {}", set.join(", "))
 }
 
 /// A device measured.
@@ -184,10 +203,11 @@ fn one(
     // A minute later it would be too late to say what cannot be done.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
-    if args.sets() && !may_set(sys, target.device.number) {
-        let line = "it takes root to set what is recommended; without --apply and --remember it is \
-                    measured only";
-        return Err(Failure::WrongUse(format!("{}: {line}", target.device.name)));
+    if let (true, Err(why)) = (args.sets(), may_set(sys, &target)) {
+        return Err(Failure::WrongUse(format!(
+            "{}: {why}; without --apply and --remember it is measured only",
+            target.device.name
+        )));
     }
     if args.remember {
         identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;
@@ -202,13 +222,23 @@ fn one(
     }
     let name = target.device.name.clone();
     let bar = progress();
-    let now_kib = target.device.queue.read_ahead_kib;
+    // A value that a killed run has left is not the one in force: it will be set back.
+    let left = hold::left_behind(sys).into_iter();
+    let mut left = left.filter(|was| was.device == name && was.attribute == READ_AHEAD_KB);
+    let left_kib = left.next().and_then(|was| was.value.parse().ok());
+    let now_kib = left_kib.or(target.device.queue.read_ahead_kib);
     let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
     let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &name, progress));
     let stopped = outcome.stopped.clone();
-    let facts = Facts::of(sys, &target, probe.method());
+    let facts = Facts { now_kib, ..Facts::of(sys, &target, probe.method()) };
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.notes.splice(0..0, target.notes.iter().cloned());
+    report.notes.extend(left_kib.map(|kib| {
+        format!(
+            "a foreread run that was killed has left another read_ahead_kb; the next `foreread \
+             tune` of root sets {kib} back, and that is what is compared"
+        )
+    }));
     if let Some(why) = probe.why_direct() {
         report.notes.push(format!("not by the kernel's own read-ahead: {why}"));
     }
@@ -235,6 +265,11 @@ fn one(
     drop(held);
     one.before = one.recommended().into_iter().filter_map(|to| before(sys, to)).collect();
     Ok(one)
+}
+
+/// An error that says why the device's window cannot be set, if it cannot.
+fn may_set(sys: &Sys, target: &Target) -> std::io::Result<()> {
+    hold::may_write(sys, &Setting::read_ahead_kb(&target.device.name, 0))
 }
 
 fn before(sys: &Sys, setting: Setting) -> Option<Setting> {
