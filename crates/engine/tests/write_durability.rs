@@ -70,7 +70,11 @@ impl Books {
             WriteError::Io { source, .. } => {
                 assert_eq!(source.raw_os_error(), Some(libc::EIO), "{error}");
             }
-            error => panic!("{error}"),
+            WriteError::PastEnd { .. }
+            | WriteError::ReadOnly { .. }
+            | WriteError::TimedOut { .. }
+            | WriteError::Forked { .. }
+            | _ => panic!("{error}"),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The directory that a mount is put on.
 //!
 //! In:    a path.
-//! Out:   the same, whole; or why nothing can be mounted there; the mount, found again to unmount it.
+//! Out:   the same, whole; or why nothing can be mounted there; the mount, found again to be
+//!        unmounted.
 //! Never: a mount on top of another, which would be out of reach; a mount of others touched.
 
 use std::fs;

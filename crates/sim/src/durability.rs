@@ -17,6 +17,8 @@
 //! apart: that a flush may succeed at the device after another one has failed, and be reported
 //! first, is what makes durability hard. The invariants are those of docs/durability.md.
 
+#![expect(clippy::cast_possible_truncation, reason = "the files of a run are small")]
+
 mod checks;
 mod device;
 mod history;

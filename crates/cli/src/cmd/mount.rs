@@ -36,9 +36,9 @@ use crate::output::Failure;
 /// It stays in the foreground; when DIR is ready, one line on stderr says so. It ends when DIR is
 /// unmounted (umount, fusermount3 -u), or unmounts it itself on SIGTERM or Ctrl-C, also if it was
 /// moved. While files in it are open, it is only detached from DIR, and ends when the last one is
-/// closed, or on another Ctrl-C or SIGTERM. If another mount covers it, the other one is not touched:
-/// the command ends with 1, and the mount stays without a server. What is damaged in the image is an
-/// error (EIO) for the program that reads it, and one line on stderr.
+/// closed, or on another Ctrl-C or SIGTERM. If another mount covers it, the other one is not
+/// touched: the command ends with 1, and the mount stays without a server. Reads of damaged parts
+/// of the image fail with EIO, and one line on stderr names them.
 #[derive(Debug, Flags)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct Args {

@@ -80,7 +80,8 @@ impl From<&Row> for Measured {
 ///
 /// A setting stays for years, and the deviation is known from some tens of readings only: the tails
 /// are heavier than the normal distribution's. This is Student's t for the probability that
-/// [`DOUBTLESS`] has with a known deviation, by the first two terms of its Cornish-Fisher expansion.
+/// [`DOUBTLESS`] has with a known deviation, by the first two terms of its Cornish-Fisher
+/// expansion.
 fn errors_beyond_doubt(readings: u32) -> f64 {
     let z = DOUBTLESS;
     let freedom = (f64::from(readings) - 1.0 + SHARED_READINGS).max(1.0);
