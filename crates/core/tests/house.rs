@@ -278,6 +278,29 @@ fn texts_are_tidy() {
     none(&breaches);
 }
 
+/// A technical sentence names its actor: the driver, the reader thread, the caller, the device.
+#[test]
+fn texts_name_their_actors() {
+    let unnamed = [
+        concat!("no", "body"),
+        concat!("some", "body"),
+        concat!("any", "body"),
+        concat!("every", "body"),
+        concat!("who", "ever"),
+    ];
+    let mut breaches = Vec::new();
+    for file in sources() {
+        for (n, line) in (1..).zip(file.text.lines()) {
+            let line = line.to_lowercase();
+            let mut words = line.split(|c: char| !c.is_alphanumeric());
+            if let Some(word) = words.find(|word| unnamed.contains(word)) {
+                breaches.push(format!("{}:{n}: '{word}' does what?", file.path));
+            }
+        }
+    }
+    none(&breaches);
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut breaches = Vec::new();

@@ -248,7 +248,7 @@ impl Driver {
     }
 
     /// Passes completions to the core, unless a leader does that. Returns whether there were any.
-    pub(crate) fn reap_if_nobody_does(&mut self) -> bool {
+    pub(crate) fn reap_unless_led(&mut self) -> bool {
         let in_flight = self.ring.in_flight();
         if self.waiting.leader().is_none() {
             self.reap();
@@ -491,7 +491,7 @@ impl Driver {
     }
 
     /// After a driver's panic: wakes the leader, and returns all other waiters to wake.
-    pub(crate) fn wake_everybody(&mut self) -> Vec<Wake> {
+    pub(crate) fn wake_all_waiters(&mut self) -> Vec<Wake> {
         self.waiting.wake_all();
         self.ring.wake();
         self.waiting.take_wakes()

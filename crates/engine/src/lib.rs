@@ -268,7 +268,7 @@ impl Engine {
         }
         let mut driver = self.shared.drive();
         driver.take_posts(&self.shared.inbox);
-        driver.reap_if_nobody_does();
+        driver.reap_unless_led();
         driver.start_all();
         (driver.path.idle_frames(), driver.path.frame_count().into())
     }

@@ -289,7 +289,7 @@ impl Reader {
         for marker in markers.into_iter().flat_map(|markers| self.markers(markers, read)) {
             driving.marker(marker);
         }
-        if driving.reap_if_nobody_does() {
+        if driving.reap_unless_led() {
             // With the pages that have just been reaped, it may be a hit after all.
             let mut markers = Markers::default();
             self.hit(handle, read, to, &mut markers);

@@ -150,7 +150,7 @@ impl Drop for Driving<'_> {
         if std::thread::panicking() && !self.is_unwinding {
             // It panicked while it drove: the driver's state is unknown. Waiters wake up to find
             // that out.
-            let wakes = driver.wake_everybody();
+            let wakes = driver.wake_all_waiters();
             drop(driver);
             for wake in wakes {
                 if let Wake::Thread(_) | Wake::Task(_) = wake {

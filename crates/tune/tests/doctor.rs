@@ -62,7 +62,7 @@ fn a_window_that_a_killed_run_has_left_is_named() {
     std::fs::write(folder.join("held-sda.notes"), format!("{was}\n{set}\n")).expect("notes");
     let notes = &examine(&Sys::at(root.path()), &Facts::default()).devices[0].notes;
     assert!(notes.iter().any(|note| note.contains("a foreread run was killed")), "{notes:?}");
-    assert!(notes.iter().all(|note| !note.contains("somebody set")), "{notes:?}");
+    assert!(notes.iter().all(|note| !note.contains("was set to")), "{notes:?}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl Handle {
             return Err(failed(NotReady::Fault(Fault::Io(errno))));
         }
         driving.take_posts(&engine.inbox);
-        driving.reap_if_nobody_does();
+        driving.reap_unless_led();
         let id = driving.begin_write(begin);
         let (driving, result) = engine.do_steps(driving, id, &self.file, doing);
         drop(driving);
