@@ -90,7 +90,7 @@ fn a_signal_while_a_file_is_open_ends_it_with_the_last_user() {
     let mut mount = Mount::new(&image, &[]);
     let file = File::open(mount.dir.join("a/large")).unwrap();
     mount.signal(Signal::INT);
-    assert!(mount.line().contains("in use; ends when it is no longer in use"));
+    assert!(mount.line().contains("in use; unmounted as soon as nothing in it is open"));
     assert!(!is_mounted(&mount.dir));
     let mut end = [0; 1000];
     file.read_exact_at(&mut end, 2_999_000).unwrap();
