@@ -187,22 +187,23 @@ impl Debts {
     }
 
     /// Adds a debt of the present epoch. It is on no list yet.
-    pub(in crate::path) fn add(&mut self, books: &mut FileDebts, debt: Debt) -> DebtId {
-        let epoch = books.epoch;
-        self.add_in_epoch(books, debt, epoch)
-    }
-
-    /// The same of a page that is dirty again: flushes that wait already wait for it, too.
-    pub(in crate::path) fn add_again(
-        &mut self,
-        books: &mut FileDebts,
-        debt: Debt,
-        writes: &Slab<Write>,
-    ) -> DebtId {
-        let first = books.flushes.front();
-        let waiting = first.map(|&id| writes.get(id).expect("it waits").epoch);
-        let epoch = waiting.map_or(books.epoch, |epoch| epoch.min(books.epoch));
-        self.add_in_epoch(books, debt, epoch)
+    pub(in crate::path) fn add(&mut self, books: &mut FileDebts, mut debt: Debt) -> DebtId {
+        debt.epoch = books.epoch;
+        books.owed += 1;
+        books.count(debt.epoch, |epoch| epoch.owed += 1);
+        let (frame, index) = (debt.frame, self.free.pop());
+        let index = match index {
+            Some(index) => {
+                self.debts[index as usize] = debt;
+                index
+            }
+            None => {
+                self.debts.push(debt);
+                u32::try_from(self.debts.len() - 1).expect("fewer debts than frames")
+            }
+        };
+        self.of_frame[frame.0 as usize] = index + 1;
+        DebtId(index)
     }
 
     /// Makes the first flush that waits wait for all dirty pages.
@@ -232,25 +233,6 @@ impl Debts {
             });
             self.get_mut(id).epoch = epoch;
         }
-    }
-
-    fn add_in_epoch(&mut self, books: &mut FileDebts, mut debt: Debt, epoch: u64) -> DebtId {
-        debt.epoch = epoch;
-        books.owed += 1;
-        books.count(debt.epoch, |epoch| epoch.owed += 1);
-        let (frame, index) = (debt.frame, self.free.pop());
-        let index = match index {
-            Some(index) => {
-                self.debts[index as usize] = debt;
-                index
-            }
-            None => {
-                self.debts.push(debt);
-                u32::try_from(self.debts.len() - 1).expect("fewer debts than frames")
-            }
-        };
-        self.of_frame[frame.0 as usize] = index + 1;
-        DebtId(index)
     }
 
     /// The page has newer bytes, in this frame, before the older ones were sent.

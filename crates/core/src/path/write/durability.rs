@@ -18,6 +18,7 @@
 
 pub(in crate::path) use super::flush_domain::{CommandSeq, FlushDomain};
 use super::flusher::Outcome;
+use super::refused::{EDQUOT, EFBIG, ENOSPC};
 use super::{Write, WriteId};
 use crate::cache::FlushInterval;
 use crate::path::job::Job;
@@ -251,7 +252,3 @@ impl IoPath {
         self.end_write(id, Bytes::ZERO, lost.or(fault));
     }
 }
-
-const EFBIG: i32 = 27;
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;

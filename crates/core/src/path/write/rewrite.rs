@@ -132,7 +132,7 @@ impl IoPath {
         debt.is_urgent = true;
         let books = self.files.get_mut(file).expect("it is open").debts.as_mut();
         let books = books.expect("only what was written is unstable");
-        let id = self.debts.add_again(books, debt, &self.writes);
+        let id = self.debts.add(books, debt);
         self.place_again(file, id);
     }
 
