@@ -3,9 +3,9 @@
 //!     cargo run -p foreread-core --example own_cache
 //!
 //! The program keeps its pool, its threads and its I/O. It tells foreread which pages are resident
-//! (`Residency`), lets a `ReadWalk` take it through each read, and is told what to fetch (`PageSet`).
-//! What is remembered is a `Streams` for each file, and for each scan a `StreamState` and where its last
-//! read ended.
+//! (`Residency`), lets a `ReadWalk` take it through each read, and is told what to fetch
+//! (`PageSet`). What is remembered is a `Streams` for each file, and for each scan a `StreamState`
+//! and where its last read ended.
 //!
 //! Pages are 4 KiB here. A pool of 16 KiB pages answers for four at a time: its page 7 is resident
 //! as pages 28 to 31, and a fetch of 30..34 fetches its pages 7 and 8.

@@ -345,7 +345,8 @@ impl IoPath {
         path
     }
 
-    /// The last pin of an orphan has ended, as [`PageTable::unpin`] said: the frame may be used again.
+    /// The last pin of an orphan has ended, as [`PageTable::unpin`] said: the frame may be used
+    /// again.
     pub fn unpinned(&mut self, now: Nanos, frame: Frame) {
         self.log().did(|| PathCall::Unpinned { now, frame });
         self.cache.unpinned(frame);
@@ -361,8 +362,8 @@ impl IoPath {
     /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
     ///
     /// `prev_pos` is the byte after the last one that the stream's previous read returned. At most
-    /// an eighth of all frames serve one read: [`ReadReady::len`] says how much it covers. One at the
-    /// end of the file, or behind it, is ready at once, with a length of 0.
+    /// an eighth of all frames serve one read: [`ReadReady::len`] says how much it covers. One at
+    /// the end of the file, or behind it, is ready at once, with a length of 0.
     pub fn read(
         &mut self,
         now: Nanos,

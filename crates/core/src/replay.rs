@@ -14,11 +14,11 @@
 //! So the driver of a path (an event loop, threads that take turns) can be checked after the fact:
 //! if the log replays, all that happened follows from these calls in this order.
 //!
-//! A new call of `IoPath` enters the log with three lines: its variant of [`PathCall`]; as its first
-//! line `self.log().did(|| PathCall::..)`; and its arm in `apply`. If it returns something, that is a
-//! variant of [`PathOutput`], and its last line is `self.log().gave(|| PathOutput::..)`. If it panics for
-//! ids that are unknown, `could` says so before. A new look at what readers change goes through
-//! `log.saw`.
+//! A new call of `IoPath` enters the log with three lines: its variant of [`PathCall`]; as its
+//! first line `self.log().did(|| PathCall::..)`; and its arm in `apply`. If it returns something,
+//! that is a variant of [`PathOutput`], and its last line is `self.log().gave(|| PathOutput::..)`.
+//! If it panics for ids that are unknown, `could` says so before. A new look at what readers change
+//! goes through `log.saw`.
 
 mod log;
 

@@ -1,8 +1,8 @@
 //! The page table: which frame holds a page, for any number of readers and one driver.
 //!
 //! In:    a file and a page.
-//! Out:   the page's [`PageEntry`], and a way to ask later whether it still holds, or to pin it; to the
-//!        driver also which pages around it are resident.
+//! Out:   the page's [`PageEntry`], and a way to ask later whether it still holds, or to pin it; to
+//!        the driver also which pages around it are resident.
 //! Never: a lock, a page's bytes. A reader may miss a page that is there; it never gets another's.
 //!
 //! Which line each ordering guards, and against what, is in tests/loom.rs.

@@ -31,7 +31,8 @@ use crate::units::Pages;
 /// even on the list of free ones.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// [`FrameHome`]s. Bare numbers, because the system's zeros are taken as they are for those only.
+    /// [`FrameHome`]s. Bare numbers, because the system's zeros are taken as they are for those
+    /// only.
     homes: Vec<u64>,
     holds: Vec<u32>,
     links: LruLinks,

@@ -1,6 +1,7 @@
 //! The largest window that is of use on a device, and how long its requests take: learnt.
 //!
-//! In:    what its completions told ([`DeviceModel`]); when requests were asked for and when they ended.
+//! In:    what its completions told ([`DeviceModel`]); when requests were asked for and when they
+//!        ended.
 //! Out:   a window in pages, a power of two; a time.
 //! Never: a window that was set. This is for [`Config::AUTO_WINDOW`](super::Config::AUTO_WINDOW).
 //!
