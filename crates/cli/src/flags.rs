@@ -14,7 +14,7 @@ use foreread::EngineBuilder;
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::readahead::Policy;
 use foreread_core::sizes;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::cmd::{
     bench, cat, demo, doctor, explain, ls, man, mount, seeds, serve, set, sim, stat, stats, tune,
@@ -44,7 +44,7 @@ pub(crate) enum MaxWindow {
     /// As each device was seen to want it.
     Auto,
     /// No larger than this.
-    Size(Bytes),
+    Size(ByteCount),
 }
 
 impl MaxWindow {

@@ -21,7 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::hold::{Held, restore_left_behind};
 use foreread_tune::sysfs::Sys;
 use foreread_tune::target::window_in_force;
@@ -116,11 +116,11 @@ pub(crate) fn hold() -> io::Result<()> {
 pub(crate) const HOLD: &str = "hold-settings";
 
 /// The largest window that the kernel has for what lies at a path, in bytes, where it says so.
-pub(crate) fn kernel_window(path: &Path) -> Option<Bytes> {
+pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
     let (device, _) = target::device_of(&File::open(path).ok()?).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
     let kib: u64 = window_in_force(&Sys::here(), number)?.value.parse().ok()?;
-    kib.checked_mul(1024).map(Bytes)
+    kib.checked_mul(1024).map(ByteCount)
 }
 
 /// A bar of so many steps on a terminal, nothing elsewhere.

@@ -273,9 +273,9 @@ impl From<Counters> for ClientStats {
     }
 }
 
-impl From<fit::Fit> for CostStats {
-    fn from(fit: fit::Fit) -> Self {
-        let fit::Fit { per_request_ns, per_kib_ns, parallel, samples } = fit;
+impl From<fit::DeviceModel> for CostStats {
+    fn from(fit: fit::DeviceModel) -> Self {
+        let fit::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
         Self { per_request_ns, per_kib_ns, parallel, samples }
     }
 }

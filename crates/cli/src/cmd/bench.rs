@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as Flags;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use foreread::{Delay, Policy};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_files::{Input, Output as ResultFile};
 use serde::Serialize;
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
 
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
-    memory: Bytes,
+    memory: ByteCount,
 
     /// foreread's I/O scheduler in a flood: deadline or noop
     #[arg(long, value_name = "NAME", default_value = "deadline")]
@@ -133,7 +133,7 @@ pub(crate) struct Args {
     /// If it is not given, each pattern has an amount of its own that takes a fast disk a fraction
     /// of a second, and the limit of --seconds holds.
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    amount: Option<Bytes>,
+    amount: Option<ByteCount>,
 
     /// A run ends after so long, even if there is more to read; a run of direct after one second,
     /// since it has nothing that has to warm up [default: 5; no limit with --amount]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args as Flags;
 use foreread::{Delay, Engine, Policy};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_files::scratch::temporary_directory;
 
 use crate::flags::{MaxWindow, policies};
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
     /// How large the scratch file is, at least 16M
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    size: Bytes,
+    size: ByteCount,
 
     /// How the slow device is slow: each request costs its latency, so many are served at a time,
     /// each moves so many bytes a second
@@ -66,11 +66,11 @@ pub(crate) struct Args {
 
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    memory: Bytes,
+    memory: ByteCount,
 
     /// The largest window of foreread; the kernel's own for the same target, if not given
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    max_window: Option<Bytes>,
+    max_window: Option<ByteCount>,
 
     /// How often each pattern is run in each way
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
@@ -201,7 +201,7 @@ const PLAIN: [Pattern; 4] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k, P
 const DELAYED: [Pattern; 3] = [Pattern::Seq4k, Pattern::Inter2, Pattern::Rand4k];
 
 /// Less is read before a clock has ticked often enough.
-const SMALLEST: Bytes = Bytes(16 << 20);
+const SMALLEST: ByteCount = ByteCount(16 << 20);
 
 /// Larger than the processor's caches, smaller than the cache's default bound. A small bound makes
 /// it smaller.

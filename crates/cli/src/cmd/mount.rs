@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args as Flags;
 use foreread::{Delay, Engine, OpenOptions, Policy};
-use foreread_core::itable::{Bound, FixedWindow};
+use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_core::sizes::{self, Exact};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_ext4::Journal;
 use foreread_files::SocketFile;
 use foreread_mount::{
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 
     /// The memory limit for all cached pages and their metadata
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    memory: Bytes,
+    memory: ByteCount,
 
     /// The largest window of files, or auto: learnt from the device [default: the kernel's for this
     /// device, at least 128K]
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
         args.target.target.display(),
-        Exact(Bytes(mount.superblock().size())),
+        Exact(ByteCount(mount.superblock().size())),
         args.dir.display(),
         itable_text(args.inode_readahead_blks),
         Exact(args.memory),
@@ -250,7 +250,7 @@ fn itable(text: &str) -> Result<ItableReadahead, String> {
     if text == ADAPTIVE {
         return Ok(ItableReadahead::Adaptive);
     }
-    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, Bound::Exact).is_some());
+    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, ItableBound::Exact).is_some());
     blocks.map(ItableReadahead::Blocks).ok_or_else(|| {
         format!("{ADAPTIVE}, 0, or a power of two up to {}", FixedWindow::MAX_BLOCKS)
     })

@@ -24,7 +24,7 @@ use clap::builder::PossibleValuesParser;
 use foreread::{Delay, Engine, OpenError, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::{self, Exact};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits};
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     /// Beside it all connections share an eighth of that for replies, 4 to 64 MiB, and each has up
     /// to 384 KiB of its own.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    memory: Bytes,
+    memory: ByteCount,
 
     /// The largest read-ahead window, or auto: learnt from the device [default: auto if the policy
     /// is adaptive, else the kernel's for this device, at least 128K]
@@ -107,7 +107,7 @@ pub(crate) struct Args {
     /// The dirty limit: writers wait while more than this is written and not yet on the device
     /// [default: a quarter of the memory, which is also the most]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    dirty_limit: Option<Bytes>,
+    dirty_limit: Option<ByteCount>,
 
     /// How long a page may stay dirty before it is written back
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
@@ -351,7 +351,7 @@ fn serve_metrics(
 /// One line: clients may come, and what they find.
 fn ready(served: &Served, place: &Place, args: &Args, metrics: Option<&Metrics>) {
     let Served { engine, file, target, .. } = served;
-    let mut line = format!("serving {target} ({})", Exact(Bytes(file.len())));
+    let mut line = format!("serving {target} ({})", Exact(ByteCount(file.len())));
     line += if args.read_only { ", read-only" } else { "" };
     for uri in place.uris(&args.export) {
         line += &format!(" at {uri}");
@@ -362,7 +362,7 @@ fn ready(served: &Served, place: &Place, args: &Args, metrics: Option<&Metrics>)
     };
     let window = match window(args) {
         MaxWindow::Auto => "as learnt".to_owned(),
-        MaxWindow::Size(_) => Exact(Bytes(engine.max_window())).to_string(),
+        MaxWindow::Size(_) => Exact(ByteCount(engine.max_window())).to_string(),
     };
     line += &format!(
         "; memory {}, window {window}, {}, {how}, {}",

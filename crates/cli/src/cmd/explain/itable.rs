@@ -5,7 +5,7 @@ mod image;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use foreread_core::itable::{BlockIndex, Bound, Cost, FixedWindow, InodeTable};
+use foreread_core::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use serde::Serialize;
 
 use self::image::Windows;
@@ -128,7 +128,7 @@ fn of_image(args: &Args, out: &mut Output) -> Result<(), Failure> {
         return Err(wrong(format!("which inodes of {target}? Write their numbers behind it")));
     }
     let inodes: Vec<u32> = numbers(inodes, "an inode's number")?;
-    let bound = if args.compat { Bound::OffByOne } else { Bound::Exact };
+    let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
     let windows = match args.inode_readahead_blks.unwrap_or(Blocks::Adaptive) {
         Blocks::Fixed(blocks) => {
             Windows::Fixed(FixedWindow::new(blocks, bound).expect("it was parsed"), bound)
@@ -164,7 +164,7 @@ fn explain(args: &Args, first: u64) -> Result<Vec<Explained>, Failure> {
     };
     let (in_group, in_block) = args.inodes_per_group.zip(args.inodes_per_block).expect("required");
     let first = BlockIndex(first);
-    let bound = if args.compat { Bound::OffByOne } else { Bound::Exact };
+    let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
     let table = InodeTable::new(first, in_group, in_block, args.unused)
         .ok_or_else(|| wrong(format!("a table at {first} reaches the end of all block numbers")))?;
     let window = FixedWindow::new(size, bound).expect("it was parsed");
@@ -191,7 +191,7 @@ fn parse_window(text: &str) -> Result<Blocks, String> {
         return Ok(Blocks::Adaptive);
     }
     let blocks = text.parse().map_err(|_| WINDOW_SIZES.to_owned())?;
-    let is_fine = FixedWindow::new(blocks, Bound::Exact).is_some();
+    let is_fine = FixedWindow::new(blocks, ItableBound::Exact).is_some();
     is_fine.then_some(Blocks::Fixed(blocks)).ok_or_else(|| WINDOW_SIZES.to_owned())
 }
 

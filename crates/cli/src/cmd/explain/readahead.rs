@@ -8,9 +8,11 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use clap::builder::TypedValueParser;
-use foreread_core::readahead::walk::{Memory, Reader};
-use foreread_core::readahead::{Advice, Decided, Limits, Policy, Rules, State, Streams, Trigger};
-use foreread_core::units::{Bytes, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
+use foreread_core::readahead::walk::{PolicyMemory, ReadWalk};
+use foreread_core::readahead::{
+    Advice, Decided, Policy, Rules, StreamState, Streams, Trigger, WindowLimits,
+};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
 use serde::Serialize;
 
 use self::read::{Action, MOST_PAGES, Step, parse_range, parse_step};
@@ -51,7 +53,7 @@ pub(crate) struct Args {
 
     /// The length of the file as a size, which may end within a page
     #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
-    file_bytes: Option<Bytes>,
+    file_bytes: Option<ByteCount>,
 
     /// Rules that were never merged into Linux, added to the policy's own; may be repeated
     #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
@@ -103,9 +105,9 @@ enum Rule {
 /// What one reader's stream remembers.
 #[derive(Default)]
 struct Stream {
-    state: State,
+    state: StreamState,
     advice: Advice,
-    prev_pos: Option<Bytes>,
+    prev_pos: Option<ByteCount>,
 }
 
 /// A decision, and whose it was.
@@ -157,7 +159,7 @@ struct Explanation {
 /// Makes all reads, and gives every decision in order.
 fn explain(args: &Args, mut pages: ResidentPages) -> Explanation {
     let end = file_end(args);
-    let limits = Limits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
+    let limits = WindowLimits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
     let mut streams: BTreeMap<Option<&str>, Stream> = BTreeMap::new();
     let mut remembered = Streams::default();
     let (mut lines, mut hints) = (Vec::new(), Vec::new());
@@ -182,7 +184,7 @@ fn explain(args: &Args, mut pages: ResidentPages) -> Explanation {
         if pos >= end || pos == read_end {
             continue;
         }
-        let reader = Reader {
+        let reader = ReadWalk {
             policy: args.policy,
             limits,
             prev_pos: stream.prev_pos,
@@ -192,7 +194,7 @@ fn explain(args: &Args, mut pages: ResidentPages) -> Explanation {
         };
         let first = pos.page();
         let count = PageIndex(read_end.pages_up().0) - first;
-        let memory = Memory { stream: &mut stream.state, file: &mut remembered };
+        let memory = PolicyMemory { stream: &mut stream.state, file: &mut remembered };
         reader.read(memory, &mut pages, first, count, |decided| {
             lines.push(Line { stream: name.clone(), decided });
         });
@@ -230,7 +232,7 @@ fn explained(line: &Line) -> Explained<'_> {
 }
 
 /// One past the file's last byte.
-fn file_end(args: &Args) -> Bytes {
+fn file_end(args: &Args) -> ByteCount {
     match (args.file_bytes, args.file_pages) {
         (Some(bytes), _) => bytes,
         // The last page of the longest file lacks a byte.
@@ -264,7 +266,7 @@ fn up_to_most_pages() -> impl TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=MOST_PAGES)
 }
 
-fn parse_file_bytes(text: &str) -> Result<Bytes, String> {
+fn parse_file_bytes(text: &str) -> Result<ByteCount, String> {
     let size = sizes::parse(text)?;
     let is_fine = size <= MAX_FILE_BYTES;
     is_fine.then_some(size).ok_or_else(|| "no file is longer than 2^63 - 1 bytes".to_owned())

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use foreread::Engine;
 use foreread_core::sched::BadSetting;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_serve::CounterReader;
 use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
 
@@ -22,7 +22,7 @@ pub(in crate::cmd) struct Served {
     pub(in crate::cmd) target: String,
     pub(in crate::cmd) export: String,
     pub(in crate::cmd) read_only: bool,
-    pub(in crate::cmd) memory: Bytes,
+    pub(in crate::cmd) memory: ByteCount,
     pub(in crate::cmd) started: Instant,
 }
 

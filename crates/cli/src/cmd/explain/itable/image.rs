@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 
 use foreread_core::itable::{
-    Adaptive, BlockIndex, Bound, Cost, Decision, FixedWindow, InodeTable, Why,
+    Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound, ItableDecision, Why,
 };
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::output::{Failure, Output};
 
 /// Which windows are explained.
 pub(super) enum Windows {
-    Fixed(FixedWindow, Bound),
+    Fixed(FixedWindow, ItableBound),
     Adaptive(Cost),
 }
 
@@ -103,7 +103,7 @@ fn explain(target: &Target, inodes: &[u32], windows: &Windows) -> Result<Vec<Exp
             chance_back: None,
             chance_ahead: None,
         };
-        if let Some(Decision { why: Why::Weighed { pays, back, ahead }, .. }) = decision {
+        if let Some(ItableDecision { why: Why::Weighed { pays, back, ahead }, .. }) = decision {
             (one.pays, one.chance_back, one.chance_ahead) = (Some(pays), back, ahead);
         }
         explained.push(one);
@@ -117,22 +117,24 @@ fn decide(
     table: InodeTable,
     block: BlockIndex,
     block_bytes: u32,
-) -> Decision {
+) -> ItableDecision {
     let decision = match windows {
         Windows::Fixed(window, _) => {
             let why = if block >= table.used_end() { Why::Unused } else { Why::Single };
-            window.decide(table, block).map(|blocks| Decision { blocks, why })
+            window.decide(table, block).map(|blocks| ItableDecision { blocks, why })
         }
         Windows::Adaptive(cost) => adaptive.decide(table, block, *cost, block_bytes),
     };
     decision.expect("a block of its table")
 }
 
-fn why_of(windows: &Windows, decision: &Decision) -> String {
+fn why_of(windows: &Windows, decision: &ItableDecision) -> String {
     let (back, ahead, pays) = match (windows, decision.why) {
         (_, Why::Unused) => return "behind the used inodes".into(),
-        (Windows::Fixed(_, Bound::Exact), _) => return "fixed window".into(),
-        (Windows::Fixed(_, Bound::OffByOne), _) => return "fixed window, as Linux reads it".into(),
+        (Windows::Fixed(_, ItableBound::Exact), _) => return "fixed window".into(),
+        (Windows::Fixed(_, ItableBound::OffByOne), _) => {
+            return "fixed window, as Linux reads it".into();
+        }
         (Windows::Adaptive(_), Why::Single) => return "no inode near it was wanted lately".into(),
         (Windows::Adaptive(_), Why::Weighed { pays, back, ahead }) => (back, ahead, pays),
     };
