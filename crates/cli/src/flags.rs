@@ -12,7 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use foreread::EngineBuilder;
 use foreread_core::geometry::DEFAULT_WINDOW;
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use foreread::{Advice, Engine, Policy, ReadStream, Rules};
 use foreread_core::path::Config;
-use foreread_core::readahead::Advice as Pattern;
+use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Choice;
 use foreread_core::stats::Stats;
 use foreread_core::trace::EventKind;

@@ -10,7 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceIo, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep,
 };
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{BadSetting, Choice, Op, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use foreread_core::cache::PageCache;
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
 use crate::Engine;

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use foreread_core::fit::DeviceModel;
+use foreread_core::device_model::DeviceModel;
 use foreread_core::path::{DeviceId, DeviceState, ExtentMap, FileId, IoPath};
 use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;

@@ -81,7 +81,7 @@ pub use fetch::OwnedRead;
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
-pub use foreread_core::readahead::{Policy, Rules};
+pub use foreread_core::prefetch::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
 pub use open_options::OpenOptions;
 pub use page_cache::cached_pages;

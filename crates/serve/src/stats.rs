@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use foreread::core::fit;
+use foreread::core::device_model;
 use foreread::core::path::DeviceState;
 use foreread::core::stats as path_stats;
 use foreread::core::units::PAGE_SIZE;
@@ -273,9 +273,9 @@ impl From<Counters> for ClientStats {
     }
 }
 
-impl From<fit::DeviceModel> for CostStats {
-    fn from(fit: fit::DeviceModel) -> Self {
-        let fit::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
+impl From<device_model::DeviceModel> for CostStats {
+    fn from(fit: device_model::DeviceModel) -> Self {
+        let device_model::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
         Self { per_request_ns, per_kib_ns, parallel, samples }
     }
 }

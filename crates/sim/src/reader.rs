@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use foreread_core::path::{Fault, IoPath, StreamId};
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use foreread_core::readahead::Decided;
+use foreread_core::prefetch::Decided;
 use foreread_core::sched::Op;
 use foreread_core::trace::{EventKind, TraceEvent};
 use foreread_core::units::Nanos;

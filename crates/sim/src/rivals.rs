@@ -11,7 +11,7 @@ mod losses;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Serialize;
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Policy, Rules, Without};
+use foreread_core::prefetch::{Policy, Rules, Without};
 use foreread_core::sched::{Choice, Submitter};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;

@@ -17,7 +17,7 @@ use foreread_core::path::{
     Config, DeviceId, DeviceIo, DirectDone, DirectId, FileId, IoPath, ReadId, ReadReady, StreamId,
     Tag,
 };
-use foreread_core::readahead::Decided;
+use foreread_core::prefetch::Decided;
 use foreread_core::sched::{BadSetting, Choice, Op, Origin};
 use foreread_core::table::PageTable;
 use foreread_core::trace::EventKind;

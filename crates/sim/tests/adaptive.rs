@@ -12,7 +12,7 @@ mod streaming;
 #[path = "adaptive/turns.rs"]
 mod turns;
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::rivals::{self, How, Measured, Row};
 use foreread_sim::scenario::Scenario;

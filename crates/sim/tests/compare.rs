@@ -2,7 +2,7 @@
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::known;

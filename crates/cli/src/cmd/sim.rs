@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as Flags, Subcommand};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::Nanos;
 use foreread_files::{Input, Output as ResultFile};
 use foreread_sim::record::Keep;

@@ -11,7 +11,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 

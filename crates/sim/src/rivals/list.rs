@@ -1,6 +1,6 @@
 //! The scenarios in which policies are compared, and with which largest windows.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 
 use super::How;

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 
 use super::Row;
 

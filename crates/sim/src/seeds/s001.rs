@@ -1,7 +1,7 @@
 //! Seed 001, what runs against time: an NFS server's threads under two schedulers, and a server of
 //! large files whose slow clients find nothing left of what was read for them.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Choice;
 
 use super::csv::Csv;

@@ -1,7 +1,7 @@
 //! Seed 001, what can be exact: the trace of an NFS server, where interleaved streams are seen, and
 //! what context read-ahead costs readers at random.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 

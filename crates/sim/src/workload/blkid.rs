@@ -5,7 +5,7 @@
 //!   lseek 1536, read 16384      pages 0 to 4
 //! ```
 
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 

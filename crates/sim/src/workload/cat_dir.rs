@@ -132,7 +132,7 @@ impl CatDir {
     async fn cat(&self, process: &Process, dir: &Dir) {
         let head = process.open(dir.head);
         // Blocks of file systems are not read ahead: each is asked for by its number.
-        head.advise(foreread_core::readahead::Advice::Random);
+        head.advise(foreread_core::prefetch::Advice::Random);
         self.read_page(&head, 0).await;
         for (index, parts) in (0..).zip(&dir.files) {
             self.read_page(&head, 1 + index / INODES).await;

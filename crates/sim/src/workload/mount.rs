@@ -12,7 +12,7 @@ use std::cell::RefCell;
 
 use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_core::path::Fault;
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};

@@ -1,6 +1,6 @@
 //! Devices as they are: windows that are learnt from a reader's own reads.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_sim::device::known;
 use foreread_sim::record::Keep;
 use foreread_sim::scenario::Scenario;

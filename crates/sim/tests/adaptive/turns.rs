@@ -1,6 +1,6 @@
 //! Streams in strict turns, and readers that leave no tracks.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 
 use super::{measure, ours, row, scenario};
 

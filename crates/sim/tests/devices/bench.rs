@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 use foreread_sim::device::Model;

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Class, Op};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 use foreread_sim::device::Model;

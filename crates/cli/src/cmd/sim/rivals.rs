@@ -11,7 +11,7 @@ use std::num::NonZero;
 
 use clap::Args as Flags;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_sim::rivals::{self, Job, Rival, Row};
 
 use crate::flags::{CODES_AND_UNITS, policies};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::path::{Config, Fault};
-use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
 use foreread_sim::device::{Model, known};

@@ -1,7 +1,7 @@
 //! `blkid` on a stick of 505 KiB: what read-ahead makes of two small reads.
 
 use foreread_core::geometry::{DEFAULT_WINDOW, LimitRule, readahead_limit, scaled_down};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
 
