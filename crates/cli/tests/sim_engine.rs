@@ -12,7 +12,7 @@
 use std::fs;
 use std::path::Path;
 
-use foreread::{Advice, Engine, Policy, Rules, Stream};
+use foreread::{Advice, Engine, Policy, ReadStream, Rules};
 use foreread_core::path::Config;
 use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Choice;
@@ -78,7 +78,7 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
     let builder = builder.max_window(WINDOW.0 * 4096).trace(1 << 20).record(usize::MAX);
     let engine = builder.build().unwrap();
     let file = engine.open(path).unwrap();
-    let streams: Vec<Stream> = (0..STREAMS).map(|_| file.stream()).collect();
+    let streams: Vec<ReadStream> = (0..STREAMS).map(|_| file.stream()).collect();
     for step in steps {
         match *step {
             Step::Read { stream, pos, len } => {

@@ -118,7 +118,12 @@ pub(super) fn draw(rng: &mut Rng) -> ProgramOp {
     let sector = if rng.below(3) == 0 { rng.any() } else { rng.below(96) };
     match rng.below(64) {
         0..14 => {
-            let mode = [WriteMode::Back, WriteMode::Back, WriteMode::Through, WriteMode::Fua];
+            let mode = [
+                WriteMode::WriteBack,
+                WriteMode::WriteBack,
+                WriteMode::WriteThrough,
+                WriteMode::Fua,
+            ];
             let sectors = [1 + rng.below(8), 8, 1 + rng.below(120)];
             let sectors = sectors[pick(rng, 3)];
             let sector = if rng.below(2) == 0 { sector / 8 * 8 } else { sector };
