@@ -10,7 +10,7 @@ use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
-use foreread::Builder;
+use foreread::EngineBuilder;
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
@@ -56,7 +56,7 @@ impl MaxWindow {
     }
 
     /// An engine that has it.
-    pub(crate) fn give(self, builder: Builder) -> Builder {
+    pub(crate) fn give(self, builder: EngineBuilder) -> EngineBuilder {
         match self {
             Self::Auto => builder.learn_max_window(),
             Self::Size(window) => builder.max_window(window.0),

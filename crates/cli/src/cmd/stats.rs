@@ -8,7 +8,7 @@ mod report;
 
 use clap::Args as Flags;
 use foreread_serve::client::Client;
-use foreread_serve::stats::Stats;
+use foreread_serve::stats::ServerStats;
 
 use crate::flags::CODES_AND_UNITS;
 use crate::output::{Failure, Output};
@@ -43,7 +43,7 @@ Examples:
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let text = ask(&args.socket, "stats")?;
     // Through our own shape, so that a stranger's answer is not passed on.
-    let stats: Stats = understood(&args.socket, &text)?;
+    let stats: ServerStats = understood(&args.socket, &text)?;
     if args.json { out.json_one(&stats) } else { report::print(out, &stats) }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use foreread::{Delay, DelayModel, Engine, EngineError, OpenOptions, Policy, Stream};
+use foreread::{Delay, DelayModel, Engine, EngineError, OpenOptions, Policy, ReadStream};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_tune::hold::TemporarySettings;
 use foreread_tune::setting::DeviceSetting;
@@ -86,7 +86,7 @@ pub(crate) struct Opened<'c> {
 pub(crate) enum Reader {
     Buffered(File),
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>>, issued: Arc<Issued> },
-    Foreread(Stream),
+    Foreread(ReadStream),
 }
 
 /// What counts the requests to the device.

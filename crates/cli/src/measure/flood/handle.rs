@@ -64,7 +64,7 @@ pub(super) fn open(
 impl Writer {
     /// Writes; the device has it on return.
     ///
-    /// Through foreread that is [`WriteMode::Through`]: what is done when it is in the cache would
+    /// Through foreread that is [`WriteMode::WriteThrough`]: what is done when it is in the cache would
     /// measure the cache.
     pub(super) fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
         match self {
@@ -73,7 +73,7 @@ impl Writer {
                 SlowDevice::during(device.as_ref(), len, || file.write_all_at(from, offset))
             }
             Self::Foreread(file) => {
-                file.write_at(from, offset, WriteMode::Through).map_err(io::Error::other)
+                file.write_at(from, offset, WriteMode::WriteThrough).map_err(io::Error::other)
             }
         }
     }
