@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_core::units::ByteCount;
-use foreread_tune::hold::{TemporarySettings, restore_left_behind};
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
+use foreread_tune::temporary_settings::{TemporarySettings, restore_left_behind};
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -109,7 +109,7 @@ pub(crate) fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    foreread_tune::hold::serve(&SystemRoot::here())
+    foreread_tune::temporary_settings::serve(&SystemRoot::here())
 }
 
 /// The verb that starts it, which no help shows.

@@ -16,13 +16,13 @@
 //! and depth decide how much that is. Design and figures: docs/tune-scheduler.md.
 
 mod buffer;
-mod knobs;
 mod load;
-mod offer;
 mod plan;
+mod queue_settings;
 mod report;
 mod scratch;
 mod trial;
+mod tunable_queue;
 mod verdict;
 
 use std::io;
@@ -35,11 +35,11 @@ use crate::setting::DeviceSetting;
 use crate::sysfs::Queue;
 
 pub use load::RealMixedLoad;
-pub use offer::TunableQueue;
 pub use plan::{NextTrial, TrialPlan, TrialRuns};
 pub use report::{FloodReport, FloodRow};
 pub use scratch::ScratchFile;
 pub use trial::{Trial, trials};
+pub use tunable_queue::TunableQueue;
 pub use verdict::{FloodVerdict, verdict};
 
 /// A device under the mixed load.
@@ -108,7 +108,7 @@ pub fn measure(
     seed: u64,
     said: &mut dyn FnMut(&FloodProgress),
 ) -> FloodOutcome {
-    let mut knobs = knobs::QueueSettings::new(offer, &mixed.queue());
+    let mut queue_settings = queue_settings::QueueSettings::new(offer, &mixed.queue());
     let began = mixed.now();
     let mut plan = TrialPlan::new(trials(offer), budget, seed);
     let mut notes = offer.notes.clone();
@@ -119,7 +119,7 @@ pub fn measure(
         let trial = plan.trials()[index].clone();
         let part = spent.as_secs_f64() / budget.as_secs_f64().max(1e-3);
         said(&FloodProgress { trial: trial.to_string(), part: part.min(1.0) });
-        if let Err(error) = knobs.apply(mixed, &trial) {
+        if let Err(error) = queue_settings.apply(mixed, &trial) {
             if index == TrialPlan::IN_FORCE {
                 notes.push(format!("what was in force cannot be set again: {error}"));
                 break;
@@ -145,13 +145,14 @@ pub fn measure(
             }
         }
     }
-    let restored = knobs.restore(mixed);
+    let restored = queue_settings.restore(mixed);
     if let Err(error) = &restored {
         notes.push(format!("not everything is as it was: {error}"));
     }
     let seconds = mixed.now().0.saturating_sub(began.0) as f64 / 1e9;
     let verdict = verdict(plan.tried(), stopped.is_none());
-    let recommended = knobs.settings_for(verdict.choice.map(|index| &plan.trials()[index]));
+    let recommended =
+        queue_settings.settings_for(verdict.choice.map(|index| &plan.trials()[index]));
     let report = FloodReport {
         device: offer.device.clone(),
         seconds,

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foreread_core::units::ByteCount;
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::pages::resident;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::probe::{Probe, RandomReads, SequentialRead, Stopped};
@@ -24,6 +23,7 @@ use foreread_tune::report::Method;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
+use foreread_tune::temporary_settings::TemporarySettings;
 use machine::{Loop, Need, done, looks_until, myself, needs};
 use rustix::fs::Advice;
 

@@ -23,9 +23,9 @@ use std::io;
 use std::time::Duration;
 
 use foreread::Delay;
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings::TemporarySettings;
 use indicatif::ProgressBar;
 
 use super::holder;

@@ -8,7 +8,7 @@
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::scene::mounts;
+use super::snapshot::mounts;
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
 
 /// The devices that `text` means.

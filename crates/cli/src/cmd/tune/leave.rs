@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use foreread_tune::hold;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Failure, Output};
@@ -26,7 +26,7 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Output) -> Result<(), Failure> {
-    let restored = hold::restore_left_behind(sys);
+    let restored = temporary_settings::restore_left_behind(sys);
     let mut notes: Vec<_> = restored
         .back
         .iter()

@@ -234,15 +234,15 @@ pub(super) fn kib(window_kib: u64) -> String {
 }
 
 /// An attribute and its value, as evidence: `/sys/block/sda/queue/rotational: 1`.
-pub(super) fn attribute(scene: &SystemSnapshot<'_>, device: &BlockDevice, name: &str) -> String {
+pub(super) fn attribute(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, name: &str) -> String {
     let file = device.folder.join(name);
-    let value = scene.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
+    let value = snapshot.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
     format!("{}: {value}", file.display())
 }
 
 /// The file of a device's window and its value.
-pub(super) fn window_attribute(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
-    attribute(scene, device, READ_AHEAD_KB)
+pub(super) fn window_attribute(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
+    attribute(snapshot, device, READ_AHEAD_KB)
 }
 
 /// A device's node, quoted for a shell: names come from the kernel or from a copy of sysfs.
