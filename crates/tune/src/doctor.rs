@@ -16,7 +16,6 @@ mod inode_table;
 mod read_ahead;
 mod resize;
 mod scheduler;
-mod select;
 mod small_window;
 mod snapshot;
 mod stacking;
@@ -26,8 +25,6 @@ use serde::Serialize;
 
 use crate::report::WindowResult;
 use crate::sysfs::{BlockDeviceKind, SystemRoot};
-pub(crate) use select::by_name;
-pub use select::named;
 use snapshot::SystemSnapshot;
 use write_cost::WriteCost;
 

@@ -24,10 +24,9 @@ use std::path::{Path, PathBuf};
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 
-use crate::doctor::by_name;
 use crate::errno_text::errno_text;
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
-use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, by_name};
 
 pub(crate) use backing::PAGE_CACHE;
 

@@ -12,7 +12,7 @@ use foreread_core::units::ByteCount;
 use super::ExaminationInput;
 use crate::kernel_default::{KernelDefault, kernel_default};
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
-use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, mounts_on};
 
 /// What the checks look at.
 pub(super) struct SystemSnapshot<'a> {
@@ -48,7 +48,7 @@ impl<'a> SystemSnapshot<'a> {
         Self {
             sys,
             facts,
-            mounts: mounts(sys, &devices),
+            mounts: mounts_on(sys, &devices),
             devices,
             swaps: swaps.lines().filter_map(swap).collect(),
             release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -195,33 +195,6 @@ impl<'a> SystemSnapshot<'a> {
         let is_virtual = VIRTUAL_MAKERS.iter().any(|word| maker.contains(word));
         is_virtual.then(|| format!("{} is a virtual disk ({maker})", disk.name))
     }
-}
-
-/// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
-/// device's, names one of its devices as the source, and lists all of them in sysfs.
-pub(super) fn mounts(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountEntry> {
-    let mut mounts = sys.mounts();
-    let folders = std::fs::read_dir(sys.path("/sys/fs/btrfs")).into_iter().flatten().flatten();
-    let groups: Vec<Vec<&BlockDevice>> = folders
-        .map(|folder| {
-            let members = std::fs::read_dir(folder.path().join("devices"));
-            let names = members.into_iter().flatten().flatten().map(|member| member.file_name());
-            names.filter_map(|name| devices.iter().find(|it| *it.name == *name)).collect()
-        })
-        .collect();
-    let nameless = mounts.extract_if(.., |mount| mount.number.0 == 0).collect::<Vec<_>>();
-    for mount in nameless {
-        let source = devices.iter().find(|device| device.is_named(&mount.source));
-        let Some(source) = source else {
-            mounts.push(mount);
-            continue;
-        };
-        let group = groups.iter().find(|group| group.iter().any(|it| it.name == source.name));
-        let others = group.into_iter().flatten().filter(|other| other.name != source.name);
-        let on = |device: &BlockDevice| MountEntry { number: device.number, ..mount.clone() };
-        mounts.extend(others.copied().chain([source]).map(on));
-    }
-    mounts
 }
 
 /// A window for people: `8192 KiB (8M)`.

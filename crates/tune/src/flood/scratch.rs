@@ -22,7 +22,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::buffer::AlignedBuffer;
-use super::ns;
+use super::mixed_load::{WRITE, ns};
 use crate::errno_text::errno_text;
 use crate::probe::Stopped;
 use crate::rng::Rng;
@@ -172,9 +172,6 @@ pub(super) fn noise(bytes: &mut [u8], seed: u64) {
 
 /// One read: a block of a directory, an inode table, an index.
 pub(super) const PAGE: u64 = 4096;
-
-/// One write, as in the published runs that this load follows.
-pub(super) const WRITE: ByteCount = ByteCount(64 * 1024);
 
 const MIB: u64 = 1 << 20;
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::ByteCount;
-use foreread_tune::advice::{self, DeviceFacts, Refusal};
+use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::flood::{FloodReport, TunableQueue};
 use foreread_tune::identity::identity;
 use foreread_tune::probe::Stopped;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
-use foreread_tune::report::{Method, Report};
+use foreread_tune::report::{Method, Refusal, Report};
 use foreread_tune::setting::{DeviceSetting, READ_AHEAD_KB};
 use foreread_tune::sweep::{self, Sweep, SweepActivity};
 use foreread_tune::sysfs::SystemRoot;
