@@ -5,15 +5,16 @@
 //!        review.
 //! Never: this machine's devices.
 
+#[path = "doctor/nonsense.rs"]
+mod nonsense;
 #[path = "doctor/tree.rs"]
 mod tree;
 
 use foreread_tune::doctor::{
-    Confidence, Examination, ExaminationInput, Finding, RememberedWindow, examine, named,
+    Confidence, Examination, ExaminationInput, Finding, RememberedWindow, examine,
 };
 use foreread_tune::report::WindowResult;
-use foreread_tune::sysfs::SystemRoot;
-use proptest::prelude::*;
+use foreread_tune::sysfs::{SystemRoot, devices_named};
 use tree::{TREES, built, golden, tree};
 
 fn examined(name: &str, facts: &ExaminationInput<'_>) -> Examination {
@@ -132,7 +133,10 @@ fn a_btrfs_uses_all_its_devices() {
         let part = of(&examination, name, "partition-misaligned");
         assert_eq!(part.mend, Vec::<String>::new(), "not while it is /");
     }
-    assert_eq!(named(&sys, "/home").as_deref(), Ok(&["sda1".to_owned(), "sda".to_owned()][..]));
+    assert_eq!(
+        devices_named(&sys, "/home").as_deref(),
+        Ok(&["sda1".to_owned(), "sda".to_owned()][..])
+    );
 }
 
 /// `alignment_offset` counts from the chunk where there is one: a partition on whole blocks was
@@ -361,13 +365,13 @@ fn only_the_devices_that_were_named_are_looked_at() {
         ("dm-0", vec!["dm-0"]),
         ("/home/alice", vec!["sda1", "sda"]),
     ] {
-        assert_eq!(named(&sys, text).expect(text), devices, "{text}");
+        assert_eq!(devices_named(&sys, text).expect(text), devices, "{text}");
     }
     for text in ["sdz", "/dev/sdz9", "", "relative/path"] {
-        let error = named(&sys, text).expect_err(text);
+        let error = devices_named(&sys, text).expect_err(text);
         assert!(error.contains("give a name (sda)"), "{error}");
     }
-    let only = named(&sys, "dm-0").expect("it is there");
+    let only = devices_named(&sys, "dm-0").expect("it is there");
     let examination =
         examine(&sys, &ExaminationInput { only: &only, ..ExaminationInput::default() });
     let names: Vec<_> = examination.devices.iter().map(|one| one.device.as_str()).collect();
@@ -387,71 +391,6 @@ fn findings_are_lines() {
                 assert!(!text.contains('\n') && !text.contains("  "), "{name}: {text}");
                 assert!(!text.trim().is_empty(), "{name}");
             }
-        }
-    }
-}
-
-/// What an attribute may hold instead of what belongs there.
-fn nonsense() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just(String::new()),
-        Just("-1".to_owned()),
-        Just("0".to_owned()),
-        Just("1".to_owned()),
-        Just("3".to_owned()),
-        Just("18446744073709551615".to_owned()),
-        Just("99999999999999999999999".to_owned()),
-        Just("[".to_owned()),
-        Just("[] [none".to_owned()),
-        Just("8:0:0".to_owned()),
-        Just("\u{0}\u{1b}[31m".to_owned()),
-        "\\PC{0,40}",
-        any::<u64>().prop_map(|number| number.to_string()),
-        (0_u32..64).prop_map(|shift| (1_u64 << shift).to_string()),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    #[test]
-    fn no_attribute_can_make_it_panic(
-        name in prop::sample::select(&TREES[..]),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), nonsense()), 1..12),
-    ) {
-        let root = tree(name);
-        let mut files = Vec::new();
-        collect(root.path(), &mut files);
-        files.sort();
-        for (index, value) in changes {
-            let file = index.get(&files);
-            // Gone, a folder instead of a file, not text, or another value.
-            match value.as_str() {
-                "" => drop(std::fs::remove_file(file)),
-                "0" => {
-                    drop(std::fs::remove_file(file));
-                    drop(std::fs::create_dir(file));
-                }
-                "3" => drop(std::fs::write(file, [0xff, 0xfe, 0x00])),
-                text => drop(std::fs::write(file, text)),
-            }
-        }
-        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
-        for finding in &examination.findings {
-            prop_assert!(!finding.what.is_empty());
-        }
-        let counted: usize = examination.devices.iter().map(|device| device.findings).sum();
-        prop_assert_eq!(counted, examination.findings.len());
-    }
-}
-
-fn collect(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
-    {
-        if entry.path().is_dir() {
-            collect(&entry.path(), files);
-        } else {
-            files.push(entry.path());
         }
     }
 }

@@ -18,7 +18,7 @@ use clap::Args as Flags;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use foreread::{Delay, Policy};
 use foreread_core::units::ByteCount;
-use foreread_files::{Input, Output as ResultFile};
+use foreread_files::{CommandInput, ResultFile};
 use serde::Serialize;
 
 use crate::cmd::serve::assignment;
@@ -294,7 +294,7 @@ fn course<'t>(args: &Args, target: &'t Target) -> Result<Course<'t>, Failure> {
 
 /// The file of --save, before an hour of measuring has passed.
 fn created(args: &Args) -> Result<Option<ResultFile>, Failure> {
-    let inputs = [Input { name: "TARGET", path: Path::new(&args.target) }];
+    let inputs = [CommandInput { name: "TARGET", path: Path::new(&args.target) }];
     let save = args.save.as_deref().map(|path| ResultFile::create(path, &inputs, are_figures));
     save.transpose().map_err(|error| Failure::WrongUse(format!("--save {error}")))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as Flags, Command, CommandFactory as _};
 use clap_complete::Shell;
-use foreread_files::Output as ResultFile;
+use foreread_files::ResultFile;
 
 use crate::flags::{CODES_AND_UNITS, Cli};
 use crate::output::{Failure, Output};
