@@ -26,7 +26,7 @@ use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
 use foreread_tune::temporary_settings::TemporarySettings;
 use hanging::Hanging;
-use machine::{Loop, Need, done, looks_until, myself, needs};
+use machine::{Loop, Need, looks_until, myself, needs};
 use rustix::fs::Advice;
 
 #[test]

@@ -14,9 +14,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use foreread_tune::identity::identity;
 use foreread_tune::remember::conflict::Wins;
 use foreread_tune::remember::{
-    Applied, NotForgotten, NotRemembered, Remembered, Verification, VerifyFinding, applied,
-    applied_on, forget, forget_applied, list, note_applied, original, recall, remember, rule_path,
-    store_path, verify,
+    NotForgotten, NotRemembered, Remembered, Verification, VerifyFinding, forget, list, recall,
+    remember, rule_path, store_path, verify,
 };
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
