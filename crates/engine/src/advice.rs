@@ -110,7 +110,7 @@ impl Handle {
             let source = io::Error::from_raw_os_error(errno);
             return Err(ReadError::Io { path: self.path.clone(), offset: 0, source });
         }
-        driver.take_posts(&file.engine.inbox);
+        driver.take_events(&file.engine.queue);
         let mut asked = 0;
         for range in ranges {
             // All of it first, then one submission.

@@ -1,6 +1,6 @@
 //! The background thread: it drives requests that no thread waits for.
 //!
-//! In:    a ring of the bell, or the time at which pages are old.
+//! In:    a ring of the background, or the time at which pages are old.
 //! Out:   completions reaped, requests dispatched, tasks woken, pages written back when it is time.
 //! Never: anything while a thread waits for a page: that one drives, a hop would cost more than
 //!        fifteen hits. A thread in programs that never need one: it starts at the first ring.
@@ -9,25 +9,25 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::shared::Shared;
+use crate::engine_state::EngineState;
 
 /// Wakes the background thread, and ends it.
 #[derive(Debug)]
-pub(crate) struct Bell {
-    state: Mutex<State>,
+pub(crate) struct BackgroundWaker {
+    state: Mutex<BackgroundState>,
     changed: Condvar,
-    engine: Weak<Shared>,
+    engine: Weak<EngineState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BackgroundState {
     is_started: bool,
     is_rung: bool,
     is_closed: bool,
 }
 
-impl Bell {
-    pub(crate) fn new(engine: Weak<Shared>) -> Self {
+impl BackgroundWaker {
+    pub(crate) fn new(engine: Weak<EngineState>) -> Self {
         Self { state: Mutex::default(), changed: Condvar::new(), engine }
     }
 
@@ -37,9 +37,9 @@ impl Bell {
         if state.is_started {
             return Ok(());
         }
-        let bell = Arc::clone(self);
+        let background = Arc::clone(self);
         let thread = std::thread::Builder::new().name("foreread".into()).stack_size(STACK);
-        thread.spawn(move || bell.run())?;
+        thread.spawn(move || background.run())?;
         state.is_started = true;
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Bell {
 
     /// Waits for a ring, or so long; false when the engine has ended.
     fn wait(&self, at_most: Option<Duration>) -> bool {
-        let is_quiet = |state: &mut State| !state.is_rung && !state.is_closed;
+        let is_quiet = |state: &mut BackgroundState| !state.is_rung && !state.is_closed;
         let state = self.lock();
         let mut state = match at_most {
             None => {
@@ -84,7 +84,7 @@ impl Bell {
         !state.is_closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BackgroundState> {
         // Nothing panics while it holds this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -15,16 +15,16 @@ use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
 use crate::Engine;
 use crate::backend::Claims;
-use crate::background::Bell;
+use crate::background::BackgroundWaker;
 use crate::driver::Driver;
+use crate::driver_queue::DriverQueue;
+use crate::engine_state::EngineState;
 use crate::error::EngineError;
-use crate::hits::Hits;
-use crate::inbox::Inbox;
+use crate::hits::HitCounters;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::{IoBackend, Ring};
-use crate::shared::Shared;
-use crate::waiting::Waiting;
+use crate::waiters::Waiters;
 
 /// The default memory bound, in bytes.
 ///
@@ -36,7 +36,7 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     memory: u64,
-    max_window: MaxWindow,
+    max_window: WindowSetting,
     policy: Policy,
     trace: usize,
     timeout: Option<Duration>,
@@ -49,7 +49,7 @@ pub struct EngineBuilder {
 
 /// How large windows may be.
 #[derive(Clone, Copy, Debug)]
-enum MaxWindow {
+enum WindowSetting {
     /// Nothing was said: `adaptive` learns it, the others have what Linux has.
     ByPolicy,
     Learnt,
@@ -60,7 +60,7 @@ impl EngineBuilder {
     pub(crate) fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
-            max_window: MaxWindow::ByPolicy,
+            max_window: WindowSetting::ByPolicy,
             policy: Policy::default(),
             trace: 0,
             timeout: None,
@@ -85,7 +85,7 @@ impl EngineBuilder {
     /// policies have 128 KiB, as Linux has.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
-        self.max_window = MaxWindow::Bytes(bytes);
+        self.max_window = WindowSetting::Bytes(bytes);
         self
     }
 
@@ -94,7 +94,7 @@ impl EngineBuilder {
     /// its reader wants it and not ahead: until eight requests have ended.
     #[must_use]
     pub fn learn_max_window(mut self) -> Self {
-        self.max_window = MaxWindow::Learnt;
+        self.max_window = WindowSetting::Learnt;
         self
     }
 
@@ -181,11 +181,11 @@ impl EngineBuilder {
         }
         let (policy, rules) = (self.policy, self.rules);
         let max_window = match self.max_window {
-            MaxWindow::Bytes(bytes) => Pages(bytes / PAGE_SIZE),
-            MaxWindow::ByPolicy if policy != Policy::Adaptive => {
+            WindowSetting::Bytes(bytes) => Pages(bytes / PAGE_SIZE),
+            WindowSetting::ByPolicy if policy != Policy::Adaptive => {
                 Pages(geometry::DEFAULT_WINDOW.0 / PAGE_SIZE)
             }
-            MaxWindow::ByPolicy | MaxWindow::Learnt => Config::AUTO_WINDOW,
+            WindowSetting::ByPolicy | WindowSetting::Learnt => Config::AUTO_WINDOW,
         };
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);
@@ -203,18 +203,18 @@ impl EngineBuilder {
         let ring = Ring::with(Arc::clone(&pool), self.io)?;
         let sleeper = ring.sleeper();
         let shared = Arc::new_cyclic(|engine| {
-            let bell = Arc::new(Bell::new(engine.clone()));
-            let waiting = Waiting::new(Arc::clone(&bell));
-            Shared {
+            let background = Arc::new(BackgroundWaker::new(engine.clone()));
+            let waiting = Waiters::new(Arc::clone(&background));
+            EngineState {
                 table,
                 pool,
                 driver: Mutex::new(Driver::new(path, ring, waiting)),
                 sleeper,
-                inbox: Inbox::new(),
+                queue: DriverQueue::new(),
                 files: OpenFiles::default(),
                 claims: Claims::default(),
-                hits: Hits::default(),
-                bell,
+                hits: HitCounters::default(),
+                background,
                 timeout: self.timeout,
                 process: std::process::id(),
             }

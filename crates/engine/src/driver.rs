@@ -30,15 +30,15 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 use crate::advice::Advised;
 use crate::backend::Backend;
 use crate::delay::{Delay, DelayModel};
+use crate::driver_queue::{DriverEvent, DriverQueue, MarkerHit};
 use crate::file::FileShared;
-use crate::inbox::{Inbox, Marker, Post};
 use crate::ring::{Completion, Ring};
-use crate::waiting::{News, Ticket, Told, Waiter, Waiting, Wake};
+use crate::waiters::{DeferredWake, Delivery, Notification, Ticket, Waiter, Waiters};
 
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) path: IoPath,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: Waiters,
     ring: Ring,
     devices: HashMap<DeviceId, OpenDevice>,
     /// Results that came before their slow device would have had them, the earliest first.
@@ -59,7 +59,7 @@ pub(crate) struct Driver {
     /// What the kernel said when it would not have the ring used any more.
     broken: Option<i32>,
     /// Misses that were read by the thread that missed, without the ring.
-    pub(crate) read_alone: u64,
+    pub(crate) inline_reads: u64,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ struct Early {
 }
 
 /// A request that the thread which wants it reads itself.
-pub(crate) struct Alone {
+pub(crate) struct InlineRead {
     pub(crate) tag: Tag,
     pub(crate) backend: Arc<Backend>,
     pub(crate) offset: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Alone {
 }
 
 impl Driver {
-    pub(crate) fn new(path: IoPath, ring: Ring, waiting: Waiting) -> Self {
+    pub(crate) fn new(path: IoPath, ring: Ring, waiting: Waiters) -> Self {
         Self {
             path,
             waiting,
@@ -100,7 +100,7 @@ impl Driver {
             told: Nanos(0),
             started: read_clock(),
             broken: None,
-            read_alone: 0,
+            inline_reads: 0,
         }
     }
 
@@ -213,8 +213,8 @@ impl Driver {
         self.start_all();
     }
 
-    pub(crate) fn marker(&mut self, marker: Marker) {
-        let Marker { stream, page, count, prev_pos, advised } = marker;
+    pub(crate) fn marker(&mut self, marker: MarkerHit) {
+        let MarkerHit { stream, page, count, prev_pos, advised } = marker;
         if self.broken.is_some() {
             return;
         }
@@ -226,19 +226,19 @@ impl Driver {
     }
 
     /// Does what hits have posted.
-    pub(crate) fn take_posts(&mut self, inbox: &Inbox) {
-        if inbox.is_empty() {
+    pub(crate) fn take_events(&mut self, queue: &DriverQueue) {
+        if queue.is_empty() {
             return;
         }
         if self.waiting.leader().is_none() {
             // While all reads are hits, no other thread reaps.
             self.reap();
         }
-        while let Some(post) = inbox.take() {
+        while let Some(post) = queue.take() {
             match post {
-                Post::Marker(marker) => self.marker(marker),
-                Post::CloseStream(stream) => self.path.close_stream(stream),
-                Post::Unpinned(frame) => {
+                DriverEvent::Marker(marker) => self.marker(marker),
+                DriverEvent::CloseStream(stream) => self.path.close_stream(stream),
+                DriverEvent::Unpinned(frame) => {
                     self.path.unpinned(self.now(), frame);
                     self.note_ready();
                     self.start_all();
@@ -291,7 +291,7 @@ impl Driver {
     ///
     /// Why: the thread waits anyway, and the ring costs some microseconds more. Read-ahead is never
     /// taken: the thread would wait for the window behind the one that it wants.
-    pub(crate) fn take_alone(&mut self) -> Option<Alone> {
+    pub(crate) fn take_inline_read(&mut self) -> Option<InlineRead> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;
         }
@@ -314,14 +314,14 @@ impl Driver {
             self.start(now, alone);
             return None;
         }
-        self.read_alone += 1;
+        self.inline_reads += 1;
         let (tag, backend) = (alone.tag, Arc::clone(&device.backend));
         let parts = self.path.io_parts(tag).collect();
-        Some(Alone { tag, backend, offset: alone.offset.0, parts })
+        Some(InlineRead { tag, backend, offset: alone.offset.0, parts })
     }
 
     /// What became of it.
-    pub(crate) fn complete_alone(&mut self, tag: Tag, result: Result<u32, i32>) {
+    pub(crate) fn complete_inline_read(&mut self, tag: Tag, result: Result<u32, i32>) {
         self.complete(tag.to_bits(), result);
         self.note_ready();
     }
@@ -443,7 +443,7 @@ impl Driver {
     ///   no leader, pages will be old               the background thread sleeps until then
     ///   the leader sleeps longer than that         it is woken, and sleeps again
     /// ```
-    pub(crate) fn before_unlock(&mut self) -> Vec<Wake> {
+    pub(crate) fn before_unlock(&mut self) -> Vec<DeferredWake> {
         let is_left = !std::mem::take(&mut self.is_falling_asleep) && self.ring.submit().is_err();
         if self.broken.is_none() {
             match self.waiting.leader() {
@@ -473,7 +473,7 @@ impl Driver {
             && !is_thread_there
             && self.rests_until.is_none_or(|until| due < until)
         {
-            self.waiting.ring_bell();
+            self.waiting.wake_background();
             // It comes, and says anew how long it rests.
             self.rests_until = Some(Nanos(0));
         }
@@ -491,7 +491,7 @@ impl Driver {
     }
 
     /// After a driver's panic: wakes the leader, and returns all other waiters to wake.
-    pub(crate) fn wake_all_waiters(&mut self) -> Vec<Wake> {
+    pub(crate) fn wake_all_waiters(&mut self) -> Vec<DeferredWake> {
         self.waiting.wake_all();
         self.ring.wake();
         self.waiting.take_wakes()
@@ -553,16 +553,16 @@ impl Driver {
         while self.broken.is_none() {
             self.fill_holes();
             if let Some(ready) = self.path.poll_ready() {
-                match self.waiting.note(Ticket::Read(ready.id), News::Read(ready)) {
-                    Told::Waiter => {}
-                    Told::SleepingLeader => self.ring.wake(),
-                    Told::Abandoned => self.path.release(self.now(), ready.id),
+                match self.waiting.note(Ticket::Read(ready.id), Notification::Read(ready)) {
+                    Delivery::Waiter => {}
+                    Delivery::SleepingLeader => self.ring.wake(),
+                    Delivery::Abandoned => self.path.release(self.now(), ready.id),
                 }
             } else if let Some(WriteReady { id, step }) = self.path.poll_write() {
-                match self.waiting.note(Ticket::Write(id), News::Write(step)) {
-                    Told::Waiter => {}
-                    Told::SleepingLeader => self.ring.wake(),
-                    Told::Abandoned => self.step_alone(id, step),
+                match self.waiting.note(Ticket::Write(id), Notification::Write(step)) {
+                    Delivery::Waiter => {}
+                    Delivery::SleepingLeader => self.ring.wake(),
+                    Delivery::Abandoned => self.step_alone(id, step),
                 }
             } else {
                 break;

@@ -19,7 +19,7 @@ use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 use crate::backend::EXTENTS_MAX;
 use crate::error::OpenError;
 use crate::file::{File, FileShared};
-use crate::open_files::Key;
+use crate::open_files::FileKey;
 
 /// Bytes of a file that lie one after another on its device, or that are all zeros. All three are
 /// multiples of 512.
@@ -35,7 +35,7 @@ pub struct FileExtent {
 
 /// Where a file in pieces is.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct ExtentMapping {
     /// Stays open as long as the file does.
     pub(crate) _device: Arc<FileShared>,
     pub(crate) layout: Arc<ExtentMap>,
@@ -97,7 +97,7 @@ impl File {
             return Err(OpenError::Extents { path: path(), why: BadExtents::TooFar(0) });
         }
         let layout = Arc::new(layout);
-        let key = Key::of_extents(device.device, identity);
+        let key = FileKey::of_extents(device.device, identity);
         let opened = device
             .engine
             .files
@@ -109,7 +109,7 @@ impl File {
     }
 }
 
-impl Pieces {
+impl ExtentMapping {
     /// Where from one byte to the other data are (true) and where holes.
     pub(crate) fn extents(&self, start: u64, end: u64) -> Vec<(Range<u64>, bool)> {
         let parts = self.layout.parts(ByteCount(start)..ByteCount(end)).take(EXTENTS_MAX);

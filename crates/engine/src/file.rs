@@ -24,15 +24,15 @@ use foreread_core::units::ByteCount;
 use crate::OpenOptions;
 use crate::advice::{Advice, HandleAdvice};
 use crate::backend::Backend;
+use crate::engine_state::EngineState;
 use crate::error::{OpenError, ReadError};
-use crate::extents::Pieces;
-use crate::open_files::{Key, NotOpened};
+use crate::extents::ExtentMapping;
+use crate::open_files::{FileKey, NotOpened};
 use crate::read_async::ReadAt;
-use crate::reader::Reader;
+use crate::reader::StreamReader;
 use crate::ring::RingKind;
-use crate::shared::Shared;
 use crate::stream::ReadStream;
-use crate::waiting::IdHasher;
+use crate::waiters::IdHasher;
 
 /// An open file or block device. Cloning gives another handle to the same one; the last closes it.
 ///
@@ -57,13 +57,13 @@ pub(crate) struct Handle {
 /// A file of the engine, however often it is open.
 #[derive(Debug)]
 pub(crate) struct FileShared {
-    pub(crate) engine: Arc<Shared>,
+    pub(crate) engine: Arc<EngineState>,
     pub(crate) backend: Arc<Backend>,
     pub(crate) id: FileId,
     pub(crate) slot: FileSlot,
     pub(crate) device: DeviceId,
     /// If it lies in pieces of a device: which, and where.
-    pub(crate) pieces: Option<Pieces>,
+    pub(crate) pieces: Option<ExtentMapping>,
     /// Its length, cached: [`Self::refresh`] asks the system. Changed by the driver only.
     len: AtomicU64,
     /// Held while the system is asked for the length: of two answers the later one must win.
@@ -72,7 +72,7 @@ pub(crate) struct FileShared {
 
 impl File {
     pub(crate) fn open(
-        engine: &Arc<Shared>,
+        engine: &Arc<EngineState>,
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
@@ -88,9 +88,9 @@ impl File {
         }
         if options.write {
             // The background thread writes back what no thread waits for.
-            engine.bell.start().map_err(|source| failed("start a thread", source))?;
+            engine.background.start().map_err(|source| failed("start a thread", source))?;
         }
-        let key = Key::new(&backend, options);
+        let key = FileKey::new(&backend, options);
         let opened = engine.files.find_or(&key, || FileShared::open(engine, backend, options));
         let file = opened.map_err(|error| error.of(&path))?;
         file.refresh().map_err(|source| failed("ask the size", source))?;
@@ -272,7 +272,7 @@ impl File {
 
 impl FileShared {
     fn open(
-        engine: &Arc<Shared>,
+        engine: &Arc<EngineState>,
         backend: Backend,
         options: &OpenOptions,
     ) -> Result<Arc<Self>, NotOpened> {
@@ -299,7 +299,8 @@ impl FileShared {
         let (engine, backend, of) = (Arc::clone(engine), Arc::clone(backend), *of);
         let id = engine.drive().open_layout(of, len, Arc::clone(layout))?;
         let (slot, len, asking) = (IoPath::slot(id), AtomicU64::new(len.0), Mutex::default());
-        let pieces = Some(Pieces { _device: Arc::clone(device), layout: Arc::clone(layout) });
+        let pieces =
+            Some(ExtentMapping { _device: Arc::clone(device), layout: Arc::clone(layout) });
         Ok(Arc::new(Self { engine, backend, id, slot, device: of, pieces, len, asking }))
     }
 
@@ -386,12 +387,12 @@ struct ThreadStream {
     handle: Weak<Handle>,
     /// Which may stay open by other handles.
     file: Weak<FileShared>,
-    reader: Reader,
+    reader: StreamReader,
 }
 
 impl ThreadStream {
     fn new(handle: &Arc<Handle>) -> Self {
-        let (file, reader) = (Arc::downgrade(&handle.file), Reader::new(&handle.file));
+        let (file, reader) = (Arc::downgrade(&handle.file), StreamReader::new(&handle.file));
         Self { handle: Arc::downgrade(handle), file, reader }
     }
 }

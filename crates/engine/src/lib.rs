@@ -41,56 +41,56 @@ mod advice;
 mod backend;
 mod background;
 mod builder;
+mod cachestat;
 mod delay;
 mod driver;
+mod driver_queue;
+mod engine_state;
 mod error;
 mod extents;
 mod faults;
-mod fetch;
 mod file;
 mod hits;
-mod inbox;
-mod lead;
+mod leader;
 mod open_files;
 mod open_options;
-mod page_cache;
-mod pin;
+mod owned_read;
+mod page_ref;
 mod pool;
 mod read_async;
 mod reader;
 mod ring;
-mod shared;
 mod stream;
 mod volatile;
-mod waiting;
+mod waiters;
 mod write;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use shared::Shared;
+use engine_state::EngineState;
 
 pub use advice::Advice;
 pub use builder::{DEFAULT_MEMORY, EngineBuilder};
+pub use cachestat::cached_pages;
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError, WriteError};
 pub use extents::FileExtent;
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
-pub use fetch::OwnedRead;
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
 pub use foreread_core::prefetch::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
 pub use open_options::OpenOptions;
-pub use page_cache::cached_pages;
-pub use pin::PageRef;
+pub use owned_read::OwnedRead;
+pub use page_ref::PageRef;
 pub use read_async::ReadAt;
 pub use ring::IoBackend;
 pub use stream::ReadStream;
 #[doc(hidden)]
-pub use volatile::Volatile;
+pub use volatile::VolatileDisk;
 
 use foreread_core::cache::CacheStats;
 use foreread_core::replay::Mismatch;
@@ -102,7 +102,7 @@ use foreread_core::windows::Windows;
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     /// As it was at first.
     max_window: u64,
 }
@@ -113,7 +113,7 @@ pub struct Counters {
     /// Reads that found all they wanted, and needed no driver.
     pub hits: u64,
     /// Misses that the calling thread read by itself, as they were all there was to read.
-    pub read_alone: u64,
+    pub inline_reads: u64,
     /// Counters of the read and write path.
     pub path: Stats,
     /// Counters of the page cache.
@@ -164,11 +164,11 @@ impl Engine {
         let driver = self.shared.drive();
         Counters {
             hits: self.shared.hits.sum(),
-            read_alone: driver.read_alone,
+            inline_reads: driver.inline_reads,
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
             windows: driver.path.windows(),
-            markers_dropped: self.shared.inbox.dropped(),
+            markers_dropped: self.shared.queue.dropped(),
             dirty: driver.path.dirty().bytes(),
         }
     }
@@ -267,7 +267,7 @@ impl Engine {
             return (0, 0);
         }
         let mut driver = self.shared.drive();
-        driver.take_posts(&self.shared.inbox);
+        driver.take_events(&self.shared.queue);
         driver.reap_unless_led();
         driver.start_all();
         (driver.path.idle_frames(), driver.path.frame_count().into())
@@ -306,7 +306,7 @@ mod tests {
         stream.read_at(&mut page, 0).expect("the first window, with a marker on page 1");
         stream.read_at(&mut page, 8192).expect("the window has come");
 
-        let driving = engine.shared.drive();
+        let driver = engine.shared.drive();
         let stream = std::thread::scope(|scope| {
             let page = &mut page;
             // The stream comes back: its file would close, and that needs the driver.
@@ -316,10 +316,10 @@ mod tests {
             });
             hit.join().expect("it does not wait")
         });
-        assert!(!engine.shared.inbox.is_empty(), "no other thread could drive");
-        drop(driving);
+        assert!(!engine.shared.queue.is_empty(), "no other thread could drive");
+        drop(driver);
         drop(stream);
-        assert!(engine.shared.inbox.is_empty());
+        assert!(engine.shared.queue.is_empty());
         assert_eq!(engine.counters().path.markers, 1);
     }
 
@@ -361,7 +361,7 @@ mod tests {
         // A read that has completed, and that is not reaped.
         let lead = |leads| {
             let mut driver = engine.shared.driver.lock().expect("no driver panicked");
-            let me = waiting::Leader::Background;
+            let me = waiters::Leader::Background;
             if leads { driver.waiting.lead(me) } else { driver.waiting.step_down(me) }
         };
         lead(true);
@@ -389,7 +389,7 @@ mod tests {
         let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
         let file = engine.open(&path).expect("it is there");
         let options = OpenOptions { buffered: true, ..OpenOptions::default() };
-        let key = open_files::Key::new(&file.shared().backend, &options);
+        let key = open_files::FileKey::new(&file.shared().backend, &options);
         let files = open_files::OpenFiles::default();
         let mut twice = None;
         let opened = files.find_or(&key, || {
@@ -416,7 +416,7 @@ mod tests {
         let mut driver = engine.shared.drive();
         // A read that begins and never ends.
         let stream = driver.path.stream(file.shared().id);
-        let waiter = waiting::Waiter::Thread(std::thread::current());
+        let waiter = waiters::Waiter::Thread(std::thread::current());
         driver.begin(stream, ByteCount(500_000), ByteCount(4096), None, waiter);
         driver.break_down(libc::EBADF);
         drop(driver);
@@ -447,11 +447,14 @@ mod tests {
                 path.write(now, id, ByteCount(0), ByteCount(4096), mode, whose)
             })
         };
-        let (copies, waits) = (waiting::Ticket::Write(write()), waiting::Ticket::Write(write()));
-        assert!(driver.waiting.take_news(copies).is_some() && !driver.waiting.has_news(waits));
+        let (copies, waits) = (waiters::Ticket::Write(write()), waiters::Ticket::Write(write()));
+        assert!(
+            driver.waiting.take_notification(copies).is_some()
+                && !driver.waiting.has_notification(waits)
+        );
         driver.break_down(libc::EBADF);
         driver.waiting.forget(waits);
-        let waiting::Ticket::Write(copies) = copies else { unreachable!("as it was made") };
+        let waiters::Ticket::Write(copies) = copies else { unreachable!("as it was made") };
         driver.stepped(copies, |path, now| path.filled(now, copies));
         drop(driver);
 

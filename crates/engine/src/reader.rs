@@ -4,7 +4,7 @@
 //! Out:   bytes. A full hit takes no lock, unless it met a marker.
 //! Never: more than one thread at a time. Each has a reader of its own.
 
-mod tries;
+mod try_read;
 
 use std::cell::Cell;
 use std::io;
@@ -16,18 +16,18 @@ use foreread_core::table::{FoundPage, Frame};
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::advice::Advised;
+use crate::driver_queue::{DriverEvent, MarkerHit};
+use crate::engine_state::DriverGuard;
 use crate::error::ReadError;
 use crate::file::{FileShared, Handle};
 use crate::hits::HitCount;
-use crate::inbox::{Marker, Post};
-use crate::lead::NotReady;
+use crate::leader::NotReady;
 use crate::pool::PAGE;
-use crate::shared::Driving;
-use crate::waiting::Waiter;
+use crate::waiters::Waiter;
 
 /// What a reader remembers between its reads.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct StreamReader {
     /// Made when there is first something to decide: a reader that only hits never waits for one.
     id: Cell<Option<StreamId>>,
     /// The byte after the last one that a read returned.
@@ -41,7 +41,7 @@ pub(crate) struct Reader {
 
 /// One read: what was asked, and how far it has come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReadProgress {
     pub(crate) offset: u64,
     /// What the buffer holds, which the policies see; the file may end before.
     pub(crate) room: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Markers {
     count: usize,
 }
 
-impl Reader {
+impl StreamReader {
     pub(crate) fn new(file: &FileShared) -> Self {
         Self {
             id: Cell::new(None),
@@ -76,8 +76,8 @@ impl Reader {
         if let Some(id) = self.id.take()
             && !file.engine.is_forked()
         {
-            file.engine.inbox.post(Post::CloseStream(id));
-            file.engine.empty_inbox();
+            file.engine.queue.post(DriverEvent::CloseStream(id));
+            file.engine.drain_queue();
         }
     }
 
@@ -107,7 +107,7 @@ impl Reader {
         advised: Advised,
         room: usize,
         offset: u64,
-    ) -> Result<Asked, ReadError> {
+    ) -> Result<ReadProgress, ReadError> {
         let mut len = handle.file.len().0;
         if offset.saturating_add(room as u64) > len {
             len = handle.len_now(offset)?;
@@ -116,7 +116,7 @@ impl Reader {
             }
         }
         let wanted = room.min(usize::try_from(len - offset).unwrap_or(usize::MAX));
-        Ok(Asked { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
+        Ok(ReadProgress { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
     }
 
     /// Copies as much from where the read stands as is resident.
@@ -124,7 +124,7 @@ impl Reader {
     pub(crate) fn hit(
         &self,
         handle: &Handle,
-        read: &mut Asked,
+        read: &mut ReadProgress,
         to: &mut [u8],
         markers: &mut Markers,
     ) {
@@ -156,7 +156,7 @@ impl Reader {
 
     /// Counts a full hit, and posts the markers that it met to the driver.
     #[inline]
-    pub(crate) fn full_hit(&self, handle: &Handle, read: &mut Asked, markers: &Markers) {
+    pub(crate) fn full_hit(&self, handle: &Handle, read: &mut ReadProgress, markers: &Markers) {
         self.hits.add_one();
         let file = &*handle.file;
         if file.len() < ByteCount(read.offset + read.wanted as u64) {
@@ -166,15 +166,15 @@ impl Reader {
         self.post(handle, read, markers);
     }
 
-    fn post(&self, handle: &Handle, read: &Asked, markers: &Markers) {
+    fn post(&self, handle: &Handle, read: &ReadProgress, markers: &Markers) {
         let file = &*handle.file;
         if markers.count == 0 || file.engine.is_forked() {
             return;
         }
         for marker in self.markers(markers, read) {
-            file.engine.inbox.post(Post::Marker(marker));
+            file.engine.queue.post(DriverEvent::Marker(marker));
         }
-        file.engine.empty_inbox();
+        file.engine.drain_queue();
     }
 
     /// A page was pinned, which is a hit of a read up to `end`; `found` is None if it was read for
@@ -209,7 +209,7 @@ impl Reader {
         if found.entry().has_marker() {
             let room = (in_page(end) + PAGE - in_page(pos)).min(PAGE);
             let known_len = handle.file.len();
-            let read = Asked { offset: pos.0, room, wanted: 0, done: 0, known_len, advised };
+            let read = ReadProgress { offset: pos.0, room, wanted: 0, done: 0, known_len, advised };
             let mut markers = Markers::default();
             if read.may_take_markers() && self.has_stream(&handle.file) {
                 markers.take(found, pos.page());
@@ -220,7 +220,7 @@ impl Reader {
 
     /// What a read returns, once it is done.
     #[inline]
-    pub(crate) fn end(&self, read: &Asked) -> usize {
+    pub(crate) fn end(&self, read: &ReadProgress) -> usize {
         if read.wanted > 0 {
             self.prev_pos.set(Some(ByteCount(read.offset + read.wanted as u64)));
         }
@@ -231,7 +231,7 @@ impl Reader {
     fn miss(
         &self,
         handle: &Handle,
-        read: &mut Asked,
+        read: &mut ReadProgress,
         to: &mut [u8],
         markers: &Markers,
     ) -> Result<(), ReadError> {
@@ -240,25 +240,25 @@ impl Reader {
         let mut markers = Some(markers);
         while read.done < read.wanted {
             let waiter = || Waiter::Thread(std::thread::current());
-            let Some((driving, id)) = self.begin(handle, read, to, markers.take(), waiter)? else {
+            let Some((driver, id)) = self.begin(handle, read, to, markers.take(), waiter)? else {
                 break;
             };
-            let (mut driving, ready) = file.engine.wait_for(driving, id, file);
+            let (mut driver, ready) = file.engine.wait_for(driver, id, file);
             match ready.and_then(|ready| ready.fault.map_or(Ok(ready), |f| Err(f.into()))) {
                 Ok(ready) => {
                     frames.clear();
-                    frames.extend_from_slice(driving.path.frames(id));
-                    drop(driving);
+                    frames.extend_from_slice(driver.path.frames(id));
+                    drop(driver);
                     self.copy(file, read, to, &frames, ready.len);
                     file.engine.drive().release(id);
                 }
                 Err(not_ready) => {
                     if let NotReady::Fault(_) = not_ready
-                        && driving.broken().is_none()
+                        && driver.broken().is_none()
                     {
-                        driving.release(id);
+                        driver.release(id);
                     }
-                    drop(driving);
+                    drop(driver);
                     self.fail(handle, read, not_ready)?;
                 }
             }
@@ -271,30 +271,30 @@ impl Reader {
     pub(crate) fn begin<'f>(
         &self,
         handle: &'f Handle,
-        read: &mut Asked,
+        read: &mut ReadProgress,
         to: &mut [u8],
         markers: Option<&Markers>,
         waiter: impl FnOnce() -> Waiter,
-    ) -> Result<Option<(Driving<'f>, ReadId)>, ReadError> {
+    ) -> Result<Option<(DriverGuard<'f>, ReadId)>, ReadError> {
         let file = &handle.file;
         if file.engine.is_forked() {
             return Err(ReadError::Forked { path: handle.path.clone() });
         }
-        let mut driving = file.engine.drive();
-        if let Some(errno) = driving.broken() {
+        let mut driver = file.engine.drive();
+        if let Some(errno) = driver.broken() {
             return Err(error(handle, read.offset, Fault::Io(errno)));
         }
-        driving.take_posts(&file.engine.inbox);
-        let id = self.stream(handle, &mut driving, read.advised);
+        driver.take_events(&file.engine.queue);
+        let id = self.stream(handle, &mut driver, read.advised);
         for marker in markers.into_iter().flat_map(|markers| self.markers(markers, read)) {
-            driving.marker(marker);
+            driver.marker(marker);
         }
-        if driving.reap_unless_led() {
+        if driver.reap_unless_led() {
             // With the pages that have just been reaped, it may be a hit after all.
             let mut markers = Markers::default();
             self.hit(handle, read, to, &mut markers);
             for marker in self.markers(&markers, read) {
-                driving.marker(marker);
+                driver.marker(marker);
             }
         }
         read.known_len = file.len();
@@ -304,15 +304,15 @@ impl Reader {
         }
         // The rest of the buffer, not of the file: policies see what was asked.
         let rest = ByteCount((read.room - read.done) as u64);
-        let id = driving.begin(id, read.pos(), rest, self.prev_pos.get(), waiter());
-        Ok(Some((driving, id)))
+        let id = driver.begin(id, read.pos(), rest, self.prev_pos.get(), waiter());
+        Ok(Some((driver, id)))
     }
 
     /// Copies the frames of a read that is ready to the buffer.
     pub(crate) fn copy(
         &self,
         file: &FileShared,
-        read: &mut Asked,
+        read: &mut ReadProgress,
         to: &mut [u8],
         frames: &[Frame],
         len: ByteCount,
@@ -333,7 +333,7 @@ impl Reader {
     pub(crate) fn fail(
         &self,
         handle: &Handle,
-        read: &mut Asked,
+        read: &mut ReadProgress,
         why: NotReady,
     ) -> Result<(), ReadError> {
         match why {
@@ -370,20 +370,20 @@ impl Reader {
         self.id.get().is_some()
     }
 
-    fn new_stream(&self, file: &FileShared, driving: &mut Driving<'_>) -> StreamId {
-        let id = driving.path.stream(file.id);
+    fn new_stream(&self, file: &FileShared, driver: &mut DriverGuard<'_>) -> StreamId {
+        let id = driver.path.stream(file.id);
         if self.submitter.get() != Submitter::default() {
-            driving.path.set_submitter(id, self.submitter.get());
+            driver.path.set_submitter(id, self.submitter.get());
         }
         id
     }
 
     /// The stream, which knows of the advice.
-    fn stream(&self, handle: &Handle, driving: &mut Driving<'_>, advised: Advised) -> StreamId {
-        let id = self.id.get().unwrap_or_else(|| self.new_stream(&handle.file, driving));
+    fn stream(&self, handle: &Handle, driver: &mut DriverGuard<'_>, advised: Advised) -> StreamId {
+        let id = self.id.get().unwrap_or_else(|| self.new_stream(&handle.file, driver));
         self.id.set(Some(id));
         if self.told.get() != advised {
-            driving.advise(id, advised);
+            driver.advise(id, advised);
             self.told.set(advised);
         }
         id
@@ -392,8 +392,8 @@ impl Reader {
     fn markers<'m>(
         &'m self,
         markers: &'m Markers,
-        read: &Asked,
-    ) -> impl Iterator<Item = Marker> + use<'m> {
+        read: &ReadProgress,
+    ) -> impl Iterator<Item = MarkerHit> + use<'m> {
         let asked_end = PageIndex(read.end_of_room().pages_up().0);
         let (stream, prev_pos) = (self.id.get(), self.prev_pos.get());
         // A reader whose reads are all hits passes its advice on with markers only: with each one
@@ -401,12 +401,12 @@ impl Reader {
         let advised = (self.told.get() != read.advised).then_some(read.advised);
         markers.met.iter().flatten().filter_map(move |page| {
             let count = asked_end - *page;
-            Some(Marker { stream: stream?, page: *page, count, prev_pos, advised })
+            Some(MarkerHit { stream: stream?, page: *page, count, prev_pos, advised })
         })
     }
 }
 
-impl Asked {
+impl ReadProgress {
     /// Where it stands.
     pub(crate) fn pos(&self) -> ByteCount {
         ByteCount(self.offset + self.done as u64)

@@ -12,22 +12,22 @@ use foreread_core::sched::Submitter;
 use crate::advice::{Advice, Advised};
 use crate::error::ReadError;
 use crate::file::Handle;
-use crate::pin::PinsInHand;
+use crate::page_ref::PinsInHand;
 use crate::read_async::ReadAt;
-use crate::reader::Reader;
+use crate::reader::StreamReader;
 
 /// One reader of a file. Made by [`crate::File::stream`]; ends when it is dropped.
 #[derive(Debug)]
 pub struct ReadStream {
     pub(crate) handle: Arc<Handle>,
-    pub(crate) reader: Reader,
+    pub(crate) reader: StreamReader,
     pub(crate) advised: Cell<Advised>,
     pub(crate) pins: PinsInHand,
 }
 
 impl ReadStream {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        let (reader, advised) = (Reader::new(&handle.file), Cell::new(handle.advice.get()));
+        let (reader, advised) = (StreamReader::new(&handle.file), Cell::new(handle.advice.get()));
         Self { handle, reader, advised, pins: PinsInHand::default() }
     }
 

@@ -22,7 +22,7 @@ use crate::error::{ReadError, WriteError};
 use crate::file::{File, Handle};
 use crate::pool::PAGE;
 
-use steps::Doing;
+use steps::StepWork;
 
 impl File {
     /// Writes all of `from` at `offset`; when that is done, `mode` says.
@@ -105,7 +105,7 @@ impl File {
         }
         let act = || file.backend.sync();
         let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-        handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop)
+        handle.run_to_end("flush", 0, begin, &StepWork::Act(&act)).map(drop)
     }
 
     /// Accepts that acknowledged writes are lost, after [`Self::flush`] has returned
@@ -193,7 +193,7 @@ impl File {
             let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
             let nothing = || Ok(());
             handle
-                .see_through("write-back", offset, begin, &Doing::Act(&nothing))
+                .run_to_end("write-back", offset, begin, &StepWork::Act(&nothing))
                 .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
         }
         if let Some(pieces) = &file.pieces {
@@ -254,8 +254,9 @@ impl Handle {
             let begin = |path: &mut IoPath, now: Nanos| {
                 path.write(now, file.id, pos, len, mode, Submitter::default())
             };
-            let doing = if is_try { Doing::TryCopy(piece, pos) } else { Doing::Copy(piece, pos) };
-            let written = self.see_through("write", pos.0, begin, &doing)?;
+            let doing =
+                if is_try { StepWork::TryCopy(piece, pos) } else { StepWork::Copy(piece, pos) };
+            let written = self.run_to_end("write", pos.0, begin, &doing)?;
             assert!(is_try || written > ByteCount::ZERO, "a file has room for its own bytes");
             if written == ByteCount::ZERO {
                 break;
@@ -280,7 +281,7 @@ impl Handle {
         let indices = PageIndex(start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
         let begin = |path: &mut IoPath, now| begin(path, now, self.file.id, indices);
         let act = || act(start, len);
-        self.see_through(what, start, begin, &Doing::Act(&act)).map(drop)
+        self.run_to_end(what, start, begin, &StepWork::Act(&act)).map(drop)
     }
 }
 

@@ -11,7 +11,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog, wait_until_idle};
 
@@ -83,7 +83,7 @@ fn content(block: usize, version: u32) -> Vec<u8> {
     ((block as u64) << 32 | u64::from(version)).to_le_bytes().repeat(BLOCK / 8)
 }
 
-fn open(device: &Arc<Volatile>) -> (Recorded, File) {
+fn open(device: &Arc<VolatileDisk>) -> (Recorded, File) {
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
     let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
@@ -177,7 +177,7 @@ fn check(bytes: &[u8], durable: &[u32], issued: &[u32]) {
 
 /// Writes, with power cuts at any time, and returns what there was to see.
 fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
-    let device = Volatile::new((0..blocks).flat_map(|block| content(block, 0)).collect());
+    let device = VolatileDisk::new((0..blocks).flat_map(|block| content(block, 0)).collect());
     let (engine, file) = open(&device);
     let books = Arc::new(Books::new(blocks));
     device.fail_flushes(3, 11);

@@ -334,7 +334,7 @@ impl ServerStats {
             reads: ReadStats {
                 hit: counted.hits,
                 waited: path.reads,
-                alone: counted.read_alone,
+                alone: counted.inline_reads,
                 waited_for_memory: path.waited_for_frames,
             },
             pages: PageStats {

@@ -11,11 +11,11 @@ use std::ops::Deref;
 use foreread_core::table::{FoundPage, Frame, Generation, PageTable};
 use foreread_core::units::{ByteCount, Pages};
 
+use crate::driver_queue::DriverEvent;
+use crate::engine_state::EngineState;
 use crate::error::ReadError;
-use crate::inbox::Post;
 use crate::pool::PAGE;
-use crate::reader::{Markers, Reader, in_page};
-use crate::shared::Shared;
+use crate::reader::{Markers, StreamReader, in_page};
 use crate::stream::ReadStream;
 
 /// Some bytes of a file, in the cache's own memory. Made by [`ReadStream::pin`].
@@ -37,10 +37,10 @@ struct Pinned {
 
 impl Pinned {
     #[inline]
-    fn unpin(self, engine: &Shared) {
+    fn unpin(self, engine: &EngineState) {
         if engine.table.unpin(self.frame, self.generation) && !engine.is_forked() {
-            engine.inbox.post(Post::Unpinned(self.frame));
-            engine.empty_inbox();
+            engine.queue.post(DriverEvent::Unpinned(self.frame));
+            engine.drain_queue();
         }
     }
 }
@@ -143,7 +143,7 @@ impl ReadStream {
         let file = &*self.handle.file;
         let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
         let end = offset.saturating_add(len as u64);
-        if len == 0 || end > file.len().0 || !Reader::is_all_there(file, pos, len) {
+        if len == 0 || end > file.len().0 || !StreamReader::is_all_there(file, pos, len) {
             return false;
         }
         let mut markers = Markers::default();

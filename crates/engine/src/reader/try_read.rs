@@ -9,11 +9,11 @@ use foreread_core::sched::Submitter;
 use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PageIndex};
 
-use super::{Asked, Markers, Reader, in_page};
+use super::{Markers, ReadProgress, StreamReader, in_page};
 use crate::advice::Advised;
 use crate::file::{FileShared, Handle};
 
-impl Reader {
+impl StreamReader {
     /// Reads what is there, if it is all of it and the file has it all.
     #[inline]
     pub(crate) fn try_read_at(
@@ -28,7 +28,7 @@ impl Reader {
         if !Self::is_all_there(&handle.file, ByteCount(offset), room) {
             return false;
         }
-        let mut read = Asked { offset, room, wanted: room, done: 0, known_len, advised };
+        let mut read = ReadProgress { offset, room, wanted: room, done: 0, known_len, advised };
         let mut markers = Markers::default();
         self.hit(handle, &mut read, to, &mut markers);
         if read.done < read.wanted {
@@ -51,7 +51,8 @@ impl Reader {
         is_hit: bool,
     ) {
         let known_len = handle.file.len();
-        let read = Asked { offset: pos.0, room, wanted: room, done: room, known_len, advised };
+        let read =
+            ReadProgress { offset: pos.0, room, wanted: room, done: room, known_len, advised };
         self.post(handle, &read, markers);
         if is_hit {
             self.hits.add_one();

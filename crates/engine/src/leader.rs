@@ -19,10 +19,10 @@ use std::time::Duration;
 use foreread_core::path::{Fault, ReadId, ReadReady};
 use foreread_core::units::Nanos;
 
+use crate::engine_state::{DriverGuard, EngineState};
 use crate::file::FileShared;
 use crate::ring;
-use crate::shared::{Driving, Shared};
-use crate::waiting::{Leader, News, Ticket};
+use crate::waiters::{Leader, Notification, Ticket};
 
 /// Why there are no news of a read or a write.
 #[derive(Clone, Copy, Debug)]
@@ -32,90 +32,90 @@ pub(crate) enum NotReady {
     TimedOut,
 }
 
-impl Shared {
+impl EngineState {
     /// Waits for a read that the calling thread has begun.
     pub(crate) fn wait_for<'s>(
         &'s self,
-        driving: Driving<'s>,
+        driver: DriverGuard<'s>,
         id: ReadId,
         file: &Arc<FileShared>,
-    ) -> (Driving<'s>, Result<ReadReady, NotReady>) {
-        match self.wait_for_news(driving, Ticket::Read(id)) {
-            (driving, Ok(News::Read(ready))) => (driving, Ok(ready)),
-            (_, Ok(News::Write(_))) => unreachable!("a read has a read's news"),
-            (mut driving, Err(why)) => {
+    ) -> (DriverGuard<'s>, Result<ReadReady, NotReady>) {
+        match self.wait_for_notification(driver, Ticket::Read(id)) {
+            (driver, Ok(Notification::Read(ready))) => (driver, Ok(ready)),
+            (_, Ok(Notification::Write(_))) => unreachable!("a read has a read's news"),
+            (mut driver, Err(why)) => {
                 if let NotReady::TimedOut = why {
-                    driving.abandon(id, Arc::clone(file));
+                    driver.abandon(id, Arc::clone(file));
                 }
-                (driving, Err(why))
+                (driver, Err(why))
             }
         }
     }
 
     /// Waits for news of what the calling thread has begun. If they do not come in time, it is for
     /// the caller to abandon it.
-    pub(crate) fn wait_for_news<'s>(
+    pub(crate) fn wait_for_notification<'s>(
         &'s self,
-        mut driving: Driving<'s>,
+        mut driver: DriverGuard<'s>,
         ticket: Ticket,
-    ) -> (Driving<'s>, Result<News, NotReady>) {
-        let deadline = self.timeout.map(|timeout| after(driving.now(), timeout));
-        if deadline.is_none() && !driving.waiting.has_news(ticket) {
-            driving = self.read_alone(driving, ticket);
+    ) -> (DriverGuard<'s>, Result<Notification, NotReady>) {
+        let deadline = self.timeout.map(|timeout| after(driver.now(), timeout));
+        if deadline.is_none() && !driver.waiting.has_notification(ticket) {
+            driver = self.read_inline(driver, ticket);
         }
         let me = Leader::Waiter(ticket);
         let end = loop {
-            if let Some(news) = driving.waiting.take_news(ticket) {
+            if let Some(news) = driver.waiting.take_notification(ticket) {
                 break Ok(news);
             }
-            if let Some(errno) = driving.broken() {
-                driving.waiting.forget(ticket);
+            if let Some(errno) = driver.broken() {
+                driver.waiting.forget(ticket);
                 break Err(NotReady::Fault(Fault::Io(errno)));
             }
-            if deadline.is_some_and(|deadline| deadline <= driving.now()) {
+            if deadline.is_some_and(|deadline| deadline <= driver.now()) {
                 break Err(NotReady::TimedOut);
             }
-            driving = match driving.waiting.leader() {
-                Some(leader) if leader != me => self.follow(driving, deadline),
+            driver = match driver.waiting.leader() {
+                Some(leader) if leader != me => self.follow(driver, deadline),
                 _ => {
-                    driving.waiting.lead(me);
-                    driving.reap();
-                    if driving.waiting.has_news(ticket) {
+                    driver.waiting.lead(me);
+                    driver.reap();
+                    if driver.waiting.has_notification(ticket) {
                         continue;
                     }
-                    self.sleep(driving, me, deadline)
+                    self.sleep(driver, me, deadline)
                 }
             };
         };
-        driving.waiting.step_down(me);
-        (driving, end)
+        driver.waiting.step_down(me);
+        (driver, end)
     }
 
     /// Drives as long as no thread does and there is something to drive. Gives how long there is
     /// not, if that is known: then pages will be old.
     pub(crate) fn lead_in_the_background(&self) -> Option<Duration> {
         let me = Leader::Background;
-        let mut driving = self.drive();
+        let mut driver = self.drive();
         let mut may_rest = false;
-        while driving.broken().is_none() && driving.waiting.leader().is_none_or(|it| it == me) {
-            driving.waiting.lead(me);
-            driving.take_posts(&self.inbox);
-            driving.reap();
-            if driving.waiting.has_waiting_thread() {
+        while driver.broken().is_none() && driver.waiting.leader().is_none_or(|it| it == me) {
+            driver.waiting.lead(me);
+            driver.take_events(&self.queue);
+            driver.reap();
+            if driver.waiting.has_waiting_thread() {
                 break;
             }
-            may_rest = !driving.is_leader_needed();
+            may_rest = !driver.is_leader_needed();
             if may_rest {
                 break;
             }
-            driving = self.sleep(driving, me, None);
+            driver = self.sleep(driver, me, None);
         }
         // Start what was queued after the last sleep: no other thread may come.
-        driving.start_all();
-        driving.waiting.step_down(me);
-        let due = driving.timer().filter(|_| may_rest);
-        driving.rests_until = due;
-        due.map(|due| driving.until(due))
+        driver.start_all();
+        driver.waiting.step_down(me);
+        let due = driver.timer().filter(|_| may_rest);
+        driver.rests_until = due;
+        due.map(|due| driver.until(due))
     }
 
     /// Sleeps in the ring until something has come or is due.
@@ -124,34 +124,38 @@ impl Shared {
     /// itself, which a leader cannot.
     fn sleep<'s>(
         &'s self,
-        mut driving: Driving<'s>,
+        mut driver: DriverGuard<'s>,
         me: Leader,
         deadline: Option<Nanos>,
-    ) -> Driving<'s> {
-        if driving.waiting.has_wakes() {
-            driving.waiting.step_down(me);
-            drop(driving);
+    ) -> DriverGuard<'s> {
+        if driver.waiting.has_wakes() {
+            driver.waiting.step_down(me);
+            drop(driver);
             return self.drive();
         }
-        let due = [driving.next_due(), deadline].into_iter().flatten().min();
-        let at_most = due.map(|due| driving.until(due));
-        driving.falls_asleep(due);
-        drop(driving);
+        let due = [driver.next_due(), deadline].into_iter().flatten().min();
+        let at_most = due.map(|due| driver.until(due));
+        driver.falls_asleep(due);
+        drop(driver);
         let slept = self.sleeper.wait(at_most);
-        let mut driving = self.drive();
-        driving.waiting.set_asleep(false);
+        let mut driver = self.drive();
+        driver.waiting.set_asleep(false);
         if let Err(error) = slept {
-            driving.break_down(error.raw_os_error().unwrap_or(libc::EIO));
+            driver.break_down(error.raw_os_error().unwrap_or(libc::EIO));
         }
-        driving.take_posts(&self.inbox);
-        driving
+        driver.take_events(&self.queue);
+        driver
     }
 
     /// Parks until there are news for it, or until there is no leader.
-    fn follow<'s>(&'s self, mut driving: Driving<'s>, deadline: Option<Nanos>) -> Driving<'s> {
-        driving.start_all();
-        let at_most = deadline.map(|deadline| driving.until(deadline));
-        drop(driving);
+    fn follow<'s>(
+        &'s self,
+        mut driver: DriverGuard<'s>,
+        deadline: Option<Nanos>,
+    ) -> DriverGuard<'s> {
+        driver.start_all();
+        let at_most = deadline.map(|deadline| driver.until(deadline));
+        drop(driver);
         match at_most {
             Some(at_most) => std::thread::park_timeout(at_most),
             None => std::thread::park(),
@@ -160,16 +164,16 @@ impl Shared {
     }
 
     /// If one request is all that is to be started, reads it here.
-    fn read_alone<'s>(&'s self, mut driving: Driving<'s>, ticket: Ticket) -> Driving<'s> {
-        let Some(alone) = driving.take_alone() else { return driving };
-        driving.waiting.set_away(ticket, true);
-        drop(driving);
+    fn read_inline<'s>(&'s self, mut driver: DriverGuard<'s>, ticket: Ticket) -> DriverGuard<'s> {
+        let Some(alone) = driver.take_inline_read() else { return driver };
+        driver.waiting.set_away(ticket, true);
+        drop(driver);
         let mut parts = alone.parts.iter().cloned();
         let result = ring::pread(&self.pool, alone.backend, alone.offset, &mut parts);
-        let mut driving = self.drive();
-        driving.waiting.set_away(ticket, false);
-        driving.complete_alone(alone.tag, result);
-        driving
+        let mut driver = self.drive();
+        driver.waiting.set_away(ticket, false);
+        driver.complete_inline_read(alone.tag, result);
+        driver
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In:    threads that want to drive.
 //! Out:   the driver, for as long as the role is held; afterwards the waiters with news are woken.
-//! Never: a wake-up under the mutex. A post left lying in the inbox.
+//! Never: a wake-up under the mutex. A post left lying in the queue.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -13,18 +13,18 @@ use std::time::Duration;
 use foreread_core::table::PageTable;
 
 use crate::backend::Claims;
-use crate::background::Bell;
+use crate::background::BackgroundWaker;
 use crate::driver::Driver;
-use crate::hits::Hits;
-use crate::inbox::Inbox;
+use crate::driver_queue::DriverQueue;
+use crate::hits::HitCounters;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::{RingKind, Sleeper};
-use crate::waiting::Wake;
+use crate::waiters::DeferredWake;
 
 /// What all handles of one engine share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct EngineState {
     /// Where hits are looked up: no lock.
     pub(crate) table: Arc<PageTable>,
     /// The pages' memory.
@@ -34,22 +34,22 @@ pub(crate) struct Shared {
     /// Where the leader sleeps, without the mutex.
     pub(crate) sleeper: Arc<Sleeper>,
     /// What hits post to the driver.
-    pub(crate) inbox: Inbox,
+    pub(crate) queue: DriverQueue,
     /// Which files are open.
     pub(crate) files: OpenFiles,
     /// The block devices that are open for writing.
     pub(crate) claims: Claims,
     /// How many reads were hits.
-    pub(crate) hits: Hits,
+    pub(crate) hits: HitCounters,
     /// Wakes the background thread.
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) background: Arc<BackgroundWaker>,
     /// How long a read may wait for a device.
     pub(crate) timeout: Option<Duration>,
     /// The process that made the engine.
     pub(crate) process: u32,
 }
 
-impl Shared {
+impl EngineState {
     /// Whether this process is a fork of the one that made the engine: then the ring is its
     /// parent's, and the lock may be held by a thread that only the parent has.
     pub(crate) fn is_forked(&self) -> bool {
@@ -62,10 +62,10 @@ impl Shared {
             let why = "this process was forked after the engine was made; make another one here";
             return Err(io::Error::other(why));
         }
-        let driving = self.drive();
-        match driving.broken() {
+        let driver = self.drive();
+        match driver.broken() {
             Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-            None => Ok(driving.ring().kind()),
+            None => Ok(driver.ring().kind()),
         }
     }
 
@@ -74,28 +74,28 @@ impl Shared {
     /// # Panics
     ///
     /// If a driver panicked: the state of the cache is not known then.
-    pub(crate) fn drive(&self) -> Driving<'_> {
+    pub(crate) fn drive(&self) -> DriverGuard<'_> {
         let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
-        Driving::new(driver, self)
+        DriverGuard::new(driver, self)
     }
 
     /// Becomes the driver if there is none.
-    pub(crate) fn try_drive(&self) -> Option<Driving<'_>> {
+    pub(crate) fn try_drive(&self) -> Option<DriverGuard<'_>> {
         let driver = self.driver.try_lock().ok()?;
-        Some(Driving::new(driver, self))
+        Some(DriverGuard::new(driver, self))
     }
 
     /// Lets the driver do what hits have posted; does it here if there is none.
     ///
-    /// A driver looks here again after it lets go ([`Driving`]), so what is posted meanwhile is
+    /// A driver looks here again after it lets go ([`DriverGuard`]), so what is posted meanwhile is
     /// never left lying.
-    pub(crate) fn empty_inbox(&self) {
+    pub(crate) fn drain_queue(&self) {
         // Between the post and the look at the lock, as between the unlock and the look at the
-        // inbox: one of the two sees the other.
+        // queue: one of the two sees the other.
         fence(Ordering::SeqCst);
-        while !self.inbox.is_empty() && !self.is_forked() {
+        while !self.queue.is_empty() && !self.is_forked() {
             let Ok(mut driver) = self.driver.try_lock() else { return };
-            driver.take_posts(&self.inbox);
+            driver.take_events(&self.queue);
             let wakes = driver.before_unlock();
             drop(driver);
             for wake in wakes {
@@ -106,31 +106,31 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for EngineState {
     fn drop(&mut self) {
         // In a forked child the thread is not there, and its lock may be held forever.
         if !self.is_forked() {
-            self.bell.close();
+            self.background.close();
         }
     }
 }
 
 /// The driver's role, for as long as it is held.
-pub(crate) struct Driving<'s> {
+pub(crate) struct DriverGuard<'s> {
     /// None only while it is dropped.
     driver: Option<MutexGuard<'s, Driver>>,
-    shared: &'s Shared,
+    shared: &'s EngineState,
     /// The thread panicked before it drove: it unwinds, and what it drops on its way drives.
     is_unwinding: bool,
 }
 
-impl<'s> Driving<'s> {
-    fn new(driver: MutexGuard<'s, Driver>, shared: &'s Shared) -> Self {
+impl<'s> DriverGuard<'s> {
+    fn new(driver: MutexGuard<'s, Driver>, shared: &'s EngineState) -> Self {
         Self { driver: Some(driver), shared, is_unwinding: std::thread::panicking() }
     }
 }
 
-impl Deref for Driving<'_> {
+impl Deref for DriverGuard<'_> {
     type Target = Driver;
 
     fn deref(&self) -> &Driver {
@@ -138,13 +138,13 @@ impl Deref for Driving<'_> {
     }
 }
 
-impl DerefMut for Driving<'_> {
+impl DerefMut for DriverGuard<'_> {
     fn deref_mut(&mut self) -> &mut Driver {
         self.driver.as_mut().expect("held until it is dropped")
     }
 }
 
-impl Drop for Driving<'_> {
+impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
         let Some(mut driver) = self.driver.take() else { return };
         if std::thread::panicking() && !self.is_unwinding {
@@ -153,7 +153,7 @@ impl Drop for Driving<'_> {
             let wakes = driver.wake_all_waiters();
             drop(driver);
             for wake in wakes {
-                if let Wake::Thread(_) | Wake::Task(_) = wake {
+                if let DeferredWake::Thread(_) | DeferredWake::Task(_) = wake {
                     wake.run();
                 }
             }
@@ -164,6 +164,6 @@ impl Drop for Driving<'_> {
         for wake in wakes {
             wake.run();
         }
-        self.shared.empty_inbox();
+        self.shared.drain_queue();
     }
 }
