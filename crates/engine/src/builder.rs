@@ -4,7 +4,8 @@
 //! Out:   an engine, or what the system refused.
 //! Never: more than was asked for: memory fills as it is used, threads start when they are needed.
 
-use std::sync::{Arc, Mutex};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foreread_core::cache::PageCache;
@@ -13,14 +14,11 @@ use foreread_core::path::{Config, IoPath};
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
-use crate::Engine;
-use crate::backend::Claims;
 use crate::background::BackgroundWaker;
 use crate::driver::Driver;
-use crate::driver_queue::DriverQueue;
-use crate::engine_state::EngineState;
+use crate::engine::Engine;
+use crate::engine_state::{EngineParts, EngineState};
 use crate::error::EngineError;
-use crate::hits::HitCounters;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::{IoBackend, Ring};
@@ -56,8 +54,16 @@ enum WindowSetting {
     Bytes(u64),
 }
 
+impl Engine {
+    /// Returns a builder with the default settings.
+    #[must_use]
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::new()
+    }
+}
+
 impl EngineBuilder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
             max_window: WindowSetting::ByPolicy,
@@ -197,29 +203,24 @@ impl EngineBuilder {
             let value = if value.len() > max.len() { max } else { value };
             path.set(name, &value).expect("any number will do");
         }
-        let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
         let ring = Ring::with(Arc::clone(&pool), self.io)?;
-        let sleeper = ring.sleeper();
-        let shared = Arc::new_cyclic(|engine| {
-            let background = Arc::new(BackgroundWaker::new(engine.clone()));
-            let waiting = Waiters::new(Arc::clone(&background));
-            EngineState {
-                table,
-                pool,
-                driver: Mutex::new(Driver::new(path, ring, waiting)),
-                sleeper,
-                queue: DriverQueue::new(),
-                files: OpenFiles::default(),
-                claims: Claims::default(),
-                hits: HitCounters::default(),
-                background,
-                timeout: self.timeout,
-                process: std::process::id(),
-            }
+        let timeout = self.timeout;
+        let state = Arc::new_cyclic(|engine: &Weak<EngineState>| {
+            let engine = Weak::clone(engine);
+            let drive = move || match engine.upgrade() {
+                // Held only as long as there is something to drive: an engine ends with its
+                // handles.
+                Some(engine) => ControlFlow::Continue(engine.lead_in_the_background()),
+                None => ControlFlow::Break(()),
+            };
+            let background = Arc::new(BackgroundWaker::new(Box::new(drive)));
+            let waiters = Waiters::new(Arc::clone(&background));
+            let driver = Driver::new(path, ring, waiters);
+            EngineState::new(EngineParts { table, pool, driver, background, timeout })
         });
-        Ok(Engine { shared, max_window })
+        Ok(Engine { state, files: Arc::new(OpenFiles::default()) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What hits post to the driver: markers met, streams and pins ended.
 //!
-//! In:    posts, from any thread.
+//! In:    events, from any thread.
 //! Out:   the same, in order, to the driver.
 //! Never: a wait behind the driver, which may wait for a device. More markers than its bound: a
 //!        lost marker costs one read-ahead that comes late, and is counted.
@@ -17,7 +17,7 @@ use crate::advice::Advised;
 
 #[derive(Debug)]
 pub(crate) struct DriverQueue {
-    posts: Mutex<VecDeque<DriverEvent>>,
+    events: Mutex<VecDeque<DriverEvent>>,
     has_events: AtomicBool,
     dropped: AtomicU64,
 }
@@ -47,36 +47,36 @@ pub(crate) struct MarkerHit {
 impl DriverQueue {
     pub(crate) const fn new() -> Self {
         Self {
-            posts: Mutex::new(VecDeque::new()),
+            events: Mutex::new(VecDeque::new()),
             has_events: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn post(&self, post: DriverEvent) {
-        let mut posts = self.lock();
-        match post {
-            DriverEvent::Marker(_) if posts.len() >= MAX_EVENTS => {
+    pub(crate) fn post(&self, event: DriverEvent) {
+        let mut events = self.lock();
+        match event {
+            DriverEvent::Marker(_) if events.len() >= MAX_EVENTS => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
             DriverEvent::Marker(_) | DriverEvent::CloseStream(_) | DriverEvent::Unpinned(_) => {
-                posts.push_back(post)
+                events.push_back(event)
             }
         }
         self.has_events.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn take(&self) -> Option<DriverEvent> {
-        let mut posts = self.lock();
-        let post = posts.pop_front();
-        if posts.is_empty() {
+        let mut events = self.lock();
+        let event = events.pop_front();
+        if events.is_empty() {
             self.has_events.store(false, Ordering::SeqCst);
         }
-        post
+        event
     }
 
-    /// Whether there are no posts, so that no thread must drive. No lock: every hit that met a
+    /// Whether it is empty, so that no thread must drive. No lock: every hit that met a
     /// marker asks, and every driver that stops.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_events.load(Ordering::SeqCst)
@@ -88,7 +88,7 @@ impl DriverQueue {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<DriverEvent>> {
         // Nothing panics while it holds this lock; a queue is whole at any time all the same.
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,9 +111,9 @@ mod tests {
         }
         queue.post(DriverEvent::CloseStream(stream));
         assert_eq!(queue.dropped(), 5);
-        let posts: Vec<DriverEvent> = std::iter::from_fn(|| queue.take()).collect();
-        assert_eq!(posts.len(), MAX_EVENTS + 1);
-        assert_eq!(posts.last(), Some(&DriverEvent::CloseStream(stream)));
+        let events: Vec<DriverEvent> = std::iter::from_fn(|| queue.take()).collect();
+        assert_eq!(events.len(), MAX_EVENTS + 1);
+        assert_eq!(events.last(), Some(&DriverEvent::CloseStream(stream)));
         assert!(queue.is_empty());
     }
 }

@@ -1,10 +1,19 @@
-//! What all handles of one engine share, and the driver's role.
+//! What all handles of one engine share, and the door to the driver's role.
 //!
-//! In:    threads that want to drive.
-//! Out:   the driver, for as long as the role is held; afterwards the waiters with news are woken.
-//! Never: a wake-up under the mutex. A post left lying in the queue.
+//! In:    threads that want to drive; events of hits.
+//! Out:   the driver, for as long as the role is held; afterwards the notified waiters are woken.
+//! Never: a wake-up under the mutex. An event left in the queue. The driver, or anything else that
+//!        a lock guards, in a forked child.
+//!
+//! ```text
+//!   drive()        -> Err(ForkedError) in a forked child        public calls
+//!   drive_again()  -> panics there                              a thread that drove before it slept
+//!   drive_in_drop()-> None there, and after a driver's panic    ends of handles
+//!   try_drive()    -> None there, and while another drives      hits
+//!   post()         -> nothing there                             hits
+//! ```
 
-use std::io;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,9 +24,9 @@ use foreread_core::table::PageTable;
 use crate::backend::Claims;
 use crate::background::BackgroundWaker;
 use crate::driver::Driver;
-use crate::driver_queue::DriverQueue;
+use crate::driver_queue::{DriverEvent, DriverQueue};
+use crate::error::ForkedError;
 use crate::hits::HitCounters;
-use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::{RingKind, Sleeper};
 use crate::waiters::DeferredWake;
@@ -29,14 +38,13 @@ pub(crate) struct EngineState {
     pub(crate) table: Arc<PageTable>,
     /// The pages' memory.
     pub(crate) pool: Arc<Pool>,
-    /// The thread that holds this drives: feeds the core, submits, reaps if it leads.
-    pub(crate) driver: Mutex<Driver>,
+    driver: Mutex<Driver>,
     /// Where the leader sleeps, without the mutex.
     pub(crate) sleeper: Arc<Sleeper>,
+    /// The kind of ring, which does not change.
+    pub(crate) ring_kind: RingKind,
     /// What hits post to the driver.
-    pub(crate) queue: DriverQueue,
-    /// Which files are open.
-    pub(crate) files: OpenFiles,
+    queue: DriverQueue,
     /// The block devices that are open for writing.
     pub(crate) claims: Claims,
     /// How many reads were hits.
@@ -46,56 +54,110 @@ pub(crate) struct EngineState {
     /// How long a read may wait for a device.
     pub(crate) timeout: Option<Duration>,
     /// The process that made the engine.
-    pub(crate) process: u32,
+    process: u32,
+}
+
+/// Where a new engine's memory and ring are.
+pub(crate) struct EngineParts {
+    pub(crate) table: Arc<PageTable>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) driver: Driver,
+    pub(crate) background: Arc<BackgroundWaker>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl EngineState {
-    /// Whether this process is a fork of the one that made the engine: then the ring is its
-    /// parent's, and the lock may be held by a thread that only the parent has.
-    pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+    /// Joins the parts of an engine, which belongs to the calling process.
+    pub(crate) fn new(parts: EngineParts) -> Self {
+        let EngineParts { table, pool, driver, background, timeout } = parts;
+        Self {
+            table,
+            pool,
+            sleeper: driver.ring().sleeper(),
+            ring_kind: driver.ring().kind(),
+            driver: Mutex::new(driver),
+            queue: DriverQueue::new(),
+            claims: Claims::default(),
+            hits: HitCounters::default(),
+            background,
+            timeout,
+            process: std::process::id(),
+        }
     }
 
-    /// What kind of ring it has, if that works in this process and still does.
-    pub(crate) fn working_ring(&self) -> io::Result<RingKind> {
-        if self.is_forked() {
-            let why = "this process was forked after the engine was made; make another one here";
-            return Err(io::Error::other(why));
-        }
-        let driver = self.drive();
-        match driver.broken() {
-            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-            None => Ok(driver.ring().kind()),
-        }
+    /// Whether the engine belongs to this process. In a fork of the one that made it the ring is
+    /// the parent's, and each lock may be held by a thread that only the parent has: a call that
+    /// needs another lock than the driver's asks this first.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub(crate) fn check_process(&self) -> Result<(), ForkedError> {
+        if std::process::id() == self.process { Ok(()) } else { Err(ForkedError) }
     }
 
     /// Becomes the driver, after the one that drives now.
     ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    ///
     /// # Panics
     ///
     /// If a driver panicked: the state of the cache is not known then.
-    pub(crate) fn drive(&self) -> DriverGuard<'_> {
+    pub(crate) fn drive(&self) -> Result<DriverGuard<'_>, ForkedError> {
+        self.check_process()?;
         let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
-        DriverGuard::new(driver, self)
+        Ok(DriverGuard::new(driver, self))
+    }
+
+    /// Becomes the driver again, in a call that was the driver before it slept or copied.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::drive`]; and in a child that a waker forked and returned in: of all threads only
+    /// the one that forks is there.
+    pub(crate) fn drive_again(&self) -> DriverGuard<'_> {
+        self.drive().expect("a thread that drove in this call is of the engine's process")
+    }
+
+    /// Becomes the driver at the end of a handle. None where there is nothing to end: in a forked
+    /// child, whose parent ends it, and after a driver's panic, as a second one would end the
+    /// process.
+    pub(crate) fn drive_in_drop(&self) -> Option<DriverGuard<'_>> {
+        if self.driver.is_poisoned() { None } else { self.drive().ok() }
     }
 
     /// Becomes the driver if there is none.
     pub(crate) fn try_drive(&self) -> Option<DriverGuard<'_>> {
+        self.check_process().ok()?;
         let driver = self.driver.try_lock().ok()?;
         Some(DriverGuard::new(driver, self))
     }
 
-    /// Lets the driver do what hits have posted; does it here if there is none.
+    /// Posts events to the driver, and handles them here if no thread drives. In a forked child
+    /// they are dropped: streams and pins are the parent's.
+    pub(crate) fn post(&self, events: impl IntoIterator<Item = DriverEvent>) {
+        if self.check_process().is_err() {
+            return;
+        }
+        for event in events {
+            self.queue.post(event);
+        }
+        self.drain_queue();
+    }
+
+    /// Handles what hits have posted, if no thread drives.
     ///
-    /// A driver looks here again after it lets go ([`DriverGuard`]), so what is posted meanwhile is
-    /// never left lying.
-    pub(crate) fn drain_queue(&self) {
+    /// A driver looks here again after it has released the mutex ([`DriverGuard`]), so that an
+    /// event posted meanwhile is never left in the queue.
+    fn drain_queue(&self) {
         // Between the post and the look at the lock, as between the unlock and the look at the
         // queue: one of the two sees the other.
         fence(Ordering::SeqCst);
-        while !self.queue.is_empty() && !self.is_forked() {
+        while !self.queue.is_empty() {
             let Ok(mut driver) = self.driver.try_lock() else { return };
-            driver.take_events(&self.queue);
+            driver.handle_events(&self.queue);
             let wakes = driver.before_unlock();
             drop(driver);
             for wake in wakes {
@@ -104,12 +166,23 @@ impl EngineState {
             fence(Ordering::SeqCst);
         }
     }
+
+    /// The driver without its role: no thread is woken when it is released.
+    #[cfg(test)]
+    pub(crate) fn lock_driver(&self) -> MutexGuard<'_, Driver> {
+        self.driver.lock().expect("no driver panicked")
+    }
+
+    /// The queue of events, for the driver and for counters.
+    pub(crate) fn queue(&self) -> &DriverQueue {
+        &self.queue
+    }
 }
 
 impl Drop for EngineState {
     fn drop(&mut self) {
         // In a forked child the thread is not there, and its lock may be held forever.
-        if !self.is_forked() {
+        if self.check_process().is_ok() {
             self.background.close();
         }
     }
@@ -119,14 +192,20 @@ impl Drop for EngineState {
 pub(crate) struct DriverGuard<'s> {
     /// None only while it is dropped.
     driver: Option<MutexGuard<'s, Driver>>,
-    shared: &'s EngineState,
+    engine: &'s EngineState,
     /// The thread panicked before it drove: it unwinds, and what it drops on its way drives.
     is_unwinding: bool,
 }
 
 impl<'s> DriverGuard<'s> {
-    fn new(driver: MutexGuard<'s, Driver>, shared: &'s EngineState) -> Self {
-        Self { driver: Some(driver), shared, is_unwinding: std::thread::panicking() }
+    fn new(driver: MutexGuard<'s, Driver>, engine: &'s EngineState) -> Self {
+        Self { driver: Some(driver), engine, is_unwinding: std::thread::panicking() }
+    }
+
+    /// Handles what hits have posted.
+    pub(crate) fn take_events(&mut self) {
+        let engine = self.engine;
+        self.handle_events(&engine.queue);
     }
 }
 
@@ -134,13 +213,13 @@ impl Deref for DriverGuard<'_> {
     type Target = Driver;
 
     fn deref(&self) -> &Driver {
-        self.driver.as_ref().expect("held until it is dropped")
+        self.driver.as_ref().expect("the lock is held until the guard is dropped")
     }
 }
 
 impl DerefMut for DriverGuard<'_> {
     fn deref_mut(&mut self) -> &mut Driver {
-        self.driver.as_mut().expect("held until it is dropped")
+        self.driver.as_mut().expect("the lock is held until the guard is dropped")
     }
 }
 
@@ -164,6 +243,14 @@ impl Drop for DriverGuard<'_> {
         for wake in wakes {
             wake.run();
         }
-        self.shared.drain_queue();
+        self.engine.drain_queue();
+    }
+}
+
+impl fmt::Debug for DriverGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriverGuard")
+            .field("is_unwinding", &self.is_unwinding)
+            .finish_non_exhaustive()
     }
 }

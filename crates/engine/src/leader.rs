@@ -20,9 +20,8 @@ use foreread_core::path::{Fault, ReadId, ReadReady};
 use foreread_core::units::Nanos;
 
 use crate::engine_state::{DriverGuard, EngineState};
-use crate::file::FileShared;
 use crate::ring;
-use crate::waiters::{Leader, Notification, Ticket};
+use crate::waiters::{KeepAlive, Leader, Notification, Ticket};
 
 /// Why there are no news of a read or a write.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +37,7 @@ impl EngineState {
         &'s self,
         driver: DriverGuard<'s>,
         id: ReadId,
-        file: &Arc<FileShared>,
+        file: &KeepAlive,
     ) -> (DriverGuard<'s>, Result<ReadReady, NotReady>) {
         match self.wait_for_notification(driver, Ticket::Read(id)) {
             (driver, Ok(Notification::Read(ready))) => (driver, Ok(ready)),
@@ -95,11 +94,11 @@ impl EngineState {
     /// not, if that is known: then pages will be old.
     pub(crate) fn lead_in_the_background(&self) -> Option<Duration> {
         let me = Leader::Background;
-        let mut driver = self.drive();
+        let mut driver = self.drive().ok()?;
         let mut may_rest = false;
         while driver.broken().is_none() && driver.waiting.leader().is_none_or(|it| it == me) {
             driver.waiting.lead(me);
-            driver.take_events(&self.queue);
+            driver.take_events();
             driver.reap();
             if driver.waiting.has_waiting_thread() {
                 break;
@@ -131,19 +130,19 @@ impl EngineState {
         if driver.waiting.has_wakes() {
             driver.waiting.step_down(me);
             drop(driver);
-            return self.drive();
+            return self.drive_again();
         }
         let due = [driver.next_due(), deadline].into_iter().flatten().min();
         let at_most = due.map(|due| driver.until(due));
         driver.falls_asleep(due);
         drop(driver);
         let slept = self.sleeper.wait(at_most);
-        let mut driver = self.drive();
+        let mut driver = self.drive_again();
         driver.waiting.set_asleep(false);
         if let Err(error) = slept {
             driver.break_down(error.raw_os_error().unwrap_or(libc::EIO));
         }
-        driver.take_events(&self.queue);
+        driver.take_events();
         driver
     }
 
@@ -160,7 +159,7 @@ impl EngineState {
             Some(at_most) => std::thread::park_timeout(at_most),
             None => std::thread::park(),
         }
-        self.drive()
+        self.drive_again()
     }
 
     /// If one request is all that is to be started, reads it here.
@@ -170,7 +169,7 @@ impl EngineState {
         drop(driver);
         let mut parts = alone.parts.iter().cloned();
         let result = ring::pread(&self.pool, alone.backend, alone.offset, &mut parts);
-        let mut driver = self.drive();
+        let mut driver = self.drive_again();
         driver.waiting.set_away(ticket, false);
         driver.complete_inline_read(alone.tag, result);
         driver

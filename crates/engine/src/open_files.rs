@@ -5,17 +5,14 @@
 //! Never: a file kept open. Two sets of pages of a file that is written.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use foreread_core::path::{self, DeviceId};
-use foreread_core::units::ByteCount;
+use foreread_core::path::DeviceId;
 
 use crate::OpenOptions;
 use crate::backend::{Backend, FileIdentity, disk_of, files_behind};
 use crate::delay::Delay;
-use crate::error::OpenError;
-use crate::file::FileShared;
+use crate::file_state::{FileState, NotOpened};
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
@@ -36,14 +33,14 @@ struct LoopDevice {
     /// The number of the loop device itself, also of a partition on it.
     disk: Option<u64>,
     is_written: bool,
-    file: Weak<FileShared>,
+    file: Weak<FileState>,
 }
 
 #[derive(Debug)]
 struct OpenEntry {
     way: AccessMode,
     is_written: bool,
-    file: Weak<FileShared>,
+    file: Weak<FileState>,
 }
 
 /// Which file, read in which way, and whether it is written.
@@ -70,42 +67,10 @@ struct AccessMode {
 /// What is open of a file already.
 enum Lookup {
     /// The same.
-    File(Arc<FileShared>),
+    File(Arc<FileState>),
     /// Something else: two sets of pages, of which one does not see what is written to the other.
     Conflict,
     Nothing,
-}
-
-/// Why there is no file of the engine's although there is one of the system's.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum NotOpened {
-    /// It is open in this engine in another way, and one of the two is for writing.
-    Conflict,
-    TooMany,
-    /// Layouts take as much memory as they may, which is so much.
-    Layouts(ByteCount),
-}
-
-impl NotOpened {
-    /// The error for the caller that wanted to open `path`.
-    pub(crate) fn of(self, path: &Path) -> OpenError {
-        let path = path.to_path_buf();
-        match self {
-            Self::Conflict => OpenError::Overlap { path },
-            Self::TooMany => OpenError::TooMany { path },
-            Self::Layouts(limit) => OpenError::ManyExtents { path, limit },
-        }
-    }
-}
-
-/// The core says no.
-impl From<path::OpenError> for NotOpened {
-    fn from(why: path::OpenError) -> Self {
-        match why {
-            path::OpenError::Layouts { limit } => Self::Layouts(limit),
-            path::OpenError::TooMany => Self::TooMany,
-        }
-    }
 }
 
 impl FileKey {
@@ -140,8 +105,8 @@ impl OpenFiles {
     pub(crate) fn find_or(
         &self,
         key: &FileKey,
-        open: impl FnOnce() -> Result<Arc<FileShared>, NotOpened>,
-    ) -> Result<Arc<FileShared>, NotOpened> {
+        open: impl FnOnce() -> Result<Arc<FileState>, NotOpened>,
+    ) -> Result<Arc<FileState>, NotOpened> {
         match find(&self.lock(), key) {
             Lookup::File(file) => return Ok(file),
             Lookup::Conflict => return Err(NotOpened::Conflict),
@@ -168,7 +133,7 @@ impl OpenFiles {
 }
 
 impl OpenTable {
-    fn add(&mut self, key: &FileKey, made: &Arc<FileShared>) {
+    fn add(&mut self, key: &FileKey, made: &Arc<FileState>) {
         if self.open.len() == self.open.capacity() {
             // Closed files leave their key behind. (They do not take it away themselves: the last
             // handle may end wherever a lock is held.)

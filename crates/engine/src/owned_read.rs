@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::ReadError;
-use crate::file::Handle;
+use crate::handle::Handle;
 use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 

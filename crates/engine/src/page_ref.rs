@@ -5,10 +5,9 @@
 //! Never: more than a quarter of the memory pinned. A page that changes or goes while it is pinned:
 //!        if it leaves the cache, its frame waits for the last pin.
 
-use std::cell::Cell;
 use std::ops::Deref;
 
-use foreread_core::table::{FoundPage, Frame, Generation, PageTable};
+use foreread_core::table::{FoundPage, Frame, Generation};
 use foreread_core::units::{ByteCount, Pages};
 
 use crate::driver_queue::DriverEvent;
@@ -38,53 +37,9 @@ struct Pinned {
 impl Pinned {
     #[inline]
     fn unpin(self, engine: &EngineState) {
-        if engine.table.unpin(self.frame, self.generation) && !engine.is_forked() {
-            engine.queue.post(DriverEvent::Unpinned(self.frame));
-            engine.drain_queue();
+        if engine.table.unpin(self.frame, self.generation) {
+            engine.post([DriverEvent::Unpinned(self.frame)]);
         }
-    }
-}
-
-/// Pins that a stream has in hand.
-///
-/// They are taken from the engine's budget a batch at a time, because that is shared by all
-/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps
-/// one, so that streams which pin a page at a time ask once, and idle ones do not use the budget
-/// up.
-#[derive(Debug, Default)]
-pub(crate) struct PinsInHand {
-    left: Cell<u64>,
-    /// How many are pins at the moment.
-    used: Cell<u64>,
-}
-
-impl PinsInHand {
-    #[inline]
-    fn take_one(&self, table: &PageTable) -> bool {
-        if self.left.get() == 0 {
-            self.left.set(table.pin_budget().try_take(BATCH));
-        }
-        let Some(left) = self.left.get().checked_sub(1) else { return false };
-        self.left.set(left);
-        self.used.set(self.used.get() + 1);
-        true
-    }
-
-    #[inline]
-    fn put_back(&self, table: &PageTable) {
-        self.left.set(self.left.get() + 1);
-        self.used.set(self.used.get() - 1);
-        let keep = if self.used.get() == 0 { 1 } else { 2 * BATCH };
-        if self.left.get() > keep {
-            let keep = keep.min(BATCH);
-            table.pin_budget().give_back(self.left.get() - keep);
-            self.left.set(keep);
-        }
-    }
-
-    /// The stream ends, and so have its pins.
-    pub(crate) fn give_back(&self, table: &PageTable) {
-        table.pin_budget().give_back(self.left.take());
     }
 }
 
@@ -239,9 +194,6 @@ impl Drop for PageRef<'_> {
 
 /// Stands for the page that is not there at the end of a file.
 const NO_FRAME: Frame = Frame(u32::MAX);
-
-/// How many pins a stream takes at a time: sixteen pages, a reply of 64 KiB.
-const BATCH: u64 = 16;
 
 /// How often a page that was evicted between its read and its pin is read again.
 const TRIES: u32 = 16;

@@ -12,8 +12,9 @@ use std::task::{Context, Poll};
 
 use foreread_core::path::{Fault, ReadId};
 
-use crate::error::ReadError;
-use crate::file::FileShared;
+use crate::error::{ForkedError, ReadError};
+use crate::file::File;
+use crate::file_state::FileState;
 use crate::leader::NotReady;
 use crate::reader::{Markers, ReadProgress, error};
 use crate::stream::ReadStream;
@@ -55,8 +56,43 @@ impl<'a> ReadAt<'a> {
         Self { stream: Source::Borrowed(stream), to, progress: ReadFuture::lone(offset) }
     }
 
-    pub(crate) fn alone(stream: ReadStream, to: &'a mut [u8], offset: u64) -> Self {
+    pub(crate) fn owned(stream: ReadStream, to: &'a mut [u8], offset: u64) -> Self {
         Self { stream: Source::Own(Box::new(stream)), to, progress: ReadFuture::lone(offset) }
+    }
+}
+
+impl File {
+    /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
+    ///
+    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
+    /// polled. Each call is a stream of its own; a scan is better off with
+    /// [`ReadStream::read_at_async`]. A future that waits, or is ready and is not polled, keeps its
+    /// share of the memory: up to an eighth for a read as large as that.
+    ///
+    /// ```no_run
+    /// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
+    ///     let mut header = [0; 512];
+    ///     file.read_at_async(&mut header, 0).await?;
+    ///     Ok(header)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future's are those of [`Self::read_at`].
+    pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
+        ReadAt::owned(self.stream(), to, offset)
+    }
+}
+
+impl ReadStream {
+    /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
+    ///
+    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
+    /// polled. How long to wait is the executor's business: [`crate::EngineBuilder::timeout`] is
+    /// for reads that block.
+    pub fn read_at_async<'a>(&'a mut self, to: &'a mut [u8], offset: u64) -> ReadAt<'a> {
+        ReadAt::of_stream(self, to, offset)
     }
 }
 
@@ -89,14 +125,14 @@ impl ReadFuture {
     }
 
     /// Abandons the read. Requests in flight go on, and later reads find their pages.
-    pub(crate) fn abandon(&mut self, file: &Arc<FileShared>) {
+    pub(crate) fn abandon(&mut self, file: &Arc<FileState>) {
         let ReadFutureState::Waiting(_, id) =
             std::mem::replace(&mut self.state, ReadFutureState::Done)
         else {
             return;
         };
-        if !file.engine.is_forked() && !file.engine.driver.is_poisoned() {
-            file.engine.drive().abandon(id, Arc::clone(file));
+        if let Some(mut driver) = file.engine.drive_in_drop() {
+            driver.abandon(id, Arc::<FileState>::clone(file));
         }
     }
 
@@ -130,10 +166,8 @@ impl ReadFuture {
             ReadFutureState::Done => panic!("a read is not polled after it has ended"),
         };
         while let ReadFutureState::Waiting(_, id) = self.state {
-            if handle.file.engine.is_forked() {
-                return Err(ReadError::Forked { path: handle.path.clone() });
-            }
-            let mut driver = handle.file.engine.drive();
+            let forked = |ForkedError| ReadError::Forked { path: handle.path.clone() };
+            let mut driver = handle.file.engine.drive().map_err(forked)?;
             let Some(ready) = driver.waiting.take_ready(id) else {
                 if let Some(errno) = driver.broken() {
                     driver.waiting.forget(Ticket::Read(id));
@@ -151,7 +185,7 @@ impl ReadFuture {
                 let frames = driver.path.frames(id).to_vec();
                 drop(driver);
                 reader.copy(&handle.file, &mut read, to, &frames, ready.len);
-                handle.file.engine.drive().release(id);
+                handle.file.engine.drive_again().release(id);
             }
             if read.done < read.wanted {
                 begin(stream, &mut read, to, None, context, &mut self.state)?;

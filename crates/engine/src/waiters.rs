@@ -18,6 +18,7 @@
 //!                                   '------------------'      ... and so on, until it is over
 //! ```
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -27,7 +28,6 @@ use std::thread::Thread;
 use foreread_core::path::{ReadId, ReadReady, WriteId, WriteStep};
 
 use crate::background::BackgroundWaker;
-use crate::file::FileShared;
 
 /// All reads and writes that are on their way.
 #[derive(Debug)]
@@ -64,6 +64,9 @@ pub(crate) enum Leader {
     Background,
 }
 
+/// What has to stay open until the device has answered an abandoned request: its file.
+pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
+
 /// What waits for a read or a write.
 #[derive(Debug)]
 pub(crate) enum Waiter {
@@ -72,7 +75,7 @@ pub(crate) enum Waiter {
     /// A task of an executor.
     Task(Waker),
     /// None any more. The file stays open until the device has answered.
-    Abandoned(Arc<FileShared>),
+    Abandoned(KeepAlive),
 }
 
 #[derive(Debug)]
@@ -92,7 +95,7 @@ pub(crate) enum DeferredWake {
     /// The background thread has something to do.
     Background(Arc<BackgroundWaker>),
     /// The last handle to a file may go with this one.
-    Release(Arc<FileShared>),
+    Release(KeepAlive),
     /// A waker that is not needed any more. The last handle to a task may go with it, and with the
     /// task whatever it owns.
     Unused(Waker),
@@ -183,11 +186,7 @@ impl Waiters {
 
     /// The waiter leaves. Returns the news it has not taken: the caller sees to them.
     #[must_use]
-    pub(crate) fn abandon(
-        &mut self,
-        ticket: Ticket,
-        file: Arc<FileShared>,
-    ) -> Option<Notification> {
+    pub(crate) fn abandon(&mut self, ticket: Ticket, file: KeepAlive) -> Option<Notification> {
         let news = self.take_notification(ticket);
         if let Some(entry) = self.entries.get_mut(&ticket)
             && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Abandoned(file))
@@ -312,7 +311,7 @@ impl DeferredWake {
         match self {
             Self::Thread(thread) => thread.unpark(),
             Self::Task(waker) => waker.wake(),
-            Self::Background(background) => background.ring(),
+            Self::Background(background) => background.wake(),
             Self::Release(file) => drop(file),
             Self::Unused(waker) => drop(waker),
         }

@@ -56,7 +56,7 @@ impl Books {
     /// What the owner does when a flush says that writes are lost.
     fn accept_lost(&self, file: &File) {
         let _accepting = self.accepting.lock().expect("a writer that panics ends the test");
-        if file.has_lost() {
+        if file.has_lost().unwrap() {
             self.losses.fetch_add(1, Ordering::SeqCst);
             file.accept_lost().expect("not forked");
             self.losses.fetch_add(1, Ordering::SeqCst);
@@ -204,7 +204,7 @@ fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
     });
     device.fail_flushes(0, 0);
     if file.flush().is_err() {
-        assert!(!is_never_evicted || !file.has_lost(), "all was in memory");
+        assert!(!is_never_evicted || !file.has_lost().unwrap(), "all was in memory");
         books.accept_lost(&file);
     }
     file.flush().expect("the device is fine, and what was lost is accepted");
@@ -212,7 +212,7 @@ fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
     let least = if is_never_evicted { issued.clone() } else { Books::read(&books.durable) };
     check(&device.cut(0), &least, &issued);
     assert_eq!(device.cut(0), device.newest(), "all is durable now");
-    let stats = engine.counters().path;
+    let stats = engine.counters().unwrap().path;
     assert!(stats.flush_failures > 20, "{} flushes failed", stats.flush_failures);
     assert!(device.flushes_failed() > 20);
     assert!(stats.pages_rewritten > 20, "{} pages were rewritten", stats.pages_rewritten);

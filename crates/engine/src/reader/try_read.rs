@@ -11,7 +11,9 @@ use foreread_core::units::{ByteCount, PageIndex};
 
 use super::{Markers, ReadProgress, StreamReader, in_page};
 use crate::advice::Advised;
-use crate::file::{FileShared, Handle};
+use crate::error::ForkedError;
+use crate::file_state::FileState;
+use crate::handle::Handle;
 
 impl StreamReader {
     /// Reads what is there, if it is all of it and the file has it all.
@@ -64,7 +66,7 @@ impl StreamReader {
     #[inline]
     pub(crate) fn used(
         &self,
-        file: &FileShared,
+        file: &FileState,
         advised: Advised,
         found: &FoundPage<'_>,
         (page, pos): (PageIndex, ByteCount),
@@ -84,7 +86,7 @@ impl StreamReader {
 
     /// Whether all pages of a read are there, at a glance.
     #[inline]
-    pub(crate) fn is_all_there(file: &FileShared, pos: ByteCount, len: usize) -> bool {
+    pub(crate) fn is_all_there(file: &FileState, pos: ByteCount, len: usize) -> bool {
         let end = (pos + ByteCount(len as u64)).pages_up().0;
         (pos.page().0..end).all(|page| {
             let found = file.engine.table.look_up(file.slot, PageIndex(page));
@@ -93,12 +95,19 @@ impl StreamReader {
     }
 
     /// Sets the submitter that it reads for, from now on.
-    pub(crate) fn set_submitter(&self, file: &FileShared, submitter: Submitter) {
-        self.submitter.set(submitter);
-        if let Some(id) = self.id.get()
-            && !file.engine.is_forked()
-        {
-            file.engine.drive().path.set_submitter(id, submitter);
+    ///
+    /// # Errors
+    ///
+    /// In a forked child, whose core it cannot tell.
+    pub(crate) fn set_submitter(
+        &self,
+        file: &FileState,
+        submitter: Submitter,
+    ) -> Result<(), ForkedError> {
+        if let Some(id) = self.id.get() {
+            file.engine.drive()?.path.set_submitter(id, submitter);
         }
+        self.submitter.set(submitter);
+        Ok(())
     }
 }

@@ -18,14 +18,14 @@ use foreread_core::path::{Fault, IoPath, WriteFill, WriteId, WriteStep};
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 use super::usize_of;
-use crate::driver::Driver;
 use crate::engine_state::{DriverGuard, EngineState};
-use crate::error::WriteError;
-use crate::file::{FileShared, Handle};
+use crate::error::{ForkedError, WriteError};
+use crate::file_state::FileState;
+use crate::handle::Handle;
 use crate::leader::NotReady;
 use crate::pool::{PAGE, Pool};
 use crate::reader::in_page;
-use crate::waiters::{Notification, Ticket};
+use crate::waiters::{KeepAlive, Notification, Ticket};
 
 /// What the thread that asked does itself.
 pub(super) enum StepWork<'d> {
@@ -66,37 +66,35 @@ impl Handle {
                 WriteError::Io { path: self.path.clone(), what, offset, source }
             }
         };
-        let mut driver = engine.drive();
+        let mut driver = engine.drive().map_err(|forked| self.forked(forked))?;
         if let Some(errno) = driver.broken() {
             return Err(failed(NotReady::Fault(Fault::Io(errno))));
         }
-        driver.take_events(&engine.queue);
+        driver.take_events();
         driver.reap_unless_led();
         let id = driver.begin_write(begin);
-        let (driver, result) = engine.do_steps(driver, id, &self.file, doing);
+        let (driver, result) = engine.do_steps(driver, id, &keep_open(&self.file), doing);
         drop(driver);
         result.map_err(failed)
     }
 }
 
-impl FileShared {
-    pub(crate) fn has_dirty_pages(&self) -> bool {
-        self.engine.drive().path.dirty_pages(self.id) > Pages::ZERO
+impl FileState {
+    pub(crate) fn has_dirty_pages(&self) -> Result<bool, ForkedError> {
+        Ok(self.engine.drive()?.path.dirty_pages(self.id) > Pages::ZERO)
     }
 
     /// A handle that may write ends: what is left in memory goes to the device, as far as it takes
     /// it.
     pub(crate) fn write_back_at_the_end(self: &Arc<Self>) {
         let engine = &*self.engine;
-        if engine.is_forked() || engine.driver.is_poisoned() {
-            return;
-        }
-        let mut driver = engine.drive();
+        let Some(mut driver) = engine.drive_in_drop() else { return };
         if driver.broken().is_some() || driver.path.dirty_pages(self.id) == Pages::ZERO {
             return;
         }
         let id = driver.begin_write(|path, now| path.write_back(now, self.id));
-        let (driver, result) = engine.do_steps(driver, id, self, &StepWork::Act(&|| Ok(())));
+        let (driver, result) =
+            engine.do_steps(driver, id, &keep_open(self), &StepWork::Act(&|| Ok(())));
         drop(driver);
         // Not reported: a caller that wants to know has flushed before.
         let _ = result;
@@ -108,7 +106,7 @@ impl EngineState {
         &'s self,
         mut driver: DriverGuard<'s>,
         id: WriteId,
-        file: &Arc<FileShared>,
+        file: &KeepAlive,
         doing: &StepWork<'_>,
     ) -> (DriverGuard<'s>, Result<ByteCount, NotReady>) {
         loop {
@@ -141,13 +139,13 @@ impl EngineState {
                     let fills = driver.path.fills(id).to_vec();
                     drop(driver);
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
-                    driver = self.drive();
+                    driver = self.drive_again();
                     driver.stepped(id, |path, now| path.filled(now, id));
                 }
                 (WriteStep::Act, StepWork::Act(act)) => {
                     drop(driver);
                     let result = act();
-                    driver = self.drive();
+                    driver = self.drive_again();
                     driver.stepped(id, |path, now| path.acted(now, id, result));
                 }
                 (step, _) => unreachable!("{step:?} is no step of this"),
@@ -156,33 +154,9 @@ impl EngineState {
     }
 }
 
-impl Driver {
-    /// Abandons a write whose waiter had nothing to copy yet.
-    fn abandon_write(&mut self, id: WriteId, file: Arc<FileShared>) {
-        if self.broken().is_some() {
-            self.waiting.forget(Ticket::Write(id));
-            return;
-        }
-        let news = self.waiting.abandon(Ticket::Write(id), file);
-        assert!(news.is_none(), "a waiter with news does not leave");
-        let now = self.now();
-        self.path.give_up(now, id);
-        self.note_ready();
-        self.start_all();
-    }
-
-    /// A step of an abandoned write. An act is not done: it may not wait under the engine's mutex,
-    /// and no caller wants it.
-    pub(crate) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
-        match step {
-            WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
-            WriteStep::Act => {
-                let now = self.now();
-                self.path.not_acted(now, id, libc::ETIMEDOUT);
-            }
-            WriteStep::Done { .. } => {}
-        }
-    }
+/// The file stays open until the device has answered all that was begun of it.
+fn keep_open(file: &Arc<FileState>) -> KeepAlive {
+    Arc::<FileState>::clone(file)
 }
 
 /// Copies what is written, and around it what stays, into fresh frames.
@@ -243,7 +217,7 @@ mod tests {
             let file = engine.open_with(&path, &options).expect("it is there");
             file.write_at(&[1; 4096], 0, WriteMode::WriteBack).expect("it is in memory");
 
-            let (shared, flushed) = (Arc::clone(&engine.shared), &file);
+            let (shared, flushed) = (Arc::clone(&engine.state), &file);
             let flush = std::thread::scope(|scope| {
                 let began = RefCell::new(None);
                 // It keeps the page from the flush, which sleeps with nothing on its way; and then
@@ -258,7 +232,8 @@ mod tests {
                     let stat = format!("/proc/self/task/{}/stat", thread.recv().expect("it runs"));
                     let sleeps =
                         || std::fs::read_to_string(&stat).is_ok_and(|it| it.contains(") S "));
-                    while !shared.drive().waiting.is_leader_asleep() || !sleeps() {
+                    while !shared.drive().expect("no fork").waiting.is_leader_asleep() || !sleeps()
+                    {
                         std::thread::yield_now();
                     }
                     began.replace(Some(flush));
