@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_core::units::ByteCount;
-use foreread_tune::hold::{Held, restore_left_behind};
-use foreread_tune::sysfs::Sys;
+use foreread_tune::hold::{TemporarySettings, restore_left_behind};
+use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -95,12 +95,12 @@ pub(crate) fn can(arm: Arm, pattern: Pattern) -> bool {
 
 /// Starts the process that restores the system's settings when we have ended: this program, by a
 /// verb of its own.
-pub(crate) fn holder() -> io::Result<Held> {
+pub(crate) fn holder() -> io::Result<TemporarySettings> {
     // What a run has left that was killed, and its holder with it.
-    let _ = restore_left_behind(&Sys::here());
+    let _ = restore_left_behind(&SystemRoot::here());
     let mut holder = Command::new(std::env::current_exe()?);
     holder.arg(HOLD);
-    Held::new(holder, &Sys::here())
+    TemporarySettings::new(holder, &SystemRoot::here())
 }
 
 /// The body of that process. It ignores the signals that stop us, which a service manager sends to
@@ -109,7 +109,7 @@ pub(crate) fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    foreread_tune::hold::serve(&Sys::here())
+    foreread_tune::hold::serve(&SystemRoot::here())
 }
 
 /// The verb that starts it, which no help shows.
@@ -119,7 +119,7 @@ pub(crate) const HOLD: &str = "hold-settings";
 pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
     let (device, _) = target::device_of(&File::open(path).ok()?).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
-    let kib: u64 = window_in_force(&Sys::here(), number)?.value.parse().ok()?;
+    let kib: u64 = window_in_force(&SystemRoot::here(), number)?.value.parse().ok()?;
     kib.checked_mul(1024).map(ByteCount)
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as Flags, Subcommand};
 use foreread_tune::report::Profile;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 
 use crate::flags::CODES_AND_UNITS;
 use crate::output::{Failure, Output};
@@ -183,7 +183,7 @@ Examples:
 ";
 
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let sys = Sys::here();
+    let sys = SystemRoot::here();
     match &args.what {
         Some(What::Verify { json }) => remembered::verify(&sys, *json, out),
         Some(What::Forget { device }) => remembered::forget(&sys, device, out),

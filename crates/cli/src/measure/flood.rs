@@ -23,9 +23,9 @@ use std::io;
 use std::time::Duration;
 
 use foreread::Delay;
-use foreread_tune::hold::Held;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::hold::TemporarySettings;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use indicatif::ProgressBar;
 
 use super::holder;
@@ -97,7 +97,7 @@ impl Flood<'_> {
 /// The kernel's scheduler below the target.
 struct Kernel {
     disk: Option<String>,
-    held: OnceCell<Held>,
+    held: OnceCell<TemporarySettings>,
 }
 
 impl Kernel {
@@ -115,7 +115,8 @@ impl Kernel {
         };
         let disk = self.disk.clone();
         let device = disk.ok_or_else(|| refused(&"no disk of the kernel's lies below"))?;
-        let setting = Setting { device, attribute: SCHEDULER.to_owned(), value: name.clone() };
+        let setting =
+            DeviceSetting { device, attribute: SCHEDULER.to_owned(), value: name.clone() };
         if self.held.get().is_none() {
             let _ = self.held.set(holder()?);
         }
@@ -126,7 +127,7 @@ impl Kernel {
     /// What is in force now.
     fn scheduler(&self) -> Option<String> {
         let (device, attribute) = (self.disk.clone()?, SCHEDULER.to_owned());
-        Setting { device, attribute, value: String::new() }.in_force(&Sys::here())
+        DeviceSetting { device, attribute, value: String::new() }.in_force(&SystemRoot::here())
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::file_of;
 use super::sequential::AdviceName;
 use crate::process::Process;
-use crate::scenario::{Building, Scenario};
+use crate::scenario::{PreparedRun, Scenario};
 
 /// Two small reads, each after a seek.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,7 +32,7 @@ impl Blkid {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {

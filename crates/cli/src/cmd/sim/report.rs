@@ -10,8 +10,8 @@ use std::io::Write as _;
 use foreread_core::sched::Op;
 use foreread_core::sizes::Exact;
 use foreread_core::units::Nanos;
-use foreread_sim::meter::{DeviceMeter, Meter};
-use foreread_sim::run::Ran;
+use foreread_sim::meter::{DeviceMeter, ProcessMeter};
+use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ struct Cache {
     evicted_before_use: u64,
 }
 
-pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> Json<'r> {
+pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r RunOutcome) -> Json<'r> {
     Json {
         name: &scenario.name,
         seed: scenario.seed,
@@ -87,7 +87,7 @@ pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> Json<'r> {
     }
 }
 
-fn process(meter: &Meter, end: Nanos) -> Process<'_> {
+fn process(meter: &ProcessMeter, end: Nanos) -> Process<'_> {
     Process {
         name: &meter.name,
         ops: meter.ops,
@@ -100,7 +100,7 @@ fn process(meter: &Meter, end: Nanos) -> Process<'_> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn latency(meter: &Meter) -> Latency {
+fn latency(meter: &ProcessMeter) -> Latency {
     let ms = |ns: u64| ns as f64 / 1e6;
     Latency {
         mean: meter.mean_ms(),
@@ -121,7 +121,7 @@ fn device(meter: &DeviceMeter, end: Nanos) -> Device<'_> {
     }
 }
 
-fn cache(ran: &Ran) -> Cache {
+fn cache(ran: &RunOutcome) -> Cache {
     Cache {
         pages_wanted: ran.stats.pages_wanted,
         pages_missed: ran.stats.pages_missed,
@@ -132,7 +132,11 @@ fn cache(ran: &Ran) -> Cache {
     }
 }
 
-pub(super) fn print(out: &mut Output, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
+pub(super) fn print(
+    out: &mut Output,
+    scenario: &Scenario,
+    ran: &RunOutcome,
+) -> Result<(), Failure> {
     let policy = scenario.cache.policy.0.name();
     let memory = Exact(scenario.cache.memory.0);
     writeln!(out, "{}: policy {policy}, memory {memory}, seed {}", scenario.name, scenario.seed)?;
@@ -159,10 +163,10 @@ pub(super) fn print(out: &mut Output, scenario: &Scenario, ran: &Ran) -> Result<
 /// Processes that are alike: names that differ in the number behind them.
 struct Group<'r> {
     name: String,
-    meters: Vec<&'r Meter>,
+    meters: Vec<&'r ProcessMeter>,
 }
 
-fn groups(meters: &[Meter]) -> Vec<Group<'_>> {
+fn groups(meters: &[ProcessMeter]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for meter in meters {
         let name = base(&meter.name);
@@ -212,7 +216,7 @@ impl Group<'_> {
 }
 
 /// What only some kinds of processes measure.
-fn print_other(out: &mut Output, meters: &[Meter]) -> Result<(), Failure> {
+fn print_other(out: &mut Output, meters: &[ProcessMeter]) -> Result<(), Failure> {
     for meter in meters.iter().filter(|meter| !meter.other.is_empty()).take(MOST_LINES) {
         let figures: Vec<_> =
             meter.other.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
@@ -233,7 +237,7 @@ fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
     ]
 }
 
-fn hash(ran: &Ran) -> String {
+fn hash(ran: &RunOutcome) -> String {
     format!("{:016x}", ran.hash)
 }
 

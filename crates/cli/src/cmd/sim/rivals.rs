@@ -12,7 +12,7 @@ use std::num::NonZero;
 use clap::Args as Flags;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
-use foreread_sim::rivals::{self, Job, Rival, Row};
+use foreread_sim::rivals::{self, Rival, RivalJob, RivalRow};
 
 use crate::flags::{CODES_AND_UNITS, policies};
 use crate::output::{Failure, Output};
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn jobs(args: &Args) -> Vec<Job> {
+fn jobs(args: &Args) -> Vec<RivalJob> {
     let all: Vec<_> = rivals::all().iter().collect();
     let scenarios = if args.scenario.is_empty() { &all } else { &args.scenario };
     let policies = if args.policy.is_empty() { &Policy::ALL[..] } else { &args.policy };
@@ -104,12 +104,12 @@ fn jobs(args: &Args) -> Vec<Job> {
     };
     let of = |rival: &&'static Rival| {
         let rival = *rival;
-        ways(rival).into_iter().map(move |how| Job { rival, how })
+        ways(rival).into_iter().map(move |how| RivalJob { rival, how })
     };
     scenarios.iter().flat_map(of).collect()
 }
 
-fn print(out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
+fn print(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
     let heading = [
         "scenario", "policy", "elapsed", "MB/s", "requests", "x best", "device s", "x bytes",
         "unread", "waited s", "at rate",
@@ -118,7 +118,7 @@ fn print(out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
 }
 
 /// The cells of a row, as a person reads them.
-fn cells(row: &Row) -> [String; 11] {
+fn cells(row: &RivalRow) -> [String; 11] {
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let over = |optimum: f64| format!("{:.2}", row.requests as f64 / optimum);
     let none = || "-".to_owned();
@@ -138,7 +138,7 @@ fn cells(row: &Row) -> [String; 11] {
     ]
 }
 
-fn print_losses(out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
+fn print_losses(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
     if !rows.iter().any(|row| row.policy == Policy::Adaptive.name()) {
         return Ok(());
     }

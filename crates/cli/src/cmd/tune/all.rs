@@ -9,13 +9,17 @@ use std::path::PathBuf;
 use foreread_core::units::ByteCount;
 use foreread_tune::identity::identity;
 use foreread_tune::remember;
-use foreread_tune::sysfs::{Device, Kind, Sys};
+use foreread_tune::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
 use crate::output::{Failure, Output};
 
 /// Every device that can be measured and is not remembered.
-pub(super) fn all(sys: &Sys, remember: bool, out: &mut Output) -> Result<Vec<PathBuf>, Failure> {
-    let known: Vec<Device> =
+pub(super) fn all(
+    sys: &SystemRoot,
+    remember: bool,
+    out: &mut Output,
+) -> Result<Vec<PathBuf>, Failure> {
+    let known: Vec<BlockDevice> =
         remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();
     let mut notes = Vec::new();
     let mut paths = Vec::new();
@@ -41,16 +45,16 @@ pub(super) fn all(sys: &Sys, remember: bool, out: &mut Output) -> Result<Vec<Pat
 }
 
 /// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
-fn is_worth_it(device: &Device) -> bool {
+fn is_worth_it(device: &BlockDevice) -> bool {
     let has_medium = device.size >= ByteCount(1 << 20);
     let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {
         let number = device.name.strip_prefix(kind);
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     });
     let is_real = match &device.kind {
-        Kind::Disk => !is_memory,
-        Kind::Mapped { .. } | Kind::Raid { .. } => true,
-        Kind::Partition { .. } | Kind::Loop { .. } => false,
+        BlockDeviceKind::Disk => !is_memory,
+        BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. } => true,
+        BlockDeviceKind::Partition { .. } | BlockDeviceKind::Loop { .. } => false,
     };
     has_medium && is_real && device.queue.read_ahead_kib.is_some()
 }

@@ -14,8 +14,8 @@
 
 use foreread_tune::probe::Stopped;
 use foreread_tune::remember::{self, Applied};
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 
 use super::measure::{Measured, ended};
 use super::{Args, date, remembered};
@@ -23,7 +23,7 @@ use crate::output::{Failure, Output};
 
 /// What `--apply` and `--remember` ask for, and what else sets the same.
 pub(super) fn keep(
-    sys: &Sys,
+    sys: &SystemRoot,
     args: &Args,
     one: &Measured,
     out: &mut Output,
@@ -75,7 +75,7 @@ pub(super) fn keep(
 }
 
 /// An error if these settings are not to be made.
-fn refuse(args: &Args, one: &Measured, settings: &[Setting]) -> Result<(), Failure> {
+fn refuse(args: &Args, one: &Measured, settings: &[DeviceSetting]) -> Result<(), Failure> {
     let device = &one.report.device;
     // Ctrl-C is the newer order, whatever was forced before.
     if one.stopped == Some(Stopped::Interrupted) || settings.is_empty() {
@@ -108,7 +108,7 @@ pub(super) fn against(args: &Args, one: &Measured) -> Vec<String> {
 }
 
 /// Other places that set the same.
-fn others(sys: &Sys, device: &str, settings: &[Setting]) -> Vec<String> {
+fn others(sys: &SystemRoot, device: &str, settings: &[DeviceSetting]) -> Vec<String> {
     let attributes: Vec<_> = settings.iter().map(|setting| setting.attribute.as_str()).collect();
     let others = remember::conflict::conflicts(sys, device, &attributes);
     others.iter().map(|other| format!("it is also set elsewhere: {other}")).collect()
@@ -117,17 +117,17 @@ fn others(sys: &Sys, device: &str, settings: &[Setting]) -> Vec<String> {
 /// The settings that have another value now, and which.
 pub(super) fn changed<'o>(
     one: &'o Measured,
-    settings: &'o [Setting],
-) -> impl Iterator<Item = (&'o Setting, &'o Setting)> {
-    let was = |to: &Setting| one.before.iter().find(|was| was.attribute == to.attribute);
+    settings: &'o [DeviceSetting],
+) -> impl Iterator<Item = (&'o DeviceSetting, &'o DeviceSetting)> {
+    let was = |to: &DeviceSetting| one.before.iter().find(|was| was.attribute == to.attribute);
     let pairs = settings.iter().filter_map(move |to| Some((to, was(to)?)));
     pairs.filter(|(to, was)| to.value != was.value)
 }
 
 /// What was set, what was in force before, and how to go back.
-fn undo(one: &Measured, settings: &[Setting]) -> Vec<String> {
+fn undo(one: &Measured, settings: &[DeviceSetting]) -> Vec<String> {
     let device = &one.report.device;
-    let name = |setting: &Setting| remembered::words(std::slice::from_ref(setting));
+    let name = |setting: &DeviceSetting| remembered::words(std::slice::from_ref(setting));
     let mut notes: Vec<String> = changed(one, settings)
         .map(|(to, was)| {
             let (to, file) = (name(to), was.file());

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foreread_tune::hold;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Failure, Output};
@@ -25,7 +25,7 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-pub(super) fn restore_left_behind(sys: &Sys, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Output) -> Result<(), Failure> {
     let restored = hold::restore_left_behind(sys);
     let mut notes: Vec<_> = restored
         .back
@@ -39,6 +39,6 @@ pub(super) fn restore_left_behind(sys: &Sys, out: &mut Output) -> Result<(), Fai
     out.notes(&notes)
 }
 
-pub(super) fn left_as_is(setting: &Setting) -> String {
+pub(super) fn left_as_is(setting: &DeviceSetting) -> String {
     format!("{} was changed by another process; left as it is", setting.file().display())
 }

@@ -8,16 +8,16 @@ use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_tune::remember::{self, Remembered, Verdict};
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::remember::{self, Remembered, Verification};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use serde::Serialize;
 
 use crate::output::{Failure, Output};
 use crate::table;
 
 /// What is remembered.
-pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Output) -> Result<(), Failure> {
     let listed = remember::list(sys);
     let mut notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
     notes.extend(remember::applied(sys).iter().map(|applied| {
@@ -36,7 +36,7 @@ pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Fai
     out.notes(&notes)
 }
 
-fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
+fn cells(sys: &SystemRoot, known: &Remembered) -> [String; 6] {
     let devices = known.identity.devices(sys);
     let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
     let device =
@@ -55,8 +55,8 @@ fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
 }
 
 /// `read_ahead_kb=1024 fifo_batch=1`
-pub(super) fn words(settings: &[Setting]) -> String {
-    let word = |setting: &Setting| {
+pub(super) fn words(settings: &[DeviceSetting]) -> String {
+    let word = |setting: &DeviceSetting| {
         let name = setting.attribute.rsplit('/').next().unwrap_or_default();
         format!("{name}={}", setting.value)
     };
@@ -64,7 +64,7 @@ pub(super) fn words(settings: &[Setting]) -> String {
 }
 
 /// Whether what is remembered is in force.
-pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Output) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     if is_json {
         out.json(verdicts.iter().map(Checked::of))?;
@@ -87,7 +87,7 @@ pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), F
     }
 }
 
-fn name_of(verdict: &Verdict) -> String {
+fn name_of(verdict: &Verification) -> String {
     let known = verdict.device.as_ref().or(verdict.known_as.as_ref());
     known.map_or_else(|| verdict.id.clone(), |device| format!("{device} ({})", verdict.id))
 }
@@ -102,7 +102,7 @@ struct Checked {
 }
 
 impl Checked {
-    fn of(verdict: &Verdict) -> Self {
+    fn of(verdict: &Verification) -> Self {
         Self {
             name: verdict.id.clone(),
             device: verdict.device.clone(),
@@ -113,7 +113,7 @@ impl Checked {
 }
 
 /// Undoes it.
-pub(super) fn forget(sys: &Sys, name: &str, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn forget(sys: &SystemRoot, name: &str, out: &mut Output) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
     write!(out, "{forgotten}")?;

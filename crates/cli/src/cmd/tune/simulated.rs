@@ -13,17 +13,17 @@ use foreread_core::path::{Config, Fault};
 use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
-use foreread_sim::device::{Model, known};
+use foreread_sim::device::{DeviceParams, known};
 use foreread_sim::process::Process;
-use foreread_sim::record::Keep;
+use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
-use foreread_sim::run::{Run, SimFile};
-use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
+use foreread_sim::run::{SimFile, SimRun};
+use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, SequentialRead, Stopped};
 
 /// A model of a device, and the time that it was busy.
 #[derive(Debug)]
 pub(crate) struct Simulated {
-    model: Model,
+    model: DeviceParams,
     now: Nanos,
     /// Where the next stream begins.
     next: ByteCount,
@@ -53,7 +53,7 @@ impl Simulated {
     }
 
     /// A machine with this device, one file on all of it, and nothing cached.
-    fn machine(&self, window: ByteCount) -> Result<(Run, SimFile), Stopped> {
+    fn machine(&self, window: ByteCount) -> Result<(SimRun, SimFile), Stopped> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
@@ -65,7 +65,7 @@ impl Simulated {
             max_window: window.pages_up(),
             rules: Rules::default(),
         };
-        let mut run = Run::new(config, 1, Keep::Hash).map_err(failed)?;
+        let mut run = SimRun::new(config, 1, RecordMode::Hash).map_err(failed)?;
         let device = run.device("disk", &self.model, &Choice::Noop).map_err(failed)?;
         let file = run.file(device, Sector(0), self.size());
         Ok((run, file))
@@ -83,7 +83,7 @@ impl Probe for Simulated {
         self.now
     }
 
-    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
+    fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped> {
         let (mut run, file) = self.machine(ask.window)?;
         // The stream begins with small windows; two later it reads full ones, and asks ahead.
         let ramp = ByteCount(ask.window.0 * RAMP);
@@ -107,15 +107,15 @@ impl Probe for Simulated {
         }
         let steps = steps.take();
         let Some(end) = steps.last().map(|step: &Step| step.pos) else {
-            return Ok(Sample::default());
+            return Ok(ProbeSample::default());
         };
         let again = end.0.min(self.read_upto.0).saturating_sub(from.0 + ramp.0);
         self.next = ByteCount(end.pages_up().0 * PAGE_SIZE);
         self.read_upto = ByteCount(self.read_upto.0.max(end.0));
-        Ok(Sample { slices: slices(&steps, began), read_before: ByteCount(again) })
+        Ok(ProbeSample { slices: slices(&steps, began), read_before: ByteCount(again) })
     }
 
-    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped> {
         let (mut run, file) = self.machine(ask.size)?;
         let places = (self.size().0 / ask.size.0).max(1);
         let at: Vec<u64> = (0..ask.count).map(|_| self.rng.below(places) * ask.size.0).collect();
@@ -152,7 +152,7 @@ struct Step {
 /// What a reader does, as `dd bs=4k`.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    ask: Sequential,
+    ask: SequentialRead,
     from: ByteCount,
     ramp: ByteCount,
     size: ByteCount,
@@ -191,12 +191,12 @@ impl Stream {
 }
 
 /// Windows, joined to a few slices.
-fn slices(steps: &[Step], began: Nanos) -> Vec<Slice> {
+fn slices(steps: &[Step], began: Nanos) -> Vec<SampleSlice> {
     let each = steps.len().div_ceil(SLICES).max(1);
     let mut edges: Vec<Step> = steps.iter().step_by(each).copied().collect();
     let rest = steps.last().filter(|last| edges.last().is_some_and(|edge| last.pos > edge.pos));
     edges.extend(rest);
-    let slice = |pair: &[Step]| Slice {
+    let slice = |pair: &[Step]| SampleSlice {
         at: Nanos(began.0 + pair[1].at.0),
         bytes: ByteCount(pair[1].pos.0 - pair[0].pos.0),
         ns: pair[1].at.0 - pair[0].at.0,
@@ -219,7 +219,7 @@ const STEPS: u64 = 10_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_tune::sweep::{Outcome, Settings, Sweep};
+    use foreread_tune::sweep::{Sweep, SweepOutcome, SweepSettings};
 
     /// The published name of each device, and the name of its model.
     const DEVICES: [(&str, &str); 8] = [
@@ -237,7 +237,7 @@ mod tests {
         Simulated::find(model, Arc::default()).expect("a known device")
     }
 
-    fn sweep(model: &str, settings: impl Fn(ByteCount) -> Settings) -> Outcome {
+    fn sweep(model: &str, settings: impl Fn(ByteCount) -> SweepSettings) -> SweepOutcome {
         let mut probe = simulated(model);
         let settings = settings(probe.size());
         let budget_ns = settings.budget.as_nanos();
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn the_plateau_of_the_eight_published_devices_is_the_marked_row_or_costs_at_most_2_percent() {
         for (title, model) in DEVICES {
-            let outcome = sweep(model, Settings::full);
+            let outcome = sweep(model, SweepSettings::full);
             let found = outcome.plateau.expect("a plateau").window.0 >> 10;
             let rows = published(title);
             let marked = rows.iter().find(|row| row.2).expect("one is marked");
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_quick_sweep_of_them_loses_little() {
         for (title, model) in DEVICES {
-            let outcome = sweep(model, Settings::quick);
+            let outcome = sweep(model, SweepSettings::quick);
             let found = outcome.plateau.expect("a plateau").window.0 >> 10;
             let rows = published(title);
             let marked = rows.iter().find(|row| row.2).expect("one is marked");
@@ -304,7 +304,7 @@ mod tests {
         let mut probe = simulated("sata-500g");
         let mut mean_ns = |kib: u64| {
             let at_most = std::time::Duration::from_secs(60);
-            let ask = Random { size: ByteCount(kib << 10), count: 200, at_most };
+            let ask = RandomReads { size: ByteCount(kib << 10), count: 200, at_most };
             let taken = probe.random(&ask).expect("it reads");
             assert_eq!(taken.len(), 200);
             taken.iter().sum::<u64>() / 200
@@ -318,7 +318,7 @@ mod tests {
         let stop: Arc<AtomicBool> = Arc::default();
         let mut probe = Simulated::find("sd-card", Arc::clone(&stop)).expect("a known device");
         let mut calls = 0;
-        let outcome = Sweep::new(Settings::quick(probe.size())).run(&mut probe, &mut |_| {
+        let outcome = Sweep::new(SweepSettings::quick(probe.size())).run(&mut probe, &mut |_| {
             calls += 1;
             stop.store(calls > 3, Ordering::Relaxed);
         });
