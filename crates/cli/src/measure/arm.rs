@@ -140,7 +140,7 @@ impl<'t> Course<'t> {
             None => course.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
         };
         let engine = Engine::builder().memory(memory).max_window(course.window).build()?;
-        course.window = engine.max_window();
+        course.window = engine.max_window().expect("this process has just made the engine");
         Ok(course)
     }
 
@@ -327,7 +327,7 @@ impl Meter<'_> {
                 evicted_before_use: None,
             },
             Self::Engine(engine) => {
-                let counters = engine.counters();
+                let counters = engine.counters()?;
                 Asked {
                     reads: Some(counters.path.device_reads),
                     bytes: Some(counters.path.device_pages * PAGE),

@@ -6,8 +6,7 @@
 
 use std::time::Instant;
 
-use foreread::Engine;
-use foreread_core::sched::BadSetting;
+use foreread::{Engine, ForkedError, SettingError};
 use foreread_core::units::ByteCount;
 use foreread_serve::CounterReader;
 use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
@@ -35,8 +34,14 @@ impl Served {
     ) -> Result<String, String> {
         let in_words = |error: serde_json::Error| error.to_string();
         match text.split_once(' ') {
-            None if text == "stats" => serde_json::to_string(&self.stats(meter)).map_err(in_words),
-            None if text == "settings" => serde_json::to_string(&self.settings()).map_err(in_words),
+            None if text == "stats" => {
+                let stats = self.stats(meter).map_err(|forked| forked.to_string())?;
+                serde_json::to_string(&stats).map_err(in_words)
+            }
+            None if text == "settings" => {
+                let settings = self.settings().map_err(|forked| forked.to_string())?;
+                serde_json::to_string(&settings).map_err(in_words)
+            }
             Some(("set", assignment)) => {
                 let (name, value) = assignment.split_once('=').ok_or("write NAME=VALUE")?;
                 self.set(name, value).map(|()| "ok".to_owned())
@@ -45,7 +50,7 @@ impl Served {
         }
     }
 
-    pub(in crate::cmd) fn stats(&self, meter: &CounterReader) -> ServerStats {
+    pub(in crate::cmd) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, ForkedError> {
         let about = ServerInfo {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
@@ -59,25 +64,25 @@ impl Served {
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
-    pub(in crate::cmd) fn settings(&self) -> Vec<SettingValue> {
+    pub(in crate::cmd) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
         let of = |of: &str, (name, value): (&str, String)| SettingValue {
             name: name.to_owned(),
             value,
             of: of.to_owned(),
         };
-        let engine = self.engine.settings().into_iter().map(|one| of("engine", one));
-        let scheduler = self.file.scheduler_settings().into_iter();
-        let lost = if self.file.has_lost() { "reported" } else { "none" };
+        let engine = self.engine.settings()?.into_iter().map(|one| of("engine", one));
+        let scheduler = self.file.scheduler_settings()?.into_iter();
+        let lost = if self.file.has_lost()? { "reported" } else { "none" };
         let file = std::iter::once((LOST_WRITES, lost.to_owned()));
-        engine
+        Ok(engine
             .chain(scheduler.map(|one| of("scheduler", one)))
             .chain(file.map(|one| of("file", one)))
-            .collect()
+            .collect())
     }
 
     /// Sets one of them, whosever it is.
     pub(in crate::cmd) fn set(&self, name: &str, value: &str) -> Result<(), String> {
-        let settings = self.settings();
+        let settings = self.settings().map_err(|forked| forked.to_string())?;
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),
             // As it is: that is no change.
@@ -106,6 +111,6 @@ impl Served {
 /// What `foreread set` calls a loss that each flush reports.
 const LOST_WRITES: &str = "lost_writes";
 
-fn bad(error: &BadSetting) -> String {
+fn bad(error: &SettingError) -> String {
     error.to_string()
 }
