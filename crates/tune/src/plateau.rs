@@ -23,6 +23,7 @@ pub(crate) mod robust;
 
 use foreread_core::units::ByteCount;
 
+pub use block_reading::Reading;
 use block_reading::{BlockReading, count, fastest, heights, sorted, values};
 pub use comparison::{Certainty, MeasuredWindow};
 use noise::Noise;
@@ -33,17 +34,6 @@ use robust::{median, trimmed_mean};
 ///
 /// With it the rule marks the right row in all eight published sweeps (docs/devices.md).
 pub const SHARE: f64 = 0.98;
-
-/// What one window delivered once.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
-    /// The window.
-    pub window: ByteCount,
-    /// Readings of one round were taken close together.
-    pub round: u32,
-    /// Throughput.
-    pub mb_per_s: f64,
-}
 
 /// Throughput by window.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,8 +6,18 @@
 
 use foreread_core::units::ByteCount;
 
-use super::Reading;
 use super::robust::trimmed_mean;
+
+/// What one window delivered once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The window.
+    pub window: ByteCount,
+    /// Readings of one round were taken close together.
+    pub round: u32,
+    /// Throughput.
+    pub mb_per_s: f64,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockReading {
