@@ -24,12 +24,12 @@ use fuser::{
 };
 
 use crate::attr;
-use crate::shared::Shared;
+use crate::mount_state::MountState;
 
 /// What answers the kernel.
-pub(crate) struct Answers(pub(crate) Arc<Shared>);
+pub(crate) struct FuseFs(pub(crate) Arc<MountState>);
 
-impl Filesystem for Answers {
+impl Filesystem for FuseFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What a kernel does not know it does not get; the rest works without.
         for flag in [
@@ -240,7 +240,7 @@ impl Filesystem for Answers {
     }
 }
 
-impl Answers {
+impl FuseFs {
     fn attributes(&self, inode: &Inode) -> fuser::FileAttr {
         attr::of(inode, self.0.inodes.fs().superblock().block_size)
     }
