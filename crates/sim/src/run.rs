@@ -276,7 +276,7 @@ impl SimRun {
         self.left() > 0
     }
 
-    /// What it came to.
+    /// Its result.
     ///
     /// # Panics
     ///
