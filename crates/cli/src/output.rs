@@ -18,23 +18,28 @@ pub(crate) enum Failure {
     /// A command that we ran has ended so; our exit code is its own.
     Command(u8),
     /// The answer could not be written to stdout.
-    Output(io::Error),
+    Stdout(io::Error),
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::Output(error)
+        Self::Stdout(error)
     }
 }
 
+/// For `map_err`: what could not be done.
+pub(crate) fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::Check(format!("cannot {what}: {error}"))
+}
+
 /// Stdout, and whether a person reads it.
-pub(crate) struct Output {
+pub(crate) struct Printer {
     writer: BufWriter<StdoutLock<'static>>,
     is_terminal: bool,
     is_coloured: bool,
 }
 
-impl Output {
+impl Printer {
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
@@ -117,7 +122,7 @@ pub(crate) fn write_json<T: Serialize>(
     writeln!(writer, "{end}")
 }
 
-impl Write for Output {
+impl Write for Printer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.write(bytes)
     }

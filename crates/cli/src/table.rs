@@ -9,11 +9,11 @@ use std::io::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 
 /// Prints a table. The first column names the row and stays left, numbers go right.
 pub(crate) fn print<const COLUMNS: usize>(
-    out: &mut Output,
+    out: &mut Printer,
     heading: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> Result<(), Failure> {

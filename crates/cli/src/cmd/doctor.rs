@@ -18,10 +18,10 @@ use foreread_tune::remember;
 use foreread_tune::setting::READ_AHEAD_KB;
 use foreread_tune::sysfs::Sys;
 
-use crate::cmd::sim::spinner;
-use crate::flags::CODES_AND_UNITS;
-use crate::measure::clock;
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::clock::clock;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
 
 /// Examine block devices: settings, sizes and alignment that cost, and the commands that mend them
 ///
@@ -36,7 +36,7 @@ use crate::output::{Failure, Output};
 /// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// Names (sda), nodes (/dev/sda) or paths on a device; all devices if none is given
     #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     devices: Vec<String>,
@@ -79,7 +79,7 @@ Examples:
 
 ";
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     let sys = Sys::at(&args.root);
     if !sys.path("/sys/block").is_dir() {
         let root = args.root.display();

@@ -8,23 +8,23 @@ mod about;
 
 use std::io::Write as _;
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread_serve::stats::Setting;
 
 use self::about::about;
-use super::serve::assignment;
-use super::stats::{ask, understood};
-use crate::flags::CODES_AND_UNITS;
-use crate::output::{Failure, Output};
+use crate::args::assignment::assignment;
+use crate::args::help::CODES_AND_UNITS;
+use crate::control::client::{ask, understood};
+use crate::output::{Failure, Printer};
 
 /// Change how a server works while it runs, or list what can be changed
 ///
 /// Asks the `foreread serve` that listens on SOCKET. Changes count from the next decision on, and
 /// until the server ends: `foreread serve --set` makes the same from the start. The first one that
 /// is refused ends the command; those before it are in force.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct SetArgs {
     /// The Unix socket of the server, or its NBD URI
     socket: String,
 
@@ -47,7 +47,7 @@ Examples:
 
 ";
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &SetArgs, out: &mut Printer) -> Result<(), Failure> {
     for (name, value) in &args.settings {
         ask(&args.socket, &format!("set {name}={value}"))?;
     }

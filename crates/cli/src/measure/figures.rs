@@ -6,18 +6,19 @@
 
 use serde::Serialize;
 
-use super::arm::{Arm, Course};
-use super::pattern::{PAGE, Pattern};
-use super::run::Run;
+use super::method::AccessMethod;
+use super::pattern::{AccessPattern, PAGE};
+use super::run::TimedRun;
+use super::testbed::Testbed;
 
 /// All runs of one pattern in one way.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     /// Which of several courses, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<&'static str>,
-    pub(crate) pattern: Pattern,
-    pub(crate) arm: Arm,
+    pub(crate) pattern: AccessPattern,
+    pub(crate) arm: AccessMethod,
     /// The read-ahead policy; of foreread only.
     policy: Option<&'static str>,
     threads: u32,
@@ -31,7 +32,7 @@ pub(crate) struct Row {
     pub(crate) bytes_wanted: u64,
     evicted_before_use: Option<u64>,
     #[serde(skip)]
-    taken: Vec<Run>,
+    taken: Vec<TimedRun>,
 }
 
 /// The figures of several runs.
@@ -42,25 +43,30 @@ pub(crate) struct Spread {
     max: f64,
 }
 
-impl Row {
-    pub(crate) fn new(course: &Course<'_>, pattern: Pattern, arm: Arm, taken: Vec<Run>) -> Self {
-        let mut by_speed: Vec<&Run> = taken.iter().collect();
+impl BenchRow {
+    pub(crate) fn new(
+        course: &Testbed<'_>,
+        pattern: AccessPattern,
+        arm: AccessMethod,
+        taken: Vec<TimedRun>,
+    ) -> Self {
+        let mut by_speed: Vec<&TimedRun> = taken.iter().collect();
         by_speed.sort_by(|a, b| a.mb_per_s().total_cmp(&b.mb_per_s()));
         let median = *by_speed[by_speed.len() / 2];
         Self {
             target: None,
             pattern,
             arm,
-            policy: (arm == Arm::Foreread).then(|| course.policy.name()),
+            policy: (arm == AccessMethod::Foreread).then(|| course.policy.name()),
             threads: median.threads,
             window_kib: match arm {
-                Arm::Buffered => course.kernel_window.map(|window| window / 1024),
-                Arm::Direct => None,
-                Arm::Foreread => (!course.learns_window).then_some(course.window / 1024),
+                AccessMethod::Buffered => course.kernel_window.map(|window| window / 1024),
+                AccessMethod::Direct => None,
+                AccessMethod::Foreread => (!course.learns_window).then_some(course.window / 1024),
             },
             runs: taken.len(),
-            mb_per_s: Spread::of(&taken, Run::mb_per_s),
-            ns_per_read: Spread::of(&taken, Run::ns_per_read),
+            mb_per_s: Spread::of(&taken, TimedRun::mb_per_s),
+            ns_per_read: Spread::of(&taken, TimedRun::ns_per_read),
             device_reads: median.asked.reads,
             device_bytes: median.asked.bytes,
             bytes_wanted: median.bytes_wanted(),
@@ -91,7 +97,7 @@ impl Row {
 }
 
 /// What the cells of a pattern count. A cached read costs time, and no device limits it.
-pub(crate) fn unit(pattern: Pattern) -> &'static str {
+pub(crate) fn unit(pattern: AccessPattern) -> &'static str {
     match pattern.hot_set() {
         None => "MB/s",
         Some(_) if pattern.block() > PAGE => "us",

@@ -10,17 +10,15 @@ use std::time::Duration;
 
 use foreread_core::sched::Choice;
 
-use super::{Args, Asked, Wanted, created, save};
-use crate::measure::arm::Arm;
-use crate::measure::flood::{Flood, HEADING, Ours, Row, Victim, Way};
-use crate::measure::progress;
-use crate::output::{Failure, Output};
+use super::args::{BenchArgs, BenchPattern, NamedMethod};
+use super::saved::{created, save};
+use crate::measure::flood::{Flood, FloodMethod, FloodRow, FloodSettings, FloodTarget, HEADING};
+use crate::measure::method::AccessMethod;
+use crate::output::{Failure, Printer};
+use crate::progress::progress;
 use crate::table;
 
-/// The pattern's name.
-pub(super) const NAME: &str = "flood";
-
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     let ways = ways(args)?;
     if !args.overwrite {
         return Err(Failure::WrongUse(format!(
@@ -29,13 +27,13 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             args.target
         )));
     }
-    let victim = Victim::new(Path::new(&args.target))?;
+    let victim = FloodTarget::new(Path::new(&args.target))?;
     let saved = created(args)?;
     let flood = Flood {
         victim: &victim,
         ways: &ways,
         delay: args.delay,
-        ours: Ours {
+        ours: FloodSettings {
             memory: args.memory.0,
             policy: args.policy,
             scheduler: Choice::for_device(&args.scheduler).expect("the name of a scheduler"),
@@ -58,9 +56,9 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// The ways, as far as a flood has them; and no flag that would do nothing.
-fn ways(args: &Args) -> Result<Vec<Way>, Failure> {
+fn ways(args: &BenchArgs) -> Result<Vec<FloodMethod>, Failure> {
     let refused = |line: String| Err(Failure::WrongUse(line));
-    if args.asked.iter().any(|asked| *asked != Asked::Flood) {
+    if args.asked.iter().any(|asked| *asked != BenchPattern::Flood) {
         return refused("flood writes, all others only read: give it a call of its own".to_owned());
     }
     let others = [
@@ -75,17 +73,19 @@ fn ways(args: &Args) -> Result<Vec<Way>, Failure> {
     let mut ways = Vec::new();
     for wanted in &args.ways {
         let way = match wanted {
-            Wanted::Arm(Arm::Direct) => Way::Direct { scheduler: None },
-            Wanted::Arm(Arm::Foreread) => Way::Foreread,
-            Wanted::Scheduler(_) if args.delay.is_some() => {
+            NamedMethod::AccessMethod(AccessMethod::Direct) => {
+                FloodMethod::Direct { scheduler: None }
+            }
+            NamedMethod::AccessMethod(AccessMethod::Foreread) => FloodMethod::Foreread,
+            NamedMethod::Scheduler(_) if args.delay.is_some() => {
                 return refused(
                     "--delay: no scheduler of the kernel's lies above that slow device; give \
                      --arm direct"
                         .to_owned(),
                 );
             }
-            Wanted::Scheduler(name) => Way::Direct { scheduler: Some(name.clone()) },
-            Wanted::Arm(Arm::Buffered) => {
+            NamedMethod::Scheduler(name) => FloodMethod::Direct { scheduler: Some(name.clone()) },
+            NamedMethod::AccessMethod(AccessMethod::Buffered) => {
                 return refused(
                     "--arm buffered: its writes end in memory, and what they would measure is its \
                      size; give direct"
@@ -98,12 +98,17 @@ fn ways(args: &Args) -> Result<Vec<Way>, Failure> {
         }
     }
     if ways.is_empty() {
-        ways.extend([Way::Direct { scheduler: None }, Way::Foreread]);
+        ways.extend([FloodMethod::Direct { scheduler: None }, FloodMethod::Foreread]);
     }
     Ok(ways)
 }
 
-fn print(out: &mut Output, args: &Args, victim: &Victim, rows: &[Row]) -> Result<(), Failure> {
+fn print(
+    out: &mut Printer,
+    args: &BenchArgs,
+    victim: &FloodTarget,
+    rows: &[FloodRow],
+) -> Result<(), Failure> {
     let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
     let runs = if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) };
     writeln!(
@@ -112,7 +117,7 @@ fn print(out: &mut Output, args: &Args, victim: &Victim, rows: &[Row]) -> Result
          {runs}\n",
         victim.name
     )?;
-    table::print(out, HEADING, rows.iter().map(Row::cells))
+    table::print(out, HEADING, rows.iter().map(FloodRow::cells))
 }
 
 /// Several chains on a fast disk; on a slow one it is the first chain that takes the time.

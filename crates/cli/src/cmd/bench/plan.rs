@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use foreread_core::units::Bytes;
 
-use super::Args;
-use crate::measure::arm::{Arm, Course};
-use crate::measure::can;
-use crate::measure::pattern::{PAGE, Pattern};
-use crate::measure::run::{Enough, Work};
+use super::args::BenchArgs;
+use crate::measure::method::{AccessMethod, can};
+use crate::measure::pattern::{AccessPattern, PAGE};
+use crate::measure::run::{BenchWork, RunLimit};
+use crate::measure::testbed::Testbed;
 use crate::output::Failure;
 use foreread_core::sizes::Exact;
 
-pub(super) struct Plan {
-    pub(super) works: Vec<Work>,
+pub(super) struct BenchPlan {
+    pub(super) works: Vec<BenchWork>,
     /// When a run of direct ends.
     pub(super) direct_time: Duration,
     pub(super) notes: Vec<String>,
 }
 
-pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
+pub(super) fn plan(args: &BenchArgs, course: &Testbed<'_>) -> Result<BenchPlan, Failure> {
     let time = match (args.seconds, args.amount) {
         (Some(seconds), _) => Duration::from_secs(seconds.into()),
         (None, None) => DEFAULT_TIME,
@@ -33,9 +33,9 @@ pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
     let direct_time = if time == Duration::MAX { time } else { DIRECT_TIME };
     check_what_holds_for_all(args, course)?;
 
-    let mut plan = Plan { works: Vec::new(), direct_time, notes: Vec::new() };
+    let mut plan = BenchPlan { works: Vec::new(), direct_time, notes: Vec::new() };
     let is_asked = !args.patterns.is_empty();
-    let patterns = if is_asked { &args.patterns[..] } else { &Pattern::ALL[..] };
+    let patterns = if is_asked { &args.patterns[..] } else { &AccessPattern::ALL[..] };
     for (at, pattern) in patterns.iter().enumerate() {
         if patterns[..at].contains(pattern) {
             continue;
@@ -62,7 +62,7 @@ pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Failure> {
+fn check_what_holds_for_all(args: &BenchArgs, course: &Testbed<'_>) -> Result<(), Failure> {
     let target = course.target;
     let pages = target.len / PAGE;
     if args.amount == Some(Bytes(0)) {
@@ -83,8 +83,8 @@ fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Fail
     }
     if !args.arms.iter().any(|arm| course.has(*arm)) {
         let why = match args.arms[0] {
-            Arm::Direct => target.buffered.unwrap_or_default().to_owned(),
-            Arm::Buffered | Arm::Foreread => course.notes().concat(),
+            AccessMethod::Direct => target.buffered.unwrap_or_default().to_owned(),
+            AccessMethod::Buffered | AccessMethod::Foreread => course.notes().concat(),
         };
         return Err(Failure::WrongUse(format!("{}: {why}; give another --arm", args.target)));
     }
@@ -92,11 +92,11 @@ fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Fail
 }
 
 fn work(
-    args: &Args,
-    course: &Course<'_>,
-    pattern: Pattern,
+    args: &BenchArgs,
+    course: &Testbed<'_>,
+    pattern: AccessPattern,
     time: Duration,
-) -> Result<Work, String> {
+) -> Result<BenchWork, String> {
     if !args.arms.iter().any(|arm| can(*arm, pattern)) {
         let others = if pattern.is_pinned() { "foreread" } else { "buffered or foreread" };
         let name = pattern.name();
@@ -112,14 +112,14 @@ fn work(
         true => wanted,
         false => wanted.next_multiple_of(threads.into()),
     };
-    let mut work = Work {
+    let mut work = BenchWork {
         pattern,
         len: course.target.len,
         shift: args.start_page * PAGE,
         hot_set: None,
         threads,
         seed: 0,
-        enough: Enough { reads, time, look: LOOK },
+        enough: RunLimit { reads, time, look: LOOK },
     };
     let room = work.room();
     let needed = if args.amount.is_some() { reads } else { reads.min(FEWEST * u64::from(threads)) };
@@ -131,7 +131,7 @@ fn work(
 }
 
 /// Says how large a target would do, or how much would do for this one.
-fn too_small(args: &Args, work: &Work, room: u64, needed: u64) -> String {
+fn too_small(args: &BenchArgs, work: &BenchWork, room: u64, needed: u64) -> String {
     let mut larger = *work;
     // A multiple of what the pattern needs at least would be exact; a round figure is as good.
     larger.len = larger.len.next_power_of_two().max(1 << 20);
@@ -156,12 +156,12 @@ fn too_small(args: &Args, work: &Work, room: u64, needed: u64) -> String {
 
 /// The set stays resident if there is room for it and for the windows that it is read in.
 fn check_memory(
-    args: &Args,
-    course: &Course<'_>,
-    pattern: Pattern,
+    args: &BenchArgs,
+    course: &Testbed<'_>,
+    pattern: AccessPattern,
     set: u64,
 ) -> Result<(), String> {
-    if !args.arms.contains(&Arm::Foreread) {
+    if !args.arms.contains(&AccessMethod::Foreread) {
         return Ok(());
     }
     let needed = (set + 4 * course.window) / PAGE * BYTES_PER_FRAME;
@@ -183,16 +183,19 @@ fn check_memory(
 /// Streams are given many of their largest windows, too: they grow to it in at most eight steps,
 /// and what was read ahead when a run ends was read in vain. On a slow disk it is the limit in time
 /// that ends runs.
-fn default_amount(pattern: Pattern, course: &Course<'_>) -> Bytes {
+fn default_amount(pattern: AccessPattern, course: &Testbed<'_>) -> Bytes {
     let fast_disk = match pattern {
-        Pattern::Seq4k | Pattern::Seq64k | Pattern::Seq1m | Pattern::Coop8 => 256 << 20,
-        Pattern::Inter2 | Pattern::Inter2By64k | Pattern::Inter8 => 128 << 20,
-        Pattern::Inter200 => 512 << 20,
-        Pattern::Rand4k | Pattern::Stride | Pattern::Back => 16 << 20,
-        Pattern::Rand16k => 32 << 20,
-        Pattern::Rand64k => 128 << 20,
-        Pattern::Hot4k | Pattern::HotSmall | Pattern::HotPin => 1 << 30,
-        Pattern::Hot64k | Pattern::Hot1m => 4 << 30,
+        AccessPattern::Seq4k
+        | AccessPattern::Seq64k
+        | AccessPattern::Seq1m
+        | AccessPattern::Coop8 => 256 << 20,
+        AccessPattern::Inter2 | AccessPattern::Inter2By64k | AccessPattern::Inter8 => 128 << 20,
+        AccessPattern::Inter200 => 512 << 20,
+        AccessPattern::Rand4k | AccessPattern::Stride | AccessPattern::Back => 16 << 20,
+        AccessPattern::Rand16k => 32 << 20,
+        AccessPattern::Rand64k => 128 << 20,
+        AccessPattern::Hot4k | AccessPattern::HotSmall | AccessPattern::HotPin => 1 << 30,
+        AccessPattern::Hot64k | AccessPattern::Hot1m => 4 << 30,
     };
     Bytes((pattern.streams() * MANY_WINDOWS * course.window).max(fast_disk))
 }

@@ -6,34 +6,35 @@
 
 use std::io::Write as _;
 
-use super::Args;
-use crate::measure::arm::{Arm, Course};
-use crate::measure::figures::{Row, unit};
-use crate::measure::pattern::Pattern;
-use crate::measure::target::Target;
-use crate::output::{Failure, Output};
+use super::args::DemoArgs;
+use crate::measure::figures::{BenchRow, unit};
+use crate::measure::method::AccessMethod;
+use crate::measure::pattern::AccessPattern;
+use crate::measure::target::BenchTarget;
+use crate::measure::testbed::Testbed;
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// Which of the two courses, as JSON has it.
-pub(super) fn key(course: &Course<'_>) -> &'static str {
+pub(super) fn key(course: &Testbed<'_>) -> &'static str {
     if course.delay.is_some() { "delayed" } else { "plain" }
 }
 
 /// And as a person reads it.
-pub(super) fn title(course: &Course<'_>) -> &'static str {
+pub(super) fn title(course: &Testbed<'_>) -> &'static str {
     if course.delay.is_some() { "slow device:" } else { "as it is:" }
 }
 
 /// What the demo calls its patterns.
-pub(super) fn name(pattern: Pattern) -> &'static str {
+pub(super) fn name(pattern: AccessPattern) -> &'static str {
     KINDS.iter().find(|(kind, _)| *kind == pattern).map_or("", |(_, name)| name)
 }
 
 pub(super) fn print(
-    out: &mut Output,
-    target: &Target,
-    args: &Args,
-    rows: &[Row],
+    out: &mut Printer,
+    target: &BenchTarget,
+    args: &DemoArgs,
+    rows: &[BenchRow],
 ) -> Result<(), Failure> {
     writeln!(
         out,
@@ -44,7 +45,7 @@ pub(super) fn print(
         if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) },
     )?;
     for key in ["plain", "delayed"] {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.target == Some(key)).collect();
+        let rows: Vec<&BenchRow> = rows.iter().filter(|row| row.target == Some(key)).collect();
         let how = match key {
             "plain" => "as it is".to_owned(),
             _ => format!("behind {} (the kernel: over FUSE)", args.delay),
@@ -58,9 +59,9 @@ pub(super) fn print(
 }
 
 /// The largest windows: one figure where they are the same.
-fn windows(rows: &[&Row]) -> String {
+fn windows(rows: &[&BenchRow]) -> String {
     let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
-    match (of(Arm::Buffered), of(Arm::Foreread)) {
+    match (of(AccessMethod::Buffered), of(AccessMethod::Foreread)) {
         (Some(kernel), Some(ours)) if kernel != ours => {
             format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")
         }
@@ -69,17 +70,18 @@ fn windows(rows: &[&Row]) -> String {
     }
 }
 
-fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
+fn line(rows: &[&BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
     let row = |arm| rows.iter().find(|row| row.pattern == kind && row.arm == arm).copied();
-    let (kernel, direct, ours) = (row(Arm::Buffered), row(Arm::Direct), row(Arm::Foreread)?);
+    let (kernel, direct, ours) =
+        (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread)?);
     let per_read = match kind.hot_set() {
         Some(_) => None,
         None => ours.device_bytes.map(|bytes| bytes / (ours.bytes_wanted / kind.block()).max(1)),
     };
     Some([
         format!("{}, {}", name(kind), unit(kind)),
-        table::or_dash(kernel.map(Row::cell)),
-        table::or_dash(direct.map(Row::cell)),
+        table::or_dash(kernel.map(BenchRow::cell)),
+        table::or_dash(direct.map(BenchRow::cell)),
         ours.cell(),
         table::or_dash(kernel.map(|kernel| format!("{:.2} x", ours.times(kernel)))),
         table::or_dash(per_read),
@@ -87,35 +89,37 @@ fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
 }
 
 /// What the table says, in two sentences: what it gives, and where it gives least.
-fn meaning(rows: &[Row]) -> String {
+fn meaning(rows: &[BenchRow]) -> String {
     let row = |target: &str, kind, arm| {
         rows.iter().find(|row| row.target == Some(target) && row.pattern == kind && row.arm == arm)
     };
     let times = |target, kind, other| {
-        Some(row(target, kind, Arm::Foreread)?.times(row(target, kind, other)?))
+        Some(row(target, kind, AccessMethod::Foreread)?.times(row(target, kind, other)?))
     };
     let mut gives = Vec::new();
-    if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Direct) {
+    if let Some(times) = times("delayed", AccessPattern::Seq4k, AccessMethod::Direct) {
         gives.push(format!("reads one stream {times:.1} times as fast as O_DIRECT alone"));
     }
-    if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Buffered) {
+    if let Some(times) = times("delayed", AccessPattern::Seq4k, AccessMethod::Buffered) {
         gives.push(format!("reads it {times:.2} times as fast as the kernel's page cache"));
     }
-    if let Some(times) = times("delayed", Pattern::Inter2, Arm::Buffered) {
+    if let Some(times) = times("delayed", AccessPattern::Inter2, AccessMethod::Buffered) {
         gives.push(format!("reads two streams in turns {times:.2} times as fast as that"));
     }
-    let random = row("delayed", Pattern::Rand4k, Arm::Foreread)
+    let random = row("delayed", AccessPattern::Rand4k, AccessMethod::Foreread)
         .and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted.max(1) as f64));
     if let Some(bytes) = random {
         gives.push(format!("and asks for {bytes:.2} bytes a byte that random reads want"));
     }
-    let cached = times("plain", Pattern::Hot4k, Arm::Buffered).map_or(String::new(), |times| {
-        format!("A cached page comes {times:.1} times as fast as by pread; ")
-    });
-    let against_kernel = rows.iter().filter(|row| row.arm == Arm::Foreread).filter_map(|ours| {
-        let kernel = row(ours.target?, ours.pattern, Arm::Buffered)?;
-        Some((ours.times(kernel), ours))
-    });
+    let cached = times("plain", AccessPattern::Hot4k, AccessMethod::Buffered)
+        .map_or(String::new(), |times| {
+            format!("A cached page comes {times:.1} times as fast as by pread; ")
+        });
+    let against_kernel =
+        rows.iter().filter(|row| row.arm == AccessMethod::Foreread).filter_map(|ours| {
+            let kernel = row(ours.target?, ours.pattern, AccessMethod::Buffered)?;
+            Some((ours.times(kernel), ours))
+        });
     let worst = against_kernel.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(times, ours)| {
         let place = if ours.target == Some("plain") { "as it is" } else { "on the slow device" };
         format!(
@@ -146,11 +150,11 @@ fn wrapped(text: &str) -> String {
     lines
 }
 
-const KINDS: [(Pattern, &str); 4] = [
-    (Pattern::Seq4k, "one stream"),
-    (Pattern::Inter2, "two in turns"),
-    (Pattern::Rand4k, "random, cold"),
-    (Pattern::Hot4k, "random, cached"),
+const KINDS: [(AccessPattern, &str); 4] = [
+    (AccessPattern::Seq4k, "one stream"),
+    (AccessPattern::Inter2, "two in turns"),
+    (AccessPattern::Rand4k, "random, cold"),
+    (AccessPattern::Hot4k, "random, cached"),
 ];
 
 const WIDTH: usize = 98;

@@ -11,11 +11,11 @@ use foreread_core::units::Bytes;
 use foreread_tune::doctor::write_cost::{Side, WriteCost};
 use foreread_tune::doctor::{Examination, Examined, Finding};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
 
 pub(super) fn print(
-    out: &mut Output,
+    out: &mut Printer,
     examination: &Examination,
     measured: Option<&WriteCost>,
 ) -> Result<(), Failure> {
@@ -60,7 +60,7 @@ fn row(device: &Examined) -> [String; 8] {
     ]
 }
 
-fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
+fn print_finding(out: &mut Printer, finding: &Finding) -> Result<(), Failure> {
     writeln!(out, "\n{}: {}", plain(&finding.device), finding.check)?;
     wrapped(out, "  what      ", &finding.what)?;
     wrapped(out, "  why       ", &finding.why)?;
@@ -81,7 +81,7 @@ fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
     wrapped(out, "  how sure  ", finding.confidence.text())
 }
 
-fn print_measured(out: &mut Output, cost: &WriteCost) -> Result<(), Failure> {
+fn print_measured(out: &mut Printer, cost: &WriteCost) -> Result<(), Failure> {
     writeln!(out, "\n{} in writes of 4096, fsync, to a loop device:\n", Exact(Bytes(cost.bytes)))?;
     let heading = ["sectors", "block", "requests", "expected", "MB/s"];
     let row = |side: Side| {
@@ -136,7 +136,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A paragraph behind a label, its other lines indented as far.
-fn wrapped(out: &mut Output, label: &str, text: &str) -> Result<(), Failure> {
+fn wrapped(out: &mut Printer, label: &str, text: &str) -> Result<(), Failure> {
     let indent = label.len();
     let mut line = label.to_owned();
     let text = plain(text);

@@ -8,10 +8,10 @@ use std::io::Write as _;
 
 use foreread_sim::seeds::Table;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
-pub(super) fn print(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, tables: &[Table]) -> Result<(), Failure> {
     for table in tables {
         writeln!(out, "{}: {}\n", table.table, table.title)?;
         table::print(out, HEADING, lines(table))?;
@@ -27,7 +27,7 @@ pub(super) fn print(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn markdown(out: &mut Output, tables: &[Table]) -> Result<(), Failure> {
+pub(super) fn markdown(out: &mut Printer, tables: &[Table]) -> Result<(), Failure> {
     writeln!(out, "{INTRODUCTION}")?;
     writeln!(
         out,

@@ -15,12 +15,12 @@ use foreread_sim::run::Ran;
 use foreread_sim::scenario::Scenario;
 use serde::Serialize;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// A run, as `--json` prints it.
 #[derive(Debug, Serialize)]
-pub(super) struct Json<'r> {
+pub(super) struct RunReport<'r> {
     name: &'r str,
     seed: u64,
     policy: &'static str,
@@ -28,24 +28,24 @@ pub(super) struct Json<'r> {
     events: u64,
     hash: String,
     unfinished: usize,
-    processes: Vec<Process<'r>>,
-    devices: Vec<Device<'r>>,
-    cache: Cache,
+    processes: Vec<ProcessReport<'r>>,
+    devices: Vec<DeviceReport<'r>>,
+    cache: CacheReport,
 }
 
 #[derive(Debug, Serialize)]
-struct Process<'r> {
+struct ProcessReport<'r> {
     name: &'r str,
     ops: u64,
     bytes: u64,
     seconds: f64,
     mb_per_s: f64,
-    latency_ms: Latency,
+    latency_ms: LatencyReport,
     other: &'r BTreeMap<&'static str, f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Latency {
+struct LatencyReport {
     mean: f64,
     p50: f64,
     p99: f64,
@@ -53,7 +53,7 @@ struct Latency {
 }
 
 #[derive(Debug, Serialize)]
-struct Device<'r> {
+struct DeviceReport<'r> {
     name: &'r str,
     reads: u64,
     read_bytes: u64,
@@ -63,7 +63,7 @@ struct Device<'r> {
 }
 
 #[derive(Debug, Serialize)]
-struct Cache {
+struct CacheReport {
     pages_wanted: u64,
     pages_missed: u64,
     pages_joined: u64,
@@ -72,8 +72,8 @@ struct Cache {
     evicted_before_use: u64,
 }
 
-pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> Json<'r> {
-    Json {
+pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> RunReport<'r> {
+    RunReport {
         name: &scenario.name,
         seed: scenario.seed,
         policy: scenario.cache.policy.0.name(),
@@ -87,8 +87,8 @@ pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> Json<'r> {
     }
 }
 
-fn process(meter: &Meter, end: Instant) -> Process<'_> {
-    Process {
+fn process(meter: &Meter, end: Instant) -> ProcessReport<'_> {
+    ProcessReport {
         name: &meter.name,
         ops: meter.ops,
         bytes: meter.bytes.0,
@@ -100,9 +100,9 @@ fn process(meter: &Meter, end: Instant) -> Process<'_> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn latency(meter: &Meter) -> Latency {
+fn latency(meter: &Meter) -> LatencyReport {
     let ms = |ns: u64| ns as f64 / 1e6;
-    Latency {
+    LatencyReport {
         mean: meter.mean_ms(),
         p50: ms(meter.latency.value_at_quantile(0.5)),
         p99: ms(meter.latency.value_at_quantile(0.99)),
@@ -110,8 +110,8 @@ fn latency(meter: &Meter) -> Latency {
     }
 }
 
-fn device(meter: &DeviceMeter, end: Instant) -> Device<'_> {
-    Device {
+fn device(meter: &DeviceMeter, end: Instant) -> DeviceReport<'_> {
+    DeviceReport {
         name: &meter.name,
         reads: meter.requests(Op::Read),
         read_bytes: meter.bytes(Op::Read).0,
@@ -121,8 +121,8 @@ fn device(meter: &DeviceMeter, end: Instant) -> Device<'_> {
     }
 }
 
-fn cache(ran: &Ran) -> Cache {
-    Cache {
+fn cache(ran: &Ran) -> CacheReport {
+    CacheReport {
         pages_wanted: ran.stats.pages_wanted,
         pages_missed: ran.stats.pages_missed,
         pages_joined: ran.stats.pages_joined,
@@ -132,7 +132,7 @@ fn cache(ran: &Ran) -> Cache {
     }
 }
 
-pub(super) fn print(out: &mut Output, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
     let policy = scenario.cache.policy.0.name();
     let memory = Exact(scenario.cache.memory.0);
     writeln!(out, "{}: policy {policy}, memory {memory}, seed {}", scenario.name, scenario.seed)?;
@@ -146,8 +146,9 @@ pub(super) fn print(out: &mut Output, scenario: &Scenario, ran: &Ran) -> Result<
     let heading = ["device", "reads", "MiB", "writes", "MiB", "busy"];
     table::print(out, heading, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
 
-    let Cache { pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, .. } =
-        cache(ran);
+    let CacheReport {
+        pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, ..
+    } = cache(ran);
     writeln!(
         out,
         "\npages: {pages_wanted} wanted by reads that missed, {pages_missed} of them asked for; \
@@ -157,18 +158,18 @@ pub(super) fn print(out: &mut Output, scenario: &Scenario, ran: &Ran) -> Result<
 }
 
 /// Processes that are alike: names that differ in the number behind them.
-struct Group<'r> {
+struct ProcessGroup<'r> {
     name: String,
     meters: Vec<&'r Meter>,
 }
 
-fn groups(meters: &[Meter]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(meters: &[Meter]) -> Vec<ProcessGroup<'_>> {
+    let mut groups: Vec<ProcessGroup<'_>> = Vec::new();
     for meter in meters {
         let name = base(&meter.name);
         match groups.iter_mut().find(|group| base(&group.meters[0].name) == name) {
             Some(group) if meters.len() > MOST_LINES => group.meters.push(meter),
-            _ => groups.push(Group { name: meter.name.clone(), meters: vec![meter] }),
+            _ => groups.push(ProcessGroup { name: meter.name.clone(), meters: vec![meter] }),
         }
     }
     for group in &mut groups {
@@ -186,7 +187,7 @@ fn base(name: &str) -> &str {
     }
 }
 
-impl Group<'_> {
+impl ProcessGroup<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
     fn line(&self, end: Instant) -> [String; 8] {
         let mut all = self.meters[0].latency.clone();
@@ -212,7 +213,7 @@ impl Group<'_> {
 }
 
 /// What only some kinds of processes measure.
-fn print_other(out: &mut Output, meters: &[Meter]) -> Result<(), Failure> {
+fn print_other(out: &mut Printer, meters: &[Meter]) -> Result<(), Failure> {
     for meter in meters.iter().filter(|meter| !meter.other.is_empty()).take(MOST_LINES) {
         let figures: Vec<_> =
             meter.other.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();

@@ -10,10 +10,10 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::Bytes;
 use foreread_serve::stats::{Direction, Stats};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
 
-pub(super) fn print(out: &mut Output, stats: &Stats) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
     head(out, stats)?;
     for (subject, parts) in subjects(stats) {
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -24,7 +24,7 @@ pub(super) fn print(out: &mut Output, stats: &Stats) -> Result<(), Failure> {
     table::print(out, HEADING, rows.map(|(name, direction)| row(name, direction)))
 }
 
-fn head(out: &mut Output, stats: &Stats) -> Result<(), Failure> {
+fn head(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
     let export = &stats.export;
     let mut line = format!("{} ({})", export.target, Exact(Bytes(export.bytes)));
     if !export.name.is_empty() {

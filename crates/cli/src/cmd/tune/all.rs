@@ -11,10 +11,10 @@ use foreread_tune::identity::identity;
 use foreread_tune::remember;
 use foreread_tune::sysfs::{Device, Kind, Sys};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 
 /// Every device that can be measured and is not remembered.
-pub(super) fn all(sys: &Sys, remember: bool, out: &mut Output) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn all(sys: &Sys, remember: bool, out: &mut Printer) -> Result<Vec<PathBuf>, Failure> {
     let known: Vec<Device> =
         remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();
     let mut notes = Vec::new();

@@ -11,28 +11,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::Bytes;
 use foreread_tune::advice::{self, Facts, Refusal};
-use foreread_tune::flood::{FloodReport, Offer};
+use foreread_tune::flood::Offer;
 use foreread_tune::hold::{self, Held};
 use foreread_tune::identity::identity;
-use foreread_tune::probe::Stopped;
 use foreread_tune::probe::real::{Options, Real};
-use foreread_tune::report::{Method, Report};
+use foreread_tune::report::Method;
 use foreread_tune::setting::{READ_AHEAD_KB, Setting};
 use foreread_tune::sweep::{self, Doing, Sweep};
 use foreread_tune::sysfs::Sys;
 use foreread_tune::target::Target;
 use indicatif::ProgressBar;
-use serde::Serialize;
 
 use super::all::all;
-use super::headline::Intent;
+use super::args::TuneArgs;
 use super::keep::{changed, keep};
 use super::leave::{interrupts, left_as_is, restore_left_behind};
-use super::{Args, ask, mixed, remembered, report, simulated};
-use crate::measure::holder;
-use crate::output::{Failure, Output};
+use super::measured::{MeasuredDevice, ended};
+use super::{ask, mixed, remembered, simulated};
+use crate::output::{Failure, Printer};
+use crate::progress::{percent, progress as bar_of};
+use crate::settings_holder::holder;
 
-pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(sys: &Sys, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(model) = &args.device {
         return model_of(model, args, out);
     }
@@ -83,7 +83,7 @@ pub(super) fn run(sys: &Sys, args: &Args, out: &mut Output) -> Result<(), Failur
 }
 
 /// What was set on a device, with its name; None if all of it was in force before.
-fn words_of_set(one: &Measured) -> Option<String> {
+fn words_of_set(one: &MeasuredDevice) -> Option<String> {
     let settings = one.recommended();
     let mut changed = changed(one, &settings).peekable();
     changed.peek()?;
@@ -99,51 +99,11 @@ fn interrupted_after(set: &[String]) -> String {
     format!("interrupted; set before that, and still set: {}", set.join(", "))
 }
 
-/// A device measured.
-#[derive(Serialize)]
-pub(super) struct Measured {
-    #[serde(flatten)]
-    pub(super) report: Report,
-    flood: Option<FloodReport>,
-    /// The file systems that have an inode table there.
-    #[serde(skip)]
-    ext4: Vec<String>,
-    /// What was in force before, of what is recommended.
-    #[serde(skip)]
-    pub(super) before: Vec<Setting>,
-    #[serde(skip)]
-    pub(super) stopped: Option<Stopped>,
-}
-
-impl Measured {
-    fn print(&self, args: &Args, out: &mut Output) -> Result<(), Failure> {
-        report::print(out, &self.report, Intent::of(args))?;
-        if let Some(flood) = &self.flood {
-            report::print_flood(out, flood)?;
-        }
-        let of_flood = self.flood.iter().flat_map(|flood| flood.notes.iter());
-        out.notes(&self.report.notes.iter().chain(of_flood).cloned().collect::<Vec<_>>())
-    }
-
-    /// All of it, in the order in which it is set.
-    pub(super) fn recommended(&self) -> Vec<Setting> {
-        let Some(recommended) = &self.report.recommended else { return Vec::new() };
-        let device = &self.report.device;
-        let window = Setting::read_ahead_kb(device, recommended.read_ahead_kb);
-        let blocks = recommended.inode_readahead_blks;
-        let inodes = blocks.into_iter().flat_map(|blocks| {
-            self.ext4.iter().map(move |name| Setting {
-                device: device.clone(),
-                attribute: format!("/sys/fs/ext4/{name}/inode_readahead_blks"),
-                value: blocks.to_string(),
-            })
-        });
-        let scheduler = recommended.scheduler.iter().cloned();
-        [window].into_iter().chain(scheduler).chain(inodes).collect()
-    }
-}
-
-fn print_json(args: &Args, measured: &[Measured], out: &mut Output) -> Result<(), Failure> {
+fn print_json(
+    args: &TuneArgs,
+    measured: &[MeasuredDevice],
+    out: &mut Printer,
+) -> Result<(), Failure> {
     match measured {
         _ if !args.json => Ok(()),
         [one] if !args.all => out.json_one(one),
@@ -152,10 +112,10 @@ fn print_json(args: &Args, measured: &[Measured], out: &mut Output) -> Result<()
 }
 
 /// A device in virtual time.
-fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
+fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     let interrupted = interrupts()?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
-    let mut probe = simulated::Simulated::find(model, interrupted).ok_or_else(no_such)?;
+    let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
     let size = probe.size();
     let facts = Facts::of_model(model, size);
     let bar = progress();
@@ -165,7 +125,7 @@ fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
     let stopped = outcome.stopped.clone();
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.restored = true;
-    let one = Measured { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
+    let one = MeasuredDevice { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
     if args.json {
         out.json_one(&one)?;
     } else {
@@ -174,13 +134,13 @@ fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
     ended(&one)
 }
 
-fn settings_of(args: &Args, size: Bytes) -> sweep::Settings {
+fn settings_of(args: &TuneArgs, size: Bytes) -> sweep::Settings {
     let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
     sweep::Settings::within(size, args.budget().mul_f64(share))
 }
 
 /// A quick look is nothing to set at each start: said before it is taken, not after.
-fn refuse_quick(args: &Args) -> Result<(), Failure> {
+fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
     let is_quick = settings_of(args, Bytes(0)).is_quick;
     if !(args.remember && is_quick) || args.force {
         return Ok(());
@@ -197,9 +157,9 @@ const SWEEP_SHARE: f64 = 0.65;
 fn one(
     sys: &Sys,
     path: &Path,
-    args: &Args,
+    args: &TuneArgs,
     interrupted: &Arc<AtomicBool>,
-) -> Result<Measured, Failure> {
+) -> Result<MeasuredDevice, Failure> {
     // A minute later it would be too late to say what cannot be done.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
@@ -244,7 +204,7 @@ fn one(
     }
     drop(probe);
     let ext4 = target.ext4.clone();
-    let mut one = Measured { report, flood: None, ext4, before: Vec::new(), stopped };
+    let mut one = MeasuredDevice { report, flood: None, ext4, before: Vec::new(), stopped };
     let scratch = args.scratch.as_deref().zip(offer.as_ref());
     if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
         mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
@@ -282,11 +242,11 @@ const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that ta
 /// The scheduler's settings, on a scratch file. If they cannot be tried, the windows stay known.
 fn mixed(
     sys: &Sys,
-    (args, scratch): (&Args, (&Path, &Offer)),
+    (args, scratch): (&TuneArgs, (&Path, &Offer)),
     held: &Held,
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
-    one: &mut Measured,
+    one: &mut MeasuredDevice,
 ) {
     let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
     let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
@@ -310,21 +270,8 @@ fn mixed(
     one.flood = Some(outcome.report);
 }
 
-/// Whether it came to its end.
-pub(super) fn ended(one: &Measured) -> Result<(), Failure> {
-    match &one.stopped {
-        None => Ok(()),
-        Some(Stopped::Interrupted) => Err(Failure::Check(if one.report.restored {
-            "interrupted; every setting is as it was".into()
-        } else {
-            "interrupted".into()
-        })),
-        Some(Stopped::Failed(why)) => Err(Failure::Check(why.clone())),
-    }
-}
-
 fn progress() -> ProgressBar {
-    crate::measure::progress(100)
+    bar_of(100)
 }
 
 fn show(bar: &ProgressBar, device: &str, progress: sweep::Progress) {
@@ -338,10 +285,4 @@ fn show(bar: &ProgressBar, device: &str, progress: sweep::Progress) {
         Doing::Random(size) => format!("reads of {} anywhere", kib(size)),
     };
     bar.set_message(format!("{device}: {doing}"));
-}
-
-/// A share of a bar's 100 steps.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-pub(super) fn percent(share: f64) -> u64 {
-    (share.clamp(0.0, 1.0) * 100.0) as u64
 }

@@ -13,11 +13,11 @@ use foreread_tune::setting::Setting;
 use foreread_tune::sysfs::Sys;
 use serde::Serialize;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// What is remembered.
-pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let listed = remember::list(sys);
     let mut notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
     notes.extend(remember::applied(sys).iter().map(|applied| {
@@ -64,10 +64,10 @@ pub(super) fn words(settings: &[Setting]) -> String {
 }
 
 /// Whether what is remembered is in force.
-pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     if is_json {
-        out.json(verdicts.iter().map(Checked::of))?;
+        out.json(verdicts.iter().map(CheckedRecord::of))?;
     } else if verdicts.is_empty() {
         writeln!(out, "nothing is remembered")?;
     }
@@ -94,14 +94,14 @@ fn name_of(verdict: &Verdict) -> String {
 
 /// A verdict as JSON.
 #[derive(Serialize)]
-struct Checked {
+struct CheckedRecord {
     name: String,
     device: Option<String>,
     ok: bool,
     findings: Vec<String>,
 }
 
-impl Checked {
+impl CheckedRecord {
     fn of(verdict: &Verdict) -> Self {
         Self {
             name: verdict.id.clone(),
@@ -113,7 +113,7 @@ impl Checked {
 }
 
 /// Undoes it.
-pub(super) fn forget(sys: &Sys, name: &str, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn forget(sys: &Sys, name: &str, out: &mut Printer) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
     write!(out, "{forgotten}")?;

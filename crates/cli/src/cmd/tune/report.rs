@@ -24,11 +24,11 @@ use foreread_tune::report::{Method, Recommended, Report, Row};
 
 use super::headline::{Intent, headline};
 use super::remembered::words;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// The table, and what follows from it.
-pub(super) fn print(out: &mut Output, report: &Report, intent: Intent) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Result<(), Failure> {
     let how = match report.method {
         Method::Kernel => "the kernel's own read-ahead",
         Method::Direct => "O_DIRECT, with the requests that the kernel would make",
@@ -49,7 +49,7 @@ pub(super) fn print(out: &mut Output, report: &Report, intent: Intent) -> Result
 }
 
 /// What the scheduler's settings give readers and writers.
-pub(super) fn print_flood(out: &mut Output, flood: &FloodReport) -> Result<(), Failure> {
+pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), Failure> {
     let FloodReport { device, seconds, .. } = flood;
     writeln!(out, "\n{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s\n")?;
     let heading = ["setting", "reads/s", "from", "to", "one read", "1 of 100", "written, MB/s"];

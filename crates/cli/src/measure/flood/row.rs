@@ -7,12 +7,12 @@
 use serde::Serialize;
 
 use super::super::figures::Spread;
-use super::Way;
-use super::run::{CHAIN, Taken};
+use super::method::FloodMethod;
+use super::run::{CHAIN, FloodRun};
 
 /// All runs of one way.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct FloodRow {
     pattern: &'static str,
     pub(crate) arm: String,
     /// The kernel's scheduler below; null where there is no disk of the kernel's.
@@ -30,10 +30,10 @@ pub(crate) struct Row {
     longest_write_ms: Spread,
 }
 
-impl Row {
-    pub(super) fn new(way: &Way, scheduler: Option<String>, taken: &[Taken]) -> Self {
+impl FloodRow {
+    pub(super) fn new(way: &FloodMethod, scheduler: Option<String>, taken: &[FloodRun]) -> Self {
         let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
-        let percent = |part: f64, taken: &Taken| part / taken.written_alone * 1e2;
+        let percent = |part: f64, taken: &FloodRun| part / taken.written_alone * 1e2;
         Self {
             pattern: "flood",
             arm: way.name(),

@@ -12,23 +12,23 @@ use foreread_core::units::Bytes;
 use foreread_serve::Meter;
 use foreread_serve::stats::{About, Setting, Stats};
 
-use crate::measure::clock;
+use crate::clock::clock;
 
 /// What is served, for `foreread stats` and `foreread set`.
 #[derive(Clone, Debug)]
-pub(in crate::cmd) struct Served {
-    pub(in crate::cmd) engine: Engine,
-    pub(in crate::cmd) file: foreread::File,
-    pub(in crate::cmd) target: String,
-    pub(in crate::cmd) export: String,
-    pub(in crate::cmd) read_only: bool,
-    pub(in crate::cmd) memory: Bytes,
-    pub(in crate::cmd) started: Instant,
+pub(crate) struct Served {
+    pub(crate) engine: Engine,
+    pub(crate) file: foreread::File,
+    pub(crate) target: String,
+    pub(crate) export: String,
+    pub(crate) read_only: bool,
+    pub(crate) memory: Bytes,
+    pub(crate) started: Instant,
 }
 
 impl Served {
     /// Answers one request.
-    pub(in crate::cmd) fn answer(&self, text: &str, meter: &Meter) -> Result<String, String> {
+    pub(crate) fn answer(&self, text: &str, meter: &Meter) -> Result<String, String> {
         let in_words = |error: serde_json::Error| error.to_string();
         match text.split_once(' ') {
             None if text == "stats" => serde_json::to_string(&self.stats(meter)).map_err(in_words),
@@ -41,7 +41,7 @@ impl Served {
         }
     }
 
-    pub(in crate::cmd) fn stats(&self, meter: &Meter) -> Stats {
+    pub(crate) fn stats(&self, meter: &Meter) -> Stats {
         let about = About {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
@@ -55,7 +55,7 @@ impl Served {
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
-    pub(in crate::cmd) fn settings(&self) -> Vec<Setting> {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
         let of = |of: &str, (name, value): (&str, String)| Setting {
             name: name.to_owned(),
             value,
@@ -72,7 +72,7 @@ impl Served {
     }
 
     /// Sets one of them, whosever it is.
-    pub(in crate::cmd) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
         let settings = self.settings();
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),

@@ -1,0 +1,49 @@
+//! The kernel's scheduler below a flood, set as long as that runs.
+
+use std::cell::OnceCell;
+use std::io;
+
+use foreread_tune::hold::Held;
+use foreread_tune::setting::Setting;
+use foreread_tune::sysfs::Sys;
+
+use super::method::FloodMethod;
+use crate::settings_holder::holder;
+
+/// The kernel's scheduler below the target.
+pub(super) struct KernelDisk {
+    disk: Option<String>,
+    held: OnceCell<Held>,
+}
+
+impl KernelDisk {
+    pub(super) fn new(disk: Option<String>) -> Self {
+        Self { disk, held: OnceCell::new() }
+    }
+
+    /// Sets the scheduler that a way wants; all others get the one that was there.
+    pub(super) fn use_scheduler_of(&self, way: &FloodMethod) -> io::Result<()> {
+        let FloodMethod::Direct { scheduler: Some(name) } = way else {
+            return self.held.get().map_or(Ok(()), |held| held.restore().map(drop));
+        };
+        let refused = |why: &dyn std::fmt::Display| {
+            io::Error::other(format!("{} cannot be had: {why}", way.name()))
+        };
+        let disk = self.disk.clone();
+        let device = disk.ok_or_else(|| refused(&"no disk of the kernel's lies below"))?;
+        let setting = Setting { device, attribute: SCHEDULER.to_owned(), value: name.clone() };
+        if self.held.get().is_none() {
+            let _ = self.held.set(holder()?);
+        }
+        let held = self.held.get().expect("it was set above");
+        held.set(&setting).map_err(|error| refused(&error))
+    }
+
+    /// What is in force now.
+    pub(super) fn scheduler(&self) -> Option<String> {
+        let (device, attribute) = (self.disk.clone()?, SCHEDULER.to_owned());
+        Setting { device, attribute, value: String::new() }.in_force(&Sys::here())
+    }
+}
+
+const SCHEDULER: &str = "queue/scheduler";
