@@ -3,9 +3,9 @@
 //!     cargo run -p foreread-core --example own_cache
 //!
 //! The program keeps its pool, its threads and its I/O. It tells foreread which pages are resident
-//! (`Residency`), lets a `Reader` take it through each read, and is told what to fetch (`PageSet`).
-//! What is remembered is a `Streams` for each file, and for each scan a `State` and where its last
-//! read ended.
+//! (`Residency`), lets a `ReadWalk` take it through each read, and is told what to fetch
+//! (`PageSet`). What is remembered is a `Streams` for each file, and for each scan a `StreamState`
+//! and where its last read ended.
 //!
 //! Pages are 4 KiB here. A pool of 16 KiB pages answers for four at a time: its page 7 is resident
 //! as pages 28 to 31, and a fetch of 30..34 fetches its pages 7 and 8.
@@ -13,9 +13,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use foreread_core::readahead::walk::{Memory, PageSet, Reader};
-use foreread_core::readahead::{Advice, Limits, Policy, Residency, Rules, State, Streams};
-use foreread_core::units::{Bytes, PageIndex, Pages};
+use foreread_core::readahead::walk::{PageSet, PolicyMemory, ReadWalk};
+use foreread_core::readahead::{
+    Advice, Policy, Residency, Rules, StreamState, Streams, WindowLimits,
+};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 /// Stands for your pool: which pages of one file it holds, and which of them carry a marker (a bit
 /// in your page descriptor).
@@ -75,21 +77,21 @@ impl PageSet for Pool {
 /// One scan.
 #[derive(Clone, Copy, Default)]
 struct Scan {
-    state: State,
-    prev_pos: Option<Bytes>,
+    state: StreamState,
+    prev_pos: Option<ByteCount>,
 }
 
 impl Scan {
     fn read(&mut self, streams: &mut Streams, pool: &mut Pool, first: PageIndex, count: Pages) {
-        let reader = Reader {
+        let reader = ReadWalk {
             policy: Policy::Adaptive,
-            limits: Limits { max: Pages(32), io_pages: Pages(256) },
+            limits: WindowLimits { max: Pages(32), io_pages: Pages(256) },
             prev_pos: self.prev_pos,
             end: PageIndex(4000),
             advice: Advice::Normal,
             rules: Rules::default(),
         };
-        let memory = Memory { stream: &mut self.state, file: streams };
+        let memory = PolicyMemory { stream: &mut self.state, file: streams };
         reader.read(memory, pool, first, count, |decided| println!("  {decided}"));
         self.prev_pos = Some((first + count).offset());
     }

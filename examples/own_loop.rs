@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant as Clock;
 
 use foreread_core::geometry::Geometry;
-use foreread_core::path::{Config, DeviceIo, IoPath, Ready, Tag};
+use foreread_core::path::{Config, DeviceIo, IoPath, ReadReady, Tag};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::Choice;
-use foreread_core::trace::What;
-use foreread_core::units::{Bytes, Instant, Pages};
+use foreread_core::trace::EventKind;
+use foreread_core::units::{ByteCount, Nanos, Pages};
 
 const PAGE: usize = 4096;
 
@@ -42,9 +42,9 @@ fn main() -> io::Result<()> {
     let own_source = || concat!(env!("CARGO_MANIFEST_DIR"), "/src/path.rs").to_owned();
     let path = std::env::args().nth(1).unwrap_or_else(own_source);
     let file = File::open(&path)?;
-    let len = Bytes(file.metadata()?.len());
+    let len = ByteCount(file.metadata()?.len());
 
-    let memory = Bytes(4 << 20);
+    let memory = ByteCount(4 << 20);
     let (policy, max_window, rules) = (Policy::Adaptive, Pages(32), Rules::default());
     let mut core = IoPath::new(Config { memory, policy, max_window, rules });
     let device = core.add_device(Geometry::new(len), &Choice::Noop);
@@ -55,10 +55,10 @@ fn main() -> io::Result<()> {
     let (to_device, from_device) = start_device(file);
     let mut driver = Loop { core, frames, to_device, from_device, started: Clock::now() };
 
-    let (mut pos, mut lines, mut prev_pos) = (Bytes(0), 0, None);
+    let (mut pos, mut lines, mut prev_pos) = (ByteCount(0), 0, None);
     while pos < len {
         let now = driver.now();
-        let id = driver.core.read(now, stream, pos, Bytes(8192).min(len - pos), prev_pos);
+        let id = driver.core.read(now, stream, pos, ByteCount(8192).min(len - pos), prev_pos);
         let ready = driver.wait_for_one();
         assert_eq!(ready.id, id, "one reader, one read at a time");
         if let Some(fault) = ready.fault {
@@ -71,11 +71,11 @@ fn main() -> io::Result<()> {
     }
     while let Some(event) = driver.core.poll_trace() {
         match event.what {
-            What::Decided { decided, .. } => println!("{decided}"),
-            What::Dispatched { start, sectors, .. } => {
+            EventKind::Decided { decided, .. } => println!("{decided}"),
+            EventKind::Dispatched { start, sectors, .. } => {
                 println!("  to the device: {} bytes from {}", sectors.bytes(), start.offset());
             }
-            What::Completed { .. } => {}
+            EventKind::Completed { .. } => {}
         }
     }
     println!("{path}: {lines} lines, {} device reads", driver.core.stats().device_reads);
@@ -87,7 +87,7 @@ impl Loop {
     ///
     /// Starting everything each time around is what makes read-ahead: the next window is on its way
     /// while this one is copied.
-    fn wait_for_one(&mut self) -> Ready {
+    fn wait_for_one(&mut self) -> ReadReady {
         loop {
             while let Some(io) = self.core.poll_dispatch(self.now()) {
                 self.to_device.send(io).expect("the device lives as long as the loop");
@@ -110,11 +110,11 @@ impl Loop {
                 self.frames[start..start + bytes.len()].copy_from_slice(bytes);
             }
         }
-        let result = result.map(|bytes| Bytes(bytes.len() as u64));
+        let result = result.map(|bytes| ByteCount(bytes.len() as u64));
         self.core.complete(self.now(), tag, result);
     }
 
-    fn newlines(&self, ready: &Ready) -> usize {
+    fn newlines(&self, ready: &ReadReady) -> usize {
         let mut left = ready.len.0 as usize;
         let mut count = 0;
         for frame in self.core.frames(ready.id) {
@@ -126,8 +126,8 @@ impl Loop {
         count
     }
 
-    fn now(&self) -> Instant {
-        Instant(self.started.elapsed().as_nanos() as u64)
+    fn now(&self) -> Nanos {
+        Nanos(self.started.elapsed().as_nanos() as u64)
     }
 }
 

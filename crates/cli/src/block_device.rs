@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::sysfs::Sys;
 use foreread_tune::target::window_in_force;
 
@@ -17,9 +17,9 @@ pub(crate) fn device_of(file: &File) -> io::Result<(u64, bool)> {
 }
 
 /// The largest window that the kernel has for what lies at a path, in bytes, where it says so.
-pub(crate) fn kernel_window(path: &Path) -> Option<Bytes> {
+pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
     let (device, _) = device_of(&File::open(path).ok()?).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
     let kib: u64 = window_in_force(&Sys::here(), number)?.value.parse().ok()?;
-    kib.checked_mul(1024).map(Bytes)
+    kib.checked_mul(1024).map(ByteCount)
 }

@@ -22,9 +22,9 @@ mod lab;
 use std::fmt;
 
 use common::{Need, needs, skip};
-use foreread_core::sched::deadline::{Deadline, Rule, Settings};
-use foreread_core::sched::{Load, Op, Origin, Request, Scheduler as _};
-use foreread_core::units::{Instant, Sector, Sectors};
+use foreread_core::sched::deadline::{Deadline, DeadlineRule, DeadlineSettings};
+use foreread_core::sched::{Op, Origin, Payload, Request, Scheduler as _};
+use foreread_core::units::{Nanos, Sector, Sectors};
 use lab::{Event, Job, Lab, What};
 
 const TEST: &str = "the_kernel_dispatches_as_rule_mq_does";
@@ -79,7 +79,7 @@ fn the_kernel_dispatches_as_rule_mq_does() {
 /// One load and the settings for it.
 struct Trial {
     seed: u64,
-    settings: Settings,
+    settings: DeadlineSettings,
     /// How long the clock by which requests expire stands still.
     tick_ms: u64,
     /// These fill the device, and one more is held.
@@ -98,13 +98,13 @@ struct Compared {
 impl Trial {
     fn new(seed: u64) -> Self {
         let mut rng = Rng(seed);
-        let settings = Settings {
-            rule: Rule::Mq,
+        let settings = DeadlineSettings {
+            rule: DeadlineRule::Mq,
             read_expire_ms: rng.pick(&[30, 50, 100, 500, 5000]),
             write_expire_ms: rng.pick(&[30, 50, 100, 500, 5000]),
             writes_starved: rng.pick(&[0, 1, 2, 2, 3, 5]),
             fifo_batch: 1 + u32::try_from(rng.below(16)).expect("it is small"),
-            ..Settings::default()
+            ..DeadlineSettings::default()
         };
         let reads = 20 + rng.below(60);
         let mut sectors: Vec<u64> = (0..JOBS).map(|index| index * 4096).collect();
@@ -172,7 +172,7 @@ impl Trial {
         for event in events {
             // The clock of the scheduler goes by ticks.
             let tick_us = self.tick_ms * 1000;
-            let now = Instant(event.at_us / tick_us * tick_us * 1000);
+            let now = Nanos(event.at_us / tick_us * tick_us * 1000);
             match event.what {
                 What::Insert => replay.insert(now, event),
                 What::Issue => order.extend(replay.issue(now)),
@@ -193,7 +193,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn insert(&mut self, now: Instant, event: &Event) {
+    fn insert(&mut self, now: Nanos, event: &Event) {
         let origin = Origin { op: event.op, ..Origin::default() };
         let (start, sectors) = (Sector(event.sector), Sectors(8));
         let request = Request { start, sectors, origin, arrival: now, load: Alone };
@@ -203,7 +203,7 @@ impl Replay {
 
     /// The kernel issued something: what would we have? With room on the device the pick was made
     /// just now.
-    fn issue(&mut self, now: Instant) -> Option<(Op, u64)> {
+    fn issue(&mut self, now: Nanos) -> Option<(Op, u64)> {
         let issued = self.held.take().or_else(|| self.pick(now));
         self.in_flight += 1;
         self.hold(now);
@@ -211,13 +211,13 @@ impl Replay {
     }
 
     /// Without room on the device the next one is picked as soon as there is one, and held.
-    fn hold(&mut self, now: Instant) {
+    fn hold(&mut self, now: Nanos) {
         if self.held.is_none() && self.in_flight >= TAGS {
             self.held = self.pick(now);
         }
     }
 
-    fn pick(&mut self, now: Instant) -> Option<(Op, u64)> {
+    fn pick(&mut self, now: Nanos) -> Option<(Op, u64)> {
         let request = self.scheduler.take(now)?;
         self.scheduler.completed(now, request.origin, request.arrival);
         let why = self.scheduler.why();
@@ -264,7 +264,7 @@ fn is_one_swap(one: &[(Op, u64)], other: &[(Op, u64)]) -> bool {
 #[derive(Debug)]
 struct Alone;
 
-impl Load for Alone {
+impl Payload for Alone {
     fn can_take(&self, _: &Self) -> bool {
         false
     }
@@ -276,8 +276,9 @@ impl Load for Alone {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { read_expire_ms, write_expire_ms, writes_starved, fifo_batch, .. } =
-            self.settings;
+        let DeadlineSettings {
+            read_expire_ms, write_expire_ms, writes_starved, fifo_batch, ..
+        } = self.settings;
         write!(
             f,
             "seed {}: fifo_batch {fifo_batch}, writes_starved {writes_starved}, read_expire \

@@ -17,8 +17,8 @@ use foreread_core::path::Config;
 use foreread_core::readahead::Advice as Pattern;
 use foreread_core::sched::Choice;
 use foreread_core::stats::Stats;
-use foreread_core::trace::What;
-use foreread_core::units::{Bytes, Instant, Pages, Sector};
+use foreread_core::trace::EventKind;
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::Model;
 use foreread_sim::device::flash::Flash;
 use foreread_sim::reader::Reader;
@@ -99,8 +99,8 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
         }
     }
     let decided = |what| match what {
-        What::Decided { stream, decided } => Some(format!("s{} {decided}", stream.index())),
-        What::Dispatched { .. } | What::Completed { .. } => None,
+        EventKind::Decided { stream, decided } => Some(format!("s{} {decided}", stream.index())),
+        EventKind::Dispatched { .. } | EventKind::Completed { .. } => None,
     };
     let events = engine.take_trace();
     let decisions = events.into_iter().filter_map(|event| decided(event.what)).collect();
@@ -126,36 +126,36 @@ fn by_simulator(policy: Policy, rules: Rules, steps: &[Step], what: &str) -> Cam
 }
 
 fn run(policy: Policy, rules: Rules, steps: &[Step], keep: Keep) -> Ran {
-    let config = Config { memory: Bytes(MEMORY), policy, max_window: WINDOW, rules };
+    let config = Config { memory: ByteCount(MEMORY), policy, max_window: WINDOW, rules };
     let mut run = Run::new(config, 1, keep).unwrap();
     let model = Model::Flash(Flash {
-        capacity: Size(Bytes(1 << 30)),
+        capacity: Size(ByteCount(1 << 30)),
         mb_per_s: 500.0,
         overhead_us: 100.0,
         // As the engine asks a regular file.
-        max_command: Size(Bytes(1 << 20)),
+        max_command: Size(ByteCount(1 << 20)),
         channels: 4,
         depth: 32,
         stall_us: 0.0,
         stall_size: Size::default(),
     });
     let device = run.device("flash", &model, &Choice::Noop).unwrap();
-    let file = run.file(device, Sector(0), Bytes(LEN));
+    let file = run.file(device, Sector(0), ByteCount(LEN));
     let steps = steps.to_vec();
     run.spawn("", async move |process| {
         let readers: Vec<Reader> = (0..STREAMS).map(|_| process.open(file)).collect();
         for step in steps {
             match step {
                 Step::Read { stream, pos, len } => {
-                    readers[stream].read(Bytes(pos), Bytes(len)).await.unwrap();
+                    readers[stream].read(ByteCount(pos), ByteCount(len)).await.unwrap();
                 }
-                Step::WillNeed { pos, len } => readers[0].will_need(Bytes(pos), Bytes(len)),
+                Step::WillNeed { pos, len } => readers[0].will_need(ByteCount(pos), ByteCount(len)),
                 Step::Advise { stream, pattern } => readers[stream].advise(pattern),
-                Step::DontNeed { pos, len } => readers[0].forget(Bytes(pos), Bytes(len)),
+                Step::DontNeed { pos, len } => readers[0].forget(ByteCount(pos), ByteCount(len)),
             }
         }
     });
-    run.go(Instant(u64::MAX));
+    run.go(Nanos(u64::MAX));
     run.end()
 }
 

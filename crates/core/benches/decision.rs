@@ -10,9 +10,11 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::readahead::{Ask, Limits, Policy, Residency, State, Streams, Trigger, Window};
+use foreread_core::readahead::{
+    Ask, Policy, Residency, StreamState, Streams, Trigger, Window, WindowLimits,
+};
 use foreread_core::table::FileSlot;
-use foreread_core::units::{Bytes, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 const FILE: FileSlot = FileSlot(3);
 const HISTORY: u64 = 512;
@@ -33,8 +35,8 @@ fn far(number: usize) -> PageIndex {
 }
 
 /// What a file remembers in which so many streams have met their first marker.
-fn streams_of(count: usize, limits: Limits, residency: &impl Residency) -> Streams {
-    let (mut state, mut streams) = (State::default(), Streams::default());
+fn streams_of(count: usize, limits: WindowLimits, residency: &impl Residency) -> Streams {
+    let (mut state, mut streams) = (StreamState::default(), Streams::default());
     for number in 1..=count {
         let prev_pos = Some(far(number).offset());
         let start = Ask {
@@ -61,12 +63,12 @@ fn decisions(c: &mut Criterion) {
     let cache = cache();
     let residency = cache.residency(FILE);
     let page = PageIndex(FIRST + HISTORY);
-    let limits = Limits { max: Pages(HISTORY + 1), io_pages: Pages(0) };
+    let limits = WindowLimits { max: Pages(HISTORY + 1), io_pages: Pages(0) };
     let ask = Ask {
         page,
         count: Pages(1),
         trigger: Trigger::Miss,
-        prev_pos: Some(Bytes(1)),
+        prev_pos: Some(ByteCount(1)),
         has_waited: true,
     };
     assert_eq!(residency.history(page, limits.max), Pages(HISTORY));
@@ -75,12 +77,12 @@ fn decisions(c: &mut Criterion) {
     for policy in Policy::ALL {
         group.bench_function(format!("{}, 512 pages of history", policy.name()), |b| {
             let mut streams = Streams::default();
-            let mut state = State::default();
+            let mut state = StreamState::default();
             b.iter(|| policy.decide(&mut state, &mut streams, black_box(ask), limits, &residency));
         });
     }
     let window = Window { start: PageIndex(50), size: Pages(32), async_size: Pages(32) };
-    let mut known = State { window, ..State::default() };
+    let mut known = StreamState { window, ..StreamState::default() };
     let marker = Ask { page: PageIndex(50), trigger: Trigger::Marker, ..ask };
     group.bench_function("linux-6, marker of a known stream", |b| {
         let mut streams = Streams::default();

@@ -7,14 +7,14 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use foreread_core::sched::{Choice, Load, Op, Origin, Request, Scheduler, Submitter};
-use foreread_core::units::{Instant, Sector, Sectors};
+use foreread_core::sched::{Choice, Op, Origin, Payload, Request, Scheduler, Submitter};
+use foreread_core::units::{Nanos, Sector, Sectors};
 
 /// Nothing travels along, and all neighbours may merge.
 #[derive(Debug)]
 struct Nothing;
 
-impl Load for Nothing {
+impl Payload for Nothing {
     fn can_take(&self, _next: &Self) -> bool {
         true
     }
@@ -25,7 +25,7 @@ impl Load for Nothing {
 const QUEUED: usize = 128;
 
 /// A request at a random place; the numbers are those of a linear congruential generator.
-fn request(state: &mut u64, now: Instant) -> Request<Nothing> {
+fn request(state: &mut u64, now: Nanos) -> Request<Nothing> {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     let random = *state >> 33;
     let op = if random.is_multiple_of(3) { Op::Write } else { Op::Read };
@@ -53,13 +53,13 @@ fn schedulers(c: &mut Criterion) {
             choice.set(name, value).unwrap();
         }
         let mut queue: Box<dyn Scheduler<Nothing>> = choice.queue(Sectors(1024));
-        let (mut state, mut now) = (1, Instant(0));
+        let (mut state, mut now) = (1, Nanos(0));
         for _ in 0..QUEUED {
             queue.add(now, request(&mut state, now));
         }
         group.bench_function(name, |b| {
             b.iter(|| {
-                now = Instant(now.0 + 100_000);
+                now = Nanos(now.0 + 100_000);
                 queue.add(now, request(&mut state, now));
                 let request = black_box(queue.take(now)).expect("128 are queued");
                 queue.completed(now, request.origin, request.arrival);

@@ -1,7 +1,7 @@
 //! The page cache: which page leaves when another needs its frame, and what becomes of frames.
 //!
 //! In:    pages to fill, ends of fills, holds of readers, uses, files that close.
-//! Out:   frames; to readers, the [`Table`]; to read-ahead, which pages are resident.
+//! Out:   frames; to readers, the [`PageTable`]; to read-ahead, which pages are resident.
 //! Never: a page's bytes, an I/O, a wait. A frame that is being filled or held is never evicted.
 //!
 //! One bound covers everything: frames and all that is kept for them. Model: tests/cache_model.rs.
@@ -20,12 +20,13 @@ pub(crate) use self::unstable::FlushInterval;
 use self::unstable::Unstable;
 pub use self::writes::Fresh;
 use crate::readahead::Residency;
-use crate::replay::{Log, Output, Seen};
+use crate::replay::{CallLog, FlagSeen, PathOutput};
 use crate::shadow::Shadows;
 use crate::table::{
-    Entry, FRAMES_MAX, FileSlot, Frame, Generation, PinBudget, Place, Table, TableWriter,
+    EntryPlace, FRAMES_MAX, FileSlot, Frame, Generation, PageEntry, PageTable, PinBudget,
+    TableWriter,
 };
-use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
+use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 /// All pages of all files, in one bound of memory.
 ///
@@ -56,7 +57,7 @@ pub struct PageCache {
     /// How many of them the hand may look at, beside those for the frames that are wanted next.
     looks_saved: u64,
     /// The log of the path whose cache this is.
-    log: Log,
+    log: CallLog,
 }
 
 /// Why a page is filled.
@@ -125,23 +126,23 @@ pub struct CacheDump {
 
 impl PageCache {
     /// The smallest bound: two windows of 128 KiB for each of three or four streams.
-    pub const MIN_BOUND: Bytes = Bytes(1 << 20);
+    pub const MIN_BOUND: ByteCount = ByteCount(1 << 20);
 
     /// The largest bound: an entry of the page table has room for so many frames.
-    pub const MAX_BOUND: Bytes = Bytes(FRAMES_MAX as u64 * PAGE_SIZE);
+    pub const MAX_BOUND: ByteCount = ByteCount(FRAMES_MAX as u64 * PAGE_SIZE);
 
     /// A cache that takes no more memory than `bound`, all told (but for 4 bytes for each file slot
     /// that was ever closed).
     ///
     /// The memory of the frames themselves is the caller's: [`frames`](Self::frames) pages of it.
     #[must_use]
-    pub fn new(bound: Bytes) -> Self {
+    pub fn new(bound: ByteCount) -> Self {
         Self::sharing(bound, 0)
     }
 
     /// The same, where its owner keeps so many `more` bytes for each frame within the bound.
     #[must_use]
-    pub(crate) fn sharing(bound: Bytes, more: u64) -> Self {
+    pub(crate) fn sharing(bound: ByteCount, more: u64) -> Self {
         assert!(bound >= Self::MIN_BOUND, "a bound of {bound} bytes is too small for a cache");
         let frames = bound.0 / (PAGE_SIZE + Self::metadata_bytes_per_frame() + more);
         Self::with_frames(u32::try_from(frames).expect("a bound of a terabyte at most"))
@@ -160,7 +161,7 @@ impl PageCache {
             unstable: Unstable::default(),
             keeps_unread: false,
             looks_saved: 0,
-            log: Log::default(),
+            log: CallLog::default(),
         }
     }
 
@@ -178,7 +179,7 @@ impl PageCache {
 
     /// The table, for readers on any thread.
     #[must_use]
-    pub fn table(&self) -> Arc<Table> {
+    pub fn table(&self) -> Arc<PageTable> {
         Arc::clone(self.table.table())
     }
 
@@ -190,7 +191,7 @@ impl PageCache {
 
     /// The entry of a page, if it is resident. Unlike a reader's look-up this one misses nothing.
     #[must_use]
-    pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<Entry> {
+    pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<PageEntry> {
         self.table.table().look_up(file, page).map(|found| found.entry())
     }
 
@@ -273,7 +274,7 @@ impl PageCache {
             Use::Ahead | Use::Hinted => true,
         };
         let ahead = self.keeps_unread && use_ == Use::Ahead;
-        let entry = Entry::new(frame, generation, unused, marker);
+        let entry = PageEntry::new(frame, generation, unused, marker);
         let place = self.table.insert(file, page, entry);
         self.frames.start(frame, place, active, ahead);
         Filling { frame, generation }
@@ -317,7 +318,7 @@ impl PageCache {
     }
 
     /// Ends the pins of an orphan, as the last of its unpinners says
-    /// ([`Table::unpin`]): the frame is free, unless it is still filled or held.
+    /// ([`PageTable::unpin`]): the frame is free, unless it is still filled or held.
     pub fn unpinned(&mut self, frame: Frame) {
         let is_orphan = self.is_held(frame) && self.frames.place(frame).is_none();
         assert!(is_orphan, "{frame:?} is not an orphan");
@@ -331,7 +332,7 @@ impl PageCache {
     }
 
     #[inline]
-    pub(crate) fn log(&mut self) -> &mut Log {
+    pub(crate) fn log(&mut self) -> &mut CallLog {
         &mut self.log
     }
 
@@ -352,7 +353,7 @@ impl PageCache {
     /// Takes the marker off a page; true if there was one.
     pub fn take_marker(&mut self, file: FileSlot, page: PageIndex) -> bool {
         let Some(found) = self.table.table().look_up(file, page) else { return false };
-        self.log.saw(Seen::Marker, found.entry().frame(), found.take_marker())
+        self.log.saw(FlagSeen::Marker, found.entry().frame(), found.take_marker())
     }
 
     /// Forgets a file of so many pages: its pages leave the table, and its slot may name another
@@ -435,27 +436,27 @@ impl PageCache {
     /// One from the ahead list leaves before its turn: had it gone through the inactive list, it
     /// would be here for as many more evictions as that is long. That is what its shadow says. One
     /// that was kept and never used leaves none: its first use will not be a second one.
-    fn evict_closed(&mut self, frame: Frame, place: Place) -> Frame {
+    fn evict_closed(&mut self, frame: Frame, place: EntryPlace) -> Frame {
         self.note_leaving(frame, place);
         let (file, page) = self.table.page_at(place);
         let last = self.table.remove(place);
         self.stats.evictions += 1;
-        let is_unused = self.log.saw(Seen::Unused, frame, last.is_unused());
+        let is_unused = self.log.saw(FlagSeen::Unused, frame, last.is_unused());
         match (self.frames.is_ahead(frame), is_unused) {
             (true, true) => self.shadows.count_eviction(),
             (true, false) => self.shadows.leave(file, page, self.frames.inactive().into()),
             (false, _) => self.shadows.leave(file, page, 0),
         }
         self.stats.evicted_before_use += u64::from(is_unused);
-        self.log.gave(|| Output::Evicted { file, page, frame });
+        self.log.gave(|| PathOutput::Evicted { file, page, frame });
         assert!(last.frame() == frame, "{last:?} is not the page of {frame:?}");
         self.frames.take(frame);
         frame
     }
 
-    fn take_referenced(&mut self, frame: Frame, place: Place) -> bool {
+    fn take_referenced(&mut self, frame: Frame, place: EntryPlace) -> bool {
         let is_referenced = self.table.take_referenced(place);
-        self.log.saw(Seen::Referenced, frame, is_referenced)
+        self.log.saw(FlagSeen::Referenced, frame, is_referenced)
     }
 
     /// Moves a listed page to the active list. One that came back early was counted when it did.
@@ -468,7 +469,7 @@ impl PageCache {
     /// Takes the frame away from readers, unless one has it pinned.
     fn close(&mut self, frame: Frame) -> bool {
         let is_pinned = self.log.foretells_pin(frame) || !self.table.table().close(frame);
-        !self.log.saw(Seen::Pinned, frame, is_pinned)
+        !self.log.saw(FlagSeen::Pinned, frame, is_pinned)
     }
 
     fn assert_is_filled_for(&self, frame: Frame, generation: Generation) {
@@ -483,8 +484,8 @@ impl PageCache {
 }
 
 /// The frame's page has left the table, otherwise than by eviction.
-fn disown(frames: &mut Frames, table: &Table, log: &mut Log, frame: Frame) {
-    let is_pinned = log.saw(Seen::Orphaned, frame, table.orphan(frame));
+fn disown(frames: &mut Frames, table: &PageTable, log: &mut CallLog, frame: Frame) {
+    let is_pinned = log.saw(FlagSeen::Orphaned, frame, table.orphan(frame));
     if frames.disown(frame, is_pinned) {
         table.reopen(frame);
     }

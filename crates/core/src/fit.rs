@@ -2,7 +2,7 @@
 //! bytes, and how many requests it serves at once.
 //!
 //! In:    when requests went to the device and came back, how large they were, how many were there.
-//! Out:   a [`Fit`], or None before there is enough to tell.
+//! Out:   a [`DeviceModel`], or None before there is enough to tell.
 //! Never: a request of its own, a decision. A guess where the requests tell nothing: what they
 //!        cannot tell is None.
 //!
@@ -15,15 +15,15 @@ mod load;
 use alloc::boxed::Box;
 
 use self::burst::Burst;
-use self::cost::{Costs, Line, Verdict};
-use self::load::Load;
+use self::cost::{CostLine, CostVerdict, Costs};
+use self::load::LoadMeter;
 use crate::sched::Op;
-use crate::units::{Bytes, Instant};
+use crate::units::{ByteCount, Nanos};
 
 /// What a device is like. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`, once
 /// the device has begun with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fit {
+pub struct DeviceModel {
     /// What each request costs, whatever its size, in nanoseconds; if `per_kib_ns` is None, what a
     /// request of the sizes seen costs with its bytes.
     pub per_request_ns: f64,
@@ -47,24 +47,24 @@ pub struct Fit {
 ///                      (waits)   |--service--|     completed per time = how many at once
 /// ```
 #[derive(Clone, Debug)]
-pub struct DeviceFit {
+pub struct DeviceEstimator {
     reads: Costs,
     /// None until a write came alone: most devices are only read.
     writes: Option<Box<Costs>>,
     /// What a read costs a device that is never idle: the time since the one before ended. None
     /// until one came that found others there.
     busy: Option<Box<Costs>>,
-    load: Load,
+    load: LoadMeter,
     burst: Burst,
-    gap: Gap,
+    gap: CompletionGap,
     /// From when on all gaps are known.
-    since: Instant,
+    since: Nanos,
 }
 
 /// A request on its way: what the fit wants to know when it comes back.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    at: Instant,
+pub struct SentRequest {
+    at: Nanos,
     op: Op,
     found_idle: bool,
     burst: Option<u32>,
@@ -78,63 +78,63 @@ pub struct Sent {
 ///                    seen at once           seen when the next wait begins: no timing
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Watch {
+pub struct LatencyObserver {
     waiting: u32,
-    since: Option<Watched>,
+    since: Option<ObservedSince>,
 }
 
 /// Since when there has always been a caller that waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Watched {
-    since: Instant,
+pub struct ObservedSince {
+    since: Nanos,
     /// Whether the first of them began with a look for earlier completions.
     has_looked: bool,
 }
 
 /// The time since the last completion, or since a request came to an idle device.
 #[derive(Clone, Copy, Debug)]
-struct Gap {
-    start: Instant,
+struct CompletionGap {
+    start: Nanos,
     /// Whether it began then: what is seen late ended before.
     is_exact: bool,
     /// How many requests were there as it began.
     in_flight: u32,
 }
 
-impl DeviceFit {
+impl DeviceEstimator {
     /// Of a device that has not been used yet.
     #[must_use]
     pub const fn new() -> Self {
-        let gap = Gap { start: Instant(0), is_exact: false, in_flight: 0 };
-        let (load, burst) = (Load::new(), Burst::new());
-        Self { reads: Costs::new(), writes: None, busy: None, load, burst, gap, since: Instant(0) }
+        let gap = CompletionGap { start: Nanos(0), is_exact: false, in_flight: 0 };
+        let (load, burst) = (LoadMeter::new(), Burst::new());
+        Self { reads: Costs::new(), writes: None, busy: None, load, burst, gap, since: Nanos(0) }
     }
 
     /// A request goes to the device, where `in_flight` others are.
     #[must_use]
-    pub fn dispatched(&mut self, now: Instant, op: Op, in_flight: u32) -> Sent {
+    pub fn dispatched(&mut self, now: Nanos, op: Op, in_flight: u32) -> SentRequest {
         let found_idle = in_flight == 0;
         if found_idle || !self.gap.is_exact {
-            self.gap = Gap { start: now, is_exact: true, in_flight: in_flight + 1 };
+            self.gap = CompletionGap { start: now, is_exact: true, in_flight: in_flight + 1 };
             self.break_off();
         } else if now == self.gap.start {
             self.gap.in_flight = in_flight + 1;
         }
-        Sent { at: now, op, found_idle, burst: self.burst.dispatched(now) }
+        SentRequest { at: now, op, found_idle, burst: self.burst.dispatched(now) }
     }
 
     /// It is back, with so many bytes, or None if it failed. `in_flight` counts it and the others.
-    /// `watched` is [`Watch::now`].
+    /// `watched` is [`LatencyObserver::now`].
     pub fn completed(
         &mut self,
-        now: Instant,
-        sent: Sent,
-        came: Option<Bytes>,
+        now: Nanos,
+        sent: SentRequest,
+        came: Option<ByteCount>,
         in_flight: u32,
-        watched: Option<Watched>,
+        watched: Option<ObservedSince>,
     ) {
         assert!(in_flight > 0, "what comes back was there");
-        let came = came.filter(|bytes| *bytes > Bytes::ZERO);
+        let came = came.filter(|bytes| *bytes > ByteCount::ZERO);
         let cost = |bytes| self.costs(sent.op).and_then(|costs| costs.service_ns(bytes));
         let service_ns = came.and_then(cost);
         if let Some(rate) = self.burst.completed(now, sent.burst, service_ns) {
@@ -150,7 +150,7 @@ impl DeviceFit {
                 self.busy.get_or_insert_with(|| Box::new(Costs::new())).learn(bytes, gap_ns);
             }
         }
-        self.gap = Gap { start: now, is_exact: is_seen, in_flight: in_flight - 1 };
+        self.gap = CompletionGap { start: now, is_exact: is_seen, in_flight: in_flight - 1 };
         if !is_known {
             self.break_off();
         } else if in_flight == 1 {
@@ -164,14 +164,14 @@ impl DeviceFit {
 
     /// What is known of the device as it reads. None before eight reads have found it idle.
     #[must_use]
-    pub fn fit(&self) -> Option<Fit> {
+    pub fn fit(&self) -> Option<DeviceModel> {
         self.fit_of(Op::Read)
     }
 
     /// What is known of the device as it goes this way. None before eight such requests have found
     /// it idle.
     #[must_use]
-    pub fn fit_of(&self, op: Op) -> Option<Fit> {
+    pub fn fit_of(&self, op: Op) -> Option<DeviceModel> {
         told(self.costs(op)?, self.load.parallel())
     }
 
@@ -179,7 +179,7 @@ impl DeviceFit {
     /// much less than [`Self::fit`] as several are served at once, for requests of all sizes alike,
     /// so what larger ones would gain can be told by it.
     #[must_use]
-    pub fn busy_fit(&self) -> Option<Fit> {
+    pub fn busy_fit(&self) -> Option<DeviceModel> {
         told(self.busy.as_deref()?, Some(1))
     }
 
@@ -223,15 +223,15 @@ impl DeviceFit {
     ///
     /// How many are served at once is told by what they cost: if that was wrong, so was this. A
     /// device that reads otherwise may write as it did, so the other direction's costs stay.
-    fn learn(&mut self, op: Op, bytes: Bytes, ns: u64) {
+    fn learn(&mut self, op: Op, bytes: ByteCount, ns: u64) {
         let costs = match op {
             Op::Read => &mut self.reads,
             Op::Write => self.writes.get_or_insert_with(|| Box::new(Costs::new())),
         };
         match costs.learn(bytes, ns) {
-            Verdict::Fits => {}
-            Verdict::NewSize => self.load.learnt_size(),
-            Verdict::SizeChanged | Verdict::Changed => {
+            CostVerdict::Fits => {}
+            CostVerdict::NewSize => self.load.learnt_size(),
+            CostVerdict::SizeChanged | CostVerdict::Changed => {
                 self.load.forget_all();
                 self.burst.forget();
                 self.break_off();
@@ -253,21 +253,21 @@ impl DeviceFit {
     }
 }
 
-fn told(costs: &Costs, parallel: Option<u32>) -> Option<Fit> {
-    let Line { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
+fn told(costs: &Costs, parallel: Option<u32>) -> Option<DeviceModel> {
+    let CostLine { start_ns: per_request_ns, per_byte_ns } = costs.known_line()?;
     let per_kib_ns = per_byte_ns.map(|ns| ns * 1024.0);
-    Some(Fit { per_request_ns, per_kib_ns, parallel, samples: costs.samples() })
+    Some(DeviceModel { per_request_ns, per_kib_ns, parallel, samples: costs.samples() })
 }
 
-impl Sent {
+impl SentRequest {
     /// Whether its end is seen in time, now.
     #[must_use]
-    pub fn is_seen(&self, now: Instant, watched: Option<Watched>) -> bool {
+    pub fn is_seen(&self, now: Nanos, watched: Option<ObservedSince>) -> bool {
         watched.is_some_and(|watched| watched.sees(self.at, now))
     }
 }
 
-impl Watched {
+impl ObservedSince {
     /// Whether what began at `start` and is found now did not end before.
     ///
     /// ```text
@@ -276,30 +276,30 @@ impl Watched {
     ///   |=============|found          has waited for a part of it, and did not find it at once
     ///        |-waits--|
     /// ```
-    fn sees(self, start: Instant, now: Instant) -> bool {
+    fn sees(self, start: Nanos, now: Nanos) -> bool {
         let (waited_ns, ns) = (now.0.saturating_sub(self.since.0), now.0.saturating_sub(start.0));
         self.since <= start || (self.has_looked && waited_ns > ns / SEEN)
     }
 }
 
-impl Default for DeviceFit {
+impl Default for DeviceEstimator {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Watch {
+impl LatencyObserver {
     /// A wait begins with a look for earlier completions, as a read's does.
-    pub fn begin(&mut self, now: Instant) {
-        self.begin_as(Watched { since: now, has_looked: true });
+    pub fn begin(&mut self, now: Nanos) {
+        self.begin_as(ObservedSince { since: now, has_looked: true });
     }
 
     /// A wait begins without that look.
-    pub fn begin_without_a_look(&mut self, now: Instant) {
-        self.begin_as(Watched { since: now, has_looked: false });
+    pub fn begin_without_a_look(&mut self, now: Nanos) {
+        self.begin_as(ObservedSince { since: now, has_looked: false });
     }
 
-    fn begin_as(&mut self, watched: Watched) {
+    fn begin_as(&mut self, watched: ObservedSince) {
         self.since.get_or_insert(watched);
         self.waiting += 1;
     }
@@ -315,7 +315,7 @@ impl Watch {
 
     /// Since when there has always been a wait; None while there is none.
     #[must_use]
-    pub fn now(&self) -> Option<Watched> {
+    pub fn now(&self) -> Option<ObservedSince> {
         self.since
     }
 }

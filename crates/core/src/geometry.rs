@@ -7,20 +7,20 @@
 //!
 //! Design, worked tables and sources: docs/geometry.md.
 
-use crate::units::{Bytes, PAGE_SIZE, Pages, SECTOR_SIZE};
+use crate::units::{ByteCount, PAGE_SIZE, Pages, SECTOR_SIZE};
 
 /// The window a reader gets when nothing is known of the device.
 ///
 /// 128 KiB, Linux's own default throughout 2.6 and since, so that a comparison starts equal.
-pub const DEFAULT_WINDOW: Bytes = Bytes(128 << 10);
+pub const DEFAULT_WINDOW: ByteCount = ByteCount(128 << 10);
 
 /// The smallest read-ahead limit: one page, which is no read-ahead at all, but still a read.
-pub const SMALLEST_LIMIT: Bytes = Bytes(PAGE_SIZE);
+pub const SMALLEST_LIMIT: ByteCount = ByteCount(PAGE_SIZE);
 
 /// One unit of the capacity formula, 512 sectors.
 ///
 /// With it the limit meets the default window at 256 MiB, and only smaller devices notice it.
-const UNIT: Bytes = Bytes(512 * SECTOR_SIZE);
+const UNIT: ByteCount = ByteCount(512 * SECTOR_SIZE);
 
 /// How a capacity between two steps of the formula is taken.
 ///
@@ -64,17 +64,17 @@ pub enum LimitRule {
 /// Why a capacity of 0 is unknown and not "tiny": stacked devices report 0 until their tables are
 /// loaded, and would stay at one page for life.
 #[must_use]
-pub fn readahead_limit(capacity: Bytes, rule: LimitRule) -> Option<Bytes> {
-    if capacity < Bytes(SECTOR_SIZE) {
+pub fn readahead_limit(capacity: ByteCount, rule: LimitRule) -> Option<ByteCount> {
+    if capacity < ByteCount(SECTOR_SIZE) {
         return None;
     }
     let scale = match rule {
         LimitRule::Published => UNIT,
-        LimitRule::Rounding => Bytes(UNIT.0 / 2),
+        LimitRule::Rounding => ByteCount(UNIT.0 / 2),
     };
     // Under one unit the logarithm has no value; such a device is the smallest there is.
     let exponent = (capacity.0 / scale.0).max(1).ilog2() / 2;
-    let limit = Bytes(SMALLEST_LIMIT.0 << exponent);
+    let limit = ByteCount(SMALLEST_LIMIT.0 << exponent);
 
     assert!(limit >= SMALLEST_LIMIT);
     assert!(limit.0.is_power_of_two());
@@ -87,9 +87,9 @@ pub fn readahead_limit(capacity: Bytes, rule: LimitRule) -> Option<Bytes> {
 ///
 /// If `page_size` is not a power of two.
 #[must_use]
-pub fn whole_pages(limit: Bytes, page_size: Bytes) -> Bytes {
+pub fn whole_pages(limit: ByteCount, page_size: ByteCount) -> ByteCount {
     assert!(page_size.0.is_power_of_two());
-    Bytes((limit.0 & !(page_size.0 - 1)).max(page_size.0))
+    ByteCount((limit.0 & !(page_size.0 - 1)).max(page_size.0))
 }
 
 /// The window that `limit` leaves of the window `chosen` so far: never more than `chosen`.
@@ -97,7 +97,7 @@ pub fn whole_pages(limit: Bytes, page_size: Bytes) -> Bytes {
 /// Why only downwards: the limit knows what a small device cannot use. It knows nothing of a large
 /// one that would justify more memory than its user, or the default, gave it.
 #[must_use]
-pub fn scaled_down(chosen: Bytes, limit: Option<Bytes>) -> Bytes {
+pub fn scaled_down(chosen: ByteCount, limit: Option<ByteCount>) -> ByteCount {
     match limit {
         Some(limit) => chosen.min(limit),
         None => chosen,
@@ -122,24 +122,24 @@ pub fn scaled_down(chosen: Bytes, limit: Option<Bytes>) -> Bytes {
 ///
 /// If `logical_block` or `page_size` is not a power of two.
 #[must_use]
-pub fn block_size(size: Bytes, logical_block: Bytes, page_size: Bytes) -> Bytes {
+pub fn block_size(size: ByteCount, logical_block: ByteCount, page_size: ByteCount) -> ByteCount {
     assert!(logical_block.0.is_power_of_two());
     assert!(page_size.0.is_power_of_two());
 
-    let divisor = if size == Bytes::ZERO { page_size.0 } else { 1 << size.0.trailing_zeros() };
+    let divisor = if size == ByteCount::ZERO { page_size.0 } else { 1 << size.0.trailing_zeros() };
     let block = divisor.min(page_size.0).max(logical_block.0);
 
     assert!(block <= logical_block.0.max(page_size.0));
-    Bytes(block)
+    ByteCount(block)
 }
 
 /// The sizes of whole pages nearest to a size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WholePages {
     /// The largest that is not larger: what to cut the device to.
-    pub below: Bytes,
+    pub below: ByteCount,
     /// The smallest that is not smaller: what to grow it to. None beyond 64 bits.
-    pub above: Option<Bytes>,
+    pub above: Option<ByteCount>,
 }
 
 /// The sizes nearest to `size` at which every page of a device is whole, and so one block.
@@ -150,11 +150,11 @@ pub struct WholePages {
 ///
 /// If `page_size` is not a power of two.
 #[must_use]
-pub fn nearest_whole(size: Bytes, page_size: Bytes) -> WholePages {
+pub fn nearest_whole(size: ByteCount, page_size: ByteCount) -> WholePages {
     assert!(page_size.0.is_power_of_two());
     WholePages {
-        below: Bytes(size.0 & !(page_size.0 - 1)),
-        above: size.0.checked_next_multiple_of(page_size.0).map(Bytes),
+        below: ByteCount(size.0 & !(page_size.0 - 1)),
+        above: size.0.checked_next_multiple_of(page_size.0).map(ByteCount),
     }
 }
 
@@ -162,7 +162,7 @@ pub fn nearest_whole(size: Bytes, page_size: Bytes) -> WholePages {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Geometry {
     /// Its size; zero when it is not known.
-    pub capacity: Bytes,
+    pub capacity: ByteCount,
     /// The largest request.
     pub max_io: Pages,
     /// How many requests it is given at once.
@@ -170,7 +170,7 @@ pub struct Geometry {
     /// Writes that begin and end at multiples of this reach the device directly. Any other write
     /// is [durable](crate::path::DeviceIo::fua), because the driver has to send it through a cache
     /// that may report a loss too late.
-    pub write_block: Bytes,
+    pub write_block: ByteCount,
 }
 
 impl Geometry {
@@ -184,9 +184,9 @@ impl Geometry {
 
     /// A device of which nothing is known but its size.
     #[must_use]
-    pub const fn new(capacity: Bytes) -> Self {
+    pub const fn new(capacity: ByteCount) -> Self {
         let (max_io, depth) = (Self::DEFAULT_MAX_IO, Self::DEFAULT_DEPTH);
-        Self { capacity, max_io, depth, write_block: Bytes(1) }
+        Self { capacity, max_io, depth, write_block: ByteCount(1) }
     }
 }
 
@@ -197,15 +197,15 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
-    const PAGE: Bytes = Bytes(4 * KIB);
+    const PAGE: ByteCount = ByteCount(4 * KIB);
     const RULES: [LimitRule; 2] = [LimitRule::Published, LimitRule::Rounding];
 
     fn published_kib(bytes: u64) -> Option<u64> {
-        readahead_limit(Bytes(bytes), LimitRule::Published).map(|limit| limit.0 / KIB)
+        readahead_limit(ByteCount(bytes), LimitRule::Published).map(|limit| limit.0 / KIB)
     }
 
     fn rounding_kib(bytes: u64) -> Option<u64> {
-        readahead_limit(Bytes(bytes), LimitRule::Rounding).map(|limit| limit.0 / KIB)
+        readahead_limit(ByteCount(bytes), LimitRule::Rounding).map(|limit| limit.0 / KIB)
     }
 
     /// Sizes around every step of both rules, and the ends.
@@ -252,9 +252,9 @@ mod tests {
     #[test]
     fn a_capacity_under_one_sector_is_unknown() {
         for rule in RULES {
-            assert_eq!(readahead_limit(Bytes(0), rule), None);
-            assert_eq!(readahead_limit(Bytes(511), rule), None);
-            assert!(readahead_limit(Bytes(512), rule).is_some());
+            assert_eq!(readahead_limit(ByteCount(0), rule), None);
+            assert_eq!(readahead_limit(ByteCount(511), rule), None);
+            assert!(readahead_limit(ByteCount(512), rule).is_some());
         }
     }
 
@@ -286,7 +286,7 @@ mod tests {
         let mut sorted: Vec<_> = sizes().filter(|&size| size >= SECTOR_SIZE).collect();
         sorted.sort_unstable();
         for rule in RULES {
-            let limits = sorted.iter().map(|&size| readahead_limit(Bytes(size), rule));
+            let limits = sorted.iter().map(|&size| readahead_limit(ByteCount(size), rule));
             assert!(limits.is_sorted());
         }
     }
@@ -295,7 +295,7 @@ mod tests {
     fn a_limit_is_a_power_of_two_and_no_more_than_the_square_root_allows() {
         for size in sizes().filter(|&size| size >= SECTOR_SIZE) {
             for (rule, half) in [(LimitRule::Published, 1), (LimitRule::Rounding, 2)] {
-                let limit = readahead_limit(Bytes(size), rule).unwrap();
+                let limit = readahead_limit(ByteCount(size), rule).unwrap();
                 assert!(limit.0.is_power_of_two());
                 // (limit / 4K)^2 <= capacity / 256K, or twice that when rounding.
                 let pages = u128::from(limit.0 / PAGE.0);
@@ -318,20 +318,20 @@ mod tests {
     #[test]
     fn the_limit_in_bytes_does_not_depend_on_the_page() {
         for page_kib in [4, 16, 64] {
-            let page = Bytes(page_kib * KIB);
+            let page = ByteCount(page_kib * KIB);
             for size in sizes().filter(|&size| size >= SECTOR_SIZE) {
-                let limit = readahead_limit(Bytes(size), LimitRule::Published).unwrap();
+                let limit = readahead_limit(ByteCount(size), LimitRule::Published).unwrap();
                 let applied = whole_pages(limit, page);
                 assert_eq!(applied, limit.max(page), "{size} bytes, {page_kib}K pages");
             }
         }
-        assert_eq!(whole_pages(Bytes(100 * KIB), Bytes(16 * KIB)), Bytes(96 * KIB));
+        assert_eq!(whole_pages(ByteCount(100 * KIB), ByteCount(16 * KIB)), ByteCount(96 * KIB));
     }
 
     #[test]
     fn a_limit_scales_down_and_never_up() {
         let effective_kib = |size| {
-            let limit = readahead_limit(Bytes(size), LimitRule::Published);
+            let limit = readahead_limit(ByteCount(size), LimitRule::Published);
             scaled_down(DEFAULT_WINDOW, limit).0 / KIB
         };
         assert_eq!(effective_kib(0), 128);
@@ -344,8 +344,9 @@ mod tests {
 
     #[test]
     fn the_published_block_sizes_come_out() {
-        let block =
-            |sectors, logical| block_size(Bytes(sectors * SECTOR_SIZE), Bytes(logical), PAGE).0;
+        let block = |sectors, logical| {
+            block_size(ByteCount(sectors * SECTOR_SIZE), ByteCount(logical), PAGE).0
+        };
         let rows = [
             (1_870_000, 4096),
             (1_870_001, 512),
@@ -364,17 +365,17 @@ mod tests {
     #[test]
     fn a_size_that_is_no_multiple_of_the_logical_block_gets_the_logical_block() {
         for (size, logical_block) in [(8193, 512), (505_000, 512), (511, 512), (1089 * 512, 1024)] {
-            let block = block_size(Bytes(size), Bytes(logical_block), Bytes(4096));
-            assert_eq!(block, Bytes(logical_block), "{size}");
+            let block = block_size(ByteCount(size), ByteCount(logical_block), ByteCount(4096));
+            assert_eq!(block, ByteCount(logical_block), "{size}");
         }
-        assert_eq!(block_size(Bytes(3 * 512 + 1), Bytes(512), PAGE), Bytes(512));
-        assert_eq!(block_size(Bytes(3 * 512), Bytes(1024), PAGE), Bytes(1024));
+        assert_eq!(block_size(ByteCount(3 * 512 + 1), ByteCount(512), PAGE), ByteCount(512));
+        assert_eq!(block_size(ByteCount(3 * 512), ByteCount(1024), PAGE), ByteCount(1024));
     }
 
     #[test]
     fn a_logical_block_of_a_page_or_more_is_the_block() {
-        assert_eq!(block_size(Bytes(512), Bytes(4096), PAGE), Bytes(4096));
-        assert_eq!(block_size(Bytes(512), Bytes(16384), PAGE), Bytes(16384));
+        assert_eq!(block_size(ByteCount(512), ByteCount(4096), PAGE), ByteCount(4096));
+        assert_eq!(block_size(ByteCount(512), ByteCount(16384), PAGE), ByteCount(16384));
     }
 
     #[test]
@@ -385,7 +386,7 @@ mod tests {
                 let size = sectors * SECTOR_SIZE;
                 let divides = (0..).map(|shift| 512 << shift).take_while(|&block| block <= page);
                 let want = divides.filter(|&block| size.is_multiple_of(block)).max();
-                let got = block_size(Bytes(size), Bytes(512), Bytes(page));
+                let got = block_size(ByteCount(size), ByteCount(512), ByteCount(page));
                 assert_eq!(Some(got.0), want, "{size} bytes, {page_kib}K pages");
             }
         }
@@ -394,18 +395,18 @@ mod tests {
     #[test]
     fn the_nearest_whole_sizes_enclose_a_size_and_have_whole_blocks() {
         for page_kib in [4, 16, 64] {
-            let page = Bytes(page_kib * KIB);
+            let page = ByteCount(page_kib * KIB);
             for size in 0..=3 * page.0 / 512 * 512 {
                 if size % 512 > 1 {
                     continue;
                 }
-                let WholePages { below, above } = nearest_whole(Bytes(size), page);
+                let WholePages { below, above } = nearest_whole(ByteCount(size), page);
                 let above = above.unwrap();
                 assert!(below.0 <= size);
                 assert!(size <= above.0);
                 assert!(above - below <= page);
-                assert_eq!(block_size(below, Bytes(512), page), page);
-                assert_eq!(block_size(above, Bytes(512), page), page);
+                assert_eq!(block_size(below, ByteCount(512), page), page);
+                assert_eq!(block_size(above, ByteCount(512), page), page);
                 assert_eq!(below == above, size.is_multiple_of(page.0));
             }
         }
@@ -413,14 +414,14 @@ mod tests {
 
     #[test]
     fn no_whole_size_above_the_largest_number() {
-        let whole = nearest_whole(Bytes(u64::MAX), PAGE);
-        assert_eq!(whole, WholePages { below: Bytes(u64::MAX - 4095), above: None });
+        let whole = nearest_whole(ByteCount(u64::MAX), PAGE);
+        assert_eq!(whole, WholePages { below: ByteCount(u64::MAX - 4095), above: None });
     }
 
     #[test]
     fn a_device_with_one_odd_sector_has_whole_sizes_on_both_sides() {
-        let whole = nearest_whole(Bytes(1_870_001 * SECTOR_SIZE), PAGE);
-        assert_eq!(whole.below, Bytes(1_870_000 * SECTOR_SIZE));
-        assert_eq!(whole.above, Some(Bytes(1_870_008 * SECTOR_SIZE)));
+        let whole = nearest_whole(ByteCount(1_870_001 * SECTOR_SIZE), PAGE);
+        assert_eq!(whole.below, ByteCount(1_870_000 * SECTOR_SIZE));
+        assert_eq!(whole.above, Some(ByteCount(1_870_008 * SECTOR_SIZE)));
     }
 }

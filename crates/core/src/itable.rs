@@ -14,7 +14,7 @@ mod record;
 use core::fmt;
 use core::ops::Range;
 
-pub use adaptive::{Adaptive, Cost, Decision, Why};
+pub use adaptive::{Adaptive, Cost, ItableDecision, Why};
 
 /// Position of a block in a file system, from 0.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -70,7 +70,7 @@ impl InodeTable {
 
 /// Whether a window ends where it should.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Bound {
+pub enum ItableBound {
     /// At the last block of the window, or the last used one of the table.
     #[default]
     Exact,
@@ -84,7 +84,7 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FixedWindow {
     size_blocks: u64,
-    bound: Bound,
+    bound: ItableBound,
 }
 
 impl FixedWindow {
@@ -101,7 +101,7 @@ impl FixedWindow {
     ///
     /// None unless it is 0 or a power of two up to [`Self::MAX_BLOCKS`].
     #[must_use]
-    pub const fn new(size_blocks: u64, bound: Bound) -> Option<Self> {
+    pub const fn new(size_blocks: u64, bound: ItableBound) -> Option<Self> {
         if size_blocks > Self::MAX_BLOCKS {
             return None;
         }
@@ -143,8 +143,8 @@ impl FixedWindow {
         // Past the end of the numbers is past the end of the table, which has one.
         let full = BlockIndex(start.0.saturating_add(self.size_blocks));
         let end = match self.bound {
-            Bound::Exact => full.min(table.used_end()),
-            Bound::OffByOne => BlockIndex(full.min(table.full_end()).0 + 1),
+            ItableBound::Exact => full.min(table.used_end()),
+            ItableBound::OffByOne => BlockIndex(full.min(table.full_end()).0 + 1),
         };
 
         assert!(start <= block);
@@ -163,11 +163,11 @@ mod tests {
     }
 
     fn exact(blocks: u64) -> FixedWindow {
-        FixedWindow::new(blocks, Bound::Exact).unwrap()
+        FixedWindow::new(blocks, ItableBound::Exact).unwrap()
     }
 
     fn off_by_one(blocks: u64) -> FixedWindow {
-        FixedWindow::new(blocks, Bound::OffByOne).unwrap()
+        FixedWindow::new(blocks, ItableBound::OffByOne).unwrap()
     }
 
     /// First and last block, both included, as the worked tables print them.
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn only_zero_and_powers_of_two_are_sizes() {
         for blocks in [0, 1, 2, 4, 16, 32, 1 << 29, 1 << 30] {
-            assert!(FixedWindow::new(blocks, Bound::Exact).is_some(), "{blocks}");
+            assert!(FixedWindow::new(blocks, ItableBound::Exact).is_some(), "{blocks}");
         }
         for blocks in [3, 6, 15, 17, 33, (1 << 30) - 1, (1 << 30) + 1, 1 << 31, u64::MAX] {
-            assert!(FixedWindow::new(blocks, Bound::Exact).is_none(), "{blocks}");
+            assert!(FixedWindow::new(blocks, ItableBound::Exact).is_none(), "{blocks}");
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
 
     /// Marks the blocks one by one, as the description says them, and gives the first and last.
     fn model(
-        bound: Bound,
+        bound: ItableBound,
         size: u64,
         first: u64,
         used: u64,
@@ -292,7 +292,7 @@ mod tests {
         }
         // One more, unless a block that holds used inodes only in part ended the window.
         let partial = (last + 1 - first) * per_block > used;
-        (start, if bound == Bound::OffByOne && !partial { last + 1 } else { last })
+        (start, if bound == ItableBound::OffByOne && !partial { last + 1 } else { last })
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
                     let table = InodeTable::new(BlockIndex(first), per_group, per_block, unused);
                     let used = u64::from(per_group.saturating_sub(unused));
                     for block in first..first + 24 {
-                        for bound in [Bound::Exact, Bound::OffByOne] {
+                        for bound in [ItableBound::Exact, ItableBound::OffByOne] {
                             let window = FixedWindow::new(size, bound).unwrap();
                             let got = ends(window, table.unwrap(), block);
                             let want = model(bound, size, first, used, u64::from(per_block), block);

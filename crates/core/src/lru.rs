@@ -17,7 +17,7 @@ use crate::table::Frame;
 /// A link is a frame's number + 1, and 0 is the end: so the array starts as zeros, which the system
 /// hands out only as they are written.
 #[derive(Debug)]
-pub(crate) struct Links(Vec<Link>);
+pub(crate) struct LruLinks(Vec<LruLink>);
 
 /// One list: a head, a tail, and the links between them.
 ///
@@ -32,29 +32,29 @@ pub(crate) struct Links(Vec<Link>);
 ///
 /// Pages come in at the head. The tail has been here longest, so what leaves is taken there.
 #[derive(Debug, Default)]
-pub(crate) struct List {
+pub(crate) struct LruList {
     head: u32,
     tail: u32,
     len: u32,
 }
 
 /// `[prev, next]`. An array, because the system's zeros are taken as they are for arrays only.
-type Link = [u32; 2];
+type LruLink = [u32; 2];
 
-impl Links {
-    pub(crate) const BYTES_PER_FRAME: u64 = size_of::<Link>() as u64;
+impl LruLinks {
+    pub(crate) const BYTES_PER_FRAME: u64 = size_of::<LruLink>() as u64;
 
     pub(crate) fn new(frames: u32) -> Self {
         Self(vec![[END; 2]; frames as usize])
     }
 
-    fn get(&mut self, link: u32) -> &mut Link {
+    fn get(&mut self, link: u32) -> &mut LruLink {
         assert!(link != END, "the end of a list is no frame");
         &mut self.0[(link - 1) as usize]
     }
 }
 
-impl List {
+impl LruList {
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -65,12 +65,12 @@ impl List {
     }
 
     /// The frame that was pushed on this list just after `frame`; None for that at the head.
-    pub(crate) fn before(&self, links: &Links, frame: Frame) -> Option<Frame> {
+    pub(crate) fn before(&self, links: &LruLinks, frame: Frame) -> Option<Frame> {
         links.0[frame.0 as usize][PREV].checked_sub(1).map(Frame)
     }
 
     /// Puts a frame that is on no list at the head.
-    pub(crate) fn push_head(&mut self, links: &mut Links, frame: Frame) {
+    pub(crate) fn push_head(&mut self, links: &mut LruLinks, frame: Frame) {
         let new = frame.0 + 1;
         assert!(*links.get(new) == [END; 2], "{frame:?} is on a list already");
         assert!(self.head != new, "{frame:?} is alone on this list already");
@@ -85,7 +85,7 @@ impl List {
     }
 
     /// Puts a frame that is on no list at the tail.
-    pub(crate) fn push_tail(&mut self, links: &mut Links, frame: Frame) {
+    pub(crate) fn push_tail(&mut self, links: &mut LruLinks, frame: Frame) {
         let new = frame.0 + 1;
         assert!(*links.get(new) == [END; 2], "{frame:?} is on a list already");
         assert!(self.head != new, "{frame:?} is alone on this list already");
@@ -100,21 +100,21 @@ impl List {
     }
 
     /// Takes the frame that is at the head, if there is one.
-    pub(crate) fn pop_head(&mut self, links: &mut Links) -> Option<Frame> {
+    pub(crate) fn pop_head(&mut self, links: &mut LruLinks) -> Option<Frame> {
         let frame = Frame(self.head.checked_sub(1)?);
         self.remove(links, frame);
         Some(frame)
     }
 
     /// Takes the frame that is at the tail, if there is one.
-    pub(crate) fn pop_tail(&mut self, links: &mut Links) -> Option<Frame> {
+    pub(crate) fn pop_tail(&mut self, links: &mut LruLinks) -> Option<Frame> {
         let frame = self.tail()?;
         self.remove(links, frame);
         Some(frame)
     }
 
     /// Takes a frame out from wherever it is on this list.
-    pub(crate) fn remove(&mut self, links: &mut Links, frame: Frame) {
+    pub(crate) fn remove(&mut self, links: &mut LruLinks, frame: Frame) {
         let old = frame.0 + 1;
         let [prev, next] = *links.get(old);
         assert!(self.len > 0, "{frame:?} is not on an empty list");
@@ -133,7 +133,7 @@ impl List {
     }
 
     /// The frames from head to tail.
-    pub(crate) fn iter(&self, links: &Links) -> impl Iterator<Item = Frame> {
+    pub(crate) fn iter(&self, links: &LruLinks) -> impl Iterator<Item = Frame> {
         let mut link = self.head;
         iter::from_fn(move || {
             let index = link.checked_sub(1)?;
@@ -151,7 +151,7 @@ const NEXT: usize = 1;
 mod tests {
     use super::*;
 
-    fn frames(list: &List, links: &Links) -> Vec<u32> {
+    fn frames(list: &LruList, links: &LruLinks) -> Vec<u32> {
         let frames: Vec<u32> = list.iter(links).map(|frame| frame.0).collect();
         assert_eq!(frames.len(), list.len() as usize);
         frames
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_came_first_leaves_first() {
-        let (mut links, mut list) = (Links::new(4), List::default());
+        let (mut links, mut list) = (LruLinks::new(4), LruList::default());
         for frame in [2, 0, 3] {
             list.push_head(&mut links, Frame(frame));
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_frame_comes_in_at_either_end() {
-        let (mut links, mut list) = (Links::new(4), List::default());
+        let (mut links, mut list) = (LruLinks::new(4), LruList::default());
         list.push_tail(&mut links, Frame(1));
         list.push_tail(&mut links, Frame(3));
         list.push_head(&mut links, Frame(0));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_frame_leaves_from_either_end_and_from_the_middle() {
         for (frame, rest) in [(0, [2, 1]), (1, [2, 0]), (2, [1, 0])] {
-            let (mut links, mut list) = (Links::new(3), List::default());
+            let (mut links, mut list) = (LruLinks::new(3), LruList::default());
             for frame in 0..3 {
                 list.push_head(&mut links, Frame(frame));
             }
@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_frame_moves_between_lists_that_share_their_links() {
-        let (mut links, mut one, mut two) = (Links::new(2), List::default(), List::default());
+        let (mut links, mut one, mut two) =
+            (LruLinks::new(2), LruList::default(), LruList::default());
         one.push_head(&mut links, Frame(0));
         two.push_head(&mut links, Frame(1));
         one.remove(&mut links, Frame(0));
@@ -211,7 +212,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "on a list already")]
     fn a_frame_that_has_neighbours_cannot_be_put_on_a_second_list() {
-        let (mut links, mut one, mut two) = (Links::new(2), List::default(), List::default());
+        let (mut links, mut one, mut two) =
+            (LruLinks::new(2), LruList::default(), LruList::default());
         one.push_head(&mut links, Frame(0));
         one.push_head(&mut links, Frame(1));
         two.push_head(&mut links, Frame(0));
@@ -220,7 +222,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "not where its links say")]
     fn a_frame_cannot_leave_a_list_that_it_is_not_on() {
-        let (mut links, mut one, mut two) = (Links::new(2), List::default(), List::default());
+        let (mut links, mut one, mut two) =
+            (LruLinks::new(2), LruList::default(), LruList::default());
         one.push_head(&mut links, Frame(0));
         two.push_head(&mut links, Frame(1));
         two.remove(&mut links, Frame(0));

@@ -39,53 +39,55 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub use direct::{Direct, DirectId, Done};
-pub use job::{PageFill, Part};
+pub use direct::{Direct, DirectDone, DirectId};
+pub use job::{PageFill, PagePart};
 pub use law::TooManyWeights;
-pub use layout::{BadLayout, Extent, Layout, NotOpened};
+pub use layout::{BadExtents, ExtentMap, FileExtent, OpenError};
 pub use limit::DeviceState;
-pub use write::{Fill, Write, WriteId, WriteMode, WriteReady, WriteStep};
+pub use write::{WriteCommand, WriteFill, WriteId, WriteMode, WriteReady, WriteStep};
 
-use fetching::Wanted;
-use hints::Hints;
-use job::Job;
-use layout::Place;
-use limit::Limiter;
-use parts::Parts;
-use useful::{Disks, Useful};
+use fetching::ReadFrames;
+use hints::HintedFrames;
+use job::IoPayload;
+use layout::FileLocation;
+use limit::WriteDepthLimiter;
+use parts::PartialFills;
+use useful::{KnownDisks, WindowEstimator};
 use waiters::{Waiter, Waiters};
-use write::{CommandSeq, Debts, Domain, FileDebts, Limits, NEVER, Room};
+use write::{
+    CommandSeq, DirtyBudget, DirtyPages, Domain, FileDirtyPages, NEVER, WritebackSettings,
+};
 
 use crate::cache::{CacheStats, FlushInterval, PageCache};
-use crate::fit::{DeviceFit, Fit, Sent, Watch};
+use crate::fit::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
 use crate::geometry::Geometry;
-use crate::readahead::shares::Shares;
-use crate::readahead::{Advice, Policy, Rules, State, Streams};
-use crate::replay::{Input, Output};
+use crate::readahead::shares::MemoryShares;
+use crate::readahead::{Advice, Policy, Rules, StreamState, Streams};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::{Op, Request, Scheduler, Submitter};
 use crate::slab::{Id, Slab};
 use crate::stats::Stats;
-use crate::table::{FileSlot, Frame, Table};
-use crate::trace::{Event, Trace};
-use crate::units::{Bytes, Instant, PageIndex, Pages};
+use crate::table::{FileSlot, Frame, PageTable};
+use crate::trace::{Trace, TraceEvent};
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 use crate::windows::Windows;
 
 /// Names a device.
-pub type DeviceId = Id<Device>;
+pub type DeviceId = Id<DeviceQueue>;
 /// Names an open file.
-pub type FileId = Id<File>;
+pub type FileId = Id<OpenFile>;
 /// Names a stream: the read-ahead state of one reader of one file.
-pub type StreamId = Id<Stream>;
+pub type StreamId = Id<PathStream>;
 /// Names a read.
-pub type ReadId = Id<Read>;
+pub type ReadId = Id<PageRead>;
 /// Names a request that a device is working on.
-pub type Tag = Id<Flying>;
+pub type Tag = Id<InFlight>;
 
 /// What a path is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// The bound for all pages, cached and on their way, and for all that is needed to find them.
-    pub memory: Bytes,
+    pub memory: ByteCount,
     /// The read-ahead policy.
     pub policy: Policy,
     /// The largest window, or [`Self::AUTO_WINDOW`]. A small bound makes it smaller.
@@ -114,21 +116,21 @@ pub struct DeviceIo {
     /// Of a write, whether it is done only when the device has it for good.
     pub fua: bool,
     /// Where on the device, from its start.
-    pub offset: Bytes,
+    pub offset: ByteCount,
     /// How much. Of a read whole pages, or sectors if its file is in pieces: at the end of a file
     /// or device fewer bytes may come. A write ends with its file, in the middle of a page, and of
     /// a sector, if need be.
-    pub len: Bytes,
+    pub len: ByteCount,
 }
 
 /// A read that waits for nothing more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Ready {
+pub struct ReadReady {
     /// Which; to be given to [`IoPath::frames`] and [`IoPath::release`].
     pub id: ReadId,
     /// What it covers, which may be less than was asked: the rest is another read. Nothing, if the
     /// file ends before, or was closed before the read had its frames.
-    pub len: Bytes,
+    pub len: ByteCount,
     /// What went wrong, if anything: then the frames hold nothing.
     pub fault: Option<Fault>,
 }
@@ -148,19 +150,19 @@ pub enum Fault {
 
 /// A device: what is queued for it and how much it is doing.
 #[derive(Debug)]
-pub struct Device {
+pub struct DeviceQueue {
     geometry: Geometry,
-    queue: Box<dyn Scheduler<Job>>,
+    queue: Box<dyn Scheduler<IoPayload>>,
     in_flight: u32,
     /// How many requests of the flusher are queued or in flight.
     writes: u32,
     is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
     is_full: bool,
-    limiter: Limiter,
+    limiter: WriteDepthLimiter,
     /// None until something was read or written: many files are opened and few of them used.
-    fit: Option<Box<DeviceFit>>,
-    useful: Useful,
+    fit: Option<Box<DeviceEstimator>>,
+    useful: WindowEstimator,
     /// The number of what it lies on with others, if that is known.
     disk: Option<u64>,
     /// None until something was written.
@@ -169,11 +171,11 @@ pub struct Device {
 
 /// An open file.
 #[derive(Debug)]
-pub struct File {
-    len: Bytes,
+pub struct OpenFile {
+    len: ByteCount,
     device: DeviceId,
     /// Where on the device.
-    place: Place,
+    place: FileLocation,
     /// The newest of its streams, which leads to the others.
     newest_stream: Option<StreamId>,
     /// What a policy remembers that finds streams by position. Some bytes for a file without
@@ -184,15 +186,15 @@ pub struct File {
     /// Writes, zeroes and flushes that are not over.
     writes: u32,
     /// None until something was written: few files are.
-    debts: Option<Box<FileDebts>>,
+    debts: Option<Box<FileDirtyPages>>,
     is_closing: bool,
 }
 
 /// One reader's read-ahead state.
 #[derive(Debug)]
-pub struct Stream {
+pub struct PathStream {
     file: FileId,
-    state: State,
+    state: StreamState,
     advice: Advice,
     no_reuse: bool,
     submitter: Submitter,
@@ -205,28 +207,28 @@ pub struct Stream {
 
 /// A read on its way.
 #[derive(Debug)]
-pub struct Read {
+pub struct PageRead {
     stream: StreamId,
     file: FileId,
-    pos: Bytes,
+    pos: ByteCount,
     /// How much was asked for.
-    asked: Bytes,
+    asked: ByteCount,
     /// How much it covers.
-    len: Bytes,
+    len: ByteCount,
     /// The pages it asked for, not clipped at the end of the file: policies see what was asked.
     count: Pages,
-    prev_pos: Option<Bytes>,
-    began: Instant,
-    wanted: Wanted,
+    prev_pos: Option<ByteCount>,
+    began: Nanos,
+    wanted: ReadFrames,
     fault: Option<Fault>,
 }
 
 /// A request that a device is working on.
 #[derive(Debug)]
-pub struct Flying {
+pub struct InFlight {
     device: DeviceId,
-    request: Request<Job>,
-    sent: Sent,
+    request: Request<IoPayload>,
+    sent: SentRequest,
     /// Of a write from the cache, its place in the order of its flush domain.
     command: Option<(Id<Domain>, CommandSeq)>,
 }
@@ -241,33 +243,33 @@ pub struct IoPath {
     /// Whether the largest window is what is of use on its device.
     is_window_learnt: bool,
     /// When something last came back from a device, or was to be written.
-    clock: Instant,
+    clock: Nanos,
     rules: Rules,
-    devices: Slab<Device>,
-    disks: Disks,
-    files: Slab<File>,
-    streams: Slab<Stream>,
-    shares: Shares,
-    reads: Slab<Read>,
-    flying: Slab<Flying>,
+    devices: Slab<DeviceQueue>,
+    disks: KnownDisks,
+    files: Slab<OpenFile>,
+    streams: Slab<PathStream>,
+    shares: MemoryShares,
+    reads: Slab<PageRead>,
+    flying: Slab<InFlight>,
     directs: Slab<Direct>,
     waiters: Waiters,
-    parts: Parts,
+    parts: PartialFills,
     /// What the layouts of open files take.
-    layouts: Bytes,
-    hints: Hints,
-    writes: Slab<Write>,
+    layouts: ByteCount,
+    hints: HintedFrames,
+    writes: Slab<WriteCommand>,
     domains: Slab<Domain>,
     /// Those with pages that have no room to be written again yet: the ones that were unstable when
     /// a flush failed, at the end of this interval.
     rewriting: Vec<(Id<Domain>, FlushInterval)>,
-    debts: Debts,
-    room: Room,
-    limits: Limits,
+    debts: DirtyPages,
+    room: DirtyBudget,
+    limits: WritebackSettings,
     /// Files of which the flusher may write something, now or later.
     owing: VecDeque<FileId>,
     /// When it next looks at what ages.
-    next_due: Instant,
+    next_due: Nanos,
     /// How a device last refused a page.
     last_fault: Fault,
     /// What the drivers of writes are to do.
@@ -280,9 +282,9 @@ pub struct IoPath {
     busy: VecDeque<DeviceId>,
     /// How many devices have something queued and no room for it.
     full: usize,
-    ready: VecDeque<Ready>,
-    done: VecDeque<Done>,
-    watch: Watch,
+    ready: VecDeque<ReadReady>,
+    done: VecDeque<DirectDone>,
+    watch: LatencyObserver,
     trace: Trace,
     stats: Stats,
     windows: Windows,
@@ -302,19 +304,19 @@ impl IoPath {
             config,
             max_window: config.max_window.min(largest),
             is_window_learnt: config.max_window == Config::AUTO_WINDOW,
-            clock: Instant(0),
+            clock: Nanos(0),
             policy: config.policy,
             rules: config.rules,
             waiters: Waiters::new(cache.frames()),
-            parts: Parts::default(),
-            layouts: Bytes::ZERO,
-            hints: Hints::default(),
+            parts: PartialFills::default(),
+            layouts: ByteCount::ZERO,
+            hints: HintedFrames::default(),
             writes: Slab::new(),
             domains: Slab::new(),
             rewriting: Vec::new(),
-            debts: Debts::new(cache.frames()),
-            room: Room::new(cache.frames()),
-            limits: Limits::default(),
+            debts: DirtyPages::new(cache.frames()),
+            room: DirtyBudget::new(cache.frames()),
+            limits: WritebackSettings::default(),
             owing: VecDeque::new(),
             next_due: NEVER,
             last_fault: Fault::Short,
@@ -322,10 +324,10 @@ impl IoPath {
             unlocked: VecDeque::new(),
             cache,
             devices: Slab::new(),
-            disks: Disks::default(),
+            disks: KnownDisks::default(),
             files: Slab::new(),
             streams: Slab::new(),
-            shares: Shares::new(),
+            shares: MemoryShares::new(),
             reads: Slab::new(),
             flying: Slab::new(),
             directs: Slab::new(),
@@ -334,7 +336,7 @@ impl IoPath {
             full: 0,
             ready: VecDeque::new(),
             done: VecDeque::new(),
-            watch: Watch::default(),
+            watch: LatencyObserver::default(),
             trace: Trace::default(),
             stats: Stats::default(),
             windows: Windows::default(),
@@ -343,9 +345,10 @@ impl IoPath {
         path
     }
 
-    /// The last pin of an orphan has ended, as [`Table::unpin`] said: the frame may be used again.
-    pub fn unpinned(&mut self, now: Instant, frame: Frame) {
-        self.log().did(|| Input::Unpinned { now, frame });
+    /// The last pin of an orphan has ended, as [`PageTable::unpin`] said: the frame may be used
+    /// again.
+    pub fn unpinned(&mut self, now: Nanos, frame: Frame) {
+        self.log().did(|| PathCall::Unpinned { now, frame });
         self.cache.unpinned(frame);
         self.admit(now);
     }
@@ -359,20 +362,20 @@ impl IoPath {
     /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
     ///
     /// `prev_pos` is the byte after the last one that the stream's previous read returned. At most
-    /// an eighth of all frames serve one read: [`Ready::len`] says how much it covers. One at the
-    /// end of the file, or behind it, is ready at once, with a length of 0.
+    /// an eighth of all frames serve one read: [`ReadReady::len`] says how much it covers. One at
+    /// the end of the file, or behind it, is ready at once, with a length of 0.
     pub fn read(
         &mut self,
-        now: Instant,
+        now: Nanos,
         stream: StreamId,
-        pos: Bytes,
-        len: Bytes,
-        prev_pos: Option<Bytes>,
+        pos: ByteCount,
+        len: ByteCount,
+        prev_pos: Option<ByteCount>,
     ) -> ReadId {
-        self.log().did(|| Input::Read { now, stream, pos, len, prev_pos });
+        self.log().did(|| PathCall::Read { now, stream, pos, len, prev_pos });
         let file = self.streams.get(stream).expect("the stream is open").file;
         let state = self.files.get_mut(file).expect("the file is open");
-        assert!(len > Bytes::ZERO, "a read of nothing");
+        assert!(len > ByteCount::ZERO, "a read of nothing");
         state.reads += 1;
 
         let first = pos.page();
@@ -380,7 +383,7 @@ impl IoPath {
         let count = (asked_end - first).min(largest_read(&self.cache));
         let goes_on = prev_pos == Some(pos) && pos > first.offset();
         let continues = goes_on.then_some(first);
-        let mut read = Read {
+        let mut read = PageRead {
             stream,
             file,
             pos,
@@ -389,7 +392,7 @@ impl IoPath {
             count,
             prev_pos,
             began: now,
-            wanted: Wanted { continues, ..Wanted::default() },
+            wanted: ReadFrames { continues, ..ReadFrames::default() },
             fault: None,
         };
         read.cover(state.len);
@@ -402,12 +405,12 @@ impl IoPath {
 
         if is_over {
             self.watch.end();
-            self.ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
+            self.ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
         } else if !self.try_start(now, id, self.queued.is_empty()) {
             self.stats.waited_for_frames += 1;
             self.queued.push_back(Waiter::Read(id));
         }
-        self.log().gave(|| Output::Read(id));
+        self.log().gave(|| PathOutput::Read(id));
         id
     }
 
@@ -415,13 +418,13 @@ impl IoPath {
     /// included. Of a closed stream, or behind the end of the file: nothing.
     pub fn marker(
         &mut self,
-        now: Instant,
+        now: Nanos,
         stream: StreamId,
         page: PageIndex,
         count: Pages,
-        prev_pos: Option<Bytes>,
+        prev_pos: Option<ByteCount>,
     ) {
-        self.log().did(|| Input::Marker { now, stream, page, count, prev_pos });
+        self.log().did(|| PathCall::Marker { now, stream, page, count, prev_pos });
         let Some(file) = self.streams.get(stream).map(|state| state.file) else { return };
         if self.files.get(file).is_none_or(|state| page.offset() >= state.len) {
             return;
@@ -442,8 +445,8 @@ impl IoPath {
     }
 
     /// The driver has copied what it wanted: the frames of a read that was ready may be used again.
-    pub fn release(&mut self, now: Instant, id: ReadId) {
-        self.log().did(|| Input::Release { now, id });
+    pub fn release(&mut self, now: Nanos, id: ReadId) {
+        self.log().did(|| PathCall::Release { now, id });
         let read = self.reads.remove(id).expect("each read is released once");
         assert!(read.wanted.outstanding == 0, "the read is not ready");
         for frame in read.wanted.frames {
@@ -455,21 +458,21 @@ impl IoPath {
     }
 
     /// The next read that waits for nothing more.
-    pub fn poll_ready(&mut self) -> Option<Ready> {
-        self.log().did(|| Input::PollReady);
+    pub fn poll_ready(&mut self) -> Option<ReadReady> {
+        self.log().did(|| PathCall::PollReady);
         let ready = self.ready.pop_front();
         let Self { cache, reads, .. } = self;
         cache.log().gave(|| {
             let frames =
                 |id| reads.get(id).map_or_else(Vec::new, |read| read.wanted.frames.clone());
-            Output::Ready(ready.map(|ready| (ready, frames(ready.id))))
+            PathOutput::Ready(ready.map(|ready| (ready, frames(ready.id))))
         });
         ready
     }
 
     /// The page table, for callers that serve hits.
     #[must_use]
-    pub fn table(&self) -> Arc<Table> {
+    pub fn table(&self) -> Arc<PageTable> {
         self.cache.table()
     }
 
@@ -493,7 +496,7 @@ impl IoPath {
 
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
-    pub fn device_fit(&self, device: DeviceId) -> Option<Fit> {
+    pub fn device_fit(&self, device: DeviceId) -> Option<DeviceModel> {
         self.devices.get(device)?.fit.as_ref()?.fit()
     }
 
@@ -521,7 +524,7 @@ impl IoPath {
     }
 
     /// The oldest event of the trace.
-    pub fn poll_trace(&mut self) -> Option<Event> {
+    pub fn poll_trace(&mut self) -> Option<TraceEvent> {
         self.trace.pop()
     }
 
@@ -539,7 +542,7 @@ fn largest_read(cache: &PageCache) -> Pages {
 
 /// What the path keeps for each frame beside the cache.
 const BYTES_PER_FRAME: u64 =
-    Waiters::BYTES_PER_FRAME + Hints::BYTES_PER_FRAME + Debts::BYTES_PER_FRAME;
+    Waiters::BYTES_PER_FRAME + HintedFrames::BYTES_PER_FRAME + DirtyPages::BYTES_PER_FRAME;
 
 /// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
 /// never wait for each other's frames (a quarter is kept for pins), and no reader can take the

@@ -2,7 +2,7 @@
 //!
 //! In:    one page that a reader needs or a marker that it met ([`Ask`]), the window of its last
 //!        read-ahead or what its file remembers ([`Streams`]), the largest window allowed
-//!        ([`Limits`]), and what is resident ([`Residency`]).
+//!        ([`WindowLimits`]), and what is resident ([`Residency`]).
 //! Out:   the next [`Window`] and the [`Pattern`] that explains it; or None, enough lies ahead.
 //! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
 //!
@@ -29,7 +29,7 @@ pub(crate) use self::adaptive::{wants, who};
 pub use self::distance::Distance;
 pub use self::rules::{Rules, Without};
 pub use self::streams::Streams;
-use crate::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
+use crate::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};
 
 /// What a policy may ask of a cache: which pages of the reader's file are resident.
 ///
@@ -83,7 +83,7 @@ pub struct Ask {
     /// Why we are asked.
     pub trigger: Trigger,
     /// The byte after the last one that the stream's previous read returned; None before the first.
-    pub prev_pos: Option<Bytes>,
+    pub prev_pos: Option<ByteCount>,
     /// Whether the handle waited for the device since it last asked: for this page, or for one that
     /// was on its way.
     pub has_waited: bool,
@@ -91,7 +91,7 @@ pub struct Ask {
 
 /// What bounds a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
+pub struct WindowLimits {
     /// The largest window; no file has more than [`MAX_FILE_PAGES`]. 0 switches read-ahead off.
     pub max: Pages,
     /// The largest request that the device takes, or 0. A read larger than `max` may be one request
@@ -101,7 +101,7 @@ pub struct Limits {
 
 /// What a stream may have of the memory that all streams share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Terms {
+pub struct Allotment {
     /// Its largest window. 0: it had better wait until there is more.
     pub max: Pages,
     /// How many pages are to be ahead of it when it asks for the next one; None: as many as can be.
@@ -110,7 +110,7 @@ pub struct Terms {
 
 /// What is remembered of one stream.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct State {
+pub struct StreamState {
     /// Its last window; all zeros before the first.
     pub window: Window,
     /// The last pages that it asked for, at random or not: the rule `backwards` looks at them.
@@ -159,11 +159,11 @@ impl Advice {
     }
 
     /// What bounds the windows of a stream with this advice.
-    fn limits(self, limits: Limits) -> Limits {
+    fn limits(self, limits: WindowLimits) -> WindowLimits {
         let max = limits.max.min(MAX_FILE_PAGES);
         match self {
             Self::Normal | Self::Random => limits,
-            Self::Sequential => Limits { max: max + max, ..limits },
+            Self::Sequential => WindowLimits { max: max + max, ..limits },
         }
     }
 }
@@ -299,30 +299,30 @@ impl Policy {
     #[must_use]
     pub fn decide(
         self,
-        state: &mut State,
+        state: &mut StreamState,
         streams: &mut Streams,
         ask: Ask,
-        limits: Limits,
+        limits: WindowLimits,
         cache: &impl Residency,
     ) -> Option<Decision> {
         self.decide_with_lead(state, streams, ask, limits, None, cache)
     }
 
     /// The same, where a stream of `adaptive` is to ask for its next window only `lead` pages
-    /// before the end of this one ([`Terms`]).
+    /// before the end of this one ([`Allotment`]).
     #[inline]
     #[must_use]
     pub fn decide_with_lead(
         self,
-        state: &mut State,
+        state: &mut StreamState,
         streams: &mut Streams,
         ask: Ask,
-        limits: Limits,
+        limits: WindowLimits,
         lead: Option<Pages>,
         cache: &impl Residency,
     ) -> Option<Decision> {
         assert!(ask.count > Pages::ZERO, "a read of no pages asks nothing");
-        let limits = Limits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
+        let limits = WindowLimits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
         match self {
             Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
             // Switched off, these decide nothing; `linux-6` still reads the page that is missing.

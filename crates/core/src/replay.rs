@@ -1,7 +1,7 @@
 //! The log of a path, and its proof: the same calls, with what was seen of readers, say the same.
 //!
 //! In:    each call of an [`IoPath`]; what it saw of flags that readers change at any time.
-//! Out:   a [`Step`] for each; from [`replay`], the first step that went otherwise.
+//! Out:   a [`LogStep`] for each; from [`replay`], the first step that went otherwise.
 //! Never: a clock, a page's bytes, more memory than was allowed: a log that is not taken ends.
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //! So the driver of a path (an event loop, threads that take turns) can be checked after the fact:
 //! if the log replays, all that happened follows from these calls in this order.
 //!
-//! A new call of `IoPath` enters the log with three lines: its variant of [`Input`]; as its first
-//! line `self.log().did(|| Input::..)`; and its arm in `apply`. If it returns something, that is a
-//! variant of [`Output`], and its last line is `self.log().gave(|| Output::..)`. If it panics for
-//! ids that are unknown, `could` says so before. A new look at what readers change goes through
-//! `log.saw`.
+//! A new call of `IoPath` enters the log with three lines: its variant of [`PathCall`]; as its
+//! first line `self.log().did(|| PathCall::..)`; and its arm in `apply`. If it returns something,
+//! that is a variant of [`PathOutput`], and its last line is `self.log().gave(|| PathOutput::..)`.
+//! If it panics for ids that are unknown, `could` says so before. A new look at what readers change
+//! goes through `log.saw`.
 
 mod log;
 
@@ -29,30 +29,30 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-pub(crate) use self::log::Log;
+pub(crate) use self::log::CallLog;
 use crate::cache::CacheStats;
 use crate::geometry::Geometry;
 use crate::path::{
-    Config, DeviceId, DeviceIo, DirectId, Done, FileId, Fill, IoPath, Layout, ReadId, Ready,
-    StreamId, Tag, WriteId, WriteMode, WriteReady,
+    Config, DeviceId, DeviceIo, DirectDone, DirectId, ExtentMap, FileId, IoPath, ReadId, ReadReady,
+    StreamId, Tag, WriteFill, WriteId, WriteMode, WriteReady,
 };
 use crate::readahead::Advice;
 use crate::sched::{Choice, Origin, Submitter};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
-use crate::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
+use crate::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 
 /// One step of a log.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum LogStep {
     /// The path was called.
-    Did(Input),
+    Did(PathCall),
     /// The path looked at a flag that readers change, and it was set; so many looks before it,
     /// since the last step, found theirs clear. Those are not in the log, but for their number: a
     /// flag that is clear at the first look may be set at the next.
-    Saw(Seen, Frame, u32),
+    Saw(FlagSeen, Frame, u32),
     /// The path said something.
-    Gave(Output),
+    Gave(PathOutput),
     /// The log was full; what follows is not in it.
     Full,
 }
@@ -60,7 +60,7 @@ pub enum Step {
 /// A call of [`IoPath`], by the name of its method.
 #[expect(missing_docs, reason = "they are the arguments of the methods")]
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
+pub enum PathCall {
     AddDevice {
         disk: Option<u64>,
         geometry: Geometry,
@@ -72,30 +72,30 @@ pub enum Input {
         value: String,
     },
     RemoveDevice {
-        now: Instant,
+        now: Nanos,
         device: DeviceId,
     },
     Open {
         device: DeviceId,
         start: Sector,
-        len: Bytes,
+        len: ByteCount,
     },
     OpenLayout {
         device: DeviceId,
-        len: Bytes,
-        layout: Arc<Layout>,
+        len: ByteCount,
+        layout: Arc<ExtentMap>,
     },
     Close {
-        now: Instant,
+        now: Nanos,
         file: FileId,
     },
     SetLen {
-        now: Instant,
+        now: Nanos,
         file: FileId,
-        len: Bytes,
+        len: ByteCount,
     },
     Invalidate {
-        now: Instant,
+        now: Nanos,
         file: FileId,
         pages: Range<PageIndex>,
     },
@@ -106,30 +106,30 @@ pub enum Input {
         stream: StreamId,
     },
     Read {
-        now: Instant,
+        now: Nanos,
         stream: StreamId,
-        pos: Bytes,
-        len: Bytes,
-        prev_pos: Option<Bytes>,
+        pos: ByteCount,
+        len: ByteCount,
+        prev_pos: Option<ByteCount>,
     },
     Marker {
-        now: Instant,
+        now: Nanos,
         stream: StreamId,
         page: PageIndex,
         count: Pages,
-        prev_pos: Option<Bytes>,
+        prev_pos: Option<ByteCount>,
     },
     Complete {
-        now: Instant,
+        now: Nanos,
         tag: Tag,
-        result: Result<Bytes, i32>,
+        result: Result<ByteCount, i32>,
     },
     Release {
-        now: Instant,
+        now: Nanos,
         id: ReadId,
     },
     Unpinned {
-        now: Instant,
+        now: Nanos,
         frame: Frame,
     },
     Advise {
@@ -152,72 +152,72 @@ pub enum Input {
         stream: StreamId,
     },
     WillNeed {
-        now: Instant,
+        now: Nanos,
         file: FileId,
         start: PageIndex,
         pages: Pages,
     },
     PollDispatch {
-        now: Instant,
+        now: Nanos,
     },
     FillHoles {
-        now: Instant,
+        now: Nanos,
     },
     Direct {
-        now: Instant,
+        now: Nanos,
         device: DeviceId,
         start: Sector,
         sectors: Sectors,
         origin: Origin,
     },
     Timeout {
-        now: Instant,
+        now: Nanos,
     },
     Write {
-        now: Instant,
+        now: Nanos,
         file: FileId,
-        pos: Bytes,
-        len: Bytes,
+        pos: ByteCount,
+        len: ByteCount,
         mode: WriteMode,
         submitter: Submitter,
     },
     Filled {
-        now: Instant,
+        now: Nanos,
         id: WriteId,
     },
     Zero {
-        now: Instant,
+        now: Nanos,
         file: FileId,
         pages: Range<PageIndex>,
     },
     Discard {
-        now: Instant,
+        now: Nanos,
         file: FileId,
         pages: Range<PageIndex>,
     },
     Flush {
-        now: Instant,
+        now: Nanos,
         file: FileId,
     },
     AcceptLost {
         file: FileId,
     },
     WriteBack {
-        now: Instant,
+        now: Nanos,
         file: FileId,
     },
     Acted {
-        now: Instant,
+        now: Nanos,
         id: WriteId,
         result: Result<(), i32>,
     },
     NotActed {
-        now: Instant,
+        now: Nanos,
         id: WriteId,
         errno: i32,
     },
     GiveUp {
-        now: Instant,
+        now: Nanos,
         id: WriteId,
     },
     Set {
@@ -232,7 +232,7 @@ pub enum Input {
 
 /// What the path saw of its readers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Seen {
+pub enum FlagSeen {
     /// A page at the tail had been used again.
     Referenced,
     /// A page at the tail was pinned.
@@ -249,7 +249,7 @@ pub enum Seen {
 
 /// What a path says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Output {
+pub enum PathOutput {
     /// Of `add_device`.
     Device(DeviceId),
     /// Of `open` and `open_layout`.
@@ -270,15 +270,15 @@ pub enum Output {
         bytes: Range<usize>,
     },
     /// Of `poll_ready`, with the frames of the read.
-    Ready(Option<(Ready, Vec<Frame>)>),
+    Ready(Option<(ReadReady, Vec<Frame>)>),
     /// Of `direct`.
     Direct(DirectId),
     /// Of `poll_done`.
-    Done(Option<Done>),
+    Done(Option<DirectDone>),
     /// Of `write`, `zero`, `discard`, `flush` and `write_back`.
     Write(WriteId),
     /// Of `poll_write`, with what is to be filled.
-    Step(Option<(WriteReady, Vec<Fill>)>),
+    Step(Option<(WriteReady, Vec<WriteFill>)>),
     /// A page left because another needed its frame.
     Evicted {
         /// Of which file.
@@ -305,9 +305,9 @@ pub struct Mismatch {
     /// Which step of the log, from 0.
     pub at: usize,
     /// What the log has there; None at its end.
-    pub wanted: Option<Step>,
+    pub wanted: Option<LogStep>,
     /// What the path did; None if it did nothing more, or if it cannot do what the log has.
-    pub got: Option<Step>,
+    pub got: Option<LogStep>,
 }
 
 /// Does to a new path what the log says was done to another, and compares all that it says.
@@ -317,124 +317,124 @@ pub struct Mismatch {
 /// # Errors
 ///
 /// The first step at which the two differ. The path is then thrown away.
-pub fn replay(config: Config, log: &[Step]) -> Result<(), Box<Mismatch>> {
+pub fn replay(config: Config, log: &[LogStep]) -> Result<(), Box<Mismatch>> {
     let mut path = IoPath::new(config);
-    *path.log() = Log::replaying(log.to_vec());
+    *path.log() = CallLog::replaying(log.to_vec());
     while let Some(input) = path.log().next_input()? {
         if !could(&path, &input) {
             let at = path.log().at() - 1;
-            return Err(Box::new(Mismatch { at, wanted: Some(Step::Did(input)), got: None }));
+            return Err(Box::new(Mismatch { at, wanted: Some(LogStep::Did(input)), got: None }));
         }
         apply(&mut path, input);
     }
     Ok(())
 }
 
-fn apply(path: &mut IoPath, input: Input) {
+fn apply(path: &mut IoPath, input: PathCall) {
     // What they return is compared as they say it.
     match input {
-        Input::AddDevice { disk, geometry, scheduler } => {
+        PathCall::AddDevice { disk, geometry, scheduler } => {
             _ = path.add_device_on(disk, geometry, &scheduler);
         }
-        Input::SetScheduler { device, name, value } => {
+        PathCall::SetScheduler { device, name, value } => {
             _ = path.set_scheduler(device, &name, &value);
         }
-        Input::RemoveDevice { now, device } => path.remove_device(now, device),
-        Input::Open { device, start, len } => _ = path.open_at(device, start, len),
-        Input::OpenLayout { device, len, layout } => _ = path.open_layout(device, len, layout),
-        Input::Close { now, file } => path.close(now, file),
-        Input::SetLen { now, file, len } => path.set_len(now, file, len),
-        Input::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
-        Input::Stream { file } => _ = path.stream(file),
-        Input::CloseStream { stream } => path.close_stream(stream),
-        Input::Read { now, stream, pos, len, prev_pos } => {
+        PathCall::RemoveDevice { now, device } => path.remove_device(now, device),
+        PathCall::Open { device, start, len } => _ = path.open_at(device, start, len),
+        PathCall::OpenLayout { device, len, layout } => _ = path.open_layout(device, len, layout),
+        PathCall::Close { now, file } => path.close(now, file),
+        PathCall::SetLen { now, file, len } => path.set_len(now, file, len),
+        PathCall::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
+        PathCall::Stream { file } => _ = path.stream(file),
+        PathCall::CloseStream { stream } => path.close_stream(stream),
+        PathCall::Read { now, stream, pos, len, prev_pos } => {
             _ = path.read(now, stream, pos, len, prev_pos);
         }
-        Input::Marker { now, stream, page, count, prev_pos } => {
+        PathCall::Marker { now, stream, page, count, prev_pos } => {
             path.marker(now, stream, page, count, prev_pos);
         }
-        Input::Complete { now, tag, result } => path.complete(now, tag, result),
-        Input::Release { now, id } => path.release(now, id),
-        Input::Unpinned { now, frame } => path.unpinned(now, frame),
-        Input::Advise { stream, advice } => path.advise(stream, advice),
-        Input::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
-        Input::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
-        Input::SetWeight { submitter, weight } => {
+        PathCall::Complete { now, tag, result } => path.complete(now, tag, result),
+        PathCall::Release { now, id } => path.release(now, id),
+        PathCall::Unpinned { now, frame } => path.unpinned(now, frame),
+        PathCall::Advise { stream, advice } => path.advise(stream, advice),
+        PathCall::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
+        PathCall::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
+        PathCall::SetWeight { submitter, weight } => {
             // Refused now is what was refused then.
             _ = path.set_weight(submitter, weight);
         }
-        Input::Seeked { stream } => path.seeked(stream),
-        Input::WillNeed { now, file, start, pages } => {
+        PathCall::Seeked { stream } => path.seeked(stream),
+        PathCall::WillNeed { now, file, start, pages } => {
             _ = path.will_need(now, file, start, pages);
         }
-        Input::PollDispatch { now } => _ = path.poll_dispatch(now),
-        Input::FillHoles { now } => path.fill_holes(now, |_, _| {}),
-        Input::Direct { now, device, start, sectors, origin } => {
+        PathCall::PollDispatch { now } => _ = path.poll_dispatch(now),
+        PathCall::FillHoles { now } => path.fill_holes(now, |_, _| {}),
+        PathCall::Direct { now, device, start, sectors, origin } => {
             _ = path.direct(now, device, start, sectors, origin);
         }
-        Input::Timeout { now } => path.timeout(now),
-        Input::Write { now, file, pos, len, mode, submitter } => {
+        PathCall::Timeout { now } => path.timeout(now),
+        PathCall::Write { now, file, pos, len, mode, submitter } => {
             _ = path.write(now, file, pos, len, mode, submitter);
         }
-        Input::Filled { now, id } => path.filled(now, id),
-        Input::Zero { now, file, pages } => _ = path.zero(now, file, pages),
-        Input::Discard { now, file, pages } => _ = path.discard(now, file, pages),
-        Input::AcceptLost { file } => path.accept_lost(file),
-        Input::NotActed { now, id, errno } => path.not_acted(now, id, errno),
-        Input::Flush { now, file } => _ = path.flush(now, file),
-        Input::WriteBack { now, file } => _ = path.write_back(now, file),
-        Input::Acted { now, id, result } => path.acted(now, id, result),
-        Input::GiveUp { now, id } => path.give_up(now, id),
-        Input::Set { name, value } => _ = path.set(&name, &value),
-        Input::PollWrite => _ = path.poll_write(),
-        Input::PollReady => _ = path.poll_ready(),
-        Input::PollDone => _ = path.poll_done(),
-        Input::TakeLog => _ = path.take_log(),
+        PathCall::Filled { now, id } => path.filled(now, id),
+        PathCall::Zero { now, file, pages } => _ = path.zero(now, file, pages),
+        PathCall::Discard { now, file, pages } => _ = path.discard(now, file, pages),
+        PathCall::AcceptLost { file } => path.accept_lost(file),
+        PathCall::NotActed { now, id, errno } => path.not_acted(now, id, errno),
+        PathCall::Flush { now, file } => _ = path.flush(now, file),
+        PathCall::WriteBack { now, file } => _ = path.write_back(now, file),
+        PathCall::Acted { now, id, result } => path.acted(now, id, result),
+        PathCall::GiveUp { now, id } => path.give_up(now, id),
+        PathCall::Set { name, value } => _ = path.set(&name, &value),
+        PathCall::PollWrite => _ = path.poll_write(),
+        PathCall::PollReady => _ = path.poll_ready(),
+        PathCall::PollDone => _ = path.poll_done(),
+        PathCall::TakeLog => _ = path.take_log(),
     }
 }
 
 /// Whether the call makes sense for the path as it is: a log with a step too few, or a path of
 /// other habits, must come out as a mismatch and not as a panic.
-fn could(path: &IoPath, input: &Input) -> bool {
+fn could(path: &IoPath, input: &PathCall) -> bool {
     match input {
-        Input::RemoveDevice { device, .. } => !path.has_files_on(*device),
-        Input::Open { device, .. }
-        | Input::OpenLayout { device, .. }
-        | Input::Direct { device, .. } => path.has_device(*device),
-        Input::SetLen { file, .. } | Input::Stream { file } => path.is_open(*file),
-        Input::Write { file, .. }
-        | Input::Zero { file, .. }
-        | Input::Discard { file, .. }
-        | Input::Flush { file, .. }
-        | Input::WriteBack { file, .. } => path.is_open(*file) && path.is_in_one_run(*file),
-        Input::Filled { id, .. } => path.awaits_driver(*id, false),
-        Input::Acted { id, .. } | Input::NotActed { id, .. } => path.awaits_driver(*id, true),
-        Input::GiveUp { id, .. } => !path.awaits_driver(*id, false),
-        Input::Read { stream, .. } => path.has_stream(*stream),
-        Input::Complete { tag, .. } => path.is_flying(*tag),
-        Input::FillHoles { .. } => path.has_holes(),
-        Input::Release { id, .. } => path.is_ready(*id),
-        Input::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
-        Input::AddDevice { .. }
-        | Input::AcceptLost { .. }
-        | Input::SetScheduler { .. }
-        | Input::SetSubmitter { .. }
-        | Input::SetWeight { .. }
-        | Input::Timeout { .. }
-        | Input::PollDone
-        | Input::PollWrite
-        | Input::Set { .. }
-        | Input::Close { .. }
-        | Input::Invalidate { .. }
-        | Input::CloseStream { .. }
-        | Input::Marker { .. }
-        | Input::Advise { .. }
-        | Input::SetNoReuse { .. }
-        | Input::Seeked { .. }
-        | Input::WillNeed { .. }
-        | Input::PollDispatch { .. }
-        | Input::PollReady
-        | Input::TakeLog => true,
+        PathCall::RemoveDevice { device, .. } => !path.has_files_on(*device),
+        PathCall::Open { device, .. }
+        | PathCall::OpenLayout { device, .. }
+        | PathCall::Direct { device, .. } => path.has_device(*device),
+        PathCall::SetLen { file, .. } | PathCall::Stream { file } => path.is_open(*file),
+        PathCall::Write { file, .. }
+        | PathCall::Zero { file, .. }
+        | PathCall::Discard { file, .. }
+        | PathCall::Flush { file, .. }
+        | PathCall::WriteBack { file, .. } => path.is_open(*file) && path.is_in_one_run(*file),
+        PathCall::Filled { id, .. } => path.awaits_driver(*id, false),
+        PathCall::Acted { id, .. } | PathCall::NotActed { id, .. } => path.awaits_driver(*id, true),
+        PathCall::GiveUp { id, .. } => !path.awaits_driver(*id, false),
+        PathCall::Read { stream, .. } => path.has_stream(*stream),
+        PathCall::Complete { tag, .. } => path.is_flying(*tag),
+        PathCall::FillHoles { .. } => path.has_holes(),
+        PathCall::Release { id, .. } => path.is_ready(*id),
+        PathCall::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
+        PathCall::AddDevice { .. }
+        | PathCall::AcceptLost { .. }
+        | PathCall::SetScheduler { .. }
+        | PathCall::SetSubmitter { .. }
+        | PathCall::SetWeight { .. }
+        | PathCall::Timeout { .. }
+        | PathCall::PollDone
+        | PathCall::PollWrite
+        | PathCall::Set { .. }
+        | PathCall::Close { .. }
+        | PathCall::Invalidate { .. }
+        | PathCall::CloseStream { .. }
+        | PathCall::Marker { .. }
+        | PathCall::Advise { .. }
+        | PathCall::SetNoReuse { .. }
+        | PathCall::Seeked { .. }
+        | PathCall::WillNeed { .. }
+        | PathCall::PollDispatch { .. }
+        | PathCall::PollReady
+        | PathCall::TakeLog => true,
     }
 }
 

@@ -5,7 +5,7 @@
 //! Never: a device, a queue depth (the path counts what is in flight), a lost request.
 //!
 //! A scheduler does not look into what it queues: the path's requests carry frames, a picture of a
-//! schedule carries names. It only asks whether two neighbours may become one ([`Load`]).
+//! schedule carries names. It only asks whether two neighbours may become one ([`Payload`]).
 
 pub mod cfq;
 pub mod deadline;
@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::units::{Instant, Sector, Sectors};
+use crate::units::{Nanos, Sector, Sectors};
 
 /// Which way a request goes.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -68,13 +68,13 @@ pub struct Request<L> {
     /// Its direction, class and submitter; a merged request keeps those of the one that it joined.
     pub origin: Origin,
     /// When it was queued; a merged request keeps the time of the one that it joined.
-    pub arrival: Instant,
+    pub arrival: Nanos,
     /// What travels along.
     pub load: L,
 }
 
 /// What travels with a request.
-pub trait Load: fmt::Debug + Send {
+pub trait Payload: fmt::Debug + Send {
     /// Whether `next`, which begins where this one ends, may become part of it.
     fn can_take(&self, next: &Self) -> bool;
 
@@ -89,16 +89,16 @@ pub trait Load: fmt::Debug + Send {
 ///                                    \
 ///                                     wake_at: nothing to take now, ask again then
 /// ```
-pub trait Scheduler<L: Load>: fmt::Debug + Send {
+pub trait Scheduler<L: Payload>: fmt::Debug + Send {
     /// Queues a request.
-    fn add(&mut self, now: Instant, request: Request<L>);
+    fn add(&mut self, now: Nanos, request: Request<L>);
 
     /// Takes the request that is next. None if nothing is queued, or if what is queued has to wait
     /// for a completion, or until [`Self::wake_at`].
-    fn take(&mut self, now: Instant) -> Option<Request<L>>;
+    fn take(&mut self, now: Nanos) -> Option<Request<L>>;
 
     /// A request that was taken has ended, well or not: whose it was, and when it had arrived.
-    fn completed(&mut self, now: Instant, origin: Origin, arrival: Instant);
+    fn completed(&mut self, now: Nanos, origin: Origin, arrival: Nanos);
 
     /// Empties the queue, in any order: its device is gone.
     fn drain(&mut self) -> Vec<Request<L>>;
@@ -110,11 +110,11 @@ pub trait Scheduler<L: Load>: fmt::Debug + Send {
     fn queued(&self, op: Op) -> usize;
 
     /// A request that another queue of the device gave is on its way, and will end here.
-    fn adopt(&mut self, origin: Origin, arrival: Instant);
+    fn adopt(&mut self, origin: Origin, arrival: Nanos);
 
     /// When [`Self::take`] may give something although nothing was added and nothing ended
     /// meanwhile.
-    fn wake_at(&self) -> Option<Instant> {
+    fn wake_at(&self) -> Option<Nanos> {
         None
     }
 
@@ -172,9 +172,9 @@ pub enum Choice {
     #[default]
     Noop,
     /// In the order of the device, until one has waited too long.
-    Deadline(deadline::Settings),
+    Deadline(deadline::DeadlineSettings),
     /// A slice of time for each submitter; for the simulator.
-    Cfq(cfq::Settings),
+    Cfq(cfq::CfqSettings),
 }
 
 /// Why a setting was refused.
@@ -206,7 +206,7 @@ impl<L> Request<L> {
     }
 }
 
-impl<L: Load> Request<L> {
+impl<L: Payload> Request<L> {
     /// Whether `next` may be appended: it begins where this one ends, has the same direction and
     /// class, and the sum is no larger than the device takes.
     pub(crate) fn can_take(&self, next: &Self, max: Sectors) -> bool {
@@ -241,8 +241,8 @@ impl Choice {
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "noop" => Some(Self::Noop),
-            "deadline" => Some(Self::Deadline(deadline::Settings::default())),
-            "cfq" => Some(Self::Cfq(cfq::Settings::default())),
+            "deadline" => Some(Self::Deadline(deadline::DeadlineSettings::default())),
+            "cfq" => Some(Self::Cfq(cfq::CfqSettings::default())),
             _ => None,
         }
     }
@@ -252,7 +252,10 @@ impl Choice {
     #[must_use]
     pub fn learning() -> Self {
         let writes_in_flight = deadline::WriteLimit::Learnt;
-        Self::Deadline(deadline::Settings { writes_in_flight, ..deadline::Settings::default() })
+        Self::Deadline(deadline::DeadlineSettings {
+            writes_in_flight,
+            ..deadline::DeadlineSettings::default()
+        })
     }
 
     /// The scheduler of this name for a device that is at work, from its users' point of view:
@@ -294,7 +297,7 @@ impl Choice {
 
     /// A queue of this kind, empty, for a device whose largest request has `max` sectors.
     #[must_use]
-    pub fn queue<L: Load + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {
+    pub fn queue<L: Payload + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {
         match self {
             Self::Noop => Box::new(noop::Noop::new(max)),
             Self::Deadline(settings) => Box::new(deadline::Deadline::new(settings, max)),

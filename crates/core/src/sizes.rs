@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use core::fmt;
 
-use crate::units::{Bytes, SECTOR_SIZE};
+use crate::units::{ByteCount, SECTOR_SIZE};
 
 /// What a letter after a number makes of it.
 const SUFFIXES: [(char, u64); 5] =
@@ -19,7 +19,7 @@ const SUFFIXES: [(char, u64); 5] =
 /// # Errors
 ///
 /// The text for the user: what can be written.
-pub fn parse(text: &str) -> Result<Bytes, String> {
+pub fn parse(text: &str) -> Result<ByteCount, String> {
     const FORMS: &str = "write bytes (4096), K, M, G or T (powers of 1024: 64M), or sectors (8s)";
 
     let suffix = SUFFIXES.iter().find(|(letter, _)| text.ends_with(*letter));
@@ -33,16 +33,16 @@ pub fn parse(text: &str) -> Result<Bytes, String> {
         return Err(format!("not a size; {FORMS}"));
     }
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
-    bytes.map(Bytes).ok_or_else(|| format!("more than 2^64 - 1 bytes; {FORMS}"))
+    bytes.map(ByteCount).ok_or_else(|| format!("more than 2^64 - 1 bytes; {FORMS}"))
 }
 
 /// Prints a size with the largest letter that leaves it a whole number, `4096` as `4K`.
 #[derive(Clone, Copy, Debug)]
-pub struct Exact(pub Bytes);
+pub struct Exact(pub ByteCount);
 
 impl fmt::Display for Exact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Bytes(bytes) = self.0;
+        let ByteCount(bytes) = self.0;
         let exact = |(letter, scale): &(char, u64)| {
             (*letter != 's' && bytes != 0 && bytes % scale == 0).then(|| (bytes / scale, *letter))
         };
@@ -59,14 +59,14 @@ mod tests {
 
     #[test]
     fn a_letter_is_a_power_of_1024() {
-        assert_eq!(parse("0"), Ok(Bytes(0)));
-        assert_eq!(parse("4096"), Ok(Bytes(4096)));
-        assert_eq!(parse("4K"), Ok(Bytes(4096)));
-        assert_eq!(parse("64M"), Ok(Bytes(64 << 20)));
-        assert_eq!(parse("2G"), Ok(Bytes(2 << 30)));
-        assert_eq!(parse("16T"), Ok(Bytes(16 << 40)));
-        assert_eq!(parse("1870001s"), Ok(Bytes(1_870_001 * 512)));
-        assert_eq!(parse("18446744073709551615"), Ok(Bytes(u64::MAX)));
+        assert_eq!(parse("0"), Ok(ByteCount(0)));
+        assert_eq!(parse("4096"), Ok(ByteCount(4096)));
+        assert_eq!(parse("4K"), Ok(ByteCount(4096)));
+        assert_eq!(parse("64M"), Ok(ByteCount(64 << 20)));
+        assert_eq!(parse("2G"), Ok(ByteCount(2 << 30)));
+        assert_eq!(parse("16T"), Ok(ByteCount(16 << 40)));
+        assert_eq!(parse("1870001s"), Ok(ByteCount(1_870_001 * 512)));
+        assert_eq!(parse("18446744073709551615"), Ok(ByteCount(u64::MAX)));
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_size_prints_as_short_as_is_exact() {
-        let exact = |bytes| Exact(Bytes(bytes)).to_string();
+        let exact = |bytes| Exact(ByteCount(bytes)).to_string();
         assert_eq!(exact(0), "0");
         assert_eq!(exact(512), "512");
         assert_eq!(exact(4096), "4K");

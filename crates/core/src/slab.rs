@@ -21,12 +21,12 @@ pub struct Id<T> {
 /// Values with ids.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+    places: Vec<SlabSlot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct SlabSlot<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -39,7 +39,7 @@ impl<T> Slab<T> {
     pub(crate) fn insert(&mut self, value: T) -> Id<T> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.places.len()).expect("fewer than 2^32 at a time");
-            self.places.push(Place { generation: 0, value: None });
+            self.places.push(SlabSlot { generation: 0, value: None });
             index
         });
         let place = &mut self.places[index as usize];

@@ -1,8 +1,8 @@
 //! The page table: which frame holds a page, for any number of readers and one driver.
 //!
 //! In:    a file and a page.
-//! Out:   the page's [`Entry`], and a way to ask later whether it still holds, or to pin it; to the
-//!        driver also which pages around it are resident.
+//! Out:   the page's [`PageEntry`], and a way to ask later whether it still holds, or to pin it; to
+//!        the driver also which pages around it are resident.
 //! Never: a lock, a page's bytes. A reader may miss a page that is there; it never gets another's.
 //!
 //! Which line each ordering guards, and against what, is in tests/loom.rs.
@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 
 pub(crate) use self::entry::FRAMES_MAX;
 use self::entry::MARKER;
-pub use self::entry::{Entry, Frame, Generation};
+pub use self::entry::{Frame, Generation, PageEntry};
 pub use self::pins::PinBudget;
 pub(crate) use self::writer::TableWriter;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -44,12 +44,12 @@ pub struct FileSlot(pub u32);
 /// frames. Memory of leaves is reused and never freed, so a reader that comes late reads a word
 /// that means another page, and finds that out; it never reads something that is no word.
 #[derive(Debug)]
-pub struct Table {
+pub struct PageTable {
     /// `hash << 32 | leaf + 1`, or 0.
     slots: Box<[AtomicU64]>,
-    /// For each leaf the [`Key`] of the pages that it holds now, or 0.
+    /// For each leaf the [`LeafKey`] of the pages that it holds now, or 0.
     keys: Box<[AtomicU64]>,
-    /// For each leaf its [`Entry`]s, or 0.
+    /// For each leaf its [`PageEntry`]s, or 0.
     cells: Box<[AtomicU64]>,
     /// For each frame its pins: see `table/pins.rs`.
     frames: Box<[AtomicU64]>,
@@ -58,36 +58,36 @@ pub struct Table {
 
 /// A page that was in the table when the reader looked.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'t> {
+pub struct FoundPage<'t> {
     cell: &'t AtomicU64,
-    entry: Entry,
+    entry: PageEntry,
 }
 
-impl Table {
+impl PageTable {
     /// Finds a page; any thread may ask at any time.
     ///
     /// None means "not seen": the page may be there all the same if its leaf is just being moved.
     /// A caller that must know asks the driver.
     #[inline]
     #[must_use]
-    pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<Found<'_>> {
-        let key = Key::of(file, page);
+    pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<FoundPage<'_>> {
+        let key = LeafKey::of(file, page);
         let leaf = self.find(key)?;
-        let cell = self.cell(Place { leaf, index: index_in_leaf(page) });
-        let entry = Entry(cell.load(Ordering::Acquire));
+        let cell = self.cell(EntryPlace { leaf, index: index_in_leaf(page) });
+        let entry = PageEntry(cell.load(Ordering::Acquire));
         // The leaf may have been given to other pages since it was found, and then the entry is one
         // of theirs. Keys change only while a leaf is empty, so after an entry of theirs we cannot
         // load our old key. (After our own, evicted entry we can; `still_holds` finds that out.)
         let is_ours = self.key(leaf) == Some(key);
-        (is_ours && entry.is_present()).then_some(Found { cell, entry })
+        (is_ours && entry.is_present()).then_some(FoundPage { cell, entry })
     }
 }
 
-impl Found<'_> {
+impl FoundPage<'_> {
     /// The entry as it was when the page was found.
     #[inline]
     #[must_use]
-    pub fn entry(&self) -> Entry {
+    pub fn entry(&self) -> PageEntry {
         self.entry
     }
 
@@ -106,7 +106,7 @@ impl Found<'_> {
     #[must_use]
     pub fn still_holds(&self) -> bool {
         fence(Ordering::Acquire);
-        let now = Entry(self.cell.load(Ordering::Relaxed));
+        let now = PageEntry(self.cell.load(Ordering::Relaxed));
         // What is up to date stays so as long as it is there.
         self.entry.is_up_to_date() && now.names_same(self.entry)
     }
@@ -135,9 +135,9 @@ impl Found<'_> {
     ///
     /// Tries again when it loses a race. That ends: a page's life in a frame has few flags to lose
     /// races to, and each is set and cleared rarely.
-    fn change(&self, next: impl Fn(Entry) -> Option<Entry>) -> bool {
+    fn change(&self, next: impl Fn(PageEntry) -> Option<PageEntry>) -> bool {
         let next = |word| {
-            let now = Entry(word);
+            let now = PageEntry(word);
             if now.names_same(self.entry) { next(now).map(|entry| entry.0) } else { None }
         };
         self.cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
@@ -146,14 +146,14 @@ impl Found<'_> {
 
 /// Where the table keeps an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct EntryPlace {
     pub(crate) leaf: u32,
     pub(crate) index: u32,
 }
 
 /// What a leaf holds: `file + 1` in 19 bits, then the first page / 64 in 45 bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Key(u64);
+struct LeafKey(u64);
 
 /// One place of the index: the hash of a leaf's key in the upper half, leaf + 1 in the lower; or 0.
 ///
@@ -164,9 +164,9 @@ struct Slot(u64);
 /// The index: open addressing with linear probing, no more than half full.
 ///
 /// All of it is relaxed. A slot says where to look, and the leaf's key says whether that was right.
-impl Table {
+impl PageTable {
     #[inline]
-    fn find(&self, key: Key) -> Option<u32> {
+    fn find(&self, key: LeafKey) -> Option<u32> {
         let hash = key.hash();
         let mut at = self.home(hash);
         // Leaves may move while a reader looks: one round is enough, and bounds the search.
@@ -243,13 +243,13 @@ impl Table {
     }
 
     #[inline]
-    fn key(&self, leaf: u32) -> Option<Key> {
+    fn key(&self, leaf: u32) -> Option<LeafKey> {
         let key = self.keys[leaf as usize].load(Ordering::Relaxed);
-        (key != 0).then_some(Key(key))
+        (key != 0).then_some(LeafKey(key))
     }
 
     #[inline]
-    fn cell(&self, place: Place) -> &AtomicU64 {
+    fn cell(&self, place: EntryPlace) -> &AtomicU64 {
         &self.cells[place.leaf as usize * LEAF_CELLS + place.index as usize]
     }
 }
@@ -272,7 +272,7 @@ impl Slot {
     }
 }
 
-impl Key {
+impl LeafKey {
     #[inline]
     fn of(file: FileSlot, page: PageIndex) -> Self {
         // A larger page would find itself in another file.

@@ -10,20 +10,20 @@ use alloc::collections::VecDeque;
 use crate::path::{DeviceId, StreamId};
 use crate::readahead::Decided;
 use crate::sched::Op;
-use crate::units::{Instant, Pages, Sector, Sectors};
+use crate::units::{Nanos, Pages, Sector, Sectors};
 
 /// One event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Event {
+pub struct TraceEvent {
     /// When.
-    pub at: Instant,
+    pub at: Nanos,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum What {
+pub enum EventKind {
     /// A read-ahead policy decided.
     Decided {
         /// For which stream.
@@ -58,7 +58,7 @@ pub enum What {
 /// A bounded list of events.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    events: VecDeque<Event>,
+    events: VecDeque<TraceEvent>,
     capacity: usize,
     lost: u64,
 }
@@ -74,7 +74,7 @@ impl Trace {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, at: Instant, what: impl FnOnce() -> What) {
+    pub(crate) fn push(&mut self, at: Nanos, what: impl FnOnce() -> EventKind) {
         if self.capacity == 0 {
             return;
         }
@@ -82,10 +82,10 @@ impl Trace {
             self.events.pop_front();
             self.lost += 1;
         }
-        self.events.push_back(Event { at, what: what() });
+        self.events.push_back(TraceEvent { at, what: what() });
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<TraceEvent> {
         self.events.pop_front()
     }
 

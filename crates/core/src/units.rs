@@ -23,7 +23,7 @@ pub const SECTOR_SIZE: u64 = 512;
 pub const SECTORS_PER_PAGE: u64 = PAGE_SIZE / SECTOR_SIZE;
 
 /// No file is longer: the kernel's own limit for a file's offset is 2^63 - 1 bytes.
-pub const MAX_FILE_BYTES: Bytes = Bytes(i64::MAX as u64);
+pub const MAX_FILE_BYTES: ByteCount = ByteCount(i64::MAX as u64);
 
 /// No file has more pages.
 pub const MAX_FILE_PAGES: Pages = MAX_FILE_BYTES.pages_up();
@@ -120,7 +120,7 @@ macro_rules! position {
 
 count! {
     /// A size, or an offset from the start of a file: pages and sectors count, bytes measure.
-    Bytes
+    ByteCount
 }
 count! {
     /// How many pages.
@@ -143,10 +143,10 @@ quantity! {
     /// A point in time, in nanoseconds since whatever the driver calls its start.
     ///
     /// The core never reads a clock: the driver passes the time in.
-    Instant
+    Nanos
 }
 
-impl Bytes {
+impl ByteCount {
     /// The page that holds the byte at this offset.
     #[inline]
     #[must_use]
@@ -166,9 +166,9 @@ impl Pages {
     /// Their size.
     #[inline]
     #[must_use]
-    pub const fn bytes(self) -> Bytes {
+    pub const fn bytes(self) -> ByteCount {
         match self.0.checked_mul(PAGE_SIZE) {
-            Some(bytes) => Bytes(bytes),
+            Some(bytes) => ByteCount(bytes),
             None => panic!("a count of pages has no size in 64 bits"),
         }
     }
@@ -178,7 +178,7 @@ impl PageIndex {
     /// Where the page starts in its file.
     #[inline]
     #[must_use]
-    pub const fn offset(self) -> Bytes {
+    pub const fn offset(self) -> ByteCount {
         Pages(self.0).bytes()
     }
 }
@@ -187,9 +187,9 @@ impl Sectors {
     /// Their size.
     #[inline]
     #[must_use]
-    pub const fn bytes(self) -> Bytes {
+    pub const fn bytes(self) -> ByteCount {
         match self.0.checked_mul(SECTOR_SIZE) {
-            Some(bytes) => Bytes(bytes),
+            Some(bytes) => ByteCount(bytes),
             None => panic!("a count of sectors has no size in 64 bits"),
         }
     }
@@ -199,7 +199,7 @@ impl Sector {
     /// Where the sector starts on its device.
     #[inline]
     #[must_use]
-    pub const fn offset(self) -> Bytes {
+    pub const fn offset(self) -> ByteCount {
         Sectors(self.0).bytes()
     }
 }
@@ -219,18 +219,18 @@ mod tests {
 
     #[test]
     fn a_part_of_a_page_counts_as_one() {
-        assert_eq!(Bytes(0).pages_up(), Pages(0));
-        assert_eq!(Bytes(1).pages_up(), Pages(1));
-        assert_eq!(Bytes(4096).pages_up(), Pages(1));
-        assert_eq!(Bytes(4097).pages_up(), Pages(2));
+        assert_eq!(ByteCount(0).pages_up(), Pages(0));
+        assert_eq!(ByteCount(1).pages_up(), Pages(1));
+        assert_eq!(ByteCount(4096).pages_up(), Pages(1));
+        assert_eq!(ByteCount(4097).pages_up(), Pages(2));
         assert_eq!(MAX_FILE_PAGES, Pages(1 << 51));
     }
 
     #[test]
     fn a_byte_belongs_to_the_page_it_lies_in() {
-        assert_eq!(Bytes(4095).page(), PageIndex(0));
-        assert_eq!(Bytes(4096).page(), PageIndex(1));
-        assert_eq!(PageIndex(3).offset(), Bytes(12288));
+        assert_eq!(ByteCount(4095).page(), PageIndex(0));
+        assert_eq!(ByteCount(4096).page(), PageIndex(1));
+        assert_eq!(PageIndex(3).offset(), ByteCount(12288));
     }
 
     #[test]

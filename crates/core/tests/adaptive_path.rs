@@ -10,7 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, FileId, IoPath, ReadId, StreamId};
 use foreread_core::readahead::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
 
@@ -21,17 +21,17 @@ struct World {
     path: IoPath,
     file: FileId,
     stream: StreamId,
-    prev_pos: Option<Bytes>,
+    prev_pos: Option<ByteCount>,
     now: u64,
 }
 
 impl World {
     fn new(policy: Policy, max: u64) -> Self {
-        let (memory, max_window) = (Bytes(1 << 20), Pages(max));
+        let (memory, max_window) = (ByteCount(1 << 20), Pages(max));
         let mut path = IoPath::new(Config { memory, policy, max_window, rules: Rules::default() });
-        let geometry = Geometry { max_io: Pages(64), depth: 4, ..Geometry::new(Bytes(0)) };
+        let geometry = Geometry { max_io: Pages(64), depth: 4, ..Geometry::new(ByteCount(0)) };
         let device = path.add_device(geometry, &Choice::Noop);
-        let file = path.open(device, Bytes((1 << 22) * PAGE)).unwrap();
+        let file = path.open(device, ByteCount((1 << 22) * PAGE)).unwrap();
         let stream = path.stream(file);
         Self { path, file, stream, prev_pos: None, now: 0 }
     }
@@ -42,7 +42,7 @@ impl World {
 
     fn hint(&mut self, pages: Range<u64>) -> u64 {
         let count = Pages(pages.end - pages.start);
-        let now = Instant(self.now);
+        let now = Nanos(self.now);
         let asked = self.path.will_need(now, self.file, PageIndex(pages.start), count).0;
         self.run();
         asked
@@ -51,7 +51,7 @@ impl World {
     /// Lets the device answer. Returns how many pages it was asked for.
     fn run(&mut self) -> u64 {
         let mut pages = 0;
-        let now = Instant(self.now);
+        let now = Nanos(self.now);
         while let Some(DeviceIo { tag, len, .. }) = self.path.poll_dispatch(now) {
             pages += len.0 / PAGE;
             self.path.complete(now, tag, Ok(len));
@@ -62,8 +62,8 @@ impl World {
     /// A read that its program is not done with.
     fn begin(&mut self, page: u64, count: u64) -> (ReadId, u64) {
         self.now += 1_000_000;
-        let (pos, len) = (Bytes(page * PAGE), Bytes(count * PAGE));
-        let id = self.path.read(Instant(self.now), self.stream, pos, len, self.prev_pos);
+        let (pos, len) = (ByteCount(page * PAGE), ByteCount(count * PAGE));
+        let id = self.path.read(Nanos(self.now), self.stream, pos, len, self.prev_pos);
         self.prev_pos = Some(pos + len);
         let pages = self.run();
         let ready = self.path.poll_ready().expect("the device has answered");
@@ -74,7 +74,7 @@ impl World {
     /// How many pages the device was asked for.
     fn read(&mut self, page: u64, count: u64) -> u64 {
         let (id, pages) = self.begin(page, count);
-        self.path.release(Instant(self.now), id);
+        self.path.release(Nanos(self.now), id);
         pages
     }
 
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn let_go(&mut self, ids: Vec<ReadId>) {
-        ids.into_iter().for_each(|id| self.path.release(Instant(self.now), id));
+        ids.into_iter().for_each(|id| self.path.release(Nanos(self.now), id));
     }
 }
 
@@ -172,9 +172,9 @@ fn a_stream_that_goes_backwards_goes_on_when_its_window_could_not_be_had() {
     }
     let ids = world.hold_all_but(5);
     // One that waits for frames, so that nothing is read ahead.
-    let (now, len) = (Instant(world.now), Bytes(20 * PAGE));
+    let (now, len) = (Nanos(world.now), ByteCount(20 * PAGE));
     let other = world.path.stream(world.file);
-    let waits = world.path.read(now, other, Bytes((1 << 21) * PAGE), len, None);
+    let waits = world.path.read(now, other, ByteCount((1 << 21) * PAGE), len, None);
     let end = world.read_what_is_there((0..4000).rev());
     let evicted = world.path.cache_stats().evicted_before_use;
     world.let_go(ids);

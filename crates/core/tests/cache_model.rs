@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use foreread_core::cache::{Filling, PageCache, Use};
 use foreread_core::readahead::Residency;
 use foreread_core::table::{FileSlot, Frame, Generation};
-use foreread_core::units::{Bytes, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
 use model::{Model, Name};
 use proptest::prelude::*;
 use steps::{FILES, LAST, Live, PAGES, Step, step};
@@ -217,7 +217,7 @@ fn an_eviction_ends_though_every_page_is_referenced() {
 #[test]
 fn a_bound_covers_the_frames_and_what_is_kept_for_them() {
     let cost = 4096 + PageCache::metadata_bytes_per_frame();
-    for bound in [PageCache::MIN_BOUND, Bytes(64 << 20), Bytes((1 << 30) + 12345)] {
+    for bound in [PageCache::MIN_BOUND, ByteCount(64 << 20), ByteCount((1 << 30) + 12345)] {
         let frames = u64::from(PageCache::new(bound).frames());
         assert!(frames * cost <= bound.0);
         assert!((frames + 1) * cost > bound.0);

@@ -5,12 +5,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use foreread_core::fit::{DeviceFit, Fit, Sent, Watch};
+use foreread_core::fit::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::{Choice, Op};
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const KIB: u64 = 1024;
 const US: u64 = 1000;
@@ -69,25 +69,25 @@ struct Run {
     model: Model,
     /// Which way requests go from now on.
     op: Op,
-    fit: DeviceFit,
-    watch: Watch,
+    fit: DeviceEstimator,
+    watch: LatencyObserver,
     dice: Dice,
     now_ns: u64,
     free_at_ns: Vec<u64>,
     /// When what is there ends, with its number.
     ends: BinaryHeap<Reverse<(u64, u64)>>,
-    sent: Vec<Option<(Sent, u64)>>,
+    sent: Vec<Option<(SentRequest, u64)>>,
 }
 
 impl Run {
     /// A reader waits all the time, unless a test says otherwise.
     fn of(model: Model) -> Self {
-        let mut watch = Watch::default();
-        watch.begin(Instant(0));
+        let mut watch = LatencyObserver::default();
+        watch.begin(Nanos(0));
         Self {
             model,
             op: Op::Read,
-            fit: DeviceFit::new(),
+            fit: DeviceEstimator::new(),
             watch,
             dice: Dice(1),
             now_ns: 0,
@@ -111,7 +111,7 @@ impl Run {
         let way = self.free_at_ns.iter_mut().min().unwrap();
         *way = self.now_ns.max(*way) + service;
         let end = *way;
-        let (now, in_flight) = (Instant(self.now_ns), self.in_flight());
+        let (now, in_flight) = (Nanos(self.now_ns), self.in_flight());
         let sent = self.fit.dispatched(now, self.op, in_flight);
         self.ends.push(Reverse((end, self.sent.len() as u64)));
         self.sent.push(Some((sent, bytes)));
@@ -123,8 +123,8 @@ impl Run {
         let Reverse((end, number)) = self.ends.pop().expect("something is there");
         self.now_ns = self.now_ns.max(end + late_ns);
         let (sent, bytes) = self.sent[usize::try_from(number).unwrap()].take().unwrap();
-        let (now, watch) = (Instant(self.now_ns), self.watch.now());
-        self.fit.completed(now, sent, Some(Bytes(bytes)), in_flight, watch);
+        let (now, watch) = (Nanos(self.now_ns), self.watch.now());
+        self.fit.completed(now, sent, Some(ByteCount(bytes)), in_flight, watch);
     }
 
     /// One after the other, with pauses in between.
@@ -162,10 +162,10 @@ impl Run {
         for _ in 1..count {
             self.complete(late_ns);
         }
-        self.watch.begin(Instant(self.now_ns));
+        self.watch.begin(Nanos(self.now_ns));
     }
 
-    fn fit(&self) -> Fit {
+    fn fit(&self) -> DeviceModel {
         self.fit.fit().expect("enough was seen")
     }
 }
@@ -180,7 +180,7 @@ fn close(got: f64, want: f64, per_cent: f64) {
 
 /// Within 5 % in the cost of small and large requests, and exact or near in how many at once.
 #[track_caller]
-fn check(fit: Fit, model: Model) {
+fn check(fit: DeviceModel, model: Model) {
     // A hiccup counts as twice its kind: one in a hundred is one per cent, and by chance more. And
     // the cost at 0 lies outside of what was seen, so noise is worth more there.
     let loose = |kib: f64| model.hiccup_every > 0 || (kib == 0.0 && model.noise > 0);
@@ -339,7 +339,11 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
 /// docs/devices.md and ARCHITECTURE.md say how much each file costs.
 #[test]
 fn it_has_two_kib_and_a_tenth() {
-    assert!((1950..=2150).contains(&size_of::<DeviceFit>()), "{}", size_of::<DeviceFit>());
+    assert!(
+        (1950..=2150).contains(&size_of::<DeviceEstimator>()),
+        "{}",
+        size_of::<DeviceEstimator>()
+    );
 }
 
 #[test]
@@ -386,7 +390,7 @@ fn completions_without_a_wait_tell_no_time() {
         for _ in 0..3 {
             run.complete(50 * MS);
         }
-        run.watch.begin(Instant(run.now_ns));
+        run.watch.begin(Nanos(run.now_ns));
         run.complete(50 * MS);
     }
     assert_eq!(run.fit(), before);
@@ -422,7 +426,7 @@ fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
             run.dispatch(128 * KIB);
         }
         run.now_ns += run.model.service_ns(128 * KIB, &mut run.dice);
-        run.watch.begin(Instant(run.now_ns));
+        run.watch.begin(Nanos(run.now_ns));
         for _ in 0..8 {
             run.now_ns += 2 * US;
             run.complete(0);
@@ -451,13 +455,13 @@ fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
 
 #[test]
 fn a_failed_request_is_no_sample_and_the_load_around_it_still_counts() {
-    let (mut fit, mut watch) = (DeviceFit::new(), Watch::default());
-    watch.begin(Instant(0));
+    let (mut fit, mut watch) = (DeviceEstimator::new(), LatencyObserver::default());
+    watch.begin(Nanos(0));
     for n in 0..100 {
-        let sent = fit.dispatched(Instant(n * 10 * MS), Op::Read, 0);
-        fit.completed(Instant(n * 10 * MS + US), sent, None, 1, watch.now());
-        let sent = fit.dispatched(Instant(n * 10 * MS + MS), Op::Read, 0);
-        fit.completed(Instant(n * 10 * MS + 3 * MS), sent, Some(Bytes(4096)), 1, watch.now());
+        let sent = fit.dispatched(Nanos(n * 10 * MS), Op::Read, 0);
+        fit.completed(Nanos(n * 10 * MS + US), sent, None, 1, watch.now());
+        let sent = fit.dispatched(Nanos(n * 10 * MS + MS), Op::Read, 0);
+        fit.completed(Nanos(n * 10 * MS + 3 * MS), sent, Some(ByteCount(4096)), 1, watch.now());
     }
     let fit = fit.fit().unwrap();
     assert_eq!((fit.samples, fit.parallel), (100, None));
@@ -481,36 +485,36 @@ fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
 fn a_path_knows_its_devices() {
     let policy = Policy::Linux6;
     let rules = Rules::default();
-    let config = Config { memory: Bytes(4 << 20), policy, max_window: Pages(8), rules };
+    let config = Config { memory: ByteCount(4 << 20), policy, max_window: Pages(8), rules };
     let mut path = IoPath::new(config);
-    let device = path.add_device(Geometry::new(Bytes(1 << 30)), &Choice::Noop);
-    let file = path.open(device, Bytes(1 << 30)).expect("there is room for a file");
+    let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    let file = path.open(device, ByteCount(1 << 30)).expect("there is room for a file");
     assert_eq!(path.device_fit(device), None);
     let mut now_ns = 0;
     for n in 0..100 {
         let stream = path.stream(file);
-        let id = path.read(Instant(now_ns), stream, Bytes(n << 20), Bytes(16384), None);
+        let id = path.read(Nanos(now_ns), stream, ByteCount(n << 20), ByteCount(16384), None);
         now_ns += serve(&mut path, now_ns, 3 * MS);
         let ready = path.poll_ready().expect("all has ended");
         assert_eq!((ready.id, ready.fault), (id, None));
-        path.release(Instant(now_ns), id);
+        path.release(Nanos(now_ns), id);
         // The reader works; a hit meets the marker, and completions are not polled for a second.
-        path.marker(Instant(now_ns), stream, PageIndex(n * 256 + 1), Pages(1), None);
+        path.marker(Nanos(now_ns), stream, PageIndex(n * 256 + 1), Pages(1), None);
         now_ns += serve(&mut path, now_ns, 1000 * MS);
     }
     assert!(path.stats().pages_ahead > 100, "markers began reads: {:?}", path.stats());
     let fit = path.device_fit(device).expect("a hundred misses");
     close(fit.per_request_ns, 3e6, 0.1);
-    path.close(Instant(now_ns), file);
-    path.remove_device(Instant(now_ns), device);
+    path.close(Nanos(now_ns), file);
+    path.remove_device(Nanos(now_ns), device);
     assert_eq!(path.device_fit(device), None, "it is gone");
 }
 
 /// All that is to be dispatched comes back so much later, which is returned.
 fn serve(path: &mut IoPath, now_ns: u64, after_ns: u64) -> u64 {
-    let flying: Vec<_> = std::iter::from_fn(|| path.poll_dispatch(Instant(now_ns))).collect();
+    let flying: Vec<_> = std::iter::from_fn(|| path.poll_dispatch(Nanos(now_ns))).collect();
     for io in flying {
-        path.complete(Instant(now_ns + after_ns), io.tag, Ok(io.len));
+        path.complete(Nanos(now_ns + after_ns), io.tag, Ok(io.len));
     }
     after_ns
 }

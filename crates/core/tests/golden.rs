@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use common::{PlainPages, PlainStream};
 use foreread_core::readahead::{Decided, Decision, Pattern, Policy, Rules};
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::units::{ByteCount, Pages};
 
 /// One read: the stream, and the bytes it asks for.
 type Read = (usize, u64, u64);
@@ -39,7 +39,7 @@ impl Scenario {
             let reader = &mut streams[*stream];
             reader.limits.io_pages = Pages(self.io_pages);
             if let Some(file_pages) = self.file {
-                reader.file = Bytes(file_pages * 4096);
+                reader.file = ByteCount(file_pages * 4096);
             }
             for (decided, runs) in reader.read_bytes(&mut pages, *pos, *len) {
                 trace.push((*stream, decided, runs));
@@ -206,7 +206,7 @@ fn with_rules(policy: Policy, max: u64, file: u64, rules: Rules, reads: &[(u64, 
     let mut pages = PlainPages::default();
     let mut stream = PlainStream::new(policy, max);
     stream.rules = rules;
-    stream.file = Bytes(file * 4096);
+    stream.file = ByteCount(file * 4096);
     let mut windows = Vec::new();
     for (page, count) in reads {
         stream.state.seeked = true;

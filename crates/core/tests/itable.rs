@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use foreread_core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable, Why};
+use foreread_core::itable::{
+    Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound, Why,
+};
 
 /// 1 ms a request, 100 MB/s: a block that comes along costs a 26th of one that is fetched alone.
 const DISK: Cost = Cost { fixed_ns: 1e6, ns_per_byte: 10.0 };
@@ -82,7 +84,7 @@ fn adaptive(cost: Cost) -> Window {
 }
 
 fn fixed(blocks: u64) -> Window {
-    Window::Fixed(FixedWindow::new(blocks, Bound::Exact).unwrap())
+    Window::Fixed(FixedWindow::new(blocks, ItableBound::Exact).unwrap())
 }
 
 fn walk(mut window: Window, size: usize, looks: impl IntoIterator<Item = u64>) -> Cache {

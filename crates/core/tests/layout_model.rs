@@ -11,9 +11,9 @@
 #[path = "layout_model/world.rs"]
 mod world;
 
-use foreread_core::path::{BadLayout, Extent, Fault, Layout, NotOpened};
+use foreread_core::path::{BadExtents, ExtentMap, Fault, FileExtent, OpenError};
 use foreread_core::readahead::Policy;
-use foreread_core::units::{Bytes, PageIndex};
+use foreread_core::units::{ByteCount, PageIndex};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use world::{Answer, Op, Piece, World};
@@ -102,8 +102,8 @@ proptest! {
     }
 }
 
-fn extent(start: u64, len: u64, place: u64) -> Extent {
-    Extent { start: Bytes(start), len: Bytes(len), place: Some(Bytes(place)) }
+fn extent(start: u64, len: u64, place: u64) -> FileExtent {
+    FileExtent { start: ByteCount(start), len: ByteCount(len), place: Some(ByteCount(place)) }
 }
 
 /// A page of two blocks of 1 KiB, a hole of 1 KiB, and another block.
@@ -219,14 +219,14 @@ fn layouts_take_a_sixteenth_of_the_memory_at_most_and_give_it_back() {
     let mut world = World::new(Policy::None, 0);
     // A hole and a piece, each of 16 bytes: together more than half of 64 KiB.
     let extents = |count: u64| (0..count).map(|n| extent(n * 8192, 4096, n * 8192));
-    let layout = std::sync::Arc::new(Layout::new(extents(1100)).unwrap());
+    let layout = std::sync::Arc::new(ExtentMap::new(extents(1100)).unwrap());
     let open = |world: &mut World| {
-        world.path.open_layout(world.device, Bytes(9_000_000), std::sync::Arc::clone(&layout))
+        world.path.open_layout(world.device, ByteCount(9_000_000), std::sync::Arc::clone(&layout))
     };
     let first = open(&mut world).unwrap();
-    assert_eq!(open(&mut world), Err(NotOpened::Layouts { limit: Bytes(65_536) }));
+    assert_eq!(open(&mut world), Err(OpenError::Layouts { limit: ByteCount(65_536) }));
     let now = world.tick();
     world.path.close(now, first);
     assert!(open(&mut world).is_ok());
-    assert_eq!(Layout::new(extents(2).chain(extents(1))), Err(BadLayout::Disorder(2)));
+    assert_eq!(ExtentMap::new(extents(2).chain(extents(1))), Err(BadExtents::Disorder(2)));
 }

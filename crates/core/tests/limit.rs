@@ -250,7 +250,7 @@ fn what_is_listed_can_be_set() {
     }
     assert_eq!(other.settings(), listed);
     let names: Vec<_> = listed.iter().skip(1).map(|(name, _)| *name).collect();
-    assert_eq!(names, foreread_core::sched::deadline::Settings::NAMES);
+    assert_eq!(names, foreread_core::sched::deadline::DeadlineSettings::NAMES);
 }
 
 /// `noop` has no limit: first come, first served. So has `deadline` as it is by default.

@@ -21,7 +21,7 @@ mod pins;
 mod writes;
 
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::table::{FileSlot, Table};
+use foreread_core::table::{FileSlot, PageTable};
 use foreread_core::units::{PageIndex, Pages};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ fn fill(cache: &mut PageCache, file: FileSlot, page: PageIndex, bytes: &Bytes, b
 }
 
 /// Reads the page as the engine does, but copies even what cannot be up to date; None is a miss.
-fn read(table: &Table, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
+fn read(table: &PageTable, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
     let found = table.look_up(file, page)?;
     let copy = [bytes[0].load(Ordering::Relaxed), bytes[1].load(Ordering::Relaxed)];
     found.still_holds().then_some(copy)
@@ -134,7 +134,7 @@ fn a_marker_is_taken_by_exactly_one_of_two_readers() {
         let (mut cache, bytes) = cache(None);
         fill(&mut cache, FILE, PAGE, &bytes, 1);
         let take =
-            |table: &Table| table.look_up(FILE, PAGE).is_some_and(|found| found.take_marker());
+            |table: &PageTable| table.look_up(FILE, PAGE).is_some_and(|found| found.take_marker());
         let reader = thread::spawn({
             let table = cache.table();
             move || take(&table)

@@ -10,7 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, FileId, IoPath, StreamId};
 use foreread_core::readahead::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
 
@@ -18,7 +18,7 @@ struct World {
     path: IoPath,
     file: FileId,
     stream: StreamId,
-    prev_pos: Option<Bytes>,
+    prev_pos: Option<ByteCount>,
 }
 
 impl World {
@@ -27,40 +27,40 @@ impl World {
     }
 
     fn with(policy: Policy, max: u64, memory: u64, rules: Rules) -> Self {
-        let (memory, max_window) = (Bytes(memory), Pages(max));
+        let (memory, max_window) = (ByteCount(memory), Pages(max));
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
-        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
+        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(ByteCount(0)) };
         let device = path.add_device(geometry, &Choice::Noop);
-        let file = path.open(device, Bytes(10_000 * PAGE - 100)).unwrap();
+        let file = path.open(device, ByteCount(10_000 * PAGE - 100)).unwrap();
         let stream = path.stream(file);
         Self { path, file, stream, prev_pos: None }
     }
 
     fn hint(&mut self, pages: Range<u64>) -> u64 {
         let count = Pages(pages.end - pages.start);
-        self.path.will_need(Instant(0), self.file, PageIndex(pages.start), count).0
+        self.path.will_need(Nanos(0), self.file, PageIndex(pages.start), count).0
     }
 
     /// Lets the device answer. Returns what it was asked for: first pages and ends.
     fn run(&mut self) -> Vec<(u64, u64)> {
         let mut asked = Vec::new();
-        while let Some(DeviceIo { tag, offset, len, .. }) = self.path.poll_dispatch(Instant(0)) {
+        while let Some(DeviceIo { tag, offset, len, .. }) = self.path.poll_dispatch(Nanos(0)) {
             asked.push((offset.0 / PAGE, (offset + len).0 / PAGE));
-            self.path.complete(Instant(0), tag, Ok(len));
+            self.path.complete(Nanos(0), tag, Ok(len));
         }
         asked
     }
 
     /// A read as a program makes it: in parts if it is long, whatever is resident.
     fn read(&mut self, page: u64, count: u64) -> Vec<(u64, u64)> {
-        let (mut pos, end) = (Bytes(page * PAGE), Bytes((page + count) * PAGE));
+        let (mut pos, end) = (ByteCount(page * PAGE), ByteCount((page + count) * PAGE));
         let mut asked = Vec::new();
         while pos < end {
-            let id = self.path.read(Instant(0), self.stream, pos, end - pos, self.prev_pos);
+            let id = self.path.read(Nanos(0), self.stream, pos, end - pos, self.prev_pos);
             asked.extend(self.run());
             let ready = self.path.poll_ready().expect("the device has answered");
             assert_eq!((ready.id, ready.fault), (id, None));
-            self.path.release(Instant(0), id);
+            self.path.release(Nanos(0), id);
             pos += ready.len;
         }
         self.prev_pos = Some(end);
@@ -101,7 +101,7 @@ fn a_hint_leaves_out_what_the_file_does_not_have() {
     assert_eq!(world.hint(10_000..10_001), 0);
     assert_eq!(world.hint(u64::MAX - 1..u64::MAX), 0);
     let file = world.file;
-    world.path.close(Instant(0), file);
+    world.path.close(Nanos(0), file);
     assert_eq!(world.hint(0..10), 0, "the file is closed");
 }
 
@@ -109,12 +109,13 @@ fn a_hint_leaves_out_what_the_file_does_not_have() {
 fn a_read_joins_a_hint_that_is_on_its_way() {
     let mut world = World::new(Policy::None, 32, 8 << 20);
     assert_eq!(world.hint(100..110), 10);
-    let id = world.path.read(Instant(0), world.stream, Bytes(103 * PAGE), Bytes(2 * PAGE), None);
+    let id =
+        world.path.read(Nanos(0), world.stream, ByteCount(103 * PAGE), ByteCount(2 * PAGE), None);
     assert!(world.path.poll_ready().is_none());
     assert_eq!(world.path.stats().pages_joined, 2);
     assert_eq!(world.run(), [(100, 110)]);
     assert_eq!(world.path.poll_ready().map(|ready| ready.id), Some(id));
-    world.path.release(Instant(0), id);
+    world.path.release(Nanos(0), id);
 }
 
 #[test]
@@ -124,15 +125,15 @@ fn hints_that_follow_each_other_merge_while_the_device_is_busy() {
     let busy: Vec<_> = (0..4)
         .map(|number| {
             world.hint(1000 * number..1000 * number + 1);
-            world.path.poll_dispatch(Instant(0)).unwrap()
+            world.path.poll_dispatch(Nanos(0)).unwrap()
         })
         .collect();
     for page in 500..516 {
         assert_eq!(world.hint(page..page + 1), 1);
     }
-    assert!(world.path.poll_dispatch(Instant(0)).is_none());
+    assert!(world.path.poll_dispatch(Nanos(0)).is_none());
     for DeviceIo { tag, len, .. } in busy {
-        world.path.complete(Instant(0), tag, Ok(len));
+        world.path.complete(Nanos(0), tag, Ok(len));
     }
     assert_eq!(world.run(), [(500, 516)]);
 }
@@ -173,8 +174,8 @@ fn a_hint_takes_no_frame_while_a_read_waits_for_one() {
     let largest = frames / 8;
     let ids: Vec<_> = (0..9)
         .map(|number| {
-            let pos = Bytes(1000 * number * PAGE);
-            world.path.read(Instant(0), world.stream, pos, Bytes(largest * PAGE), None)
+            let pos = ByteCount(1000 * number * PAGE);
+            world.path.read(Nanos(0), world.stream, pos, ByteCount(largest * PAGE), None)
         })
         .collect();
     // Six at a time: a quarter of the frames is kept for pins.
@@ -184,7 +185,7 @@ fn a_hint_takes_no_frame_while_a_read_waits_for_one() {
     for id in ids {
         world.run();
         assert_eq!(world.path.poll_ready().map(|ready| ready.id), Some(id));
-        world.path.release(Instant(0), id);
+        world.path.release(Nanos(0), id);
     }
     assert_eq!(world.hint(9500..9501), 1);
 }
@@ -269,10 +270,10 @@ fn a_file_remembers_its_streams_through_every_handle_and_forgets_them_when_it_cl
 
     // The same slot, another file: page 113 follows nothing.
     let file = world.file;
-    world.path.close(Instant(0), file);
+    world.path.close(Nanos(0), file);
     let device =
-        world.path.add_device(Geometry { depth: 4, ..Geometry::new(Bytes(0)) }, &Choice::Noop);
-    world.file = world.path.open(device, Bytes(1 << 30)).unwrap();
+        world.path.add_device(Geometry { depth: 4, ..Geometry::new(ByteCount(0)) }, &Choice::Noop);
+    world.file = world.path.open(device, ByteCount(1 << 30)).unwrap();
     assert_eq!(IoPath::slot(world.file), IoPath::slot(file));
     world.stream = world.path.stream(world.file);
     world.prev_pos = None;

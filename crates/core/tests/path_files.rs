@@ -7,13 +7,13 @@
 #![cfg(not(loom))]
 
 use foreread_core::geometry::Geometry;
-use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, Ready, StreamId, Tag};
+use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadReady, StreamId, Tag};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::Choice;
-use foreread_core::table::Entry;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::table::PageEntry;
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
-const NOW: Instant = Instant(1);
+const NOW: Nanos = Nanos(1);
 
 struct World {
     path: IoPath,
@@ -25,21 +25,21 @@ struct World {
 impl World {
     fn new(file_len: u64) -> Self {
         let config = Config {
-            memory: Bytes(1 << 20),
+            memory: ByteCount(1 << 20),
             policy: Policy::None,
             max_window: Pages(0),
             rules: Rules::default(),
         };
         let mut path = IoPath::new(config);
         let device =
-            path.add_device(Geometry { depth: 1, ..Geometry::new(Bytes(0)) }, &Choice::Noop);
-        let file = path.open(device, Bytes(file_len)).unwrap();
+            path.add_device(Geometry { depth: 1, ..Geometry::new(ByteCount(0)) }, &Choice::Noop);
+        let file = path.open(device, ByteCount(file_len)).unwrap();
         let stream = path.stream(file);
         Self { path, device, file, stream }
     }
 
     fn read(&mut self, pos: u64, len: u64) {
-        self.path.read(NOW, self.stream, Bytes(pos), Bytes(len), None);
+        self.path.read(NOW, self.stream, ByteCount(pos), ByteCount(len), None);
     }
 
     /// What goes to the device next: where, and how much.
@@ -50,29 +50,29 @@ impl World {
     /// The device answers all that it is asked with so many bytes, or all that was asked.
     fn answer(&mut self, bytes: Option<u64>) {
         while let Some((tag, _, len)) = self.dispatch() {
-            self.path.complete(NOW, tag, Ok(Bytes(bytes.unwrap_or(len))));
+            self.path.complete(NOW, tag, Ok(ByteCount(bytes.unwrap_or(len))));
         }
     }
 
     /// The next read that is ready: how much, and what went wrong. It is released.
     fn ready(&mut self) -> Option<(u64, Option<Fault>)> {
-        let Ready { id, len, fault } = self.path.poll_ready()?;
+        let ReadReady { id, len, fault } = self.path.poll_ready()?;
         self.path.release(NOW, id);
         Some((len.0, fault))
     }
 
-    fn entry(&self, page: u64) -> Option<Entry> {
+    fn entry(&self, page: u64) -> Option<PageEntry> {
         let table = self.path.table();
         table.look_up(IoPath::slot(self.file), PageIndex(page)).map(|found| found.entry())
     }
 
     /// Reads that hold so many frames that the next large one has to wait; how many reads.
     fn take_all_frames(&mut self) -> u64 {
-        let other = self.path.open(self.device, Bytes(1 << 30)).unwrap();
+        let other = self.path.open(self.device, ByteCount(1 << 30)).unwrap();
         let mut reads = 0;
         while self.path.stats().waited_for_frames == 0 {
             let stream = self.path.stream(other);
-            self.path.read(NOW, stream, Bytes(reads << 20), Bytes(1 << 20), None);
+            self.path.read(NOW, stream, ByteCount(reads << 20), ByteCount(1 << 20), None);
             reads += 1;
         }
         reads
@@ -90,7 +90,7 @@ fn a_file_that_grows_forgets_its_last_page_if_that_was_a_part() {
         world.read(0, 8192);
         world.answer(None);
         assert_eq!(world.ready(), Some((len, None)));
-        world.path.set_len(NOW, world.file, Bytes(20_000));
+        world.path.set_len(NOW, world.file, ByteCount(20_000));
         assert!(world.entry(0).is_some());
         assert_eq!(world.entry(1).is_some(), is_kept);
         world.read(0, 20_000);
@@ -103,7 +103,7 @@ fn a_file_that_shrinks_forgets_all_from_the_page_at_its_new_end_on() {
     let mut world = World::new(20_000);
     world.read(0, 20_000);
     world.answer(None);
-    world.path.set_len(NOW, world.file, Bytes(4097));
+    world.path.set_len(NOW, world.file, ByteCount(4097));
     assert_eq!(
         [0, 1, 2, 3, 4].map(|page| world.entry(page).is_some()),
         [true, false, false, false, false]
@@ -112,9 +112,9 @@ fn a_file_that_shrinks_forgets_all_from_the_page_at_its_new_end_on() {
     assert_eq!(world.ready(), Some((20_000, None)), "it had its pages before");
     world.answer(None);
     assert_eq!(world.ready(), Some((4097, None)));
-    world.path.set_len(NOW, world.file, Bytes(4097));
+    world.path.set_len(NOW, world.file, ByteCount(4097));
     assert!(world.entry(1).is_some(), "the same length again is nothing new");
-    world.path.set_len(NOW, world.file, Bytes(0));
+    world.path.set_len(NOW, world.file, ByteCount(0));
     assert_eq!(world.entry(0), None);
     assert!(world.all_frames_are_idle());
 }
@@ -143,7 +143,7 @@ fn a_read_that_waits_for_a_forgotten_page_gets_it_and_the_next_one_asks_again() 
     world.read(0, 4096);
     let second = world.entry(0).unwrap();
     assert_ne!(first.frame(), second.frame());
-    world.path.complete(NOW, tag, Ok(Bytes(8192)));
+    world.path.complete(NOW, tag, Ok(ByteCount(8192)));
     assert!(!world.entry(0).unwrap().is_up_to_date(), "that was the older page");
     assert_eq!(world.ready(), Some((8192, None)));
     world.answer(None);
@@ -168,7 +168,7 @@ fn a_read_that_waits_for_frames_is_cut_to_what_its_file_has_when_it_starts() {
         let readers = world.take_all_frames();
         world.read(pos, 80_000);
         for &len in lens {
-            world.path.set_len(NOW, world.file, Bytes(len));
+            world.path.set_len(NOW, world.file, ByteCount(len));
         }
         if want == 0 {
             assert_eq!(world.ready(), Some((0, None)), "at once: no device has to answer");
@@ -200,16 +200,16 @@ fn a_file_that_is_closed_goes_with_its_last_read() {
     world.path.close(NOW, world.file);
     world.path.marker(NOW, stream, PageIndex(0), Pages(1), None);
     world.path.close_stream(stream);
-    let next = world.path.open(world.device, Bytes(4096)).unwrap();
+    let next = world.path.open(world.device, ByteCount(4096)).unwrap();
     assert_ne!(IoPath::slot(next), IoPath::slot(world.file), "it is still in use");
 
-    world.path.complete(NOW, tag, Ok(Bytes(8192)));
+    world.path.complete(NOW, tag, Ok(ByteCount(8192)));
     assert_eq!(world.entry(0), None);
     assert_eq!(world.ready(), Some((8192, None)));
     world.answer(None);
     assert_eq!(world.ready(), Some((4096, None)));
     assert!(world.all_frames_are_idle());
-    let next = world.path.open(world.device, Bytes(4096)).unwrap();
+    let next = world.path.open(world.device, ByteCount(4096)).unwrap();
     assert_eq!(IoPath::slot(next), IoPath::slot(world.file), "it has gone");
 }
 
@@ -225,7 +225,7 @@ fn reads_of_a_closed_file_end_though_its_device_is_removed() {
     assert_eq!(world.ready(), Some((8192, Some(Fault::Short))));
     assert_eq!(world.ready(), None, "the other one is in the device's hands");
     // A half of it came. There is no device to ask for the rest.
-    world.path.complete(NOW, tag, Ok(Bytes(4096)));
+    world.path.complete(NOW, tag, Ok(ByteCount(4096)));
     assert_eq!(world.ready(), Some((8192, Some(Fault::Short))));
     assert!(world.all_frames_are_idle());
 }
@@ -259,7 +259,7 @@ fn a_read_that_waits_for_frames_ends_when_its_file_is_closed_and_outlives_its_st
 fn the_whole_pages_of_a_range_are_those_that_it_covers_whole() {
     let world = World::new(10_000);
     let whole = |pos, len| {
-        let pages = world.path.whole_pages(world.file, Bytes(pos), Bytes(len));
+        let pages = world.path.whole_pages(world.file, ByteCount(pos), ByteCount(len));
         pages.start.0..pages.end.0
     };
     assert_eq!(whole(0, 8192), 0..2);

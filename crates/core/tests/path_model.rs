@@ -17,7 +17,7 @@ mod world;
 
 use common::{PlainPages, PlainStream};
 use foreread_core::readahead::Policy;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use world::{Answer, Op, World};
@@ -84,7 +84,7 @@ proptest! {
         let mut plain = [PlainStream::new(policy, max), PlainStream::new(policy, max)];
         for stream in &mut plain {
             stream.limits.io_pages = world.geometry.max_io;
-            stream.file = Bytes(1000 * 4096 - 5);
+            stream.file = ByteCount(1000 * 4096 - 5);
         }
         let mut want = Vec::new();
         for (stream, page, count, goes_on) in reads {

@@ -14,16 +14,16 @@ use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId, 
 use foreread_core::readahead::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin, Submitter};
 use foreread_core::table::FileSlot;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 
 const PAGE: u64 = 4096;
 
 fn path(policy: Policy, max_window: Pages, memory: u64) -> IoPath {
-    IoPath::new(Config { memory: Bytes(memory), policy, max_window, rules: Rules::default() })
+    IoPath::new(Config { memory: ByteCount(memory), policy, max_window, rules: Rules::default() })
 }
 
 fn device(path: &mut IoPath, capacity: u64) -> DeviceId {
-    let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(Bytes(capacity)) };
+    let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(ByteCount(capacity)) };
     path.add_device(geometry, &Choice::Noop)
 }
 
@@ -31,23 +31,23 @@ fn device(path: &mut IoPath, capacity: u64) -> DeviceId {
 fn at_once(path: &mut IoPath, device: DeviceId, op: Op) -> usize {
     for number in 0..8 {
         let origin = Origin { op, ..Origin::default() };
-        path.direct(Instant(0), device, Sector(number << 20), Sectors(8), origin);
+        path.direct(Nanos(0), device, Sector(number << 20), Sectors(8), origin);
     }
-    std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count()
+    std::iter::from_fn(|| path.poll_dispatch(Nanos(0))).count()
 }
 
 fn run(path: &mut IoPath) {
-    while let Some(io) = path.poll_dispatch(Instant(0)) {
-        path.complete(Instant(0), io.tag, Ok(io.len));
+    while let Some(io) = path.poll_dispatch(Nanos(0)) {
+        path.complete(Nanos(0), io.tag, Ok(io.len));
     }
 }
 
 fn read(path: &mut IoPath, stream: StreamId, page: u64, count: u64) {
-    let prev = (page > 0).then_some(Bytes(page * PAGE));
-    let id = path.read(Instant(0), stream, Bytes(page * PAGE), Bytes(count * PAGE), prev);
+    let prev = (page > 0).then_some(ByteCount(page * PAGE));
+    let id = path.read(Nanos(0), stream, ByteCount(page * PAGE), ByteCount(count * PAGE), prev);
     run(path);
     assert_eq!(path.poll_ready().expect("the device has answered").id, id);
-    path.release(Instant(0), id);
+    path.release(Nanos(0), id);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn the_policy_may_change_when_pages_are_there() {
     for (before, after) in [("linux-6", "adaptive"), ("adaptive", "linux-6")] {
         let mut path = path(Policy::from_name(before).unwrap(), Pages(32), 1 << 20);
         let device = device(&mut path, 0);
-        let file = path.open(device, Bytes(10_000 * PAGE)).unwrap();
+        let file = path.open(device, ByteCount(10_000 * PAGE)).unwrap();
         let stream = path.stream(file);
         (0..50).for_each(|page| read(&mut path, stream, page, 1));
         path.set("policy", after).unwrap();
@@ -89,16 +89,16 @@ fn a_cache_that_keeps_unread_pages_no_more_has_them_among_the_others() {
 /// Reads the first pages of a stream, whose window has a marker, of a device that has not answered
 /// yet: says how many requests it has then.
 fn in_flight_at_the_marker(path: &mut IoPath, device: DeviceId) -> usize {
-    let file = path.open(device, Bytes(10_000 * PAGE)).unwrap();
+    let file = path.open(device, ByteCount(10_000 * PAGE)).unwrap();
     let stream = path.stream(file);
     let ask = |path: &mut IoPath, page: u64| {
-        let prev = (page > 0).then_some(Bytes(page * PAGE));
-        path.read(Instant(0), stream, Bytes(page * PAGE), Bytes(PAGE), prev)
+        let prev = (page > 0).then_some(ByteCount(page * PAGE));
+        path.read(Nanos(0), stream, ByteCount(page * PAGE), ByteCount(PAGE), prev)
     };
     let mut requests = 0;
     for page in 0..4 {
         ask(path, page);
-        requests += std::iter::from_fn(|| path.poll_dispatch(Instant(0))).count();
+        requests += std::iter::from_fn(|| path.poll_dispatch(Nanos(0))).count();
     }
     requests
 }
@@ -119,7 +119,7 @@ fn while_a_size_is_learnt_a_marker_comes_to_nothing() {
     ];
     for (policy, max, setting, wanted) in cases {
         let mut path = path(policy, max, 8 << 20);
-        let device = path.add_device(Geometry::new(Bytes(0)), &Choice::Noop);
+        let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
         if let Some([name, value]) = setting {
             path.set(name, value).unwrap();
         }
@@ -143,7 +143,7 @@ fn a_sequential_stream_reads_ahead_however_small_the_window_is_that_is_of_use() 
         // Its size says one page.
         let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
         let device = device(&mut path, 300 << 10);
-        let file = path.open(device, Bytes(75 * PAGE)).unwrap();
+        let file = path.open(device, ByteCount(75 * PAGE)).unwrap();
         let stream = path.stream(file);
         path.advise(stream, advice);
         (0..70).for_each(|page| read(&mut path, stream, page, 1));
@@ -156,7 +156,7 @@ fn a_hint_takes_no_unread_page_of_a_live_stream() {
     let mut path = path(Policy::Adaptive, Pages(16), 1 << 20);
     let device = device(&mut path, 0);
     let files: Vec<FileId> =
-        (0..40).map(|_| path.open(device, Bytes(1000 * PAGE)).unwrap()).collect();
+        (0..40).map(|_| path.open(device, ByteCount(1000 * PAGE)).unwrap()).collect();
     let streams: Vec<StreamId> = files.iter().map(|file| path.stream(*file)).collect();
     for step in 0..4 {
         for stream in &streams {
@@ -164,7 +164,7 @@ fn a_hint_takes_no_unread_page_of_a_live_stream() {
         }
     }
     let before = path.cache_stats().evicted_before_use;
-    path.will_need(Instant(0), files[0], PageIndex(500), Pages(400));
+    path.will_need(Nanos(0), files[0], PageIndex(500), Pages(400));
     run(&mut path);
     assert_eq!(path.cache_stats().evicted_before_use, before);
 }
@@ -195,7 +195,7 @@ struct Chaos {
     device: DeviceId,
     numbers: Numbers,
     now: u64,
-    flying: VecDeque<(Tag, Bytes)>,
+    flying: VecDeque<(Tag, ByteCount)>,
     waiting: usize,
     readers: Vec<(FileId, StreamId, u64)>,
 }
@@ -205,23 +205,23 @@ const LENS: [u64; 4] = [1 << 60, i64::MAX as u64, 3_000_000, 40_000];
 impl Chaos {
     fn reader(&mut self, at: usize) {
         let len = LENS[at % LENS.len()];
-        let file = self.path.open(self.device, Bytes(len)).unwrap();
+        let file = self.path.open(self.device, ByteCount(len)).unwrap();
         let stream = self.path.stream(file);
         let pos = [0, len - len.min(2_000_000), len / 2][self.numbers.pick(3)];
         self.readers.push((file, stream, pos));
     }
 
     fn dispatch(&mut self) {
-        while let Some(io) = self.path.poll_dispatch(Instant(self.now)) {
+        while let Some(io) = self.path.poll_dispatch(Nanos(self.now)) {
             self.flying.push_back((io.tag, io.len));
         }
     }
 
     fn answer(&mut self) {
         let Some((tag, len)) = self.flying.pop_front() else { return };
-        self.path.complete(Instant(self.now), tag, Ok(len));
+        self.path.complete(Nanos(self.now), tag, Ok(len));
         while let Some(ready) = self.path.poll_ready() {
-            self.path.release(Instant(self.now), ready.id);
+            self.path.release(Nanos(self.now), ready.id);
             self.waiting -= 1;
         }
     }
@@ -253,7 +253,7 @@ impl Chaos {
                 self.path.advise(stream, advice[self.numbers.pick(3)]);
             }
             4 => {
-                self.path.close(Instant(self.now), file);
+                self.path.close(Nanos(self.now), file);
                 self.reader(at);
                 self.readers.swap_remove(at);
             }
@@ -272,10 +272,10 @@ impl Chaos {
                     _ => pos,
                 };
                 let pos = pos.min(LENS[at % 4]);
-                let prev = Some(Bytes(self.readers[at].2));
-                let len = Bytes(if at % 3 == 2 { count } else { 2 * PAGE });
+                let prev = Some(ByteCount(self.readers[at].2));
+                let len = ByteCount(if at % 3 == 2 { count } else { 2 * PAGE });
                 self.waiting += 1;
-                self.path.read(Instant(self.now), stream, Bytes(pos), len, prev);
+                self.path.read(Nanos(self.now), stream, ByteCount(pos), len, prev);
                 let is_forwards = at % 3 == 2;
                 self.readers[at].2 = if is_forwards { pos.saturating_add(len.0) } else { pos };
             }
@@ -286,7 +286,7 @@ impl Chaos {
             self.dispatch();
         }
         while let Some(ready) = self.path.poll_ready() {
-            self.path.release(Instant(self.now), ready.id);
+            self.path.release(Nanos(self.now), ready.id);
             self.waiting -= 1;
         }
         self.dispatch();
@@ -318,7 +318,7 @@ fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files()
         let text = format!("{:?}", chaos.path);
         assert!(text.contains("is_there: true"), "{seed}: streams have shares");
         for (file, _, _) in std::mem::take(&mut chaos.readers) {
-            chaos.path.close(Instant(chaos.now), file);
+            chaos.path.close(Nanos(chaos.now), file);
         }
         let text = format!("{:?}", chaos.path);
         assert!(!text.contains("is_there: true"), "{seed}: a share is left");
@@ -328,14 +328,14 @@ fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files()
 
 /// The largest request for a stream that waits for what it reads, from the start of a new file.
 fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
-    let device = path.add_device_on(disk, Geometry::new(Bytes(0)), &Choice::Noop);
-    let file = path.open(device, Bytes(4000 * PAGE)).unwrap();
+    let device = path.add_device_on(disk, Geometry::new(ByteCount(0)), &Choice::Noop);
+    let file = path.open(device, ByteCount(4000 * PAGE)).unwrap();
     let stream = path.stream(file);
-    let (mut now, mut largest) = (Instant(0), 0);
+    let (mut now, mut largest) = (Nanos(0), 0);
     let mut sent = VecDeque::new();
     for page in 0..pages {
-        let prev = (page > 0).then_some(Bytes(page * PAGE));
-        let id = path.read(now, stream, Bytes(page * PAGE), Bytes(PAGE), prev);
+        let prev = (page > 0).then_some(ByteCount(page * PAGE));
+        let id = path.read(now, stream, ByteCount(page * PAGE), ByteCount(PAGE), prev);
         let ready = loop {
             sent.extend(std::iter::from_fn(|| path.poll_dispatch(now)));
             if let Some(ready) = path.poll_ready() {
@@ -343,7 +343,7 @@ fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
             }
             let io: DeviceIo = sent.pop_front().expect("a read waits for it");
             // Each request costs as much as 10 MB.
-            now = Instant(now.0 + 10_000_000 + io.len.0);
+            now = Nanos(now.0 + 10_000_000 + io.len.0);
             largest = largest.max(io.len.0 / PAGE);
             path.complete(now, io.tag, Ok(io.len));
         };

@@ -18,11 +18,12 @@ mod rivals;
 use std::ops::Range;
 
 use every::{every_small_case, marked_at, marker, miss, previous_ends, state_of, unopened, window};
-use foreread_core::readahead::walk::{Memory, Reader};
+use foreread_core::readahead::walk::{PolicyMemory, ReadWalk};
 use foreread_core::readahead::{
-    Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Rules, State, Streams, Window,
+    Advice, Ask, Decided, Decision, Pattern, Policy, Rules, StreamState, Streams, Window,
+    WindowLimits,
 };
-use foreread_core::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 use model::{Around, Sheet, int};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -156,7 +157,7 @@ fn next_size(policy: Policy, size: u64, max: u64, expected: u64) -> u64 {
 }
 
 fn decide_empty(policy: Policy, last: Window, ask: Ask, max: u64) -> Decision {
-    let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
+    let limits = WindowLimits { max: Pages(max), io_pages: Pages::ZERO };
     let around = Around::new(policy, limits, ask, 0, 0, false);
     let state = &mut state_of(last, false, (0, 0));
     policy.decide(state, &mut Streams::default(), ask, limits, &around).expect("a decision")
@@ -199,7 +200,7 @@ fn walks_are_those_of_the_model_for_every_read_of_every_tiny_file() {
         let end = u64::from(end);
         for (first, count) in (0..end).flat_map(|f| (1..=end + 1 - f).map(move |n| (f, n))) {
             for (policy, max) in BY_WINDOW.into_iter().flat_map(|p| [1, 2, 4].map(|m| (p, m))) {
-                let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
+                let limits = WindowLimits { max: Pages(max), io_pages: Pages::ZERO };
                 let prev_pos = previous_ends(first)[if code % 2 == 0 { 0 } else { 4 }];
                 let reader = reader(policy, limits, prev_pos, PageIndex(end));
                 for window in [unopened(), marked_at(first)] {
@@ -315,9 +316,9 @@ proptest! {
         bytes in 1..300 * PAGE_SIZE,
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        let limits = Limits { max: Pages(max), io_pages: Pages(io_pages) };
+        let limits = WindowLimits { max: Pages(max), io_pages: Pages(io_pages) };
         let end = PageIndex(bytes.div_ceil(PAGE_SIZE));
-        let mut states = [State::default(); 2];
+        let mut states = [StreamState::default(); 2];
         let mut ends = [None; 2];
         let mut sheet = Sheet::of(end.0);
         for step in steps {
@@ -332,7 +333,7 @@ proptest! {
             if pos >= bytes {
                 continue;
             }
-            let reader = reader(policy, limits, ends[stream].map(Bytes), end);
+            let reader = reader(policy, limits, ends[stream].map(ByteCount), end);
             let mut pair = Pair { state: states[stream], sheet };
             let decided = pair.read(
                 &reader,
@@ -367,10 +368,10 @@ proptest! {
             brings_least,
             next: first,
         };
-        let limits = Limits { max: Pages(max), io_pages: Pages::ZERO };
+        let limits = WindowLimits { max: Pages(max), io_pages: Pages::ZERO };
         let reader = reader(policy, limits, None, PageIndex(end));
-        let (mut state, mut streams) = (State::default(), Streams::default());
-        let memory = Memory { stream: &mut state, file: &mut streams };
+        let (mut state, mut streams) = (StreamState::default(), Streams::default());
+        let memory = PolicyMemory { stream: &mut state, file: &mut streams };
         let mut decisions = 0;
         reader.read(memory, &mut sheet, PageIndex(first), Pages(count), |_| decisions += 1);
         let taken = (first + count).min(end) - first;
@@ -380,8 +381,13 @@ proptest! {
     }
 }
 
-fn reader(policy: Policy, limits: Limits, prev_pos: Option<Bytes>, end: PageIndex) -> Reader {
-    Reader { policy, limits, prev_pos, end, advice: Advice::Normal, rules: Rules::default() }
+fn reader(
+    policy: Policy,
+    limits: WindowLimits,
+    prev_pos: Option<ByteCount>,
+    end: PageIndex,
+) -> ReadWalk {
+    ReadWalk { policy, limits, prev_pos, end, advice: Advice::Normal, rules: Rules::default() }
 }
 
 /// A case that failed is kept beside this file, and tried first from then on.
@@ -410,7 +416,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Last window, question, limits, and how many pages are resident before the page and from it on.
-fn question() -> impl Strategy<Value = (Window, Ask, Limits, u64, u64)> {
+fn question() -> impl Strategy<Value = (Window, Ask, WindowLimits, u64, u64)> {
     // Numbers of every length are equally frequent, so that small ones meet large ones.
     let number = |bits: u32| (0..=bits, any::<u64>()).prop_map(|(bits, n)| n & ((1 << bits) - 1));
     let last = (number(45), number(30), number(30));
@@ -429,7 +435,7 @@ fn question() -> impl Strategy<Value = (Window, Ask, Limits, u64, u64)> {
         };
         let prev_pos = previous_ends(page)[prev_pos];
         let ask = if is_marker { marker } else { miss }(page, count + 1, prev_pos);
-        let limits = Limits { max: Pages(limits.0), io_pages: Pages(limits.1) };
+        let limits = WindowLimits { max: Pages(limits.0), io_pages: Pages(limits.1) };
         let ahead = if is_marker { ahead + 1 } else { 0 };
         (last, ask, limits, before.min(page), ahead)
     })
@@ -437,19 +443,19 @@ fn question() -> impl Strategy<Value = (Window, Ask, Limits, u64, u64)> {
 
 /// A stream and its cache, as the core and as the model leave them.
 struct Pair {
-    state: State,
+    state: StreamState,
     sheet: Sheet,
 }
 
 impl Pair {
     /// Reads the same with the core's walk and with the model's; both must do the same.
-    fn read(&mut self, reader: &Reader, first: u64, count: u64) -> Vec<Decided> {
+    fn read(&mut self, reader: &ReadWalk, first: u64, count: u64) -> Vec<Decided> {
         let (mut state, mut sheet) = (self.state, self.sheet.clone());
         let want = model::read(reader, &mut state, &mut sheet, first, count);
         let mut got = Vec::new();
         self.sheet.next = first;
         let before = self.sheet.clone();
-        let memory = Memory { stream: &mut self.state, file: &mut Streams::default() };
+        let memory = PolicyMemory { stream: &mut self.state, file: &mut Streams::default() };
         reader.read(memory, &mut self.sheet, PageIndex(first), Pages(count), |decided| {
             got.push(decided);
         });

@@ -12,9 +12,9 @@
 #[path = "sched_model/model.rs"]
 mod model;
 
-use foreread_core::sched::deadline::{Deadline, Settings as CoreSettings};
-use foreread_core::sched::{Class, Load, Op, Origin, Request, Scheduler, Submitter, Why};
-use foreread_core::units::{Instant, Sector, Sectors};
+use foreread_core::sched::deadline::{Deadline, DeadlineSettings as CoreSettings};
+use foreread_core::sched::{Class, Op, Origin, Payload, Request, Scheduler, Submitter, Why};
+use foreread_core::units::{Nanos, Sector, Sectors};
 use model::{Item, Model, Settings};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -23,7 +23,7 @@ use proptest::sample::select;
 #[derive(Debug)]
 struct Names(Vec<usize>);
 
-impl Load for Names {
+impl Payload for Names {
     fn can_take(&self, _next: &Self) -> bool {
         true
     }
@@ -117,8 +117,8 @@ impl Pair {
         Self { model, core, now_ms: 0, added: Vec::new(), sent: Vec::new() }
     }
 
-    fn now(&self) -> Instant {
-        Instant(self.now_ms * 1_000_000)
+    fn now(&self) -> Nanos {
+        Nanos(self.now_ms * 1_000_000)
     }
 
     fn step(&mut self, step: &Step) {
@@ -131,7 +131,7 @@ impl Pair {
                 if index < self.model.flying.len() {
                     let item = self.model.complete(index);
                     let now = self.now();
-                    let arrival = Instant(item.arrival_ms * 1_000_000);
+                    let arrival = Nanos(item.arrival_ms * 1_000_000);
                     self.core.completed(now, origin(item.op, item.class), arrival);
                 }
             }
@@ -263,15 +263,15 @@ proptest! {
                         start: Sector(place * PLACE),
                         sectors: Sectors(PLACE),
                         origin: origin(op, Class::BestEffort),
-                        arrival: Instant(now_ms * 1_000_000),
+                        arrival: Nanos(now_ms * 1_000_000),
                         load: Names(vec![]),
                     };
                     oldest.push((op, now_ms));
-                    core.add(Instant(now_ms * 1_000_000), request);
+                    core.add(Nanos(now_ms * 1_000_000), request);
                 }
                 Step::Take => {
-                    let Some(request) = core.take(Instant(now_ms * 1_000_000)) else { continue };
-                    core.completed(Instant(0), request.origin, request.arrival);
+                    let Some(request) = core.take(Nanos(now_ms * 1_000_000)) else { continue };
+                    core.completed(Nanos(0), request.origin, request.arrival);
                     let (op, arrival_ms) = (request.origin.op, request.arrival.0 / 1_000_000);
                     let expire_ms = if op == Op::Read { 500 } else { 5000 };
                     let first = oldest.iter().find(|(each, _)| *each == op).unwrap().1;

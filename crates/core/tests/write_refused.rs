@@ -10,7 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::{Choice, Op, Submitter};
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
@@ -36,23 +36,24 @@ struct Bench<'t> {
 impl<'t> Bench<'t> {
     fn new(errno: i32, takes: impl Fn(u64) -> bool + 't) -> Self {
         let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
-        let mut path = IoPath::new(Config { memory: Bytes(17 << 20), policy, max_window, rules });
-        let geometry = Geometry { max_io: Pages(64), depth: 8, ..Geometry::new(Bytes(0)) };
+        let mut path =
+            IoPath::new(Config { memory: ByteCount(17 << 20), policy, max_window, rules });
+        let geometry = Geometry { max_io: Pages(64), depth: 8, ..Geometry::new(ByteCount(0)) };
         let device = path.add_device(geometry, &Choice::Noop);
-        let file = path.open(device, Bytes(64 << 20)).unwrap();
+        let file = path.open(device, ByteCount(64 << 20)).unwrap();
         let (requests, refused, over, service_ms) = (0, 0, Vec::new(), 7);
         let takes = Box::new(takes);
         Self { path, file, now: 1, service_ms, takes, errno, requests, refused, over }
     }
 
-    fn now(&mut self) -> Instant {
+    fn now(&mut self) -> Nanos {
         self.now += 1;
-        Instant(self.now)
+        Nanos(self.now)
     }
 
     fn write(&mut self, page: u64, pages: u64, mode: WriteMode) -> WriteId {
         let now = self.now();
-        let (pos, len) = (Bytes(page * 4096), Bytes(pages * 4096));
+        let (pos, len) = (ByteCount(page * 4096), ByteCount(pages * 4096));
         let id = self.path.write(now, self.file, pos, len, mode, Submitter(1));
         self.take_steps();
         id
@@ -121,13 +122,13 @@ impl<'t> Bench<'t> {
     }
 
     /// Hands out the next request: its tag, first page and length, and whether it is durable.
-    fn dispatch(&mut self) -> Option<(Tag, u64, Bytes, bool)> {
+    fn dispatch(&mut self) -> Option<(Tag, u64, ByteCount, bool)> {
         let now = self.now();
         let io = self.path.poll_dispatch(now)?;
         Some((io.tag, io.offset.0 / 4096, io.len, io.fua))
     }
 
-    fn complete(&mut self, tag: Tag, result: Result<Bytes, i32>) {
+    fn complete(&mut self, tag: Tag, result: Result<ByteCount, i32>) {
         let now = self.now();
         self.path.complete(now, tag, result);
         self.take_steps();
@@ -320,7 +321,7 @@ fn a_flush_is_told_of_its_refused_page_however_many_later_ones_are_refused() {
         bench.complete(tag, Err(ENOSPC));
     }
     assert!(count >= 32, "{count}");
-    bench.complete(slow.0, Ok(Bytes(4096)));
+    bench.complete(slow.0, Ok(ByteCount(4096)));
     let told = bench.over.iter().find(|(id, _)| *id == flush);
     assert_eq!(told, Some(&(flush, Some(Fault::Io(ENOSPC)))));
 }
@@ -329,10 +330,10 @@ fn a_flush_is_told_of_its_refused_page_however_many_later_ones_are_refused() {
 #[test]
 fn the_unaligned_end_of_a_file_is_durable_each_time_it_is_sent() {
     let mut bench = Bench::new(EIO, |_| false);
-    let write_block = Bytes(512);
-    let geometry = Geometry { depth: 8, write_block, ..Geometry::new(Bytes(0)) };
+    let write_block = ByteCount(512);
+    let geometry = Geometry { depth: 8, write_block, ..Geometry::new(ByteCount(0)) };
     let device = bench.path.add_device(geometry, &Choice::Noop);
-    bench.file = bench.path.open(device, Bytes(10 * 4096 + 100)).unwrap();
+    bench.file = bench.path.open(device, ByteCount(10 * 4096 + 100)).unwrap();
     bench.write(0, 1, WriteMode::Through);
     let (tag, page, len, is_durable) = bench.dispatch().unwrap();
     assert_eq!((page, is_durable), (0, false));
@@ -356,10 +357,10 @@ fn the_unaligned_end_of_a_file_is_durable_each_time_it_is_sent() {
 fn a_write_without_room_is_no_failed_flush_past_the_kernels_cache() {
     for (write_block, errno, failures) in [(512, ENOSPC, 0), (1, ENOSPC, 1), (512, EIO, 1)] {
         let mut bench = Bench::new(errno, |_| false);
-        let write_block = Bytes(write_block);
-        let geometry = Geometry { write_block, ..Geometry::new(Bytes(0)) };
+        let write_block = ByteCount(write_block);
+        let geometry = Geometry { write_block, ..Geometry::new(ByteCount(0)) };
         let device = bench.path.add_device(geometry, &Choice::Noop);
-        bench.file = bench.path.open(device, Bytes(1 << 20)).unwrap();
+        bench.file = bench.path.open(device, ByteCount(1 << 20)).unwrap();
         let fua = bench.write(0, 1, WriteMode::Fua);
         assert_eq!(bench.serve_until_over(fua), Some(Fault::Io(errno)));
         assert_eq!(bench.path.stats().flush_failures, failures, "{write_block} {errno}");
@@ -393,8 +394,8 @@ fn a_write_beside_flushes_that_fail_all_the_time_ends() {
 #[test]
 fn a_new_file_inherits_no_loss_from_the_one_that_had_its_slot() {
     let mut bench = Bench::new(EIO, |_| false);
-    let device = bench.path.add_device(Geometry::new(Bytes(0)), &Choice::Noop);
-    let old = bench.path.open(device, Bytes(1 << 20)).unwrap();
+    let device = bench.path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let old = bench.path.open(device, ByteCount(1 << 20)).unwrap();
     let now = bench.now();
     let zero = bench.path.zero(now, old, PageIndex(0)..PageIndex(1));
     assert_eq!(bench.path.poll_write().unwrap().step, WriteStep::Act);
@@ -403,7 +404,7 @@ fn a_new_file_inherits_no_loss_from_the_one_that_had_its_slot() {
     let now = bench.now();
     bench.path.acted(now, zero, Ok(()));
     assert!(bench.path.poll_write().is_some(), "it is over");
-    bench.file = bench.path.open(device, Bytes(1 << 20)).unwrap();
+    bench.file = bench.path.open(device, ByteCount(1 << 20)).unwrap();
     assert_eq!(IoPath::slot(old), IoPath::slot(bench.file));
     bench.write(0, 1, WriteMode::Through);
     let (tag, _, len, _) = bench.dispatch().unwrap();

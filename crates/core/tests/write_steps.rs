@@ -12,7 +12,7 @@ use foreread_core::path::{
 };
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::{BadSetting, Choice, Op, Submitter};
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 
 struct Bench {
     path: IoPath,
@@ -23,27 +23,28 @@ struct Bench {
 impl Bench {
     fn new(len: u64) -> Self {
         let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
-        let mut path = IoPath::new(Config { memory: Bytes(1 << 20), policy, max_window, rules });
-        let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(Bytes(0)) };
+        let mut path =
+            IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
+        let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(ByteCount(0)) };
         let device = path.add_device(geometry, &Choice::Noop);
-        let file = path.open(device, Bytes(len)).unwrap();
+        let file = path.open(device, ByteCount(len)).unwrap();
         Self { path, file, now: 1 }
     }
 
-    fn now(&mut self) -> Instant {
+    fn now(&mut self) -> Nanos {
         self.now += 1;
-        Instant(self.now)
+        Nanos(self.now)
     }
 
     fn ask(&mut self, pos: u64, len: u64, mode: WriteMode) -> WriteId {
         let now = self.now();
-        self.path.write(now, self.file, Bytes(pos), Bytes(len), mode, Submitter(1))
+        self.path.write(now, self.file, ByteCount(pos), ByteCount(len), mode, Submitter(1))
     }
 
     /// A write of whole pages, filled; one that is done with that is over.
     fn write(&mut self, page: u64, pages: u64, mode: WriteMode) -> WriteId {
         let id = self.ask(page * 4096, pages * 4096, mode);
-        assert_eq!(self.step(), Some((id, WriteStep::Fill { len: Bytes(pages * 4096) })));
+        assert_eq!(self.step(), Some((id, WriteStep::Fill { len: ByteCount(pages * 4096) })));
         self.fill(id);
         if mode == WriteMode::Back {
             assert_eq!(self.step(), Some((id, wrote(pages))));
@@ -79,7 +80,7 @@ impl Bench {
 
     fn complete(&mut self, tag: Tag, result: Result<u64, i32>) {
         let now = self.now();
-        self.path.complete(now, tag, result.map(Bytes));
+        self.path.complete(now, tag, result.map(ByteCount));
     }
 
     fn has(&self, page: u64) -> bool {
@@ -94,11 +95,11 @@ impl Bench {
 }
 
 fn done(fault: Option<Fault>) -> WriteStep {
-    WriteStep::Done { len: Bytes(0), fault }
+    WriteStep::Done { len: ByteCount(0), fault }
 }
 
 fn wrote(pages: u64) -> WriteStep {
-    WriteStep::Done { len: Bytes(pages * 4096), fault: None }
+    WriteStep::Done { len: ByteCount(pages * 4096), fault: None }
 }
 
 const EIO: Option<Fault> = Some(Fault::Io(5));
@@ -109,7 +110,7 @@ fn a_whole_page_is_never_read_and_a_dirty_one_is_written_when_it_is_old() {
     bench.write(3, 2, WriteMode::Back);
     assert_eq!(bench.io(), None, "neither read nor written yet");
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(2));
-    assert!(bench.path.poll_timeout().unwrap() <= Instant(bench.now + 5_000_000_000));
+    assert!(bench.path.poll_timeout().unwrap() <= Nanos(bench.now + 5_000_000_000));
     bench.wait(5_000);
     let (tag, first, pages) = bench.written().unwrap();
     assert_eq!((first, pages), (3, 2));
@@ -138,20 +139,24 @@ fn a_partial_page_is_read_first_but_not_the_last_one_of_a_file_that_is_whole_in_
     let mut bench = Bench::new(10_000);
     let id = bench.ask(100, 9_900, WriteMode::Back);
     let io = bench.io().unwrap();
-    assert_eq!((io.op, io.offset, io.len), (Op::Read, Bytes(0), Bytes(4096)));
+    assert_eq!((io.op, io.offset, io.len), (Op::Read, ByteCount(0), ByteCount(4096)));
     assert_eq!(bench.io(), None, "the page at the end is written whole");
     assert_eq!(bench.step(), None);
     bench.complete(io.tag, Ok(4096));
-    assert_eq!(bench.step(), Some((id, WriteStep::Fill { len: Bytes(9_900) })));
+    assert_eq!(bench.step(), Some((id, WriteStep::Fill { len: ByteCount(9_900) })));
     let olds: Vec<_> = bench.path.fills(id).iter().map(|fill| fill.old.is_some()).collect();
     assert_eq!(olds, [true, false, false]);
     bench.fill(id);
     let flush = bench.flush();
     let io = bench.io().unwrap();
-    assert_eq!((io.op, io.offset, io.len), (Op::Write, Bytes(0), Bytes(10_000)), "to the end");
+    assert_eq!(
+        (io.op, io.offset, io.len),
+        (Op::Write, ByteCount(0), ByteCount(10_000)),
+        "to the end"
+    );
     assert_eq!(bench.path.io_frames(io.tag).count(), 3);
     bench.complete(io.tag, Ok(10_000));
-    assert_eq!(bench.step().unwrap().1, WriteStep::Done { len: Bytes(9_900), fault: None });
+    assert_eq!(bench.step().unwrap().1, WriteStep::Done { len: ByteCount(9_900), fault: None });
     assert_eq!(bench.step(), Some((flush, WriteStep::Act)));
 }
 
@@ -238,7 +243,7 @@ fn a_write_that_went_through_is_done_when_the_device_has_it_and_fua_says_so_to_t
     bench.complete(ios[1].tag, Ok(4096));
     assert_eq!(bench.step(), Some((fua, wrote(1))));
     bench.complete(ios[0].tag, Err(5));
-    let failed = WriteStep::Done { len: Bytes(4096), fault: EIO };
+    let failed = WriteStep::Done { len: ByteCount(4096), fault: EIO };
     assert_eq!(bench.step(), Some((through, failed)));
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(1), "it stays dirty");
 }
@@ -299,7 +304,7 @@ fn a_zero_waits_for_device_writes_there_and_writes_there_wait_for_it() {
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(0));
     let steps = [bench.step().unwrap(), bench.step().unwrap()];
     assert!(steps.contains(&(zero, wrote(4))));
-    assert!(steps.contains(&(waits, WriteStep::Fill { len: Bytes(4096) })));
+    assert!(steps.contains(&(waits, WriteStep::Fill { len: ByteCount(4096) })));
 }
 
 #[test]
@@ -370,7 +375,7 @@ fn a_file_that_is_cut_drops_what_is_dirty_behind_its_end_and_flushes_do_not_wait
     bench.write(0, 1, WriteMode::Back);
     bench.write(9, 1, WriteMode::Back);
     let now = bench.now();
-    bench.path.set_len(now, bench.file, Bytes(5_000));
+    bench.path.set_len(now, bench.file, ByteCount(5_000));
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(1));
     let flush = bench.flush();
     let (tag, first, _) = bench.written().unwrap();
@@ -384,19 +389,19 @@ fn a_file_that_is_cut_drops_what_is_dirty_behind_its_end_and_flushes_do_not_wait
 #[test]
 fn the_short_page_at_the_end_of_a_file_is_the_last_of_its_request() {
     let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
-    let mut path = IoPath::new(Config { memory: Bytes(1 << 20), policy, max_window, rules });
-    let device = path.add_device(Geometry::new(Bytes(0)), &Choice::Noop);
+    let mut path = IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
+    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
     // The second file begins in the sector after the end of the first.
     let files = [
-        path.open_at(device, Sector(0), Bytes(4096 + 512)).unwrap(),
-        path.open_at(device, Sector(9), Bytes(4096)).unwrap(),
+        path.open_at(device, Sector(0), ByteCount(4096 + 512)).unwrap(),
+        path.open_at(device, Sector(9), ByteCount(4096)).unwrap(),
     ];
     for file in files {
-        let len = Bytes(if file == files[0] { 4608 } else { 4096 });
-        let id = path.write(Instant(1), file, Bytes(0), len, WriteMode::Through, Submitter(0));
-        path.filled(Instant(1), id);
+        let len = ByteCount(if file == files[0] { 4608 } else { 4096 });
+        let id = path.write(Nanos(1), file, ByteCount(0), len, WriteMode::Through, Submitter(0));
+        path.filled(Nanos(1), id);
     }
-    let ios = [path.poll_dispatch(Instant(2)).unwrap(), path.poll_dispatch(Instant(2)).unwrap()];
+    let ios = [path.poll_dispatch(Nanos(2)).unwrap(), path.poll_dispatch(Nanos(2)).unwrap()];
     assert_eq!(ios.map(|io| (io.offset.0, io.len.0)), [(0, 4608), (4608, 4096)]);
 }
 

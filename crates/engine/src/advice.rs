@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use foreread_core::readahead::Advice as Pattern;
-use foreread_core::units::{Bytes, PAGE_SIZE, PageIndex};
+use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex};
 
 use crate::error::ReadError;
 use crate::file::{FileShared, Handle};
@@ -135,8 +135,8 @@ impl FileShared {
             return;
         }
         let mut driver = self.engine.drive();
-        let len = Bytes(range.end.saturating_sub(range.start));
-        let pages = driver.path.whole_pages(self.id, Bytes(range.start), len);
+        let len = ByteCount(range.end.saturating_sub(range.start));
+        let pages = driver.path.whole_pages(self.id, ByteCount(range.start), len);
         driver.invalidate(self.id, pages);
     }
 }

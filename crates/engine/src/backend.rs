@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::DeviceId;
-use foreread_core::units::{Bytes, PAGE_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -40,7 +40,7 @@ pub(crate) struct Backend {
     medium: Medium,
     pub(crate) identity: Identity,
     /// How long it was when it was opened.
-    pub(crate) len: Bytes,
+    pub(crate) len: ByteCount,
     pub(crate) geometry: Geometry,
     /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
@@ -140,20 +140,20 @@ impl Backend {
         let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?;
         let medium = Medium::File { file, block, tail, flushes };
         let mut backend = Self::new(medium, identity, len, buffered, claim, options);
-        backend.geometry.write_block = Bytes(block);
+        backend.geometry.write_block = ByteCount(block);
         Ok(backend)
     }
 
     fn of_memory(device: &Arc<Volatile>, options: &OpenOptions) -> Self {
         let identity = Identity::Memory(Arc::as_ptr(device).addr());
-        let len = Bytes(device.len());
+        let len = ByteCount(device.len());
         Self::new(Medium::Memory(Arc::clone(device)), identity, len, None, None, options)
     }
 
     fn new(
         medium: Medium,
         identity: Identity,
-        len: Bytes,
+        len: ByteCount,
         buffered: Option<&'static str>,
         claim: Option<Arc<Claim>>,
         options: &OpenOptions,
@@ -164,7 +164,7 @@ impl Backend {
             identity,
             len,
             // A file's size says nothing of its disk.
-            geometry: Geometry::new(if is_file { Bytes::ZERO } else { len }),
+            geometry: Geometry::new(if is_file { ByteCount::ZERO } else { len }),
             buffered,
             is_writable: options.write,
             faults: options.faults.clone(),
@@ -203,10 +203,10 @@ impl Backend {
     }
 
     /// How long the file is now.
-    pub(crate) fn size(&self) -> io::Result<Bytes> {
+    pub(crate) fn size(&self) -> io::Result<ByteCount> {
         match &self.medium {
             Medium::File { file, .. } => size_of(file, self.identity),
-            Medium::Memory(device) => Ok(Bytes(device.len())),
+            Medium::Memory(device) => Ok(ByteCount(device.len())),
         }
     }
 
@@ -258,11 +258,11 @@ impl Identity {
 }
 
 /// Returns the length. A device tells it by a seek; the offset that this moves is not used.
-fn size_of(mut file: &File, identity: Identity) -> io::Result<Bytes> {
+fn size_of(mut file: &File, identity: Identity) -> io::Result<ByteCount> {
     match identity {
-        Identity::Device(_) => file.seek(SeekFrom::End(0)).map(Bytes),
+        Identity::Device(_) => file.seek(SeekFrom::End(0)).map(ByteCount),
         Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => {
-            file.metadata().map(|now| Bytes(now.len()))
+            file.metadata().map(|now| ByteCount(now.len()))
         }
     }
 }

@@ -11,7 +11,7 @@ use foreread_core::cache::PageCache;
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::readahead::{Policy, Rules};
-use foreread_core::units::{Bytes, PAGE_SIZE, Pages};
+use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
 use crate::Engine;
 use crate::backend::Claims;
@@ -169,7 +169,7 @@ impl Builder {
     ///
     /// If the bound is too small, or the system refuses memory or an io_uring.
     pub fn build(self) -> Result<Engine, EngineError> {
-        let memory = Bytes(self.memory);
+        let memory = ByteCount(self.memory);
         if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
             return Err(EngineError::Memory { bound: memory });
         }

@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use foreread_core::path::{
-    DeviceId, DeviceIo, FileId, IoPath, Layout, NotOpened, ReadId, StreamId, Tag, WriteId,
+    DeviceId, DeviceIo, ExtentMap, FileId, IoPath, OpenError, ReadId, StreamId, Tag, WriteId,
     WriteReady,
 };
 use foreread_core::sched::{Choice, Op};
 use foreread_core::table::Frame;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 use crate::advice::Advised;
 use crate::backend::Backend;
@@ -44,17 +44,17 @@ pub(crate) struct Driver {
     /// Results that came before their slow device would have had them, the earliest first.
     early: BinaryHeap<Reverse<Early>>,
     /// When a delayed request is done, by its tag.
-    done_at: HashMap<u64, Instant>,
+    done_at: HashMap<u64, Nanos>,
     /// The tags of writes that are on their way.
     writing: HashSet<u64>,
     /// When the leader wakes up by itself, if it sleeps and does.
-    sleeps_until: Option<Instant>,
+    sleeps_until: Option<Nanos>,
     /// The leader goes to sleep in the ring once the mutex is free, and submits there.
     is_falling_asleep: bool,
     /// When the background thread comes by itself, if it does.
-    pub(crate) rests_until: Option<Instant>,
+    pub(crate) rests_until: Option<Nanos>,
     /// The time that the core was last told.
-    told: Instant,
+    told: Nanos,
     started: Clock,
     /// What the kernel said when it would not have the ring used any more.
     broken: Option<i32>,
@@ -71,7 +71,7 @@ struct OpenDevice {
 /// A result that is held back, in the order of its time.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Early {
-    at: Instant,
+    at: Nanos,
     tag: u64,
     result: Result<u32, i32>,
 }
@@ -97,7 +97,7 @@ impl Driver {
             sleeps_until: None,
             is_falling_asleep: false,
             rests_until: None,
-            told: Instant(0),
+            told: Nanos(0),
             started: read_clock(),
             broken: None,
             read_alone: 0,
@@ -108,7 +108,7 @@ impl Driver {
     pub(crate) fn open(
         &mut self,
         backend: &Arc<Backend>,
-        len: Bytes,
+        len: ByteCount,
         delay: Option<Delay>,
         scheduler: &Choice,
     ) -> Option<(DeviceId, FileId)> {
@@ -128,9 +128,9 @@ impl Driver {
     pub(crate) fn open_layout(
         &mut self,
         device: DeviceId,
-        len: Bytes,
-        layout: Arc<Layout>,
-    ) -> Result<FileId, NotOpened> {
+        len: ByteCount,
+        layout: Arc<ExtentMap>,
+    ) -> Result<FileId, OpenError> {
         self.path.open_layout(device, len, layout)
     }
 
@@ -162,9 +162,9 @@ impl Driver {
     pub(crate) fn begin(
         &mut self,
         stream: StreamId,
-        pos: Bytes,
-        len: Bytes,
-        prev_pos: Option<Bytes>,
+        pos: ByteCount,
+        len: ByteCount,
+        prev_pos: Option<ByteCount>,
         waiter: Waiter,
     ) -> ReadId {
         let id = self.path.read(self.now(), stream, pos, len, prev_pos);
@@ -176,7 +176,7 @@ impl Driver {
     /// Begins a write, a zero or a flush, for the calling thread.
     pub(crate) fn begin_write(
         &mut self,
-        begin: impl FnOnce(&mut IoPath, Instant) -> WriteId,
+        begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
     ) -> WriteId {
         let now = self.now();
         let id = begin(&mut self.path, now);
@@ -186,7 +186,7 @@ impl Driver {
     }
 
     /// The thread that had a step of a write in hand has done it.
-    pub(crate) fn stepped(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Instant)) {
+    pub(crate) fn stepped(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
         self.waiting.set_away(Ticket::Write(id), false);
         let now = self.now();
         tell(&mut self.path, now);
@@ -337,7 +337,7 @@ impl Driver {
         self.path.will_need(self.now(), file, start, count).0
     }
 
-    pub(crate) fn set_len(&mut self, file: FileId, len: Bytes) {
+    pub(crate) fn set_len(&mut self, file: FileId, len: ByteCount) {
         self.path.set_len(self.now(), file, len);
         self.note_ready();
         self.start_all();
@@ -375,25 +375,25 @@ impl Driver {
     }
 
     /// When the leader has to look again even if no completion comes.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Nanos> {
         let early = self.early.peek().map(|Reverse(early)| early.at);
         [early, self.timer()].into_iter().flatten().min()
     }
 
     /// How much the layouts of files in pieces may take together.
-    pub(crate) fn layouts_limit(&self) -> Bytes {
+    pub(crate) fn layouts_limit(&self) -> ByteCount {
         self.path.layouts_limit()
     }
 
     /// When the core wants to be told the time. None without dirty pages: nothing else waits for
     /// the time, and asking the core takes a look at each device.
-    pub(crate) fn timer(&self) -> Option<Instant> {
+    pub(crate) fn timer(&self) -> Option<Nanos> {
         if self.path.dirty() == Pages::ZERO {
             return None;
         }
         let at = self.path.poll_timeout()?;
         // What it was told did not help it: it is told again, but not at once.
-        let again = Instant(self.told.0.saturating_add(TELL_AGAIN_NS));
+        let again = Nanos(self.told.0.saturating_add(TELL_AGAIN_NS));
         Some(if at <= self.told { again } else { at })
     }
 
@@ -427,7 +427,7 @@ impl Driver {
     }
 
     /// The leader goes to sleep in the ring until then, as soon as the mutex is free.
-    pub(crate) fn falls_asleep(&mut self, due: Option<Instant>) {
+    pub(crate) fn falls_asleep(&mut self, due: Option<Nanos>) {
         self.waiting.set_asleep(true);
         self.sleeps_until = due;
         self.is_falling_asleep = true;
@@ -475,7 +475,7 @@ impl Driver {
         {
             self.waiting.ring_bell();
             // It comes, and says anew how long it rests.
-            self.rests_until = Some(Instant(0));
+            self.rests_until = Some(Nanos(0));
         }
     }
 
@@ -497,13 +497,13 @@ impl Driver {
         self.waiting.take_wakes()
     }
 
-    pub(crate) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Nanos {
         let ns = read_clock().duration_since(self.started).as_nanos();
-        Instant(u64::try_from(ns).expect("an engine runs for less than 584 years"))
+        Nanos(u64::try_from(ns).expect("an engine runs for less than 584 years"))
     }
 
     /// How long it is until then.
-    pub(crate) fn until(&self, then: Instant) -> Duration {
+    pub(crate) fn until(&self, then: Nanos) -> Duration {
         Duration::from_nanos(then.0.saturating_sub(self.now().0))
     }
 
@@ -521,12 +521,12 @@ impl Driver {
         }
     }
 
-    fn start(&mut self, now: Instant, io: DeviceIo) {
+    fn start(&mut self, now: Nanos, io: DeviceIo) {
         let DeviceIo { tag, device, op, fua, offset, len } = io;
         let device = self.devices.get_mut(&device).expect("its files are closed before a device");
         let bits = tag.to_bits();
         if let Some(delay) = &mut device.delay {
-            self.done_at.insert(bits, Instant(delay.finish_ns(now.0, len.0)));
+            self.done_at.insert(bits, Nanos(delay.finish_ns(now.0, len.0)));
         }
         let backend = Arc::clone(&device.backend);
         match op {
@@ -541,7 +541,7 @@ impl Driver {
 
     fn complete(&mut self, tag: u64, result: Result<u32, i32>) {
         self.writing.remove(&tag);
-        let result = result.map(|bytes| Bytes(u64::from(bytes)));
+        let result = result.map(|bytes| ByteCount(u64::from(bytes)));
         self.path.complete(self.now(), Tag::from_bits(tag), result);
     }
 

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreread_core::cache::PageCache;
-use foreread_core::path::BadLayout;
-use foreread_core::units::Bytes;
+use foreread_core::path::BadExtents;
+use foreread_core::units::ByteCount;
 
 /// Why an engine could not be made.
 #[derive(Debug)]
@@ -21,12 +21,12 @@ pub enum EngineError {
     /// The memory bound is too small to hold windows, or too large to count.
     Memory {
         /// What was asked for.
-        bound: Bytes,
+        bound: ByteCount,
     },
     /// The system did not give the memory.
     Arena {
         /// How much.
-        len: Bytes,
+        len: ByteCount,
         /// What it said.
         source: io::Error,
     },
@@ -93,7 +93,7 @@ pub enum OpenError {
         /// Of which device.
         path: PathBuf,
         /// What is wrong with them.
-        why: BadLayout,
+        why: BadExtents,
     },
     /// An extent ends behind the end of the device.
     PastDevice {
@@ -109,7 +109,7 @@ pub enum OpenError {
         /// Of which device.
         path: PathBuf,
         /// How much they may take.
-        limit: Bytes,
+        limit: ByteCount,
     },
     /// The system said something else.
     Io {

@@ -13,8 +13,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use foreread_core::path::{self, BadLayout, Layout};
-use foreread_core::units::{Bytes, MAX_FILE_BYTES};
+use foreread_core::path::{self, BadExtents, ExtentMap};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
 use crate::backend::EXTENTS_MAX;
 use crate::error::OpenError;
@@ -38,7 +38,7 @@ pub struct Extent {
 pub(crate) struct Pieces {
     /// Stays open as long as the file does.
     pub(crate) _device: Arc<FileShared>,
-    pub(crate) layout: Arc<Layout>,
+    pub(crate) layout: Arc<ExtentMap>,
 }
 
 impl File {
@@ -81,9 +81,9 @@ impl File {
             return Err(OpenError::Overlap { path: path() });
         }
         let limit = device.engine.drive().layouts_limit();
-        let extents = extents.into_iter().map(path::Extent::from);
-        let layout = Layout::within(limit, extents).map_err(|why| {
-            if matches!(why, BadLayout::TooMuch(_)) {
+        let extents = extents.into_iter().map(path::FileExtent::from);
+        let layout = ExtentMap::within(limit, extents).map_err(|why| {
+            if matches!(why, BadExtents::TooMuch(_)) {
                 OpenError::ManyExtents { path: path(), limit }
             } else {
                 OpenError::Extents { path: path(), why }
@@ -93,15 +93,15 @@ impl File {
         if end > device_len {
             return Err(OpenError::PastDevice { path: path(), end, len: device_len });
         }
-        if Bytes(len) > MAX_FILE_BYTES {
-            return Err(OpenError::Extents { path: path(), why: BadLayout::TooFar(0) });
+        if ByteCount(len) > MAX_FILE_BYTES {
+            return Err(OpenError::Extents { path: path(), why: BadExtents::TooFar(0) });
         }
         let layout = Arc::new(layout);
         let key = Key::of_extents(device.device, identity);
         let opened = device
             .engine
             .files
-            .find_or(&key, || FileShared::open_pieces(device, Bytes(len), &layout))
+            .find_or(&key, || FileShared::open_pieces(device, ByteCount(len), &layout))
             .map_err(|error| error.of(&handle.path))?;
         // Errors name it so.
         let name = format!("{}, file {identity}", handle.path.display());
@@ -112,14 +112,14 @@ impl File {
 impl Pieces {
     /// Where from one byte to the other data are (true) and where holes.
     pub(crate) fn extents(&self, start: u64, end: u64) -> Vec<(Range<u64>, bool)> {
-        let parts = self.layout.parts(Bytes(start)..Bytes(end)).take(EXTENTS_MAX);
+        let parts = self.layout.parts(ByteCount(start)..ByteCount(end)).take(EXTENTS_MAX);
         parts.map(|(bytes, is_data)| (bytes.start.0..bytes.end.0, is_data)).collect()
     }
 }
 
-impl From<Extent> for path::Extent {
+impl From<Extent> for path::FileExtent {
     fn from(extent: Extent) -> Self {
         let Extent { start, len, place } = extent;
-        Self { start: Bytes(start), len: Bytes(len), place: place.map(Bytes) }
+        Self { start: ByteCount(start), len: ByteCount(len), place: place.map(ByteCount) }
     }
 }

@@ -15,11 +15,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use foreread_core::fit::Fit;
-use foreread_core::path::{DeviceId, DeviceState, FileId, IoPath, Layout};
+use foreread_core::fit::DeviceModel;
+use foreread_core::path::{DeviceId, DeviceState, ExtentMap, FileId, IoPath};
 use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::OpenOptions;
 use crate::advice::{Advice, HandleAdvice};
@@ -207,7 +207,7 @@ impl File {
     /// of its bytes, and how many requests it serves at once. None before there are enough reads,
     /// and in a forked child.
     #[must_use]
-    pub fn device_fit(&self) -> Option<Fit> {
+    pub fn device_fit(&self) -> Option<DeviceModel> {
         let file = &self.handle.file;
         if file.engine.is_forked() {
             return None;
@@ -291,8 +291,8 @@ impl FileShared {
     /// A file of so many bytes in pieces of a device.
     pub(crate) fn open_pieces(
         device: &Arc<Self>,
-        len: Bytes,
-        layout: &Arc<Layout>,
+        len: ByteCount,
+        layout: &Arc<ExtentMap>,
     ) -> Result<Arc<Self>, NotOpened> {
         let Self { engine, backend, device: of, .. } = &**device;
         let (engine, backend, of) = (Arc::clone(engine), Arc::clone(backend), *of);
@@ -308,12 +308,12 @@ impl FileShared {
     }
 
     #[inline]
-    pub(crate) fn len(&self) -> Bytes {
-        Bytes(self.len.load(Ordering::Acquire))
+    pub(crate) fn len(&self) -> ByteCount {
+        ByteCount(self.len.load(Ordering::Acquire))
     }
 
     /// The same, for a read that reaches the end: without the mutex, as nothing mostly changed.
-    pub(crate) fn refresh_if_changed(&self) -> io::Result<Bytes> {
+    pub(crate) fn refresh_if_changed(&self) -> io::Result<ByteCount> {
         if self.keeps_its_length() || self.backend.size()? == self.len() {
             return Ok(self.len());
         }
@@ -327,7 +327,7 @@ impl FileShared {
     ///   shrunk   |=========|=========|==          what lies behind the end is forgotten, and so
     ///                ^new end                     is the page that the end is in
     /// ```
-    pub(crate) fn refresh(&self) -> io::Result<Bytes> {
+    pub(crate) fn refresh(&self) -> io::Result<ByteCount> {
         if self.engine.is_forked() || self.keeps_its_length() {
             return Ok(self.len());
         }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreread_core::path::StreamId;
 use foreread_core::table::Frame;
-use foreread_core::units::{Bytes, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::advice::Advised;
 
@@ -39,7 +39,7 @@ pub(crate) struct Marker {
     pub(crate) page: PageIndex,
     /// The pages that were left of the read, this one included.
     pub(crate) count: Pages,
-    pub(crate) prev_pos: Option<Bytes>,
+    pub(crate) prev_pos: Option<ByteCount>,
     /// What the reader says of its reads, if the core has not been told yet.
     pub(crate) advised: Option<Advised>,
 }

@@ -16,8 +16,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_core::path::{Fault, ReadId, Ready};
-use foreread_core::units::Instant;
+use foreread_core::path::{Fault, ReadId, ReadReady};
+use foreread_core::units::Nanos;
 
 use crate::file::FileShared;
 use crate::ring;
@@ -39,7 +39,7 @@ impl Shared {
         driving: Driving<'s>,
         id: ReadId,
         file: &Arc<FileShared>,
-    ) -> (Driving<'s>, Result<Ready, NotReady>) {
+    ) -> (Driving<'s>, Result<ReadReady, NotReady>) {
         match self.wait_for_news(driving, Ticket::Read(id)) {
             (driving, Ok(News::Read(ready))) => (driving, Ok(ready)),
             (_, Ok(News::Write(_))) => unreachable!("a read has a read's news"),
@@ -126,7 +126,7 @@ impl Shared {
         &'s self,
         mut driving: Driving<'s>,
         me: Leader,
-        deadline: Option<Instant>,
+        deadline: Option<Nanos>,
     ) -> Driving<'s> {
         if driving.waiting.has_wakes() {
             driving.waiting.step_down(me);
@@ -148,7 +148,7 @@ impl Shared {
     }
 
     /// Parks until there are news for it, or until there is no leader.
-    fn follow<'s>(&'s self, mut driving: Driving<'s>, deadline: Option<Instant>) -> Driving<'s> {
+    fn follow<'s>(&'s self, mut driving: Driving<'s>, deadline: Option<Nanos>) -> Driving<'s> {
         driving.start_all();
         let at_most = deadline.map(|deadline| driving.until(deadline));
         drop(driving);
@@ -173,6 +173,6 @@ impl Shared {
     }
 }
 
-fn after(now: Instant, time: Duration) -> Instant {
-    Instant(now.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+fn after(now: Nanos, time: Duration) -> Nanos {
+    Nanos(now.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }

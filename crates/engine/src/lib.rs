@@ -80,7 +80,7 @@ pub use faults::{Faults, Mishap};
 pub use fetch::Fetch;
 pub use file::File;
 pub use foreread_core as core;
-pub use foreread_core::path::{BadLayout, DeviceState, TooManyWeights, WriteMode};
+pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
 pub use foreread_core::readahead::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
 pub use open_options::OpenOptions;
@@ -95,8 +95,8 @@ pub use volatile::Volatile;
 use foreread_core::cache::CacheStats;
 use foreread_core::replay::Mismatch;
 use foreread_core::stats::Stats;
-use foreread_core::trace::Event;
-use foreread_core::units::Bytes;
+use foreread_core::trace::TraceEvent;
+use foreread_core::units::ByteCount;
 use foreread_core::windows::Windows;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
@@ -123,7 +123,7 @@ pub struct Counters {
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
     /// Bytes that are dirty at this moment: written, and not on the device yet.
-    pub dirty: Bytes,
+    pub dirty: ByteCount,
 }
 
 impl Engine {
@@ -276,7 +276,7 @@ impl Engine {
     /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them; in
     /// a forked child, none.
     #[must_use]
-    pub fn take_trace(&self) -> Vec<Event> {
+    pub fn take_trace(&self) -> Vec<TraceEvent> {
         if self.shared.is_forked() {
             return Vec::new();
         }
@@ -417,7 +417,7 @@ mod tests {
         // A read that begins and never ends.
         let stream = driver.path.stream(file.shared().id);
         let waiter = waiting::Waiter::Thread(std::thread::current());
-        driver.begin(stream, Bytes(500_000), Bytes(4096), None, waiter);
+        driver.begin(stream, ByteCount(500_000), ByteCount(4096), None, waiter);
         driver.break_down(libc::EBADF);
         drop(driver);
 
@@ -444,7 +444,7 @@ mod tests {
         let mut write = || {
             driver.begin_write(|path, now| {
                 let (mode, whose) = (WriteMode::Back, Submitter::default());
-                path.write(now, id, Bytes(0), Bytes(4096), mode, whose)
+                path.write(now, id, ByteCount(0), ByteCount(4096), mode, whose)
             })
         };
         let (copies, waits) = (waiting::Ticket::Write(write()), waiting::Ticket::Write(write()));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use foreread_core::path::{self, DeviceId};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::OpenOptions;
 use crate::backend::{Backend, Identity, disk_of, files_behind};
@@ -83,7 +83,7 @@ pub(crate) enum NotOpened {
     Conflict,
     TooMany,
     /// Layouts take as much memory as they may, which is so much.
-    Layouts(Bytes),
+    Layouts(ByteCount),
 }
 
 impl NotOpened {
@@ -99,11 +99,11 @@ impl NotOpened {
 }
 
 /// The core says no.
-impl From<path::NotOpened> for NotOpened {
-    fn from(why: path::NotOpened) -> Self {
+impl From<path::OpenError> for NotOpened {
+    fn from(why: path::OpenError) -> Self {
         match why {
-            path::NotOpened::Layouts { limit } => Self::Layouts(limit),
-            path::NotOpened::TooMany => Self::TooMany,
+            path::OpenError::Layouts { limit } => Self::Layouts(limit),
+            path::OpenError::TooMany => Self::TooMany,
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use foreread_core::sched::Choice;
-use foreread_core::sched::deadline::{Settings, WriteLimit};
+use foreread_core::sched::deadline::{DeadlineSettings, WriteLimit};
 
 use crate::delay::Delay;
 use crate::faults::Faults;
@@ -37,7 +37,7 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         let writes_in_flight = WriteLimit::Learnt;
-        let deadline = Settings { writes_in_flight, ..Settings::default() };
+        let deadline = DeadlineSettings { writes_in_flight, ..DeadlineSettings::default() };
         Self {
             delay: None,
             buffered: false,

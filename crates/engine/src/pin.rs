@@ -8,8 +8,8 @@
 use std::cell::Cell;
 use std::ops::Deref;
 
-use foreread_core::table::{Found, Frame, Generation, Table};
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::table::{FoundPage, Frame, Generation, PageTable};
+use foreread_core::units::{ByteCount, Pages};
 
 use crate::error::ReadError;
 use crate::inbox::Post;
@@ -60,7 +60,7 @@ pub(crate) struct PinsInHand {
 
 impl PinsInHand {
     #[inline]
-    fn take_one(&self, table: &Table) -> bool {
+    fn take_one(&self, table: &PageTable) -> bool {
         if self.left.get() == 0 {
             self.left.set(table.pin_budget().try_take(BATCH));
         }
@@ -71,7 +71,7 @@ impl PinsInHand {
     }
 
     #[inline]
-    fn put_back(&self, table: &Table) {
+    fn put_back(&self, table: &PageTable) {
         self.left.set(self.left.get() + 1);
         self.used.set(self.used.get() - 1);
         let keep = if self.used.get() == 0 { 1 } else { 2 * BATCH };
@@ -83,7 +83,7 @@ impl PinsInHand {
     }
 
     /// The stream ends, and so have its pins.
-    pub(crate) fn give_back(&self, table: &Table) {
+    pub(crate) fn give_back(&self, table: &PageTable) {
         table.pin_budget().give_back(self.left.take());
     }
 }
@@ -100,7 +100,7 @@ impl Stream {
         let (handle, engine) = (&*self.handle, &*self.handle.file.engine);
         let mut is_miss = false;
         for _ in 0..TRIES {
-            let is_read = is_miss || Bytes(offset) >= handle.file.len();
+            let is_read = is_miss || ByteCount(offset) >= handle.file.len();
             if is_read {
                 // The shortest read that brings the page, and knows all about ends and errors.
                 if self.read_at(&mut [0], offset)? == 0 {
@@ -110,7 +110,7 @@ impl Stream {
             if !self.pins.take_one(&engine.table) {
                 break;
             }
-            if let Some(pin) = self.pin_if_resident(Bytes(offset), is_read) {
+            if let Some(pin) = self.pin_if_resident(ByteCount(offset), is_read) {
                 return Ok(pin);
             }
             self.pins.put_back(&engine.table);
@@ -124,10 +124,10 @@ impl Stream {
     #[inline]
     pub fn try_pin(&self, offset: u64) -> Option<Pin<'_>> {
         let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
-        if Bytes(offset) >= file.len() || !self.pins.take_one(table) {
+        if ByteCount(offset) >= file.len() || !self.pins.take_one(table) {
             return None;
         }
-        let pin = self.pin_if_resident(Bytes(offset), false);
+        let pin = self.pin_if_resident(ByteCount(offset), false);
         if pin.is_none() {
             self.pins.put_back(table);
         }
@@ -141,7 +141,7 @@ impl Stream {
     /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
     pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<Pin<'s>>) -> bool {
         let file = &*self.handle.file;
-        let (table, pos, before) = (&file.engine.table, Bytes(offset), pins.len());
+        let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
         let end = offset.saturating_add(len as u64);
         if len == 0 || end > file.len().0 || !Reader::is_all_there(file, pos, len) {
             return false;
@@ -152,16 +152,16 @@ impl Stream {
             if !self.pins.take_one(table) {
                 break;
             }
-            let Some((page, from, found, file_len)) = self.pin_page(Bytes(at)) else {
+            let Some((page, from, found, file_len)) = self.pin_page(ByteCount(at)) else {
                 self.pins.put_back(table);
                 break;
             };
             let to = PAGE.min(from + usize::try_from(end - at).expect("no more than was asked"));
             pins.push(Pin { stream: self, page, from, to });
-            if file_len < Bytes(end) {
+            if file_len < ByteCount(end) {
                 break;
             }
-            let used = (Bytes(at).page(), pos);
+            let used = (ByteCount(at).page(), pos);
             self.reader.used(file, self.advised.get(), &found, used, &mut markers);
             at += (to - from) as u64;
         }
@@ -175,7 +175,7 @@ impl Stream {
     }
 
     #[inline]
-    fn pin_if_resident(&self, pos: Bytes, is_read: bool) -> Option<Pin<'_>> {
+    fn pin_if_resident(&self, pos: ByteCount, is_read: bool) -> Option<Pin<'_>> {
         let (page, from, found, len) = self.pin_page(pos)?;
         let end = (pos.page() + Pages(1)).offset().min(len);
         let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
@@ -188,7 +188,7 @@ impl Stream {
 
     /// Pins a page that is there; with it, how long the file is with which it is right.
     #[inline]
-    fn pin_page(&self, pos: Bytes) -> Option<(Pinned, usize, Found<'_>, Bytes)> {
+    fn pin_page(&self, pos: ByteCount) -> Option<(Pinned, usize, FoundPage<'_>, ByteCount)> {
         let file = &*self.handle.file;
         let found = file.engine.table.look_up(file.slot, pos.page())?;
         if !file.engine.table.pin(&found) {

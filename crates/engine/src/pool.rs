@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use foreread_core::table::Frame;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::error::EngineError;
@@ -40,7 +40,7 @@ impl Pool {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let base = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, access, flags) };
-        let arena = |source: io::Error| EngineError::Arena { len: Bytes(len as u64), source };
+        let arena = |source: io::Error| EngineError::Arena { len: ByteCount(len as u64), source };
         let base = base.map_err(|errno| arena(errno.into()))?.cast::<u8>();
         let base = NonNull::new(base).expect("mmap never maps page zero unasked");
         // Huge pages save each hit a walk of the machine's page tables (60 to 130 ns of 4 KiB

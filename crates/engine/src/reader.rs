@@ -12,8 +12,8 @@ use std::io;
 use foreread_core::path::{Fault, ReadId, StreamId};
 use foreread_core::readahead::Advice as Pattern;
 use foreread_core::sched::Submitter;
-use foreread_core::table::{Found, Frame};
-use foreread_core::units::{Bytes, PageIndex, Pages};
+use foreread_core::table::{FoundPage, Frame};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::advice::Advised;
 use crate::error::ReadError;
@@ -31,7 +31,7 @@ pub(crate) struct Reader {
     /// Made when there is first something to decide: a reader that only hits never waits for one.
     id: Cell<Option<StreamId>>,
     /// The byte after the last one that a read returned.
-    prev_pos: Cell<Option<Bytes>>,
+    prev_pos: Cell<Option<ByteCount>>,
     /// What the core was told of the advice.
     told: Cell<Advised>,
     /// The submitter that it reads for.
@@ -49,7 +49,7 @@ pub(crate) struct Asked {
     pub(crate) wanted: usize,
     pub(crate) done: usize,
     /// How long the file was known to be when the rest was last asked for.
-    known_len: Bytes,
+    known_len: ByteCount,
     pub(crate) advised: Advised,
 }
 
@@ -116,7 +116,7 @@ impl Reader {
             }
         }
         let wanted = room.min(usize::try_from(len - offset).unwrap_or(usize::MAX));
-        Ok(Asked { offset, room, wanted, done: 0, known_len: Bytes(len), advised })
+        Ok(Asked { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
     }
 
     /// Copies as much from where the read stands as is resident.
@@ -159,7 +159,7 @@ impl Reader {
     pub(crate) fn full_hit(&self, handle: &Handle, read: &mut Asked, markers: &Markers) {
         self.hits.add_one();
         let file = &*handle.file;
-        if file.len() < Bytes(read.offset + read.wanted as u64) {
+        if file.len() < ByteCount(read.offset + read.wanted as u64) {
             // It shrank while we copied.
             read.shrink_to(file.len());
         }
@@ -184,9 +184,9 @@ impl Reader {
         &self,
         handle: &Handle,
         advised: Advised,
-        found: Option<&Found<'_>>,
-        pos: Bytes,
-        end: Bytes,
+        found: Option<&FoundPage<'_>>,
+        pos: ByteCount,
+        end: ByteCount,
     ) {
         if let Some(found) = found {
             self.pinned_hit(handle, advised, found, pos, end);
@@ -199,9 +199,9 @@ impl Reader {
         &self,
         handle: &Handle,
         advised: Advised,
-        found: &Found<'_>,
-        pos: Bytes,
-        end: Bytes,
+        found: &FoundPage<'_>,
+        pos: ByteCount,
+        end: ByteCount,
     ) {
         let continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
         found.touch(continues || advised.is_used_once);
@@ -222,7 +222,7 @@ impl Reader {
     #[inline]
     pub(crate) fn end(&self, read: &Asked) -> usize {
         if read.wanted > 0 {
-            self.prev_pos.set(Some(Bytes(read.offset + read.wanted as u64)));
+            self.prev_pos.set(Some(ByteCount(read.offset + read.wanted as u64)));
         }
         read.wanted
     }
@@ -303,7 +303,7 @@ impl Reader {
             return Ok(None);
         }
         // The rest of the buffer, not of the file: policies see what was asked.
-        let rest = Bytes((read.room - read.done) as u64);
+        let rest = ByteCount((read.room - read.done) as u64);
         let id = driving.begin(id, read.pos(), rest, self.prev_pos.get(), waiter());
         Ok(Some((driving, id)))
     }
@@ -315,7 +315,7 @@ impl Reader {
         read: &mut Asked,
         to: &mut [u8],
         frames: &[Frame],
-        len: Bytes,
+        len: ByteCount,
     ) {
         let mut from = in_page(read.pos());
         let len = usize::try_from(len.0).expect("no longer than the buffer");
@@ -346,12 +346,12 @@ impl Reader {
                 // Another reader may have seen the new end first: what counts is what we asked for.
                 let before = read.known_len;
                 let now = handle.len_now(read.offset)?;
-                read.shrink_to(Bytes(now));
+                read.shrink_to(ByteCount(now));
                 if read.done == 0 && read.offset > now {
                     let (path, offset) = (handle.path.clone(), read.offset);
                     return Err(ReadError::PastEnd { path, offset, len: now });
                 }
-                if read.done < read.wanted && before == Bytes(now) {
+                if read.done < read.wanted && before == ByteCount(now) {
                     return Err(error(handle, read.offset, Fault::Short));
                 }
                 Ok(())
@@ -408,8 +408,8 @@ impl Reader {
 
 impl Asked {
     /// Where it stands.
-    pub(crate) fn pos(&self) -> Bytes {
-        Bytes(self.offset + self.done as u64)
+    pub(crate) fn pos(&self) -> ByteCount {
+        ByteCount(self.offset + self.done as u64)
     }
 
     /// A reader at random leaves markers where they are: they are other readers'.
@@ -417,12 +417,12 @@ impl Asked {
         self.advised.pattern != Pattern::Random
     }
 
-    fn end_of_room(&self) -> Bytes {
-        Bytes(self.offset.saturating_add(self.room as u64))
+    fn end_of_room(&self) -> ByteCount {
+        ByteCount(self.offset.saturating_add(self.room as u64))
     }
 
     /// The file has no more than this.
-    fn shrink_to(&mut self, len: Bytes) {
+    fn shrink_to(&mut self, len: ByteCount) {
         let left = usize::try_from(len.0.saturating_sub(self.offset)).unwrap_or(usize::MAX);
         self.wanted = self.wanted.min(left);
     }
@@ -449,7 +449,7 @@ fn copy_page<'f>(
     page: PageIndex,
     from: usize,
     to: &mut [u8],
-) -> Option<Found<'f>> {
+) -> Option<FoundPage<'f>> {
     for _ in 0..COPY_TRIES {
         let found = file.engine.table.look_up(file.slot, page)?;
         if !found.entry().is_up_to_date() {
@@ -485,7 +485,7 @@ impl Markers {
     }
 
     /// Takes the marker off a page, unless another reader was faster.
-    fn take(&mut self, found: &Found<'_>, page: PageIndex) {
+    fn take(&mut self, found: &FoundPage<'_>, page: PageIndex) {
         if found.take_marker() {
             self.met[self.count] = Some(page);
             self.count += 1;
@@ -495,7 +495,7 @@ impl Markers {
 
 /// Where in its page a byte lies.
 #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
-pub(crate) fn in_page(pos: Bytes) -> usize {
+pub(crate) fn in_page(pos: ByteCount) -> usize {
     (pos - pos.page().offset()).0 as usize
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use foreread_core::table::Table;
+use foreread_core::table::PageTable;
 
 use crate::backend::Claims;
 use crate::background::Bell;
@@ -26,7 +26,7 @@ use crate::waiting::Wake;
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Where hits are looked up: no lock.
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<PageTable>,
     /// The pages' memory.
     pub(crate) pool: Arc<Pool>,
     /// The thread that holds this drives: feeds the core, submits, reaps if it leads.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
 
-use foreread_core::path::{ReadId, Ready, WriteId, WriteStep};
+use foreread_core::path::{ReadId, ReadReady, WriteId, WriteStep};
 
 use crate::background::Bell;
 use crate::file::FileShared;
@@ -51,7 +51,7 @@ pub(crate) enum Ticket {
 /// What a waiter waits to hear.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News {
-    Read(Ready),
+    Read(ReadReady),
     Write(WriteStep),
 }
 
@@ -164,7 +164,7 @@ impl Waiting {
     }
 
     /// Takes a read that is ready out of here.
-    pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<Ready> {
+    pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<ReadReady> {
         match self.take_news(Ticket::Read(id))? {
             News::Read(ready) => Some(ready),
             News::Write(_) => unreachable!("a read has a read's news"),

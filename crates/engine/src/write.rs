@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
 use foreread_core::sched::Submitter;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE, PageIndex};
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex};
 
 use crate::error::{ReadError, WriteError};
 use crate::file::{File, Handle};
@@ -249,15 +249,15 @@ impl Handle {
         while done < from.len() {
             let rest = &from[done..];
             let piece = &rest[..rest.len().min(PIECE)];
-            let pos = Bytes(offset + done as u64);
-            let len = Bytes(piece.len() as u64);
-            let begin = |path: &mut IoPath, now: Instant| {
+            let pos = ByteCount(offset + done as u64);
+            let len = ByteCount(piece.len() as u64);
+            let begin = |path: &mut IoPath, now: Nanos| {
                 path.write(now, file.id, pos, len, mode, Submitter::default())
             };
             let doing = if is_try { Doing::TryCopy(piece, pos) } else { Doing::Copy(piece, pos) };
             let written = self.see_through("write", pos.0, begin, &doing)?;
-            assert!(is_try || written > Bytes::ZERO, "a file has room for its own bytes");
-            if written == Bytes::ZERO {
+            assert!(is_try || written > ByteCount::ZERO, "a file has room for its own bytes");
+            if written == ByteCount::ZERO {
                 break;
             }
             done += usize_of(written);
@@ -270,7 +270,7 @@ impl Handle {
         &self,
         what: &'static str,
         pages: &Range<u64>,
-        begin: fn(&mut IoPath, Instant, FileId, Range<PageIndex>) -> WriteId,
+        begin: fn(&mut IoPath, Nanos, FileId, Range<PageIndex>) -> WriteId,
         act: &dyn Fn(u64, u64) -> Result<(), i32>,
     ) -> Result<(), WriteError> {
         let (start, len) = (pages.start, pages.end - pages.start);
@@ -297,7 +297,7 @@ fn around_whole_pages(range: &Range<u64>) -> [Range<u64>; 3] {
     [start..first, first..last, last..end]
 }
 
-fn usize_of(len: Bytes) -> usize {
+fn usize_of(len: ByteCount) -> usize {
     usize::try_from(len.0).expect("a write fits memory")
 }
 

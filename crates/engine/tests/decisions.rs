@@ -8,8 +8,8 @@ use std::fs;
 
 use foreread::core::readahead::Decided;
 use foreread::core::sched::Submitter;
-use foreread::core::trace::What;
-use foreread::core::units::{Bytes, Pages};
+use foreread::core::trace::EventKind;
+use foreread::core::units::{ByteCount, Pages};
 use foreread::{Engine, Policy, TooManyWeights};
 use plain::{PlainPages, PlainStream};
 use tempfile::TempDir;
@@ -20,8 +20,8 @@ const LEN: u64 = PAGES * 4096 - 100;
 fn decisions(engine: &Engine) -> Vec<Decided> {
     let events = engine.take_trace().into_iter();
     let decided = events.filter_map(|event| match event.what {
-        What::Decided { decided, .. } => Some(without_waits(decided)),
-        What::Dispatched { .. } | What::Completed { .. } => None,
+        EventKind::Decided { decided, .. } => Some(without_waits(decided)),
+        EventKind::Dispatched { .. } | EventKind::Completed { .. } => None,
     });
     decided.collect()
 }
@@ -65,7 +65,7 @@ fn the_engine_decides_as_the_plain_walk_does() {
             let stream = engine.open(&path).unwrap().stream();
             let mut pages = PlainPages::default();
             let mut want = PlainStream::new(policy, 32);
-            want.file = Bytes(LEN);
+            want.file = ByteCount(LEN);
             // The engine's own default, which linux-6 asks for.
             want.limits.io_pages = Pages(256);
             for (offset, len) in reads {

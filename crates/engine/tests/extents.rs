@@ -8,7 +8,7 @@ mod recorded;
 mod support;
 
 use foreread::{
-    BadLayout, Engine, Extent, Faults, File, Io, Mishap, OpenError, OpenOptions, ReadError,
+    BadExtents, Engine, Extent, Faults, File, Io, Mishap, OpenError, OpenOptions, ReadError,
     WriteError, WriteMode,
 };
 use recorded::{Recorded, recorded};
@@ -302,9 +302,9 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     let bench = Bench::new(Io::Threads);
     let open = |extents: &[Extent]| bench.image.open_extents(1, 99, extents.iter().copied());
     let error = open(&[data(0, PAGE, 0), data(0, PAGE, PAGE)]).unwrap_err();
-    assert!(matches!(error, OpenError::Extents { why: BadLayout::Disorder(1), .. }), "{error}");
+    assert!(matches!(error, OpenError::Extents { why: BadExtents::Disorder(1), .. }), "{error}");
     let error = open(&[data(0, 100, 0)]).unwrap_err();
-    assert!(matches!(error, OpenError::Extents { why: BadLayout::Unaligned(0), .. }), "{error}");
+    assert!(matches!(error, OpenError::Extents { why: BadExtents::Unaligned(0), .. }), "{error}");
     let error = open(&[data(0, 8192, 8 * MIB - 4096)]).unwrap_err();
     let want = format!(
         "{}: an extent ends at 8392704, behind the end of the device at 8388608: check the file \

@@ -15,7 +15,7 @@ use std::fmt;
 use cache::{PlainPages, PlainStream};
 use common::{Need, needs, skip};
 use foreread_core::readahead::{Policy, Trigger};
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::units::{ByteCount, Pages};
 use kernel::{Answer, Kernel, Line};
 
 const TEST: &str = "the_kernel_decides_as_linux_6_does";
@@ -62,7 +62,7 @@ fn ours(trace: &Trace, seen: &mut BTreeMap<&'static str, u32>) -> Answer {
     let mut pages = PlainPages::default();
     let mut stream = PlainStream::new(Policy::Linux6, trace.max);
     stream.limits.io_pages = Pages(trace.io_pages);
-    stream.file = Bytes(FILES[trace.file]);
+    stream.file = ByteCount(FILES[trace.file]);
     let mut answer = Answer::default();
     for (pos, len) in &trace.reads {
         for (decided, _) in stream.read_bytes(&mut pages, *pos, *len) {

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use foreread::core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable};
+use foreread::core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_ext4::{BlockSource as _, Error, Ext4, Group, Inode, Place};
 
 use crate::ItableReadahead;
@@ -168,8 +168,8 @@ impl Policy {
             ItableReadahead::Adaptive => 0,
             ItableReadahead::Blocks(blocks) => blocks,
         };
-        let fixed = FixedWindow::new(blocks, Bound::Exact);
-        let fixed = fixed.or(FixedWindow::new(0, Bound::Exact)).expect("0 is a size");
+        let fixed = FixedWindow::new(blocks, ItableBound::Exact);
+        let fixed = fixed.or(FixedWindow::new(0, ItableBound::Exact)).expect("0 is a size");
         Self { setting, adaptive: Box::new(Adaptive::new()), fixed }
     }
 

@@ -273,9 +273,9 @@ impl From<Counters> for Clients {
     }
 }
 
-impl From<fit::Fit> for Fit {
-    fn from(fit: fit::Fit) -> Self {
-        let fit::Fit { per_request_ns, per_kib_ns, parallel, samples } = fit;
+impl From<fit::DeviceModel> for Fit {
+    fn from(fit: fit::DeviceModel) -> Self {
+        let fit::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
         Self { per_request_ns, per_kib_ns, parallel, samples }
     }
 }

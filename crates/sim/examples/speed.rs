@@ -6,7 +6,7 @@
 
 use std::time::Instant as Clock;
 
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_sim::record::Keep;
 use foreread_sim::scenario::Scenario;
 
@@ -36,7 +36,7 @@ fn measure(scenario: &Scenario) -> (u64, f64) {
     let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
     #[expect(clippy::disallowed_methods, reason = "a measurement takes the time")]
     let began = Clock::now();
-    building.run.go(Instant(u64::MAX));
+    building.run.go(Nanos(u64::MAX));
     let seconds = began.elapsed().as_secs_f64();
     (building.run.requests(), seconds)
 }

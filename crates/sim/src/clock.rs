@@ -7,40 +7,40 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 /// Things to come.
 #[derive(Debug)]
 pub(crate) struct Clock<T> {
-    now: Instant,
+    now: Nanos,
     said: u64,
     coming: BinaryHeap<Reverse<Coming<T>>>,
 }
 
 #[derive(Debug)]
 struct Coming<T> {
-    at: Instant,
+    at: Nanos,
     said: u64,
     what: T,
 }
 
 impl<T> Clock<T> {
     pub(crate) fn new() -> Self {
-        Self { now: Instant(0), said: 0, coming: BinaryHeap::new() }
+        Self { now: Nanos(0), said: 0, coming: BinaryHeap::new() }
     }
 
-    pub(crate) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Nanos {
         self.now
     }
 
-    pub(crate) fn say(&mut self, at: Instant, what: T) {
+    pub(crate) fn say(&mut self, at: Nanos, what: T) {
         assert!(at >= self.now, "what comes is not over");
         self.coming.push(Reverse(Coming { at, said: self.said, what }));
         self.said += 1;
     }
 
     /// Goes on to what comes next, unless that is after `until`.
-    pub(crate) fn next(&mut self, until: Instant) -> Option<T> {
+    pub(crate) fn next(&mut self, until: Nanos) -> Option<T> {
         if self.coming.peek()?.0.at > until {
             return None;
         }
@@ -54,7 +54,7 @@ impl<T> Clock<T> {
         self.coming.is_empty()
     }
 
-    pub(crate) fn stop_at(&mut self, until: Instant) {
+    pub(crate) fn stop_at(&mut self, until: Nanos) {
         self.now = self.now.max(until);
     }
 }

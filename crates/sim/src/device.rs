@@ -14,7 +14,7 @@ pub mod mapped;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE, Pages, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Pages, Sector, Sectors};
 use serde::Deserialize;
 
 /// What a device is told to do.
@@ -34,7 +34,7 @@ pub struct Command {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ending {
     /// When.
-    pub at: Instant,
+    pub at: Nanos,
     /// Which.
     pub tag: Tag,
 }
@@ -49,17 +49,17 @@ pub struct Ending {
 /// time, and one with several channels knows each command's end when it gets it.
 pub trait Device: std::fmt::Debug {
     /// Takes a command.
-    fn submit(&mut self, now: Instant, command: Command) -> Option<Ending>;
+    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending>;
 
     /// A command has ended at the time that was said.
-    fn ended(&mut self, now: Instant, tag: Tag) -> Option<Ending>;
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<Ending>;
 
     /// From a time on, for the commands that come then, it is another. Said in the order of time.
     ///
     /// # Errors
     ///
     /// If it cannot become that.
-    fn change(&mut self, _at: Instant, _to: &Model) -> Result<(), String> {
+    fn change(&mut self, _at: Nanos, _to: &Model) -> Result<(), String> {
         Err("change: wants flash, before and after".into())
     }
 }
@@ -111,7 +111,7 @@ fn check(holds: bool, what: &str, wants: &str) -> Result<(), String> {
 }
 
 /// Checks what all devices have.
-fn check_common(capacity: Bytes, max_command: Bytes, depth: u32) -> Result<(), String> {
+fn check_common(capacity: ByteCount, max_command: ByteCount, depth: u32) -> Result<(), String> {
     check(
         capacity.0 >= 512 && capacity.0.is_multiple_of(512),
         "capacity",
@@ -133,18 +133,18 @@ fn is_rate(number: f64) -> bool {
 
 /// Nanoseconds that so many bytes take.
 #[expect(clippy::cast_precision_loss, reason = "a command is small")]
-fn transfer_ns(bytes: Bytes, mb_per_s: f64) -> f64 {
+fn transfer_ns(bytes: ByteCount, mb_per_s: f64) -> f64 {
     bytes.0 as f64 * 1e3 / mb_per_s
 }
 
 /// So much later, to the nanosecond.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
-fn later(from: Instant, ns: f64) -> Instant {
+fn later(from: Nanos, ns: f64) -> Nanos {
     assert!(ns >= 0.0, "time goes on");
-    Instant(from.0.saturating_add(ns.round() as u64))
+    Nanos(from.0.saturating_add(ns.round() as u64))
 }
 
 /// When so many bytes are through, from a time on.
-pub(crate) fn after_transfer(from: Instant, bytes: Bytes, mb_per_s: f64) -> Instant {
+pub(crate) fn after_transfer(from: Nanos, bytes: ByteCount, mb_per_s: f64) -> Nanos {
     later(from, transfer_ns(bytes, mb_per_s))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use hdrhistogram::Histogram;
 
 use crate::device::Command;
@@ -21,11 +21,11 @@ pub struct Meter {
     /// How many reads, or writes, it did.
     pub ops: u64,
     /// How many bytes they came to.
-    pub bytes: Bytes,
+    pub bytes: ByteCount,
     /// When it began.
-    pub began: Instant,
+    pub began: Nanos,
     /// When it ended; None if it was still at it when the run ended.
-    pub ended: Option<Instant>,
+    pub ended: Option<Nanos>,
     /// How long it waited for reads through the cache, in ns.
     pub waited_ns: u64,
     /// How many windows were asked for by its files' streams.
@@ -46,7 +46,7 @@ pub struct DeviceMeter {
     reads: Counts,
     writes: Counts,
     in_flight: u32,
-    busy_since: Instant,
+    busy_since: Nanos,
     busy_ns: u64,
 }
 
@@ -60,7 +60,7 @@ struct Counts {
 #[derive(Clone, Debug)]
 pub struct Totals {
     /// The time.
-    pub at: Instant,
+    pub at: Nanos,
     /// How many requests all devices were sent.
     pub requests: u64,
     /// How many bytes those asked for.
@@ -107,12 +107,12 @@ impl Meter {
         Done { bytes: bytes.0, windows, window_pages, waited_ns }
     }
 
-    pub(crate) fn new(name: String, now: Instant) -> Self {
+    pub(crate) fn new(name: String, now: Nanos) -> Self {
         let latency = Histogram::new(3).expect("three digits are possible");
         Self {
             name,
             ops: 0,
-            bytes: Bytes::ZERO,
+            bytes: ByteCount::ZERO,
             began: now,
             ended: None,
             waited_ns: 0,
@@ -124,7 +124,7 @@ impl Meter {
     }
 
     /// An operation is over.
-    pub fn op(&mut self, began: Instant, now: Instant, bytes: Bytes) {
+    pub fn op(&mut self, began: Nanos, now: Nanos, bytes: ByteCount) {
         self.ops += 1;
         self.bytes += bytes;
         // The largest trackable value grows as needed.
@@ -133,14 +133,14 @@ impl Meter {
 
     /// How long it ran, in seconds; until `end` if it has not ended.
     #[must_use]
-    pub fn seconds(&self, end: Instant) -> f64 {
+    pub fn seconds(&self, end: Nanos) -> f64 {
         seconds(self.ended.unwrap_or(end).0 - self.began.0)
     }
 
     /// How fast it was, in MB/s.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    pub fn mb_per_s(&self, end: Instant) -> f64 {
+    pub fn mb_per_s(&self, end: Nanos) -> f64 {
         self.bytes.0 as f64 / self.seconds(end).max(1e-9) / 1e6
     }
 
@@ -158,12 +158,12 @@ impl DeviceMeter {
             reads: Counts::default(),
             writes: Counts::default(),
             in_flight: 0,
-            busy_since: Instant(0),
+            busy_since: Nanos(0),
             busy_ns: 0,
         }
     }
 
-    pub(crate) fn started(&mut self, now: Instant, command: &Command) {
+    pub(crate) fn started(&mut self, now: Nanos, command: &Command) {
         let counts = match command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
@@ -176,7 +176,7 @@ impl DeviceMeter {
         self.in_flight += 1;
     }
 
-    pub(crate) fn ended(&mut self, now: Instant, _tag: Tag) {
+    pub(crate) fn ended(&mut self, now: Nanos, _tag: Tag) {
         self.in_flight -= 1;
         if self.in_flight == 0 {
             self.busy_ns += now.0 - self.busy_since.0;
@@ -191,13 +191,13 @@ impl DeviceMeter {
 
     /// How many bytes they asked for.
     #[must_use]
-    pub fn bytes(&self, op: Op) -> Bytes {
-        Bytes(self.counts(op).bytes)
+    pub fn bytes(&self, op: Op) -> ByteCount {
+        ByteCount(self.counts(op).bytes)
     }
 
     /// How long it was at work, in seconds.
     #[must_use]
-    pub fn busy_seconds(&self, end: Instant) -> f64 {
+    pub fn busy_seconds(&self, end: Nanos) -> f64 {
         let now_busy = if self.in_flight > 0 { end.0 - self.busy_since.0 } else { 0 };
         seconds(self.busy_ns + now_busy)
     }

@@ -22,7 +22,7 @@
 //! No window is larger than what is of use on the device, or than the file: those that would be
 //! stay at that, and the rest of the memory is shared out among the others by the same rule.
 
-use foreread_core::units::{Instant, PAGE_SIZE};
+use foreread_core::units::{Nanos, PAGE_SIZE};
 
 use crate::device::Model;
 use crate::device::flash::Flash;
@@ -74,7 +74,7 @@ pub fn best_windows(streams: &[Stream], pages: f64, latency_s: f64) -> Vec<f64> 
 ///
 /// Where clients want more than the device gives with these windows, all get the same part of it.
 #[must_use]
-pub fn of_scenario(scenario: &Scenario, frames: u32, from: Instant, until: Instant) -> Option<f64> {
+pub fn of_scenario(scenario: &Scenario, frames: u32, from: Nanos, until: Nanos) -> Option<f64> {
     let servers = servers(scenario)?;
     let flash = only_flash(scenario)?;
     let ceiling = ceiling_pages(flash).min(f64::from(frames) / SHARE_OF_A_WINDOW);
@@ -127,7 +127,7 @@ fn request_s(flash: &Flash, pages: f64) -> f64 {
     commands * (flash.overhead_us + stall_us) / 1e6 + bytes / flash.mb_per_s / 1e6
 }
 
-type Server<'s> = (&'s Streaming, String, Instant);
+type Server<'s> = (&'s Streaming, String, Nanos);
 
 /// The streaming servers of a scenario; None if anything else reads there.
 fn servers(scenario: &Scenario) -> Option<Vec<Server<'_>>> {
@@ -158,7 +158,7 @@ fn streams((server, name, start): &Server<'_>, at_s: f64, ceiling: f64) -> Vec<S
     server.clients(name, *start).iter().map(|client| stream(client.kib_per_s)).collect()
 }
 
-fn seconds(at: Instant) -> f64 {
+fn seconds(at: Nanos) -> f64 {
     at.0 as f64 / 1e9
 }
 

@@ -12,7 +12,7 @@ use std::task::Poll;
 
 use foreread_core::path::{DeviceId, Fault};
 use foreread_core::sched::{Class, Op, Origin, Submitter};
-use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 
 use crate::meter::Meter;
 use crate::reader::Reader;
@@ -42,7 +42,7 @@ pub struct Line<T> {
 #[derive(Debug)]
 pub struct Link {
     mb_per_s: f64,
-    free: Cell<Instant>,
+    free: Cell<Nanos>,
 }
 
 impl Process {
@@ -85,7 +85,7 @@ impl Process {
 
     /// The time.
     #[must_use]
-    pub fn now(&self) -> Instant {
+    pub fn now(&self) -> Nanos {
         self.world(|world| world.now())
     }
 
@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// Waits until a time.
-    pub async fn until(&self, at: Instant) {
+    pub async fn until(&self, at: Nanos) {
         if at <= self.now() {
             return;
         }
@@ -111,7 +111,7 @@ impl Process {
 
     /// Waits so long, or computes so long on a processor of its own.
     pub async fn pass_ns(&self, ns: u64) {
-        self.until(Instant(self.now().0.saturating_add(ns))).await;
+        self.until(Nanos(self.now().0.saturating_add(ns))).await;
     }
 
     /// Opens a file: a reader, with a stream of its own.
@@ -176,7 +176,7 @@ impl Process {
 
     /// Sends so many bytes over a link, after those that came first, and waits until they are
     /// through.
-    pub async fn send(&self, link: &Link, bytes: Bytes) {
+    pub async fn send(&self, link: &Link, bytes: ByteCount) {
         let from = link.free.get().max(self.now());
         let end = crate::device::after_transfer(from, bytes, link.mb_per_s);
         link.free.set(end);
@@ -192,7 +192,7 @@ impl Process {
     }
 
     /// Changes its meter.
-    pub fn meter<R>(&self, change: impl FnOnce(&mut Meter, Instant) -> R) -> R {
+    pub fn meter<R>(&self, change: impl FnOnce(&mut Meter, Nanos) -> R) -> R {
         self.world(|world| {
             let now = world.now();
             change(&mut world.meters[self.meter], now)
@@ -262,6 +262,6 @@ impl Link {
     /// One with this rate.
     #[must_use]
     pub fn new(mb_per_s: f64) -> Rc<Self> {
-        Rc::new(Self { mb_per_s, free: Cell::new(Instant(0)) })
+        Rc::new(Self { mb_per_s, free: Cell::new(Nanos(0)) })
     }
 }

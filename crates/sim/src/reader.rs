@@ -11,7 +11,7 @@ use std::rc::Rc;
 use foreread_core::path::{Fault, IoPath, StreamId};
 use foreread_core::readahead::Advice;
 use foreread_core::sched::Submitter;
-use foreread_core::units::{Bytes, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::process::Process;
 use crate::run::{Shared, SimFile};
@@ -31,7 +31,7 @@ pub struct Reader {
 struct Stream {
     shared: Rc<Shared>,
     id: StreamId,
-    prev_pos: Cell<Option<Bytes>>,
+    prev_pos: Cell<Option<ByteCount>>,
     advice: Cell<Advice>,
 }
 
@@ -53,14 +53,14 @@ impl Reader {
 
     /// How long the file is.
     #[must_use]
-    pub fn len(&self) -> Bytes {
+    pub fn len(&self) -> ByteCount {
         self.file.len
     }
 
     /// Whether it has nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.file.len == Bytes::ZERO
+        self.file.len == ByteCount::ZERO
     }
 
     /// Says how it will read, from now on.
@@ -87,7 +87,7 @@ impl Reader {
     }
 
     /// Asks for a range that will be read, and does not wait for it.
-    pub fn will_need(&self, pos: Bytes, len: Bytes) {
+    pub fn will_need(&self, pos: ByteCount, len: ByteCount) {
         let (start, end) = (pos.page(), PageIndex((pos + len).pages_up().0));
         self.process.world(|world| {
             world.path.will_need(world.now(), self.file.id, start, end - start);
@@ -97,7 +97,7 @@ impl Reader {
 
     /// Whether the page at `pos` is cached and can be used at once.
     #[must_use]
-    pub fn is_resident(&self, pos: Bytes) -> bool {
+    pub fn is_resident(&self, pos: ByteCount) -> bool {
         let slot = IoPath::slot(self.file.id);
         self.process.world(|world| {
             let found = world.table.look_up(slot, pos.page());
@@ -106,7 +106,7 @@ impl Reader {
     }
 
     /// Forgets what is cached of a range: its whole pages.
-    pub fn forget(&self, pos: Bytes, len: Bytes) {
+    pub fn forget(&self, pos: ByteCount, len: ByteCount) {
         let (start, end) = (PageIndex(pos.pages_up().0), (pos + len).page());
         self.process.world(|world| {
             world.path.invalidate(world.now(), self.file.id, start..end.max(start));
@@ -115,7 +115,7 @@ impl Reader {
     }
 
     /// Forgets the pages that a read came to the end of.
-    pub fn forget_read(&self, pos: Bytes, got: Bytes) {
+    pub fn forget_read(&self, pos: ByteCount, got: ByteCount) {
         let start = pos.page().offset();
         self.forget(start, pos + got - start);
     }
@@ -125,7 +125,7 @@ impl Reader {
     /// # Errors
     ///
     /// What went wrong.
-    pub async fn read(&self, pos: Bytes, len: Bytes) -> Result<Bytes, Fault> {
+    pub async fn read(&self, pos: ByteCount, len: ByteCount) -> Result<ByteCount, Fault> {
         let began = self.process.now();
         let wanted = len.min(self.file.len.saturating_sub(pos));
         let mut done = self.process.world(|world| self.hit(world, pos, wanted, len));
@@ -148,10 +148,10 @@ impl Reader {
             if let Some(fault) = ready.fault {
                 return Err(fault);
             }
-            assert!(ready.len > Bytes::ZERO, "a file does not shrink here");
+            assert!(ready.len > ByteCount::ZERO, "a file does not shrink here");
             done += ready.len;
         }
-        if wanted > Bytes::ZERO {
+        if wanted > ByteCount::ZERO {
             self.stream.prev_pos.set(Some(pos + wanted));
         }
         self.process.meter(|meter, now| {
@@ -164,13 +164,19 @@ impl Reader {
 
     /// Uses what is resident from the start of a read on, and says how much that was. The markers
     /// on it are told to the path.
-    fn hit(&self, world: &mut World, pos: Bytes, wanted: Bytes, len: Bytes) -> Bytes {
+    fn hit(
+        &self,
+        world: &mut World,
+        pos: ByteCount,
+        wanted: ByteCount,
+        len: ByteCount,
+    ) -> ByteCount {
         let slot = IoPath::slot(self.file.id);
         let asked_end = PageIndex((pos + len).pages_up().0);
         let mut markers = [None; MOST_MARKERS];
         let mut met = 0;
         let mut page = pos.page();
-        let mut done = Bytes::ZERO;
+        let mut done = ByteCount::ZERO;
         let mut continues = page.offset() < pos && self.stream.prev_pos.get() == Some(pos);
         while done < wanted {
             let Some(found) = world.table.look_up(slot, page) else { break };

@@ -9,8 +9,8 @@ use std::fmt;
 
 use foreread_core::readahead::Decided;
 use foreread_core::sched::Op;
-use foreread_core::trace::{Event, What};
-use foreread_core::units::Instant;
+use foreread_core::trace::{EventKind, TraceEvent};
+use foreread_core::units::Nanos;
 
 /// What is kept of a run beside its hash.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -52,19 +52,19 @@ impl Record {
         Self { hash: FIRST, events: 0, keep, lines: Vec::new(), difference: None }
     }
 
-    pub(crate) fn path(&mut self, event: &Event) {
+    pub(crate) fn path(&mut self, event: &TraceEvent) {
         let at = event.at;
         match event.what {
-            What::Decided { stream, decided } => {
+            EventKind::Decided { stream, decided } => {
                 let stream = stream.index();
                 self.add(at, &decision_words(stream, &decided), || format!("s{stream} {decided}"));
             }
-            What::Dispatched { device, op, start, sectors } => {
+            EventKind::Dispatched { device, op, start, sectors } => {
                 let (device, op) = (device.index(), letter(op));
                 let words = [2, u64::from(device), u64::from(u32::from(op)), start.0, sectors.0];
                 self.add(at, &words, || format!("d{device} {op}{start}+{sectors}"));
             }
-            What::Completed { device, start, good, pages } => {
+            EventKind::Completed { device, start, good, pages } => {
                 let device = device.index();
                 let words = [3, u64::from(device), start.0, good.0, pages.0];
                 self.add(at, &words, || format!("d{device} done {start}: {good} of {pages} pages"));
@@ -73,12 +73,12 @@ impl Record {
     }
 
     /// A process said something, or ended.
-    pub(crate) fn process(&mut self, at: Instant, name: &str, what: &str, number: u64) {
+    pub(crate) fn process(&mut self, at: Nanos, name: &str, what: &str, number: u64) {
         let words = [4, of_text(name), of_text(what), number];
         self.add(at, &words, || format!("{name} {what} {number}"));
     }
 
-    fn add(&mut self, at: Instant, words: &[u64], line: impl FnOnce() -> String) {
+    fn add(&mut self, at: Nanos, words: &[u64], line: impl FnOnce() -> String) {
         self.hash = words.iter().fold(mix(self.hash, at.0), |hash, word| mix(hash, *word));
         self.events += 1;
         match &self.keep {
@@ -146,11 +146,11 @@ fn of_text(text: &str) -> u64 {
 }
 
 /// A time in seconds, to the nanosecond.
-struct Seconds(Instant);
+struct Seconds(Nanos);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Instant(ns) = self.0;
+        let Nanos(ns) = self.0;
         write!(f, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
     }
 }

@@ -12,7 +12,7 @@ mod losses;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foreread_core::readahead::Policy;
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Serialize;
 
 pub use list::{Rival, all, find};
@@ -64,7 +64,7 @@ pub struct How {
     /// The read-ahead policy.
     pub policy: Policy,
     /// The largest window; None: learnt.
-    pub max_window: Option<Bytes>,
+    pub max_window: Option<ByteCount>,
     /// Parts that are left out.
     pub without: Vec<PartName>,
 }
@@ -161,8 +161,8 @@ pub struct Measured {
 pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&Run)) -> Measured {
     let mut building = scenario.build(Keep::Hash).expect("it was checked when it was read");
     // What begins at once counts, too: a run that went to time 0 has begun it.
-    let all = (scenario.count_from() == Instant(0)).then(|| building.run.totals());
-    let mut go = |until: Instant| {
+    let all = (scenario.count_from() == Nanos(0)).then(|| building.run.totals());
+    let mut go = |until: Nanos| {
         while building.run.go_some(STEPS_BETWEEN_LOOKS, until) {
             look(&building.run);
         }

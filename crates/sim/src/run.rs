@@ -15,10 +15,10 @@ use std::task::{Context, Poll, Waker};
 
 use foreread_core::cache::CacheStats;
 use foreread_core::path::{Config, DeviceId, FileId, TooManyWeights};
-use foreread_core::replay::{Mismatch, Step, replay};
+use foreread_core::replay::{LogStep, Mismatch, replay};
 use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
-use foreread_core::units::{Bytes, Instant, Sector};
+use foreread_core::units::{ByteCount, Nanos, Sector};
 
 use crate::device::Model;
 use crate::meter::{DeviceMeter, Meter, Totals};
@@ -62,14 +62,14 @@ pub struct SimFile {
     pub(crate) id: FileId,
     pub(crate) device: DeviceId,
     pub(crate) start: Sector,
-    pub(crate) len: Bytes,
+    pub(crate) len: ByteCount,
 }
 
 /// What a run came to.
 #[derive(Debug)]
 pub struct Ran {
     /// When it ended.
-    pub end: Instant,
+    pub end: Nanos,
     /// One number for all that happened.
     pub hash: u64,
     /// How many events that is.
@@ -93,7 +93,7 @@ pub struct Ran {
     /// How many of them were neither being filled nor held.
     pub idle_frames: u64,
     /// What was done to the path and what it said, if it was kept.
-    pub log: Vec<Step>,
+    pub log: Vec<LogStep>,
     config: Config,
 }
 
@@ -136,12 +136,7 @@ impl Run {
     /// # Errors
     ///
     /// If it cannot become that.
-    pub fn change_device(
-        &mut self,
-        device: DeviceId,
-        at: Instant,
-        to: &Model,
-    ) -> Result<(), String> {
+    pub fn change_device(&mut self, device: DeviceId, at: Nanos, to: &Model) -> Result<(), String> {
         self.shared.world.borrow_mut().change_device(device, at, to)
     }
 
@@ -150,7 +145,7 @@ impl Run {
     /// # Panics
     ///
     /// If there are too many: see [`Self::try_file`].
-    pub fn file(&mut self, device: DeviceId, start: Sector, len: Bytes) -> SimFile {
+    pub fn file(&mut self, device: DeviceId, start: Sector, len: ByteCount) -> SimFile {
         self.try_file(device, start, len).expect("few files")
     }
 
@@ -163,7 +158,7 @@ impl Run {
         &mut self,
         device: DeviceId,
         start: Sector,
-        len: Bytes,
+        len: ByteCount,
     ) -> Result<SimFile, String> {
         let id = self.shared.world.borrow_mut().open(device, start, len);
         let id = id.ok_or("file: there are too many, with those of all processes")?;
@@ -207,13 +202,13 @@ impl Run {
 
     /// Goes on until all processes have ended, nothing will ever happen, or the time is `until`.
     /// Then more may be added, and it may go on again.
-    pub fn go(&mut self, until: Instant) {
+    pub fn go(&mut self, until: Nanos) {
         while self.go_some(u64::MAX, until) {}
     }
 
     /// Goes on as [`Self::go`] does, but for no more than so many steps; says whether there is more
     /// to do. For callers that show progress.
-    pub fn go_some(&mut self, steps: u64, until: Instant) -> bool {
+    pub fn go_some(&mut self, steps: u64, until: Nanos) -> bool {
         for _ in 0..steps {
             self.poll_all();
             // What comes later stays on the clock: the run may go on again.
@@ -236,7 +231,7 @@ impl Run {
 
     /// The time.
     #[must_use]
-    pub fn now(&self) -> Instant {
+    pub fn now(&self) -> Nanos {
         self.shared.world.borrow().now()
     }
 
@@ -350,4 +345,4 @@ impl Ran {
 }
 
 /// The pages of a simulated cache have no bytes, but what finds them has: 7 GiB for this.
-const MOST_MEMORY: Bytes = Bytes(64 << 30);
+const MOST_MEMORY: ByteCount = ByteCount(64 << 30);

@@ -14,7 +14,7 @@ use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::{Config, DeviceId};
 use foreread_core::readahead::{Policy, Rules, Without};
 use foreread_core::sched::{Choice, Submitter};
-use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Sector};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -207,7 +207,7 @@ impl Scenario {
             let model = &spec.model.get_ref().model;
             let id = building.run.device(name, model, &spec.scheduler.choice)?;
             for change in &spec.change {
-                let at = Instant(ns_of_ms(change.at_s * 1e3));
+                let at = Nanos(ns_of_ms(change.at_s * 1e3));
                 building.run.change_device(id, at, &change.model.get_ref().model)?;
             }
             building.devices.insert(name.clone(), id);
@@ -232,7 +232,7 @@ impl Scenario {
     }
 
     /// Each process: how it is described, its name, when it begins.
-    pub fn processes(&self) -> impl Iterator<Item = (&ProcessSpec, String, Instant)> {
+    pub fn processes(&self) -> impl Iterator<Item = (&ProcessSpec, String, Nanos)> {
         self.each_process().map(|(spec, index)| (spec, spec.name_of(index), spec.start()))
     }
 
@@ -242,9 +242,9 @@ impl Scenario {
 
     /// When it stops: after thirty years at the latest, so that no sum of times leaves its range.
     #[must_use]
-    pub fn until(&self) -> Instant {
+    pub fn until(&self) -> Nanos {
         let end = self.until_s.map_or(MOST_MS, |seconds| seconds * 1e3);
-        Instant(ns_of_ms(end))
+        Nanos(ns_of_ms(end))
     }
 
     /// For whom processes read that do not say it. All for the same, as in the library, but where
@@ -256,8 +256,8 @@ impl Scenario {
 
     /// From when on its figures count.
     #[must_use]
-    pub fn count_from(&self) -> Instant {
-        Instant(ns_of_ms(self.count_from_s * 1e3))
+    pub fn count_from(&self) -> Nanos {
+        Nanos(ns_of_ms(self.count_from_s * 1e3))
     }
 
     fn check(&self, text: &str) -> Result<(), BadScenario> {
@@ -266,7 +266,7 @@ impl Scenario {
             let model = &spec.model.get_ref().model;
             let mut device = model.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
             for change in &spec.change {
-                let at = Instant(ns_of_ms(change.at_s * 1e3));
+                let at = Nanos(ns_of_ms(change.at_s * 1e3));
                 check_time(change.at_s * 1e3, "at_s")
                     .and_then(|()| device.change(at, &change.model.get_ref().model))
                     .map_err(|why| BadScenario::at(text, Some(change.model.span()), why))?;
@@ -313,8 +313,8 @@ impl Scenario {
 }
 
 impl ProcessSpec {
-    fn start(&self) -> Instant {
-        Instant(ns_of_ms(self.start_ms))
+    fn start(&self) -> Nanos {
+        Nanos(ns_of_ms(self.start_ms))
     }
 
     /// The name of one of them.
@@ -352,7 +352,7 @@ impl Building {
     pub fn begin<F: Future<Output = ()> + 'static>(
         &mut self,
         name: &str,
-        start: Instant,
+        start: Nanos,
         what: impl FnOnce(Process) -> F + 'static,
     ) {
         let submitter = self.submitter;
@@ -385,7 +385,7 @@ impl Building {
 impl Default for Cache {
     fn default() -> Self {
         Self {
-            memory: Size(Bytes(64 << 20)),
+            memory: Size(ByteCount(64 << 20)),
             policy: PolicyName::default(),
             max_window: MaxWindow::Size(Size(DEFAULT_WINDOW)),
             rules: Vec::new(),

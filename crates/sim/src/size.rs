@@ -3,16 +3,16 @@
 use std::fmt;
 
 use foreread_core::sizes;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A size as a scenario writes it.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Size(pub Bytes);
+pub struct Size(pub ByteCount);
 
 impl Size {
     pub(crate) const fn one_gib() -> Self {
-        Self(Bytes(1 << 30))
+        Self(ByteCount(1 << 30))
     }
 
     pub(crate) fn of_text(text: &str) -> Result<Self, String> {
@@ -21,7 +21,7 @@ impl Size {
 
     pub(crate) fn of_number(bytes: i64) -> Result<Self, String> {
         let bytes = u64::try_from(bytes).map_err(|_| format!("{bytes}: a size is not negative"))?;
-        Ok(Self(Bytes(bytes)))
+        Ok(Self(ByteCount(bytes)))
     }
 }
 
@@ -45,7 +45,7 @@ impl Visitor<'_> for OfText {
     }
 
     fn visit_u64<E: Error>(self, bytes: u64) -> Result<Size, E> {
-        Ok(Size(Bytes(bytes)))
+        Ok(Size(ByteCount(bytes)))
     }
 
     fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {

@@ -21,7 +21,7 @@ pub mod rates;
 pub mod sequential;
 pub mod streaming;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use crate::scenario::{Building, Scenario};
@@ -78,7 +78,7 @@ impl Workload {
         building: &mut Building,
         name: &str,
         index: u32,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         match self {
             Self::Sequential(params) => params.begin(building, name, index, start),
@@ -106,7 +106,12 @@ fn file_of<'s>(
 }
 
 /// Refuses a place that a device of a scenario does not have.
-fn check_place(scenario: &Scenario, device: &str, at: Bytes, size: Bytes) -> Result<(), String> {
+fn check_place(
+    scenario: &Scenario,
+    device: &str,
+    at: ByteCount,
+    size: ByteCount,
+) -> Result<(), String> {
     let devices = &scenario.device;
     let unknown = || crate::scenario::unknown("device", device, devices.keys());
     let spec = devices.get(device).ok_or_else(unknown)?;
@@ -123,7 +128,7 @@ fn check_place(scenario: &Scenario, device: &str, at: Bytes, size: Bytes) -> Res
 fn check_request(
     scenario: &Scenario,
     device: &str,
-    request: Bytes,
+    request: ByteCount,
     what: &str,
 ) -> Result<(), String> {
     let devices = &scenario.device;
@@ -136,9 +141,9 @@ fn check_request(
 
 /// When a reader of this rate wants the byte at `done`.
 #[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
-fn due(began: Instant, done: Bytes, kib_per_s: f64) -> Instant {
+fn due(began: Nanos, done: ByteCount, kib_per_s: f64) -> Nanos {
     let ns = crate::scenario::ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3);
-    Instant(began.0.saturating_add(ns))
+    Nanos(began.0.saturating_add(ns))
 }
 
 /// Refuses what makes no sense.

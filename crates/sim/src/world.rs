@@ -14,13 +14,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foreread_core::path::{
-    Config, DeviceId, DeviceIo, DirectId, Done, FileId, IoPath, ReadId, Ready, StreamId, Tag,
+    Config, DeviceId, DeviceIo, DirectDone, DirectId, FileId, IoPath, ReadId, ReadReady, StreamId,
+    Tag,
 };
 use foreread_core::readahead::Decided;
 use foreread_core::sched::{BadSetting, Choice, Op, Origin};
-use foreread_core::table::Table;
-use foreread_core::trace::What;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
+use foreread_core::table::PageTable;
+use foreread_core::trace::EventKind;
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 
 use crate::clock::Clock;
 use crate::device::{Command, Device, Ending, Model};
@@ -34,8 +35,8 @@ pub(crate) struct TaskId(pub(crate) usize);
 /// What a process waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    Read(Ready),
-    Direct(Done),
+    Read(ReadReady),
+    Direct(DirectDone),
 }
 
 /// The receiver of a direct request's completion.
@@ -52,7 +53,7 @@ pub struct SlotsId(usize);
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) path: IoPath,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<PageTable>,
     pub(crate) clock: Clock<Coming>,
     pub(crate) record: Record,
     pub(crate) meters: Vec<Meter>,
@@ -67,7 +68,7 @@ pub(crate) struct World {
     /// By the index of the stream.
     asked: Vec<Asked>,
     /// When the path wants to be asked again, if that is on the clock.
-    timeout: Option<Instant>,
+    timeout: Option<Nanos>,
 }
 
 /// What comes with the time.
@@ -140,13 +141,18 @@ impl World {
     pub(crate) fn change_device(
         &mut self,
         device: DeviceId,
-        at: Instant,
+        at: Nanos,
         to: &Model,
     ) -> Result<(), String> {
         self.disks[device.index() as usize].model.change(at, to)
     }
 
-    pub(crate) fn open(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
+    pub(crate) fn open(
+        &mut self,
+        device: DeviceId,
+        start: Sector,
+        len: ByteCount,
+    ) -> Option<FileId> {
         self.path.open_at(device, start, len)
     }
 
@@ -161,7 +167,7 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Nanos {
         self.clock.now()
     }
 
@@ -258,7 +264,7 @@ impl World {
         }
         while let Some(event) = self.path.poll_trace() {
             self.record.path(&event);
-            if let What::Decided { stream, decided } = event.what {
+            if let EventKind::Decided { stream, decided } = event.what {
                 self.note_asked(stream, &decided);
             }
         }
@@ -302,7 +308,7 @@ impl World {
         &mut self.asked[index]
     }
 
-    fn start(&mut self, now: Instant, io: DeviceIo) {
+    fn start(&mut self, now: Nanos, io: DeviceIo) {
         let start = Sector(io.offset.0 / 512);
         let command = Command { tag: io.tag, op: io.op, start, sectors: Sectors(io.len.0 / 512) };
         let disk = &mut self.disks[io.device.index() as usize];
@@ -317,7 +323,7 @@ impl World {
         }
     }
 
-    fn note_timeout(&mut self, now: Instant) {
+    fn note_timeout(&mut self, now: Nanos) {
         let Some(at) = self.path.poll_timeout() else { return };
         if self.timeout.is_none_or(|said| at < said) {
             self.timeout = Some(at);

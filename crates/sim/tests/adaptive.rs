@@ -13,7 +13,7 @@ mod streaming;
 mod turns;
 
 use foreread_core::readahead::Policy;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_sim::rivals::{self, How, Measured, Row};
 use foreread_sim::scenario::Scenario;
 
@@ -25,7 +25,7 @@ fn scenario(name: &str) -> Scenario {
 }
 
 fn how(policy: Policy, window_kib: Option<u64>) -> How {
-    How { policy, max_window: window_kib.map(|kib| Bytes(kib << 10)), without: Vec::new() }
+    How { policy, max_window: window_kib.map(|kib| ByteCount(kib << 10)), without: Vec::new() }
 }
 
 fn row(name: &str, policy: Policy, window_kib: Option<u64>) -> Row {

@@ -4,7 +4,7 @@ use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::Choice;
-use foreread_core::units::{Bytes, Instant, Pages, Sector};
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::known;
 use foreread_sim::record::{Difference, Keep};
 use foreread_sim::run::{Ran, Run};
@@ -12,7 +12,7 @@ use foreread_sim::run::{Ran, Run};
 /// Two readers of one file, one on from the other.
 fn run(keep: Keep) -> Ran {
     let config = Config {
-        memory: Bytes(8 << 20),
+        memory: ByteCount(8 << 20),
         policy: Policy::Linux6,
         max_window: Pages(DEFAULT_WINDOW.0 / 4096),
         rules: Rules::default(),
@@ -20,19 +20,19 @@ fn run(keep: Keep) -> Ran {
     let mut run = Run::new(config, 1, keep).unwrap();
     let model = &known::find("usb-stick-2g").unwrap().model;
     let device = run.device("stick", model, &Choice::Noop).unwrap();
-    let file = run.file(device, Sector(0), Bytes(4 << 20));
+    let file = run.file(device, Sector(0), ByteCount(4 << 20));
     for name in ["first", "second"] {
         run.spawn(name, async move |process| {
             let reader = process.open(file);
             let mut rng = process.rng(name);
             for _ in 0..20 {
-                let pos = Bytes(rng.below(1000) * 4096);
-                reader.read(pos, Bytes(8192)).await.unwrap();
-                reader.read(pos + Bytes(8192), Bytes(4096)).await.unwrap();
+                let pos = ByteCount(rng.below(1000) * 4096);
+                reader.read(pos, ByteCount(8192)).await.unwrap();
+                reader.read(pos + ByteCount(8192), ByteCount(4096)).await.unwrap();
             }
         });
     }
-    run.go(Instant(u64::MAX));
+    run.go(Nanos(u64::MAX));
     run.end()
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use foreread_core::path::DeviceId;
 use foreread_core::sched::{Choice, Op};
-use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 use foreread_sim::device::Model;
 use foreread_sim::process::Process;
 use foreread_sim::record::Keep;
@@ -29,7 +29,7 @@ fn ms_of<F: Future<Output = ()> + 'static>(
     let mut run = Run::new(Cache::default().config(), 1, Keep::Hash).expect("enough memory");
     let disk = run.device("disk", &disk(more), &Choice::Noop).expect("a possible disk");
     run.spawn("process", |process| what(process, disk));
-    run.go(Instant(u64::MAX));
+    run.go(Nanos(u64::MAX));
     run.end().end.0 as f64 / 1e6
 }
 
@@ -122,7 +122,7 @@ fn read_beside_writes_ms(age_weight: &str) -> Option<f64> {
         process.pass_ns(1_000_000_000).await;
         read(&process, disk, 2_500_000, 1).await;
     });
-    run.go(Instant(60_000_000_000));
+    run.go(Nanos(60_000_000_000));
     let ran = run.end();
     let read = &ran.processes[1];
     read.ended.map(|at| at.0 as f64 / 1e6 - 1000.0)
@@ -153,8 +153,8 @@ fn a_flood_keeps_to_its_rate_and_its_amount() {
                 run.flood = { device = \"disk\", size = \"1G\", amount = \"10M\", kib_per_s = 1024 }\n";
     let mut run =
         Scenario::parse(text).expect("a scenario").build(Keep::Hash).expect("possible").run;
-    run.go(Instant(u64::MAX));
-    assert_eq!(run.devices()[0].bytes(Op::Write), Bytes(10 << 20));
+    run.go(Nanos(u64::MAX));
+    assert_eq!(run.devices()[0].bytes(Op::Write), ByteCount(10 << 20));
     let took_s = run.end().end.0 as f64 / 1e9;
     assert!((9.8..10.1).contains(&took_s), "{took_s}");
 }

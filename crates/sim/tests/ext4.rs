@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_core::itable::{Bound, FixedWindow};
+use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_core::sched::Op;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_sim::ext4::{Directory, Grown, Inode, Layout, Taken, Tree};
 use foreread_sim::record::Keep;
 use foreread_sim::rng::Rng;
@@ -13,7 +13,7 @@ use foreread_sim::scenario::Scenario;
 use foreread_sim::workload::Workload;
 use foreread_sim::workload::mount::{Blocks, Order, WINDOWS};
 
-const SIZE: Bytes = Bytes(8 << 30);
+const SIZE: ByteCount = ByteCount(8 << 30);
 const GROUP_BLOCKS: u64 = 32768;
 const FIND: &str = include_str!("../scenarios/002-find.toml");
 const GIT_STATUS: &str = include_str!("../scenarios/002-git-status.toml");
@@ -137,7 +137,7 @@ fn no_window_leaves_its_table() {
             let (block, table) = layout.place(inode);
             let group = block.0 / GROUP_BLOCKS;
             for bits in 0..12 {
-                let window = FixedWindow::new(1 << bits, Bound::Exact).unwrap();
+                let window = FixedWindow::new(1 << bits, ItableBound::Exact).unwrap();
                 let blocks = window.decide(table, block).expect("it is in its table");
                 assert!(blocks.contains(&block), "tree {seed}: {blocks:?}");
                 assert!(blocks.start.0 >= group * GROUP_BLOCKS + 2, "tree {seed}: {blocks:?}");
@@ -169,8 +169,8 @@ fn a_seed_gives_the_same_tree() {
 fn a_tree_that_has_no_room_is_none() {
     let tree = Tree { files: 40.0, files_sigma: 0.0, ..trees().next().expect("one").1 };
     let tree = Tree { directories: 100, top: 1, inodes_per_group: 1024, inode_size: 256, ..tree };
-    assert!(tree.draw(Bytes(128 << 20), Rng::new(1)).is_none());
-    assert!(tree.check(Bytes(128 << 20)).is_err());
+    assert!(tree.draw(ByteCount(128 << 20), Rng::new(1)).is_none());
+    assert!(tree.check(ByteCount(128 << 20)).is_err());
 }
 
 fn go(scenario: &Scenario) -> Ran {
@@ -194,7 +194,7 @@ fn find(blocks: u64, order: Order) -> (Ran, Layout) {
 
 /// How many aligned windows of so many blocks have a wanted inode in them, if none is evicted.
 fn wanted(layout: &Layout, blocks: u64) -> usize {
-    let window = FixedWindow::new(blocks, Bound::Exact).unwrap();
+    let window = FixedWindow::new(blocks, ItableBound::Exact).unwrap();
     let starts = inodes(layout).into_iter().map(|inode| {
         let (block, table) = layout.place(inode);
         window.decide(table, block).expect("it is in its table").start

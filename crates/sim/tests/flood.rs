@@ -1,7 +1,7 @@
 //! A chain of reads beside a flood of writes, with the limit of writes learnt: docs/deadline.md.
 
 use foreread_core::sched::Op;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_sim::record::Keep;
 use foreread_sim::scenario::Scenario;
 
@@ -53,14 +53,14 @@ fn run(device: &Row, settings: &str) -> Came {
     let mut run = scenario.build(Keep::Log).expect("it can be built").run;
     let written = |run: &foreread_sim::run::Run| run.devices()[0].requests(Op::Write) as f64;
     let began = 1000 * MS;
-    run.go(Instant(began));
+    run.go(Nanos(began));
     let before = written(&run);
     while run.left() > 1 {
         let next = run.now().0 + MS;
-        run.go(Instant(next));
+        run.go(Nanos(next));
     }
     let (ended, beside) = (run.now().0, written(&run));
-    run.go(Instant(ended + 2000 * MS));
+    run.go(Nanos(ended + 2000 * MS));
     let after = written(&run);
     let ran = run.end();
     ran.replay().expect("what the limit was follows from what was done");

@@ -1,6 +1,6 @@
 //! Scenarios with numbers that no machine has: each is refused or ends, and none panics.
 
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_sim::record::Keep;
 use foreread_sim::run::Ran;
 use foreread_sim::scenario::Scenario;
@@ -49,7 +49,7 @@ fn a_command_from_the_buffer_of_a_disk_takes_time() {
     let text = scenario("until_s = 1.0", disk, "'4K'", run);
     let mut run = Scenario::parse(&text).unwrap().build(Keep::Hash).unwrap().run;
     let mut after_more = || {
-        assert!(run.go_some(100, Instant(u64::MAX)), "it goes on");
+        assert!(run.go_some(100, Nanos(u64::MAX)), "it goes on");
         run.now()
     };
     assert!(after_more() < after_more());

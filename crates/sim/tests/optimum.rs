@@ -1,6 +1,6 @@
 //! The fewest requests of the law, against an optimiser that knows no law.
 
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_sim::optimum::{self, Stream, best_windows};
 use foreread_sim::rivals;
 use foreread_sim::rng::Rng;
@@ -65,7 +65,7 @@ fn streams_that_are_alike_have_twice_their_part_of_the_memory() {
 
 fn of(text: &str) -> Option<f64> {
     let scenario = Scenario::parse(text).expect("a scenario");
-    let (from, until) = (Instant(0), Instant(100_000_000_000));
+    let (from, until) = (Nanos(0), Nanos(100_000_000_000));
     optimum::of_scenario(&scenario, 9000, from, until)
 }
 
@@ -102,7 +102,7 @@ fn only_clients_with_rates_on_a_flash_device_have_an_optimum() {
                  run.sequential = { file = 'data' }\n";
     assert_eq!(of(&format!("{}{other}", clients(""))), None);
     for rival in rivals::all().iter().filter(|rival| rival.is_streaming()) {
-        let fewest = optimum::of_scenario(&rival.scenario(), 9000, Instant(0), Instant(1 << 40));
+        let fewest = optimum::of_scenario(&rival.scenario(), 9000, Nanos(0), Nanos(1 << 40));
         assert!(fewest.is_some_and(|fewest| fewest > 0.0), "{}", rival.name);
     }
 }

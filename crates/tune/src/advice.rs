@@ -15,7 +15,7 @@ mod refusal;
 mod tradeoff;
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::kernel_default::{KernelDefault, kernel_default};
 use crate::plateau::{Plateau, SHARE};
@@ -34,7 +34,7 @@ pub struct Facts {
     /// Its name, or the name of a model.
     pub name: String,
     /// Its capacity.
-    pub size: Bytes,
+    pub size: ByteCount,
     /// How windows are tried.
     pub method: Method,
     /// The window in force.
@@ -66,7 +66,7 @@ impl Facts {
 
     /// Of a model, for which no kernel has set anything.
     #[must_use]
-    pub fn of_model(name: &str, size: Bytes) -> Self {
+    pub fn of_model(name: &str, size: ByteCount) -> Self {
         let (method, name) = (Method::Simulated, name.to_owned());
         let cached_below = None;
         Self { name, size, method, now_kib: None, kernel: None, has_ext4: false, cached_below }

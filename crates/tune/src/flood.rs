@@ -28,7 +28,7 @@ mod verdict;
 use std::io;
 use std::time::Duration;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 
 use crate::probe::Stopped;
 use crate::setting::Setting;
@@ -45,7 +45,7 @@ pub use verdict::{Verdict, verdict};
 /// A device under the mixed load.
 pub trait Mixed {
     /// The time now, since a moment of its own.
-    fn now(&self) -> Instant;
+    fn now(&self) -> Nanos;
 
     /// What is in force, as sysfs shows it.
     fn queue(&self) -> Queue;
@@ -71,7 +71,7 @@ pub struct MixedSample {
     /// How long each read took, in nanoseconds.
     pub reads_ns: Vec<u64>,
     /// What the writers wrote meanwhile.
-    pub written: Bytes,
+    pub written: ByteCount,
     /// How long that was, in nanoseconds.
     pub ns: u64,
 }

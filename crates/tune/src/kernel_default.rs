@@ -14,7 +14,7 @@
 //! also asks whether the device rotates, and virtual disks often say that they do: that is how a
 //! cloud disk gets 8 MiB (docs/doctor.md has the sources).
 
-use foreread_core::units::{Bytes, PAGE_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::sysfs::{Device, Kind, Queue};
 
@@ -22,7 +22,7 @@ use crate::sysfs::{Device, Kind, Queue};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
     /// Twice the request size that the device says it likes best.
-    OptimalIo(Bytes),
+    OptimalIo(ByteCount),
     /// Twice the largest request, since it says that it rotates and has no best size.
     Rotates {
         /// The largest request, in KiB.
@@ -61,13 +61,13 @@ pub fn kernel_default(device: &Device, release: &str) -> KernelDefault {
 
 fn by_limits(queue: &Queue, release: &str) -> KernelDefault {
     let asks_rotation = version(release).is_none_or(|version| version >= (6, 17));
-    let io_opt = queue.io_opt.filter(|size| *size > Bytes(0));
+    let io_opt = queue.io_opt.filter(|size| *size > ByteCount(0));
     let (twice, reason) = match (io_opt, queue.is_rotational, queue.max_sectors_kib) {
         (Some(size), _, _) => (size, Reason::OptimalIo(size)),
         (None, Some(true), Some(max_sectors_kib)) if asks_rotation => {
-            (Bytes(max_sectors_kib.saturating_mul(1024)), Reason::Rotates { max_sectors_kib })
+            (ByteCount(max_sectors_kib.saturating_mul(1024)), Reason::Rotates { max_sectors_kib })
         }
-        _ => (Bytes(0), Reason::Constant),
+        _ => (ByteCount(0), Reason::Constant),
     };
     // The kernel counts in pages: a size of 65535 sectors gives 65532 KiB.
     let window_kib = twice.0.saturating_mul(2) / PAGE_SIZE * (PAGE_SIZE / 1024);
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_kernels_choose() {
         let queue = |io_opt, is_rotational, max_sectors_kib| Queue {
-            io_opt: Some(Bytes(io_opt)),
+            io_opt: Some(ByteCount(io_opt)),
             is_rotational: Some(is_rotational),
             max_sectors_kib: Some(max_sectors_kib),
             ..Queue::default()

@@ -20,7 +20,7 @@ mod noise;
 mod reference;
 pub(crate) mod robust;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 pub use comparison::{Kept, Measured};
 use noise::Noise;
@@ -36,7 +36,7 @@ pub const SHARE: f64 = 0.98;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// The window.
-    pub window: Bytes,
+    pub window: ByteCount,
     /// Readings of one round were taken close together.
     pub round: u32,
     /// Throughput.
@@ -60,7 +60,7 @@ pub struct Curve {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The window.
-    pub window: Bytes,
+    pub window: ByteCount,
     /// How many readings it has.
     pub readings: u32,
     /// The logarithm of its throughput.
@@ -82,13 +82,13 @@ struct Level {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Plateau {
     /// It.
-    pub window: Bytes,
+    pub window: ByteCount,
     /// With 95 % confidence it is not smaller than this,
-    pub low: Bytes,
+    pub low: ByteCount,
     /// and not larger than this.
-    pub high: Bytes,
+    pub high: ByteCount,
     /// The window that it is compared with: the largest that no other one surely beats.
-    pub best: Bytes,
+    pub best: ByteCount,
 }
 
 /// Where a window stands.
@@ -225,7 +225,7 @@ impl Curve {
 
     /// The window that all are compared with; None without points.
     #[must_use]
-    pub fn best(&self) -> Option<Bytes> {
+    pub fn best(&self) -> Option<ByteCount> {
         (!self.points.is_empty()).then_some(self.reference.window)
     }
 
@@ -234,7 +234,7 @@ impl Curve {
     ///
     /// Reading that one next takes away what is only luck, and finds the reference otherwise.
     #[must_use]
-    pub fn contender(&self) -> Option<Bytes> {
+    pub fn contender(&self) -> Option<ByteCount> {
         let could_be = |point: &Point| {
             let few = point.readings <= self.few() && self.noise > 0.0;
             // Few readings may all have been stalls: then the fastest of them counts.
@@ -249,7 +249,7 @@ impl Curve {
 
     /// The point of a window.
     #[must_use]
-    pub fn at(&self, window: Bytes) -> Option<&Point> {
+    pub fn at(&self, window: ByteCount) -> Option<&Point> {
         self.points.iter().find(|point| point.window == window)
     }
 
@@ -366,9 +366,9 @@ struct Entry {
 }
 
 /// The windows, and the readings with theirs and with their block.
-fn sorted(readings: &[Reading]) -> (Vec<Bytes>, Vec<Entry>) {
+fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<Entry>) {
     let readings = readings.iter().filter(|reading| reading.mb_per_s > 0.0);
-    let mut windows: Vec<Bytes> = readings.clone().map(|reading| reading.window).collect();
+    let mut windows: Vec<ByteCount> = readings.clone().map(|reading| reading.window).collect();
     windows.sort_unstable();
     windows.dedup();
     let (mut block, mut in_block, mut round) = (0, 0, None);

@@ -17,12 +17,12 @@ mod run;
 
 use std::time::Duration;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 
 /// A device that can be asked.
 pub trait Probe {
     /// The time now, since a moment of the probe's own.
-    fn now(&self) -> Instant;
+    fn now(&self) -> Nanos;
 
     /// Reads one stream in order, with windows of at most `window`.
     ///
@@ -45,9 +45,9 @@ pub trait Probe {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequential {
     /// The largest window.
-    pub window: Bytes,
+    pub window: ByteCount,
     /// It ends when so much has been read and `time` is over,
-    pub at_least: Bytes,
+    pub at_least: ByteCount,
     /// so long after it began, without what came before the full window,
     pub time: Duration,
     /// but in any case after so much time.
@@ -58,7 +58,7 @@ pub struct Sequential {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Random {
     /// The size of each.
-    pub size: Bytes,
+    pub size: ByteCount,
     /// How many.
     pub count: u32,
     /// but in any case no more after so long.
@@ -71,16 +71,16 @@ pub struct Sample {
     /// Equal parts of it, in order: a device that slows down while it is read is seen here.
     pub slices: Vec<Slice>,
     /// Bytes of it that this run had read from the device before: what a cache below may have kept.
-    pub read_before: Bytes,
+    pub read_before: ByteCount,
 }
 
 /// A part of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slice {
     /// When it ended.
-    pub at: Instant,
+    pub at: Nanos,
     /// How much it read.
-    pub bytes: Bytes,
+    pub bytes: ByteCount,
     /// How long that took, in nanoseconds.
     pub ns: u64,
 }
@@ -88,8 +88,8 @@ pub struct Slice {
 impl Sample {
     /// All of it.
     #[must_use]
-    pub fn bytes(&self) -> Bytes {
-        Bytes(self.slices.iter().map(|slice| slice.bytes.0).sum())
+    pub fn bytes(&self) -> ByteCount {
+        ByteCount(self.slices.iter().map(|slice| slice.bytes.0).sum())
     }
 
     /// How long all of it took, in nanoseconds.

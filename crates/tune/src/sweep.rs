@@ -25,7 +25,7 @@ mod step;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 
 use crate::probe::{Probe, Stopped};
 use crate::rng::Rng;
@@ -54,15 +54,15 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Doing {
     /// It looks how fast the device is.
-    Climbing(Bytes),
+    Climbing(ByteCount),
     /// It looks whether the device stays as fast as it begins.
     Looking,
     /// It uses up what the device has saved.
     Draining,
     /// It reads a stream with this window.
-    Window(Bytes),
+    Window(ByteCount),
     /// It reads so much at a time, anywhere.
-    Random(Bytes),
+    Random(ByteCount),
 }
 
 impl Sweep {
@@ -85,19 +85,19 @@ struct Run<'r> {
     settings: &'r Settings,
     probe: &'r mut dyn Probe,
     tell: &'r mut dyn FnMut(Progress),
-    began: Instant,
+    began: Nanos,
     /// Those that take part, the smallest first.
-    windows: Vec<Bytes>,
+    windows: Vec<ByteCount>,
     /// The largest of them, but for the one in force, which may be larger.
-    largest: Option<Bytes>,
+    largest: Option<ByteCount>,
     /// The one that all others are compared with, as far as is known.
-    best: Option<Bytes>,
+    best: Option<ByteCount>,
     /// How the rounds ended.
     ended: Ended,
     /// What counts.
     taken: Vec<Taken>,
     /// Speed and cost of each window when it was last read.
-    known: BTreeMap<Bytes, Known>,
+    known: BTreeMap<ByteCount, Known>,
     round: u32,
     /// If it is fast only at first.
     burst: Option<Burst>,
@@ -105,7 +105,7 @@ struct Run<'r> {
     is_drained: bool,
     /// How often it was fast all the same.
     fast_again: u32,
-    latencies: BTreeMap<Bytes, Vec<u64>>,
+    latencies: BTreeMap<ByteCount, Vec<u64>>,
     notes: Vec<String>,
     /// Streams so far.
     streams: u128,
@@ -115,10 +115,10 @@ struct Run<'r> {
 /// What one step found.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    window: Bytes,
+    window: ByteCount,
     round: u32,
     mb_per_s: f64,
-    at: Instant,
+    at: Nanos,
     /// The device had been asked for most of it before.
     is_again: bool,
 }
@@ -196,7 +196,7 @@ impl<'r> Run<'r> {
 
 impl fmt::Display for Doing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kib = |size: &Bytes| size.0 / 1024;
+        let kib = |size: &ByteCount| size.0 / 1024;
         match self {
             Self::Climbing(window) => write!(f, "how fast it is ({} KiB)", kib(window)),
             Self::Looking => f.write_str("whether it stays so fast"),

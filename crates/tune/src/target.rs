@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use foreread_core::units::{Bytes, PAGE_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::doctor::by_name;
 use crate::setting::{READ_AHEAD_KB, Setting};
@@ -39,7 +39,7 @@ pub struct Target {
     /// Whether that is a device, and not a file on one.
     pub is_device: bool,
     /// How much there is to read.
-    pub len: Bytes,
+    pub len: ByteCount,
     /// Where: all of a device, what is stored of a file.
     pub parts: Vec<Range<u64>>,
     /// The whole device whose settings count.
@@ -162,7 +162,7 @@ fn unopened(error: &std::io::Error) -> String {
 /// Whether there is something to measure.
 fn enough(device: &Device) -> Result<(), String> {
     let size = device.size;
-    if size == Bytes(0) {
+    if size == ByteCount(0) {
         return Err(match &device.kind {
             Kind::Loop { .. } => "no file is bound to it; give a device with something on it",
             Kind::Disk | Kind::Partition { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
@@ -196,7 +196,7 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
     Ok(Target {
         path: path.to_owned(),
         is_device: true,
-        len: Bytes(len),
+        len: ByteCount(len),
         parts: std::iter::once(0..len).collect(),
         not_direct: file::not_direct(path, opened, 0),
         has_own_window: None,
@@ -226,7 +226,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
         format!("cannot be opened: {}; give another file", words(&error))
     })?;
     let parts = file::stored(&opened, about.size());
-    let len = Bytes(parts.iter().map(|part| part.end - part.start).sum());
+    let len = ByteCount(parts.iter().map(|part| part.end - part.start).sum());
     if len < LEAST {
         let line = "hardly anything of it is stored, the rest are holes; give a file with data";
         return Err(line.to_owned());
@@ -299,7 +299,7 @@ fn known(number: u64, sys: &Sys) -> Option<Device> {
 }
 
 /// Less is nothing that one could read for long enough.
-const LEAST: Bytes = Bytes(1 << 20);
+const LEAST: ByteCount = ByteCount(1 << 20);
 
 #[cfg(test)]
 mod tests {

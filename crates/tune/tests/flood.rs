@@ -9,7 +9,7 @@ mod model;
 
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::flood::{
     FloodReport, MixedSample, Outcome, Trial, Tried, measure, trials, verdict,
 };
@@ -264,7 +264,7 @@ fn a_read_only_system_is_asked_once() {
 fn slow_reads_that_get_slower_are_no_gain() {
     let sample = |us: u64, slow_us: u64| MixedSample {
         reads_ns: (0..200).map(|n| 1000 * if n % 50 == 0 { slow_us } else { us }).collect(),
-        written: Bytes(64 << 20),
+        written: ByteCount(64 << 20),
         ns: 1_000_000_000,
     };
     let tried = |slow_us: u64| {

@@ -15,7 +15,7 @@ mod virtual_device;
 use std::thread;
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::advice::{self, Facts};
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::{Method, Profile, Report};
@@ -105,12 +105,12 @@ impl Device {
         device.cache = self.cache;
         device.bucket = self.sustained.map(|(most, seconds)| Bucket::new(most, seconds));
         device.stop_after = self.stop_after.map(|after| (after, Stopped::Interrupted));
-        let settings = Settings::within(Bytes(self.size), Duration::from_secs(self.seconds));
+        let settings = Settings::within(ByteCount(self.size), Duration::from_secs(self.seconds));
         let settings = settings.beside(Some(self.now_kib));
         let outcome = Sweep::new(settings).run(&mut device, &mut |_| ());
         let facts = Facts {
             name: "sda".into(),
-            size: Bytes(self.size),
+            size: ByteCount(self.size),
             method: Method::Kernel,
             now_kib: Some(self.now_kib),
             kernel: None,

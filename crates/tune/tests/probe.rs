@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::hold::Held;
 use foreread_tune::pages::resident;
 use foreread_tune::probe::real::{Options, Real};
@@ -39,15 +39,15 @@ fn held() -> Held {
 
 fn stream(window: u64, at_least: u64) -> Sequential {
     Sequential {
-        window: Bytes(window),
-        at_least: Bytes(at_least),
+        window: ByteCount(window),
+        at_least: ByteCount(at_least),
         time: Duration::ZERO,
         at_most: Duration::from_secs(60),
     }
 }
 
 fn random(size: u64, count: u32) -> Random {
-    Random { size: Bytes(size), count, at_most: Duration::from_secs(60) }
+    Random { size: ByteCount(size), count, at_most: Duration::from_secs(60) }
 }
 
 fn target(path: &Path) -> Target {
@@ -73,7 +73,7 @@ fn measures(probe: &mut Real<'_>, windows: &[u64], len: u64) {
         let sample = probe.sequential(&ask).expect("it reads");
         assert!(sample.bytes() >= ask.at_least, "{window}: {sample:?}");
         assert!(sample.slices.len() >= 3, "{window}: {sample:?}");
-        assert!(sample.slices.iter().all(|slice| slice.ns > 0 && slice.bytes > Bytes(0)));
+        assert!(sample.slices.iter().all(|slice| slice.ns > 0 && slice.bytes > ByteCount(0)));
         assert!(sample.slices.is_sorted_by_key(|slice| slice.at));
     }
     for size in [4 << 10, 64 << 10, 1 << 20] {
@@ -91,7 +91,7 @@ fn a_device_is_measured_and_nothing_of_it_is_changed() {
     }
     let device = Loop::new(96);
     let target = target(&device.node());
-    assert_eq!((target.len, target.is_device), (Bytes(LEN), true));
+    assert_eq!((target.len, target.is_device), (ByteCount(LEN), true));
     assert_eq!((target.device.name.as_str(), &target.not_direct), (device.name.as_str(), &None));
 
     // What another program has read: single pages, and runs of them; some by read-ahead.
@@ -270,7 +270,7 @@ fn a_file_that_is_shortened_meanwhile_is_told_so() {
         machine::skip(NAME, "the build lies on no disk");
         return;
     };
-    assert!(!target.is_device && target.len == Bytes(16 << 20), "{target:?}");
+    assert!(!target.is_device && target.len == ByteCount(16 << 20), "{target:?}");
     let mut probe = Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can");
     let file = File::options().write(true).open(&path).expect("a file");
     file.set_len(4 << 20).expect("it is shortened");

@@ -8,7 +8,7 @@ mod virtual_device;
 
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::probe::Stopped;
 use foreread_tune::sweep::{Outcome, Settings, Sweep};
 use virtual_device::{Bucket, Rng, Virtual, right_step};
@@ -34,7 +34,8 @@ fn check(outcome: &Outcome) {
         assert!(row.samples > 0, "{outcome:?}");
     }
     if let Some(plateau) = outcome.plateau {
-        let row = |window: Bytes| outcome.rows.iter().any(|row| row.window_kib << 10 == window.0);
+        let row =
+            |window: ByteCount| outcome.rows.iter().any(|row| row.window_kib << 10 == window.0);
         assert!(row(plateau.window), "{outcome:?}");
         assert!(plateau.low <= plateau.window && plateau.window <= plateau.high, "{outcome:?}");
     }
@@ -42,11 +43,11 @@ fn check(outcome: &Outcome) {
 }
 
 fn full() -> Settings {
-    Settings::full(Bytes(64 << 30))
+    Settings::full(ByteCount(64 << 30))
 }
 
 fn quick() -> Settings {
-    Settings::quick(Bytes(64 << 30))
+    Settings::quick(ByteCount(64 << 30))
 }
 
 fn says(outcome: &Outcome, what: &str) -> bool {
@@ -126,7 +127,7 @@ fn what_a_cache_below_delivers_does_not_count() {
         let mut device = Virtual::new(seed, curve).noisy(0.01, 0.0, 0.0);
         device.size = size;
         device.cache = Some(8.0);
-        let outcome = run(&mut device, Settings::full(Bytes(size)));
+        let outcome = run(&mut device, Settings::full(ByteCount(size)));
         let says_so = says(&outcome, "caches");
         // All that fits into the time may have been fresh.
         let is_small = (size as f64) < 80e6 * outcome.seconds;
@@ -146,7 +147,7 @@ fn a_small_device_without_a_cache_is_read_again_and_again() {
     let curve = saturating(300.0, 20.0);
     let mut device = Virtual::new(3, curve);
     device.size = 64_000_000;
-    let outcome = run(&mut device, Settings::full(Bytes(64_000_000)));
+    let outcome = run(&mut device, Settings::full(ByteCount(64_000_000)));
     assert_eq!(outcome.plateau.expect("a plateau").window.0, right_step(&curve, 2 << 20));
     assert!(!says(&outcome, "cache"), "{outcome:?}");
 }
@@ -180,7 +181,7 @@ fn tiny_slow_and_very_fast_devices_keep_the_budget() {
         (1 << 30, 400_000.0, 100.0),
     ] {
         let curve = saturating(overhead_us, mb_per_s);
-        for settings in [Settings::full(Bytes(size)), Settings::quick(Bytes(size))] {
+        for settings in [Settings::full(ByteCount(size)), Settings::quick(ByteCount(size))] {
             let mut device = Virtual::new(2, curve);
             device.size = size;
             let outcome = run(&mut device, settings);
@@ -213,7 +214,7 @@ fn a_busy_machine_gets_a_result_all_the_same() {
         let curve = saturating(10.0_f64.powf(rng.range(1.0, 3.0)), rng.range(50.0, 2000.0));
         let (noise, stalls) = (rng.range(0.2, 0.5), rng.range(0.1, 0.5));
         let mut device = Virtual::new(seed, curve).noisy(noise, stalls, rng.range(0.2, 0.8));
-        let ten = Settings::within(Bytes(64 << 30), Duration::from_secs(10));
+        let ten = Settings::within(ByteCount(64 << 30), Duration::from_secs(10));
         let outcome = run(&mut device, if seed % 3 == 0 { full() } else { ten });
         assert!(!outcome.rows.is_empty(), "seed {seed}: {outcome:?}");
         if outcome.plateau.is_none() {

@@ -4,7 +4,7 @@
 //! Out:   a sweep that ends, with rows that are numbers.
 //! Never: a real second.
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_tune::advice::{self, Facts};
 use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
 use foreread_tune::report::Profile;
@@ -52,8 +52,8 @@ impl Liar {
 }
 
 impl Probe for Liar {
-    fn now(&self) -> Instant {
-        Instant(self.now)
+    fn now(&self) -> Nanos {
+        Nanos(self.now)
     }
 
     fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
@@ -61,12 +61,12 @@ impl Probe for Liar {
         let mut slices = Vec::new();
         for _ in 0..self.any() % 20 {
             slices.push(Slice {
-                at: Instant(self.now),
-                bytes: Bytes(self.pick(self.bytes, ask.window.0)),
+                at: Nanos(self.now),
+                bytes: ByteCount(self.pick(self.bytes, ask.window.0)),
                 ns: self.pick(self.ns, 1_000_000),
             });
         }
-        Ok(Sample { slices, read_before: Bytes(self.any()) })
+        Ok(Sample { slices, read_before: ByteCount(self.any()) })
     }
 
     fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
@@ -81,7 +81,7 @@ fn a_sweep_of_nonsense_ends() {
     for seed in 0..3000_u64 {
         let (bytes, ns, clock) = (seed % 4, seed / 4 % 4, seed / 16 % 5);
         let mut probe = Liar { state: seed * 977 + 1, now: 1 << 40, asked: 0, clock, bytes, ns };
-        let size = Bytes(sizes[usize::try_from(seed / 80 % 5).unwrap_or(0)]);
+        let size = ByteCount(sizes[usize::try_from(seed / 80 % 5).unwrap_or(0)]);
         let settings =
             if seed / 400 % 2 == 0 { Settings::quick(size) } else { Settings::full(size) };
         let outcome = Sweep::new(settings).run(&mut probe, &mut |_| ());

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::setting::READ_AHEAD_KB;
 use foreread_tune::sysfs::Sys;
 use foreread_tune::target::{Target, window_in_force};
@@ -41,8 +41,8 @@ fn odd_small_and_empty_devices() {
     };
     let odd = disk("odd", (2 << 20) + 512);
     let target = Target::resolve(&odd.node(), &Sys::here()).expect("it is one");
-    assert_eq!(target.device.size, Bytes((2 << 20) + 512));
-    assert_eq!(target.len, Bytes(2 << 20), "whole pages");
+    assert_eq!(target.device.size, ByteCount((2 << 20) + 512));
+    assert_eq!(target.len, ByteCount(2 << 20), "whole pages");
     let setting = window_in_force(&Sys::here(), target.device.number).expect("it has one");
     assert_eq!((setting.device, setting.attribute.as_str()), (odd.name.clone(), READ_AHEAD_KB));
     assert_eq!(setting.value, odd.window_kib().to_string());
@@ -93,7 +93,7 @@ fn a_folder_is_its_disk_and_a_file_is_itself() {
     assert!(target.notes[0].starts_with(&format!("reads {}: ", device.node().display())));
 
     let target = Target::resolve(&data, &Sys::here()).expect("it is one");
-    assert_eq!((target.path, target.is_device, target.len), (data, false, Bytes(2 << 20)));
+    assert_eq!((target.path, target.is_device, target.len), (data, false, ByteCount(2 << 20)));
     assert_eq!((target.device.name, target.has_own_window), (device.name.clone(), None));
     assert_eq!((target.in_use, target.ext4), (vec![mounted], vec![device.name.clone()]));
     assert_eq!(target.not_direct, None);

@@ -1,6 +1,6 @@
 //! The value of `--inode-readahead-blks`, also as a setting of a mount that runs.
 
-use foreread_core::itable::{Bound, FixedWindow};
+use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_mount::ItableReadahead;
 
 /// Reads a number of blocks, or `adaptive`.
@@ -8,7 +8,7 @@ pub(crate) fn itable_readahead(text: &str) -> Result<ItableReadahead, String> {
     if text == ADAPTIVE {
         return Ok(ItableReadahead::Adaptive);
     }
-    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, Bound::Exact).is_some());
+    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, ItableBound::Exact).is_some());
     blocks.map(ItableReadahead::Blocks).ok_or_else(|| {
         format!("{ADAPTIVE}, 0, or a power of two up to {}", FixedWindow::MAX_BLOCKS)
     })

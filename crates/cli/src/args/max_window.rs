@@ -9,7 +9,7 @@ use std::path::Path;
 use foreread::Builder;
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::sizes;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::block_device::kernel_window;
 
@@ -19,7 +19,7 @@ pub(crate) enum MaxWindow {
     /// As each device was seen to want it.
     Auto,
     /// No larger than this.
-    Size(Bytes),
+    Size(ByteCount),
 }
 
 impl MaxWindow {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use foreread::Engine;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_files::scratch::temporary_directory;
 
 pub(crate) use self::args::DemoArgs;
@@ -146,7 +146,7 @@ const DELAYED: [AccessPattern; 3] =
     [AccessPattern::Seq4k, AccessPattern::Inter2, AccessPattern::Rand4k];
 
 /// Less is read before a clock has ticked often enough.
-const SMALLEST: Bytes = Bytes(16 << 20);
+const SMALLEST: ByteCount = ByteCount(16 << 20);
 
 /// Larger than the processor's caches, smaller than the cache's default bound. A small bound makes
 /// it smaller.

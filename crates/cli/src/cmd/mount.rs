@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use foreread::{Delay, Engine, OpenOptions, Policy};
 use foreread_core::sizes::{self, Exact};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_ext4::Journal;
 use foreread_files::SocketFile;
 use foreread_mount::{ItableReadahead, Mount, MountError, Ready, Settings, Stopped, Stopper};
@@ -71,7 +71,7 @@ pub(crate) struct MountArgs {
 
     /// The memory limit for all cached pages and their metadata
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    memory: Bytes,
+    memory: ByteCount,
 
     /// The largest window of files, or auto: learnt from the device [default: the kernel's for this
     /// device, at least 128K]
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
         args.target.target.display(),
-        Exact(Bytes(mount.superblock().size())),
+        Exact(ByteCount(mount.superblock().size())),
         args.dir.display(),
         itable_readahead_text(args.inode_readahead_blks),
         Exact(args.memory),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use foreread::{Engine, OpenError, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{Export, Limits, Meter, ServeError, Server};
@@ -205,7 +205,7 @@ fn serve_metrics(addr: SocketAddr, served: Served, meter: Meter) -> Result<Metri
 /// One line: clients may come, and what they find.
 fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Option<&Metrics>) {
     let Served { engine, file, target, .. } = served;
-    let mut line = format!("serving {target} ({})", Exact(Bytes(file.len())));
+    let mut line = format!("serving {target} ({})", Exact(ByteCount(file.len())));
     line += if args.read_only { ", read-only" } else { "" };
     for uri in place.uris(&args.export) {
         line += &format!(" at {uri}");
@@ -216,7 +216,7 @@ fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Op
     };
     let window = match window(args) {
         MaxWindow::Auto => "as learnt".to_owned(),
-        MaxWindow::Size(_) => Exact(Bytes(engine.max_window())).to_string(),
+        MaxWindow::Size(_) => Exact(ByteCount(engine.max_window())).to_string(),
     };
     line += &format!(
         "; memory {}, window {window}, {}, {how}, {}",

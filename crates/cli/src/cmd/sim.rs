@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use foreread_core::readahead::Policy;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_files::{Input, Output as ResultFile};
 use foreread_sim::record::Keep;
 use foreread_sim::run::{Ran, Run};
@@ -143,7 +143,7 @@ fn go(scenario: &Scenario, keep: Keep) -> Result<Ran, Failure> {
 }
 
 fn state(run: &Run) -> String {
-    let Instant(ns) = run.now();
+    let Nanos(ns) = run.now();
     format!("{} s, {} requests", ns / 1_000_000_000, run.requests())
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use foreread::Engine;
 use foreread_core::sched::BadSetting;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_serve::Meter;
 use foreread_serve::stats::{About, Setting, Stats};
 
@@ -22,7 +22,7 @@ pub(crate) struct Served {
     pub(crate) target: String,
     pub(crate) export: String,
     pub(crate) read_only: bool,
-    pub(crate) memory: Bytes,
+    pub(crate) memory: ByteCount,
     pub(crate) started: Instant,
 }
 

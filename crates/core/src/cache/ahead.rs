@@ -8,8 +8,8 @@
 //! Model: tests/cache_model.rs. Design: docs/cache.md.
 
 use super::PageCache;
-use crate::replay::Seen;
-use crate::table::{FileSlot, Frame, Place};
+use crate::replay::FlagSeen;
+use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::{PageIndex, Pages};
 
 impl PageCache {
@@ -157,9 +157,9 @@ impl PageCache {
         looks
     }
 
-    fn is_used(&mut self, frame: Frame, place: Place) -> bool {
+    fn is_used(&mut self, frame: Frame, place: EntryPlace) -> bool {
         let is_used = !self.table.entry_at(place).is_unused();
-        self.log.saw(Seen::Used, frame, is_used)
+        self.log.saw(FlagSeen::Used, frame, is_used)
     }
 
     /// Says where a page goes that was seen used; if it is evicted, that is its frame.
@@ -175,13 +175,13 @@ impl PageCache {
     ///
     /// Why look beside it: a reader of 1000 bytes at a time uses each page several times. Were that
     /// page evicted, the next read would miss, in each stream once a turn of the hand.
-    fn settle_used(&mut self, frame: Frame, place: Place) -> Option<Frame> {
+    fn settle_used(&mut self, frame: Frame, place: EntryPlace) -> Option<Frame> {
         if self.take_referenced(frame, place) || self.frames.is_active(frame) {
             self.promote(frame);
             return None;
         }
         let [before, after] = self.table.beside(place);
-        let mut is_unread = |beside: Option<Place>| {
+        let mut is_unread = |beside: Option<EntryPlace>| {
             beside.is_some_and(|place| {
                 let frame = self.table.entry_at(place).frame();
                 !self.is_used(frame, place)
@@ -197,7 +197,7 @@ impl PageCache {
         self.evict_unless_pinned(frame, place)
     }
 
-    fn evict_unless_pinned(&mut self, frame: Frame, place: Place) -> Option<Frame> {
+    fn evict_unless_pinned(&mut self, frame: Frame, place: EntryPlace) -> Option<Frame> {
         if self.close(frame) {
             return Some(self.evict_closed(frame, place));
         }

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::CacheDump;
-use crate::lru::{Links, List};
-use crate::table::{Frame, Place};
+use crate::lru::{LruLinks, LruList};
+use crate::table::{EntryPlace, Frame};
 use crate::units::Pages;
 
 /// The frames of a cache.
@@ -31,20 +31,21 @@ use crate::units::Pages;
 /// even on the list of free ones.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// [`Home`]s. Bare numbers, because the system's zeros are taken as they are for those only.
+    /// [`FrameHome`]s. Bare numbers, because the system's zeros are taken as they are for those
+    /// only.
     homes: Vec<u64>,
     holds: Vec<u32>,
-    links: Links,
+    links: LruLinks,
     /// Frames that were used and are free again; the last one in is the first one out, because its
     /// memory is the warmest.
-    free: List,
+    free: LruList,
     /// Frames from here on were never used.
     fresh: u32,
-    inactive: List,
-    active: List,
+    inactive: LruList,
+    active: LruList,
     /// Pages that were read ahead and not seen used since; empty unless the cache keeps
     /// unread ones.
-    ahead: List,
+    ahead: LruList,
     /// The next page on that list to look at; None is the one at the tail.
     hand: Option<Frame>,
     /// How many frames belong to that list, held ones as well.
@@ -60,23 +61,23 @@ pub(super) struct Frames {
 /// A page that is both belongs to the ahead list until it is seen used, and is active then. The
 /// mark is that of an unstable page ([`super::unstable`]) and goes with the page; 0 is none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Home(u64);
+struct FrameHome(u64);
 
 impl Frames {
     pub(super) const BYTES_PER_FRAME: u64 =
-        (size_of::<u32>() + size_of::<u64>()) as u64 + Links::BYTES_PER_FRAME;
+        (size_of::<u32>() + size_of::<u64>()) as u64 + LruLinks::BYTES_PER_FRAME;
 
     pub(super) fn new(frames: u32) -> Self {
         let len = frames as usize;
         Self {
             homes: vec![0; len],
             holds: vec![0; len],
-            links: Links::new(frames),
-            free: List::default(),
+            links: LruLinks::new(frames),
+            free: LruList::default(),
             fresh: 0,
-            inactive: List::default(),
-            active: List::default(),
-            ahead: List::default(),
+            inactive: LruList::default(),
+            active: LruList::default(),
+            ahead: LruList::default(),
             hand: None,
             ahead_homes: 0,
         }
@@ -122,7 +123,7 @@ impl Frames {
     }
 
     /// Where the frame's page is; None if it is in the table no more.
-    pub(super) fn place(&self, frame: Frame) -> Option<Place> {
+    pub(super) fn place(&self, frame: Frame) -> Option<EntryPlace> {
         self.home(frame).place()
     }
 
@@ -151,31 +152,31 @@ impl Frames {
     /// Why it matters: a request into scattered pages has a segment for each, and a device that
     /// takes 128 of them makes two requests of 1 MiB.
     pub(super) fn put_free(&mut self, frame: Frame) {
-        assert!(self.home(frame) == Home::NONE, "{frame:?} holds a page");
+        assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds a page");
         assert!(!self.is_held(frame), "{frame:?} is held");
         self.free.push_tail(&mut self.links, frame);
     }
 
     /// Starts the life of a page in the frame; the fill is its first hold.
-    pub(super) fn start(&mut self, frame: Frame, place: Place, active: bool, ahead: bool) {
-        assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
+    pub(super) fn start(&mut self, frame: Frame, place: EntryPlace, active: bool, ahead: bool) {
+        assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds another page");
         assert!(!self.is_held(frame), "{frame:?} is held for another page");
-        self.set_home(frame, Home::new(place, active, ahead));
+        self.set_home(frame, FrameHome::new(place, active, ahead));
         self.holds[frame.0 as usize] = 1;
     }
 
     /// Takes a free frame for bytes that are about to be written; the write is its first hold.
     pub(super) fn start_fresh(&mut self, frame: Frame) {
-        assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
+        assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds another page");
         assert!(!self.is_held(frame), "{frame:?} is held for another page");
         self.holds[frame.0 as usize] = 1;
     }
 
     /// Those bytes are a page's now.
-    pub(super) fn settle(&mut self, frame: Frame, place: Place, active: bool) {
-        assert!(self.home(frame) == Home::NONE, "{frame:?} holds another page");
+    pub(super) fn settle(&mut self, frame: Frame, place: EntryPlace, active: bool) {
+        assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds another page");
         assert!(self.is_held(frame), "{frame:?} is fresh no more");
-        self.set_home(frame, Home::new(place, active, false));
+        self.set_home(frame, FrameHome::new(place, active, false));
     }
 
     /// Whether the frame belongs to the ahead list.
@@ -213,7 +214,7 @@ impl Frames {
             Some(_) => &mut self.inactive,
         };
         list.push_head(&mut self.links, frame);
-        home == Home::NONE
+        home == FrameHome::NONE
     }
 
     /// Notes that the frame's page is in the table no more. The frame is an orphan; or it is free,
@@ -222,27 +223,27 @@ impl Frames {
     /// The pins of an orphan are one more hold, all together, and the last unpinner ends it. Before
     /// that they are none: what the pins of a listed frame come to, eviction alone must know.
     pub(super) fn disown(&mut self, frame: Frame, is_pinned: bool) -> bool {
-        assert!(self.home(frame) != Home::NONE, "{frame:?} holds no page");
+        assert!(self.home(frame) != FrameHome::NONE, "{frame:?} holds no page");
         self.hold(frame);
-        self.set_home(frame, Home::NONE);
+        self.set_home(frame, FrameHome::NONE);
         !is_pinned && self.release(frame)
     }
 
     /// The frame at the tail of the inactive list, and where its page is.
-    pub(super) fn tail(&self) -> Option<(Frame, Place)> {
+    pub(super) fn tail(&self) -> Option<(Frame, EntryPlace)> {
         let frame = self.inactive.tail()?;
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
     /// The frame at the tail of the ahead list, which has been there longest.
-    pub(super) fn oldest_ahead(&self) -> Option<(Frame, Place)> {
+    pub(super) fn oldest_ahead(&self) -> Option<(Frame, EntryPlace)> {
         let frame = self.ahead.tail()?;
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
     /// The frame under the hand, which moves on to the one that came next, and from the head back
     /// to the tail.
-    pub(super) fn next_ahead(&mut self) -> Option<(Frame, Place)> {
+    pub(super) fn next_ahead(&mut self) -> Option<(Frame, EntryPlace)> {
         let frame = self.hand.or(self.ahead.tail())?;
         self.hand = self.ahead.before(&self.links, frame);
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
@@ -252,7 +253,7 @@ impl Frames {
     pub(super) fn take(&mut self, frame: Frame) {
         assert!(!self.is_held(frame), "{frame:?} is on no list");
         self.unlist(frame);
-        self.set_home(frame, Home::NONE);
+        self.set_home(frame, FrameHome::NONE);
     }
 
     /// Moves a frame from its list to the head of the active list; says whether it was to go
@@ -260,7 +261,7 @@ impl Frames {
     pub(super) fn promote(&mut self, frame: Frame) -> bool {
         let home = self.home(frame);
         self.unlist(frame);
-        self.set_home(frame, Home(home.0 & !Home::AHEAD | Home::ACTIVE));
+        self.set_home(frame, FrameHome(home.0 & !FrameHome::AHEAD | FrameHome::ACTIVE));
         self.active.push_head(&mut self.links, frame);
         !home.is_active()
     }
@@ -271,7 +272,7 @@ impl Frames {
         assert!(home.is_ahead(), "{frame:?} is not on the ahead list");
         assert!(!home.is_active(), "{frame:?} is to be active");
         self.unlist(frame);
-        self.set_home(frame, Home(home.0 & !Home::AHEAD));
+        self.set_home(frame, FrameHome(home.0 & !FrameHome::AHEAD));
         self.inactive.push_head(&mut self.links, frame);
     }
 
@@ -286,7 +287,7 @@ impl Frames {
             }
         }
         for home in &mut self.homes[..self.fresh as usize] {
-            *home &= !Home::AHEAD;
+            *home &= !FrameHome::AHEAD;
         }
         self.ahead_homes = 0;
     }
@@ -299,12 +300,12 @@ impl Frames {
     /// Gives the frame's page a mark.
     pub(super) fn set_mark(&mut self, frame: Frame, mark: u32) {
         let home = self.home(frame);
-        assert!(home != Home::NONE, "{frame:?} holds no page");
+        assert!(home != FrameHome::NONE, "{frame:?} holds no page");
         self.set_home(frame, home.marked(mark));
     }
 
     /// The frames whose page has a mark, in their order.
-    pub(super) fn marked(&self) -> impl Iterator<Item = (Frame, u32, Place)> {
+    pub(super) fn marked(&self) -> impl Iterator<Item = (Frame, u32, EntryPlace)> {
         let used = (0..self.fresh).map(Frame);
         used.filter_map(|frame| {
             let home = self.home(frame);
@@ -329,7 +330,7 @@ impl Frames {
     /// one.
     pub(super) fn demote(&mut self) -> bool {
         let Some(frame) = self.active.pop_tail(&mut self.links) else { return false };
-        self.homes[frame.0 as usize] &= !Home::ACTIVE;
+        self.homes[frame.0 as usize] &= !FrameHome::ACTIVE;
         self.inactive.push_head(&mut self.links, frame);
         true
     }
@@ -353,7 +354,7 @@ impl Frames {
 
     fn unlist(&mut self, frame: Frame) {
         let home = self.home(frame);
-        assert!(home != Home::NONE, "{frame:?} holds no page");
+        assert!(home != FrameHome::NONE, "{frame:?} holds no page");
         if self.hand == Some(frame) {
             self.hand = self.ahead.before(&self.links, frame);
         }
@@ -365,18 +366,18 @@ impl Frames {
         list.remove(&mut self.links, frame);
     }
 
-    fn set_home(&mut self, frame: Frame, home: Home) {
-        let was = Home(mem::replace(&mut self.homes[frame.0 as usize], home.0));
+    fn set_home(&mut self, frame: Frame, home: FrameHome) {
+        let was = FrameHome(mem::replace(&mut self.homes[frame.0 as usize], home.0));
         self.ahead_homes -= u32::from(was.is_ahead());
         self.ahead_homes += u32::from(home.is_ahead());
     }
 
-    fn home(&self, frame: Frame) -> Home {
-        Home(self.homes[frame.0 as usize])
+    fn home(&self, frame: Frame) -> FrameHome {
+        FrameHome(self.homes[frame.0 as usize])
     }
 }
 
-impl Home {
+impl FrameHome {
     const NONE: Self = Self(0);
     const SOME: u64 = 1;
     const ACTIVE: u64 = 2;
@@ -384,16 +385,16 @@ impl Home {
     const FLAGS: u32 = 3;
     const MARK: u32 = Self::FLAGS + 28 + 6;
 
-    fn new(place: Place, active: bool, ahead: bool) -> Self {
+    fn new(place: EntryPlace, active: bool, ahead: bool) -> Self {
         let place = u64::from(place.leaf) << 6 | u64::from(place.index);
         let flags = if active { Self::ACTIVE } else { 0 } | if ahead { Self::AHEAD } else { 0 };
         Self(place << Self::FLAGS | flags | Self::SOME)
     }
 
-    fn place(self) -> Option<Place> {
+    fn place(self) -> Option<EntryPlace> {
         let place = (self.0 & ((1 << Self::MARK) - 1)) >> Self::FLAGS;
         let leaf = u32::try_from(place >> 6).expect("a leaf's number fits 28 bits");
-        (self != Self::NONE).then_some(Place { leaf, index: (place & 63) as u32 })
+        (self != Self::NONE).then_some(EntryPlace { leaf, index: (place & 63) as u32 })
     }
 
     fn mark(self) -> u32 {
@@ -414,7 +415,7 @@ impl Home {
     }
 }
 
-/// What is left of a [`Home`]'s word.
+/// What is left of a [`FrameHome`]'s word.
 pub(super) const MARK_BITS: u32 = 27;
 
-const _: () = assert!(Home::MARK + MARK_BITS == u64::BITS);
+const _: () = assert!(FrameHome::MARK + MARK_BITS == u64::BITS);

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 
 use super::PageCache;
 use super::frames::MARK_BITS;
-use crate::table::{FileSlot, Frame, Place};
+use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::PageIndex;
 
 /// The time between the starts of two device flushes, of any file; counted from 1.
@@ -129,7 +129,7 @@ impl PageCache {
     }
 
     /// A page leaves the table, and not because newer bytes take its place.
-    pub(super) fn note_leaving(&mut self, frame: Frame, place: Place) {
+    pub(super) fn note_leaving(&mut self, frame: Frame, place: EntryPlace) {
         let mark = self.frames.mark(frame);
         if mark != 0 {
             let (file, _) = self.table.page_at(place);

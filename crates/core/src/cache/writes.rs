@@ -15,7 +15,7 @@
 use alloc::sync::Arc;
 
 use super::{PageCache, disown};
-use crate::table::{Entry, FileSlot, Frame};
+use crate::table::{FileSlot, Frame, PageEntry};
 use crate::units::{PageIndex, Pages};
 
 /// A frame for a page's new bytes: held, and not in the table, so that no reader sees it.
@@ -55,7 +55,7 @@ impl PageCache {
     #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is put once: it is used up")]
     pub fn put_written(&mut self, file: FileSlot, page: PageIndex, fresh: Fresh) {
         let Fresh { frame } = fresh;
-        let entry = Entry::written(frame, self.table.table().generation(frame));
+        let entry = PageEntry::written(frame, self.table.table().generation(frame));
         match self.table.place_of(file, page) {
             Some(place) => {
                 let old = self.table.swap(place, entry).frame();
@@ -92,7 +92,7 @@ impl PageCache {
     ) {
         let Self { table, frames, log, unstable, .. } = self;
         let shared = Arc::clone(table.table());
-        let goes = |entry: Entry| !keep(entry.frame());
+        let goes = |entry: PageEntry| !keep(entry.frame());
         table.remove_range(file, start, start + pages, goes, |last| {
             if notes_unstable {
                 Self::note_forgotten(unstable, frames, file, last.frame());

@@ -16,12 +16,12 @@
 //! requests in time. So this is all that can be told of a device that is far away.
 
 use super::float;
-use crate::units::Instant;
+use crate::units::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     number: u32,
-    start: Instant,
+    start: Nanos,
     count: u32,
     left: u32,
     /// What those that are back would have taken, one after the other.
@@ -32,7 +32,7 @@ pub(super) struct Burst {
 
 impl Burst {
     pub(super) const fn new() -> Self {
-        let start = Instant(0);
+        let start = Nanos(0);
         Self { number: 0, start, count: 0, left: 0, work_ns: 0.0, before: 0.0 }
     }
 
@@ -42,7 +42,7 @@ impl Burst {
     }
 
     /// A request goes out. Which burst it belongs to: those that go before the first of it is back.
-    pub(super) fn dispatched(&mut self, now: Instant) -> Option<u32> {
+    pub(super) fn dispatched(&mut self, now: Nanos) -> Option<u32> {
         if self.left == 0 {
             let number = self.number.wrapping_add(1);
             *self = Self { number, start: now, before: self.before, ..Self::new() };
@@ -57,7 +57,7 @@ impl Burst {
     /// It is back. If its burst is: how many were served at once, by this one and the one before.
     pub(super) fn completed(
         &mut self,
-        now: Instant,
+        now: Nanos,
         burst: Option<u32>,
         service_ns: Option<f64>,
     ) -> Option<f64> {

@@ -5,14 +5,14 @@
 //! Never: a request that waited for others. Design: docs/devices.md.
 
 use super::float;
-use crate::units::Bytes;
+use crate::units::ByteCount;
 
 /// What requests of one direction cost.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
     classes: [Class; CLASSES],
     /// Through the classes as they are.
-    line: Option<Line>,
+    line: Option<CostLine>,
     samples: u64,
     /// How many outliers came in a row: above if positive, below if negative.
     run: i32,
@@ -20,7 +20,7 @@ pub(super) struct Costs {
 
 /// What a sample says of the device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CostVerdict {
     /// It is like its kind, or nothing was known of its kind.
     Fits,
     /// It is the first that makes a mean of its size.
@@ -46,7 +46,7 @@ struct Class {
 
 /// What a request costs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct CostLine {
     pub(super) start_ns: f64,
     /// None if all were of about one size: `start_ns` is with the bytes then.
     pub(super) per_byte_ns: Option<f64>,
@@ -63,7 +63,7 @@ impl Costs {
     }
 
     /// The line through the costs of all sizes. None before eight requests.
-    pub(super) fn known_line(&self) -> Option<Line> {
+    pub(super) fn known_line(&self) -> Option<CostLine> {
         self.line.filter(|_| self.samples >= SAMPLES_MIN)
     }
 
@@ -84,9 +84,9 @@ impl Costs {
     ///     of this class                       it has changed for these, or the class began with a
     ///                                         hiccup: the class is forgotten, and what load told
     /// ```
-    pub(super) fn learn(&mut self, bytes: Bytes, ns: u64) -> Verdict {
+    pub(super) fn learn(&mut self, bytes: ByteCount, ns: u64) -> CostVerdict {
         let mut ns = float(ns);
-        let mut verdict = Verdict::Fits;
+        let mut verdict = CostVerdict::Fits;
         let at = class_of(bytes);
         if self.classes[at].count >= COUNT_MIN {
             let (low, high) = (self.classes[at].ns / OUTLIER, self.classes[at].ns * OUTLIER);
@@ -95,10 +95,10 @@ impl Costs {
             (self.run, class.run) = (longer(self.run, side), longer(class.run, side));
             if self.run.abs() >= RUN {
                 *self = Self::new();
-                verdict = Verdict::Changed;
+                verdict = CostVerdict::Changed;
             } else if class.run.abs() >= RUN {
                 *class = Class::NEW;
-                verdict = Verdict::SizeChanged;
+                verdict = CostVerdict::SizeChanged;
             } else {
                 ns = ns.clamp(low, high);
             }
@@ -114,7 +114,7 @@ impl Costs {
         class.ns += (ns - class.ns) * rate;
         class.bytes += (float(bytes.0) - class.bytes) * rate;
         if class.count == COUNT_MIN {
-            verdict = Verdict::NewSize;
+            verdict = CostVerdict::NewSize;
         }
         self.line = self.line();
         verdict
@@ -124,7 +124,7 @@ impl Costs {
     ///
     /// Each class weighs by its samples and by the inverse square of its time, so that errors count
     /// as parts of what they are errors of: noise of a tenth on 1 MiB is more than all of 4 KiB.
-    fn line(&self) -> Option<Line> {
+    fn line(&self) -> Option<CostLine> {
         let (mut all, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let (mut smallest, mut largest) = (f64::MAX, 0.0_f64);
         for Class { count, bytes, ns, weight, .. } in &self.classes {
@@ -143,23 +143,23 @@ impl Costs {
             return None;
         }
         if largest < smallest * SPREAD_MIN {
-            return Some(Line { start_ns: y / all, per_byte_ns: None });
+            return Some(CostLine { start_ns: y / all, per_byte_ns: None });
         }
         let slope = ((xy - x * y / all) / (xx - x * x / all)).max(0.0);
         let start_ns = (y - slope * x) / all;
         if start_ns >= 0.0 {
-            return Some(Line { start_ns, per_byte_ns: Some(slope) });
+            return Some(CostLine { start_ns, per_byte_ns: Some(slope) });
         }
         // Nothing costs less than nothing: then the line goes through the origin.
-        Some(Line { start_ns: 0.0, per_byte_ns: Some(xy / xx) })
+        Some(CostLine { start_ns: 0.0, per_byte_ns: Some(xy / xx) })
     }
 
     /// The service time of a request of this size.
-    pub(super) fn service_ns(&self, bytes: Bytes) -> Option<f64> {
+    pub(super) fn service_ns(&self, bytes: ByteCount) -> Option<f64> {
         let class = &self.classes[class_of(bytes)];
         let slope = self.line.and_then(|line| line.per_byte_ns);
         match (self.line, slope) {
-            (Some(Line { start_ns, .. }), Some(slope)) if class.count < COUNT_MIN => {
+            (Some(CostLine { start_ns, .. }), Some(slope)) if class.count < COUNT_MIN => {
                 Some(start_ns + slope * float(bytes.0))
             }
             _ if class.count < COUNT_MIN => None,
@@ -179,7 +179,7 @@ fn longer(run: i32, side: i32) -> i32 {
 }
 
 /// Each power of two of pages has its own.
-fn class_of(bytes: Bytes) -> usize {
+fn class_of(bytes: ByteCount) -> usize {
     let pages = bytes.pages_up().0.max(1);
     (pages.ilog2() as usize).min(CLASSES - 1)
 }

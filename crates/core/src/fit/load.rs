@@ -9,7 +9,7 @@ use super::float;
 
 /// A device under load, whichever way its requests go.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(super) struct LoadMeter {
     levels: [Level; LEVELS.len()],
     past: Past,
     /// Completions under load whose service time was known, and those where it was not.
@@ -59,7 +59,7 @@ struct PastGap {
     level: u8,
 }
 
-impl Load {
+impl LoadMeter {
     pub(super) const fn new() -> Self {
         Self {
             levels: [Level::NEW; LEVELS.len()],

@@ -2,16 +2,16 @@
 //!
 //! In:    the block that must be read and its table, what a request costs on its device ([`Cost`]);
 //!        each block that an inode was looked up in.
-//! Out:   the blocks to read ([`Decision`]), with the chance that was compared.
+//! Out:   the blocks to read ([`ItableDecision`]), with the chance that was compared.
 //! Never: a clock, a cache. What it remembers does not grow: [`Adaptive::MEMORY_BYTES`].
 //!
 //! Design, measured tables: docs/itable.md.
 
 use core::ops::Range;
 
-use super::record::{CLASSES, Counts, REACH, Records, Side, class_end, class_of};
+use super::record::{CLASSES, ItableCounts, REACH, Records, Side, class_end, class_of};
 use super::{BlockIndex, InodeTable};
-use crate::fit::Fit;
+use crate::fit::DeviceModel;
 
 /// What reading costs on a device: a request of n bytes takes `fixed_ns + n x ns_per_byte`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Cost {
 
 /// The blocks to read, and why these.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
+pub struct ItableDecision {
     /// The blocks, the wanted one among them.
     pub blocks: Range<BlockIndex>,
     /// What decided.
@@ -76,12 +76,12 @@ pub enum Why {
 #[derive(Clone, Debug, Default)]
 pub struct Adaptive {
     records: Records,
-    kept: Kept,
+    kept: KeptWindow,
 }
 
 /// What became of blocks that came along and were wanted: they were there, or gone.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct KeptWindow {
     there: f64,
     gone: f64,
 }
@@ -93,8 +93,10 @@ impl Cost {
 
     /// As the completions of a device tell it.
     #[must_use]
-    pub fn of_fit(fit: Option<Fit>) -> Self {
-        let Some(Fit { per_request_ns, per_kib_ns, .. }) = fit else { return Self::UNKNOWN };
+    pub fn of_fit(fit: Option<DeviceModel>) -> Self {
+        let Some(DeviceModel { per_request_ns, per_kib_ns, .. }) = fit else {
+            return Self::UNKNOWN;
+        };
         match per_kib_ns {
             Some(ns) => Self { fixed_ns: per_request_ns, ns_per_byte: ns / 1024.0 },
             // All requests were of one size: their bytes are in it, and nothing tells how much.
@@ -137,13 +139,13 @@ impl Adaptive {
         block: BlockIndex,
         cost: Cost,
         block_bytes: u32,
-    ) -> Option<Decision> {
+    ) -> Option<ItableDecision> {
         if block < table.first {
             return None;
         }
         let after = BlockIndex(block.0.checked_add(1)?);
         if block >= table.used_end() {
-            return Some(Decision { blocks: block..after, why: Why::Unused });
+            return Some(ItableDecision { blocks: block..after, why: Why::Unused });
         }
         if self.records.was_read(block) {
             let lost = self.records.lose(block);
@@ -154,7 +156,7 @@ impl Adaptive {
         let decision = if self.records.is_near(block) {
             self.weigh(table, block, cost.pays(block_bytes))
         } else {
-            Decision { blocks: block..after, why: Why::Single }
+            ItableDecision { blocks: block..after, why: Why::Single }
         };
         assert!(decision.blocks.contains(&block));
         assert!(decision.blocks.start >= table.first && decision.blocks.end <= table.used_end());
@@ -168,7 +170,7 @@ impl Adaptive {
         self.kept.count(came_along, 0);
     }
 
-    fn weigh(&self, table: InodeTable, block: BlockIndex, pays: f64) -> Decision {
+    fn weigh(&self, table: InodeTable, block: BlockIndex, pays: f64) -> ItableDecision {
         let counts = self.records.counts();
         let kept = self.kept.share();
         let free = self.records.free_around(block, table.first..table.used_end());
@@ -176,7 +178,10 @@ impl Adaptive {
         let (back, back_chance) = side(Side::Back, block.0 - free.start.0);
         let (ahead, ahead_chance) = side(Side::Ahead, free.end.0 - block.0 - 1);
         let blocks = BlockIndex(block.0 - back)..BlockIndex(block.0 + 1 + ahead);
-        Decision { blocks, why: Why::Weighed { pays, back: back_chance, ahead: ahead_chance } }
+        ItableDecision {
+            blocks,
+            why: Why::Weighed { pays, back: back_chance, ahead: ahead_chance },
+        }
     }
 }
 
@@ -184,7 +189,7 @@ impl Adaptive {
 ///
 /// While few blocks of a class were seen, all of them tell of it: one that was wanted by chance is
 /// no reason for a window.
-fn chances(counts: &Counts, side: Side, kept: f64) -> [f64; CLASSES] {
+fn chances(counts: &ItableCounts, side: Side, kept: f64) -> [f64; CLASSES] {
     let all = counts.all();
     let usual = all.wanted / (all.seen + MANY);
     counts.of(side).map(|own| (own.wanted + FEW * usual) / (own.seen + FEW) * kept)
@@ -216,7 +221,7 @@ fn extent(chances: &[f64; CLASSES], pays: f64, most: u64) -> (u64, Option<f64>) 
     (best.0, Some(best.1))
 }
 
-impl Kept {
+impl KeptWindow {
     fn count(&mut self, there: u32, gone: u32) {
         self.there += f64::from(there);
         self.gone += f64::from(gone);
@@ -234,7 +239,7 @@ impl Kept {
     }
 }
 
-impl Default for Kept {
+impl Default for KeptWindow {
     fn default() -> Self {
         Self { there: 0.0, gone: 0.0 }
     }

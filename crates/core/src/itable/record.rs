@@ -50,7 +50,7 @@ pub(super) struct Count {
 
 /// What is known by distance.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub(super) struct ItableCounts {
     sides: [[Count; CLASSES]; 2],
 }
 
@@ -79,7 +79,7 @@ struct Bits([u64; BITS / 64]);
 const BITS: usize = 1024;
 const _: () = assert!(BITS as u64 == 2 * REACH);
 
-impl Counts {
+impl ItableCounts {
     pub(super) const fn of(&self, side: Side) -> &[Count; CLASSES] {
         &self.sides[side as usize]
     }
@@ -186,8 +186,8 @@ impl Records {
     }
 
     /// What the misses tell, the latest the most.
-    pub(super) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub(super) fn counts(&self) -> ItableCounts {
+        let mut counts = ItableCounts::default();
         let (mut weight, mut age) = (1.0, 1.0);
         for miss in &self.misses {
             let not_wanted = weight * f64::min(age / SETTLED, 1.0);

@@ -6,14 +6,14 @@
 
 use alloc::string::ToString as _;
 
-use super::limit::Limiter;
-use super::useful::Useful;
-use super::write::Outcome;
-use super::{Device, DeviceId, Fault, IoPath};
+use super::limit::WriteDepthLimiter;
+use super::useful::WindowEstimator;
+use super::write::WriteOutcome;
+use super::{DeviceId, DeviceQueue, Fault, IoPath};
 use crate::geometry::Geometry;
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::{BadSetting, Choice};
-use crate::units::{Bytes, Instant, SECTORS_PER_PAGE, Sectors};
+use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sectors};
 
 impl IoPath {
     /// Adds a device, with a scheduler in front of it.
@@ -29,24 +29,24 @@ impl IoPath {
         geometry: Geometry,
         scheduler: &Choice,
     ) -> DeviceId {
-        self.log().did(|| Input::AddDevice { disk, geometry, scheduler: scheduler.clone() });
+        self.log().did(|| PathCall::AddDevice { disk, geometry, scheduler: scheduler.clone() });
         let queue = scheduler.queue(Sectors(geometry.max_io.0 * SECTORS_PER_PAGE));
         let known = disk.and_then(|disk| self.disks.get(disk));
-        let device = Device {
+        let device = DeviceQueue {
             geometry,
             queue,
             in_flight: 0,
             writes: 0,
             is_busy: false,
             is_full: false,
-            limiter: Limiter::default(),
+            limiter: WriteDepthLimiter::default(),
             fit: None,
-            useful: known.unwrap_or_else(|| Useful::new(&geometry)),
+            useful: known.unwrap_or_else(|| WindowEstimator::new(&geometry)),
             disk,
             domain: None,
         };
         let id = self.devices.insert(device);
-        self.log().gave(|| Output::Device(id));
+        self.log().gave(|| PathOutput::Device(id));
         id
     }
 
@@ -65,7 +65,7 @@ impl IoPath {
     ) -> Result<(), BadSetting> {
         self.log().did(|| {
             let (name, value) = (name.to_string(), value.to_string());
-            Input::SetScheduler { device, name, value }
+            PathCall::SetScheduler { device, name, value }
         });
         if name == "scheduler" {
             return self.exchange_scheduler(device, value);
@@ -78,14 +78,14 @@ impl IoPath {
 
     /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
-    pub fn remove_device(&mut self, now: Instant, id: DeviceId) {
-        self.log().did(|| Input::RemoveDevice { now, device: id });
+    pub fn remove_device(&mut self, now: Nanos, id: DeviceId) {
+        self.log().did(|| PathCall::RemoveDevice { now, device: id });
         self.clock = now;
         let Some(mut device) = self.devices.remove(id) else { return };
         self.full -= usize::from(device.is_full);
         for mut request in device.queue.drain() {
-            self.end_direct(&mut request.load, request.start, Bytes::ZERO, Fault::Short);
-            let outcome = Outcome::Unstable(Bytes::ZERO, Fault::Short);
+            self.end_direct(&mut request.load, request.start, ByteCount::ZERO, Fault::Short);
+            let outcome = WriteOutcome::Unstable(ByteCount::ZERO, Fault::Short);
             self.end_writes(now, id, &mut request.load, outcome);
             let (origin, mut start) = (request.origin, request.start);
             for page in request.load.pages {

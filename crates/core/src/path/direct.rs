@@ -10,12 +10,12 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::job::Job;
+use super::job::IoPayload;
 use super::{DeviceId, Fault, IoPath};
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::{Origin, Request};
 use crate::slab::Id;
-use crate::units::{Bytes, Instant, Sector, Sectors};
+use crate::units::{ByteCount, Nanos, Sector, Sectors};
 
 /// Names a direct request.
 pub type DirectId = Id<Direct>;
@@ -29,7 +29,7 @@ pub struct Direct {
 
 /// A direct request has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Done {
+pub struct DirectDone {
     /// Which.
     pub id: DirectId,
     /// What went wrong, if anything.
@@ -46,28 +46,28 @@ impl IoPath {
     /// once.
     pub fn direct(
         &mut self,
-        now: Instant,
+        now: Nanos,
         device: DeviceId,
         start: Sector,
         sectors: Sectors,
         origin: Origin,
     ) -> DirectId {
-        self.log().did(|| Input::Direct { now, device, start, sectors, origin });
+        self.log().did(|| PathCall::Direct { now, device, start, sectors, origin });
         let id = self.directs.insert(Direct { start, sectors });
         let state = self.devices.get_mut(device).expect("the device is there");
         assert!(sectors > Sectors::ZERO, "a request is for something");
-        let load = Job { direct: Vec::from([id]), ..Job::default() };
+        let load = IoPayload { direct: Vec::from([id]), ..IoPayload::default() };
         state.queue.add(now, Request { start, sectors, origin, arrival: now, load });
         self.note_busy(device);
-        self.log().gave(|| Output::Direct(id));
+        self.log().gave(|| PathOutput::Direct(id));
         id
     }
 
     /// The next direct request that has ended.
-    pub fn poll_done(&mut self) -> Option<Done> {
-        self.log().did(|| Input::PollDone);
+    pub fn poll_done(&mut self) -> Option<DirectDone> {
+        self.log().did(|| PathCall::PollDone);
         let done = self.done.pop_front();
-        self.log().gave(|| Output::Done(done));
+        self.log().gave(|| PathOutput::Done(done));
         done
     }
 
@@ -77,11 +77,17 @@ impl IoPath {
     ///   |== first ==|=== second ===|= third =|      of the merged request
     ///   |<------- bytes ------->|                   first: served; the others: cut short
     /// ```
-    pub(super) fn end_direct(&mut self, job: &mut Job, start: Sector, bytes: Bytes, fault: Fault) {
+    pub(super) fn end_direct(
+        &mut self,
+        job: &mut IoPayload,
+        start: Sector,
+        bytes: ByteCount,
+        fault: Fault,
+    ) {
         for id in mem::take(&mut job.direct) {
             let Direct { start: own, sectors } = self.directs.remove(id).expect("it ends once");
             let served = (own - start).bytes() + sectors.bytes() <= bytes;
-            self.done.push_back(Done { id, fault: (!served).then_some(fault) });
+            self.done.push_back(DirectDone { id, fault: (!served).then_some(fault) });
         }
     }
 }

@@ -9,22 +9,22 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::ReadId;
-use super::hints::Hints;
-use super::job::{PageFill, Run};
-use super::law::Law;
-use super::layout::{Layout, PagePlace, Place};
-use super::parts::Parts;
+use super::hints::HintedFrames;
+use super::job::{PageFill, PageRun};
+use super::law::PrefetchTerms;
+use super::layout::{ExtentMap, FileLocation, PagePlace};
+use super::parts::PartialFills;
 use super::waiters::{Waiter, Waiters};
 use crate::cache::{PageCache, Use};
 use crate::readahead::walk::PageSet;
-use crate::readahead::{Ask, Residency, Streams, Terms};
+use crate::readahead::{Allotment, Ask, Residency, Streams};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
-use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
+use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
 
 /// What a read takes from the cache, page by page.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ReadFrames {
     pub(super) id: Option<ReadId>,
     /// The pages that the read covers, clipped at the end of the file.
     pub(super) pages: Range<PageIndex>,
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
     pub(super) continues: Option<PageIndex>,
 }
 
-impl Default for Wanted {
+impl Default for ReadFrames {
     fn default() -> Self {
         let nothing = PageIndex(0)..PageIndex(0);
         Self {
@@ -52,7 +52,7 @@ impl Default for Wanted {
     }
 }
 
-impl Wanted {
+impl ReadFrames {
     /// Holds the frames of all pages that are resident or on their way, and counts the others.
     pub(super) fn hold_what_is_resident(&mut self, cache: &mut PageCache, file: FileSlot) {
         assert!(self.frames.is_empty(), "a read starts once");
@@ -84,19 +84,19 @@ impl Wanted {
 /// Stands for a frame that is not known yet.
 const NO_FRAME: Frame = Frame(u32::MAX);
 
-pub(super) struct Fetching<'a> {
+pub(super) struct PageInWalk<'a> {
     pub(super) cache: &'a mut PageCache,
     pub(super) waiters: &'a mut Waiters,
     pub(super) stats: &'a mut Stats,
-    pub(super) runs: &'a mut Vec<Run>,
+    pub(super) runs: &'a mut Vec<PageRun>,
     pub(super) file: FileSlot,
     /// Pages that do not come with one request.
-    pub(super) parts: &'a mut Parts,
+    pub(super) parts: &'a mut PartialFills,
     /// Where the file is on its device.
-    pub(super) place: &'a Place,
+    pub(super) place: &'a FileLocation,
     /// Where in its layout the last page was found.
     pub(super) near: usize,
-    pub(super) file_len: Bytes,
+    pub(super) file_len: ByteCount,
     /// The largest request that the device takes.
     pub(super) max_io: Pages,
     /// Whether frames may be taken for read-ahead.
@@ -104,16 +104,16 @@ pub(super) struct Fetching<'a> {
     /// Whether no use of this stream makes a page active.
     pub(super) no_reuse: bool,
     /// Where the pages of a hint are counted; None for a read and a marker.
-    pub(super) hints: Option<&'a mut Hints>,
+    pub(super) hints: Option<&'a mut HintedFrames>,
     /// What streams share; None for a hint, and if the policy does not look at it.
-    pub(super) law: Option<Law<'a>>,
+    pub(super) law: Option<PrefetchTerms<'a>>,
     /// Where the fetches since the last decision first ended for want of frames.
     pub(super) cut_at: Option<PageIndex>,
     /// None for a marker and a hint: no read waits.
-    pub(super) wanted: Option<&'a mut Wanted>,
+    pub(super) wanted: Option<&'a mut ReadFrames>,
 }
 
-impl Residency for Fetching<'_> {
+impl Residency for PageInWalk<'_> {
     #[inline]
     fn history(&self, page: PageIndex, limit: Pages) -> Pages {
         self.cache.residency(self.file).history(page, limit)
@@ -125,7 +125,7 @@ impl Residency for Fetching<'_> {
     }
 }
 
-impl PageSet for Fetching<'_> {
+impl PageSet for PageInWalk<'_> {
     fn is_resident(&self, page: PageIndex) -> bool {
         self.cache.look_up(self.file, page).is_some()
     }
@@ -169,11 +169,11 @@ impl PageSet for Fetching<'_> {
                 }
                 let fill = PageFill::whole(filling, page_len(self.file_len, page));
                 match self.place {
-                    Place::Run(start) => {
+                    FileLocation::Run(start) => {
                         let start = *start + Sectors(page.0 * SECTORS_PER_PAGE);
                         self.append(start, fill, use_, first_new);
                     }
-                    Place::Pieces(layout) => {
+                    FileLocation::Pieces(layout) => {
                         self.append_pieces(layout, page, fill, use_, first_new);
                     }
                 }
@@ -217,8 +217,8 @@ impl PageSet for Fetching<'_> {
         }
     }
 
-    fn terms(&mut self, file: &Streams, ask: Ask, max: Pages) -> Terms {
-        let Some(law) = &mut self.law else { return Terms { max, lead: None } };
+    fn terms(&mut self, file: &Streams, ask: Ask, max: Pages) -> Allotment {
+        let Some(law) = &mut self.law else { return Allotment { max, lead: None } };
         let set_aside = self.wanted.as_ref().map_or(Pages::ZERO, |wanted| wanted.missing);
         law.terms(self.cache, self.file, file, ask, max, set_aside)
     }
@@ -232,7 +232,7 @@ impl PageSet for Fetching<'_> {
     }
 }
 
-impl Fetching<'_> {
+impl PageInWalk<'_> {
     /// Whether a frame may be had for this page, and for what use.
     ///
     /// Pages of the read itself always get one: so many were set aside when it started. Pages ahead
@@ -274,14 +274,14 @@ impl Fetching<'_> {
             None => Err(fill),
         };
         if let Err(fill) = fill {
-            self.runs.push(Run::of_page(start, fill, is_ahead));
+            self.runs.push(PageRun::of_page(start, fill, is_ahead));
         }
     }
 
     /// The same for a page that may lie anywhere.
     fn append_pieces(
         &mut self,
-        layout: &Layout,
+        layout: &ExtentMap,
         page: PageIndex,
         fill: PageFill,
         use_: Use,
@@ -314,6 +314,6 @@ fn place_of(first: PageIndex, page: PageIndex) -> usize {
 }
 
 /// How many bytes of the page the file has.
-pub(super) fn page_len(file_len: Bytes, page: PageIndex) -> u32 {
+pub(super) fn page_len(file_len: ByteCount, page: PageIndex) -> u32 {
     (file_len - page.offset()).0.min(PAGE_SIZE) as u32
 }

@@ -7,26 +7,26 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use super::layout::{Layout, NotOpened, Place};
+use super::layout::{ExtentMap, FileLocation, OpenError};
 use super::waiters::Waiter;
-use super::{DeviceId, File, FileId, IoPath, Read, Ready};
+use super::{DeviceId, FileId, IoPath, OpenFile, PageRead, ReadReady};
 use crate::readahead::Streams;
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::table::FILES_MAX;
-use crate::units::{Bytes, Instant, MAX_FILE_BYTES, PageIndex, Sector};
+use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Sector};
 
 impl IoPath {
     /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
     /// run. None if too many files are open.
-    pub fn open(&mut self, device: DeviceId, len: Bytes) -> Option<FileId> {
+    pub fn open(&mut self, device: DeviceId, len: ByteCount) -> Option<FileId> {
         self.open_at(device, Sector(0), len)
     }
 
     /// The same for a file that begins elsewhere: several may lie on one device.
-    pub fn open_at(&mut self, device: DeviceId, start: Sector, len: Bytes) -> Option<FileId> {
-        self.log().did(|| Input::Open { device, start, len });
-        let id = self.open_place(device, Place::Run(start), len).ok();
-        self.log().gave(|| Output::File(id));
+    pub fn open_at(&mut self, device: DeviceId, start: Sector, len: ByteCount) -> Option<FileId> {
+        self.log().did(|| PathCall::Open { device, start, len });
+        let id = self.open_place(device, FileLocation::Run(start), len).ok();
+        self.log().gave(|| PathOutput::File(id));
         id
     }
 
@@ -43,42 +43,42 @@ impl IoPath {
     pub fn open_layout(
         &mut self,
         device: DeviceId,
-        len: Bytes,
-        layout: Arc<Layout>,
-    ) -> Result<FileId, NotOpened> {
+        len: ByteCount,
+        layout: Arc<ExtentMap>,
+    ) -> Result<FileId, OpenError> {
         self.log().did(|| {
             let layout = Arc::clone(&layout);
-            Input::OpenLayout { device, len, layout }
+            PathCall::OpenLayout { device, len, layout }
         });
         let limit = self.layouts_limit();
         let opened = if self.layouts + layout.bytes() > limit {
-            Err(NotOpened::Layouts { limit })
+            Err(OpenError::Layouts { limit })
         } else {
-            self.open_place(device, Place::Pieces(layout), len)
+            self.open_place(device, FileLocation::Pieces(layout), len)
         };
-        self.log().gave(|| Output::File(opened.ok()));
+        self.log().gave(|| PathOutput::File(opened.ok()));
         opened
     }
 
     /// How much all layouts may take together.
     #[must_use]
-    pub fn layouts_limit(&self) -> Bytes {
-        Bytes(self.config.memory.0 / SHARE_OF_LAYOUTS)
+    pub fn layouts_limit(&self) -> ByteCount {
+        ByteCount(self.config.memory.0 / SHARE_OF_LAYOUTS)
     }
 
     fn open_place(
         &mut self,
         device: DeviceId,
-        place: Place,
-        len: Bytes,
-    ) -> Result<FileId, NotOpened> {
+        place: FileLocation,
+        len: ByteCount,
+    ) -> Result<FileId, OpenError> {
         assert!(self.devices.get(device).is_some(), "{device:?} is no device");
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
         if self.files.len() >= FILES_MAX as usize {
-            return Err(NotOpened::TooMany);
+            return Err(OpenError::TooMany);
         }
         self.layouts += place.bytes();
-        Ok(self.files.insert(File {
+        Ok(self.files.insert(OpenFile {
             len,
             device,
             place,
@@ -106,15 +106,15 @@ impl IoPath {
     /// The file itself goes with the last of them that is released: until then its
     /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
     /// it again does nothing.
-    pub fn close(&mut self, now: Instant, file: FileId) {
-        self.log().did(|| Input::Close { now, file });
+    pub fn close(&mut self, now: Nanos, file: FileId) {
+        self.log().did(|| PathCall::Close { now, file });
         let Some(state) = self.files.get_mut(file).filter(|state| !state.is_closing) else {
             return;
         };
         state.is_closing = true;
         Self::end_shares(&mut self.shares, &mut state.remembered);
         let (pages, streams) = (state.len.pages_up(), state.newest_stream.take());
-        state.len = Bytes::ZERO;
+        state.len = ByteCount::ZERO;
         // It must not go before all is done.
         state.writes += 1;
         self.close_streams(streams);
@@ -122,7 +122,7 @@ impl IoPath {
         self.end_waiting_writes(file);
         self.drop_debts(file, PageIndex(0));
         self.cache.forget_file(Self::slot(file), pages);
-        self.cover_queued(file, Bytes::ZERO);
+        self.cover_queued(file, ByteCount::ZERO);
         self.files.get_mut(file).expect("it is kept").writes -= 1;
         self.end_if_over(file);
         self.admit(now);
@@ -147,9 +147,9 @@ impl IoPath {
     /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
     /// they are. A device write in flight is not cancelled: the caller flushes a written file
     /// before it cuts it.
-    pub fn set_len(&mut self, now: Instant, file: FileId, len: Bytes) {
+    pub fn set_len(&mut self, now: Nanos, file: FileId, len: ByteCount) {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
-        self.log().did(|| Input::SetLen { now, file, len });
+        self.log().did(|| PathCall::SetLen { now, file, len });
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         let before = core::mem::replace(&mut state.len, len);
@@ -173,8 +173,8 @@ impl IoPath {
     /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads
     /// on their way are not disturbed, and later ones ask the device. Pages that are dirty or being
     /// written stay: the device has nothing newer. Of a closed file: nothing.
-    pub fn invalidate(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) {
-        self.log().did(|| Input::Invalidate { now, file, pages: pages.clone() });
+    pub fn invalidate(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) {
+        self.log().did(|| PathCall::Invalidate { now, file, pages: pages.clone() });
         if self.files.get(file).is_none() || pages.start >= pages.end {
             return;
         }
@@ -214,7 +214,7 @@ impl IoPath {
     ///   pages   |......|=======|========|
     /// ```
     #[must_use]
-    pub fn whole_pages(&self, file: FileId, pos: Bytes, len: Bytes) -> Range<PageIndex> {
+    pub fn whole_pages(&self, file: FileId, pos: ByteCount, len: ByteCount) -> Range<PageIndex> {
         let end_of_file = self.files.get(file).expect("the file is open").len;
         let start = PageIndex(pos.min(end_of_file).pages_up().0);
         let rest = end_of_file - pos.min(end_of_file);
@@ -224,7 +224,7 @@ impl IoPath {
     }
 
     /// The reads of a file that wait for frames, as they are in a file of this length.
-    pub(super) fn cover_queued(&mut self, file: FileId, len: Bytes) {
+    pub(super) fn cover_queued(&mut self, file: FileId, len: ByteCount) {
         let Self { queued, reads, ready, watch, .. } = self;
         queued.retain(|&waiter| {
             let Waiter::Read(id) = waiter else { return true };
@@ -235,7 +235,7 @@ impl IoPath {
             let is_over = read.is_over();
             if is_over {
                 watch.end();
-                ready.push_back(Ready { id, len: Bytes::ZERO, fault: None });
+                ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
             }
             !is_over
         });
@@ -243,7 +243,7 @@ impl IoPath {
 
     /// Lets a closed file go after its last read and its last write.
     pub(super) fn end_if_over(&mut self, file: FileId) {
-        let is_over = |state: &File| state.is_closing && state.reads + state.writes == 0;
+        let is_over = |state: &OpenFile| state.is_closing && state.reads + state.writes == 0;
         if self.files.get(file).is_some_and(is_over) {
             let mut state = self.files.remove(file).expect("it is there");
             self.layouts -= state.place.bytes();
@@ -254,13 +254,13 @@ impl IoPath {
     }
 }
 
-impl Read {
+impl PageRead {
     /// What it covers of a file of this length: less than was asked if the file ends before, or if
     /// it would need too many frames.
-    pub(super) fn cover(&mut self, file_len: Bytes) {
+    pub(super) fn cover(&mut self, file_len: ByteCount) {
         let first = self.pos.page();
         if self.pos >= file_len {
-            self.len = Bytes::ZERO;
+            self.len = ByteCount::ZERO;
             self.wanted.pages = first..first;
             return;
         }
@@ -271,7 +271,7 @@ impl Read {
 
     /// Whether there is nothing to read for it.
     pub(super) fn is_over(&self) -> bool {
-        self.len == Bytes::ZERO
+        self.len == ByteCount::ZERO
     }
 }
 

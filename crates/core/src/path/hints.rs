@@ -9,14 +9,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::fetching::Fetching;
-use super::{File, FileId, IoPath};
+use super::fetching::PageInWalk;
+use super::{FileId, IoPath, OpenFile};
 use crate::cache::{Filling, PageCache};
 use crate::readahead::walk::PageSet as _;
-use crate::replay::{Input, Output, Seen};
+use crate::replay::{FlagSeen, PathCall, PathOutput};
 use crate::sched::Origin;
 use crate::table::{FRAMES_MAX, FileSlot, Frame, Generation};
-use crate::units::{Instant, PageIndex, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// The frames of hinted pages, oldest first.
 ///
@@ -33,19 +33,19 @@ use crate::units::{Instant, PageIndex, Pages};
 /// streams live in frames of their own and its turn may never come: there it makes room when as
 /// many pages have left the cache as it has frames. Its own frame is the next hint's then.
 #[derive(Debug, Default)]
-pub(super) struct Hints {
-    unused: VecDeque<(Hinted, Generation)>,
+pub(super) struct HintedFrames {
+    unused: VecDeque<(HintedFrame, Generation)>,
     /// How many frames may be filled for the present hint; None: as many as there are.
     room: Option<Pages>,
 }
 
 /// A frame, and in the bits that its number leaves: in which quarter it was hinted, modulo 16.
 #[derive(Clone, Copy, Debug)]
-struct Hinted(u32);
+struct HintedFrame(u32);
 
-impl Hints {
+impl HintedFrames {
     /// What each frame costs here: half of the frames may be in line, in a line that doubles.
-    pub(super) const BYTES_PER_FRAME: u64 = size_of::<(Hinted, Generation)>() as u64;
+    pub(super) const BYTES_PER_FRAME: u64 = size_of::<(HintedFrame, Generation)>() as u64;
 
     /// Whether one more page may be hinted.
     pub(super) fn have_room(&mut self, cache: &mut PageCache) -> bool {
@@ -61,7 +61,9 @@ impl Hints {
             let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
             // One that holds another page by now is forgotten, whatever became of that.
             let entry = entry.filter(|entry| entry.generation() == generation);
-            if entry.is_some_and(|entry| cache.log().saw(Seen::Unused, frame, entry.is_unused())) {
+            if entry
+                .is_some_and(|entry| cache.log().saw(FlagSeen::Unused, frame, entry.is_unused()))
+            {
                 self.unused.push_back((hinted, generation));
             }
         }
@@ -70,11 +72,11 @@ impl Hints {
 
     pub(super) fn add(&mut self, filling: &Filling, cache: &PageCache) {
         self.room = self.room.map(|room| room.saturating_sub(Pages(1)));
-        self.unused.push_back((Hinted::new(filling.frame(), cache), filling.generation()));
+        self.unused.push_back((HintedFrame::new(filling.frame(), cache), filling.generation()));
     }
 }
 
-impl Hinted {
+impl HintedFrame {
     fn new(frame: Frame, cache: &PageCache) -> Self {
         Self(frame.0 | quarter(cache) << FRAME_BITS)
     }
@@ -104,22 +106,16 @@ impl IoPath {
     /// Pages past the end of the file are left out; so is the rest of a hint when half of the
     /// frames hold unused hinted pages, or when reads wait for frames. Of a closed
     /// file: nothing.
-    pub fn will_need(
-        &mut self,
-        now: Instant,
-        file: FileId,
-        start: PageIndex,
-        pages: Pages,
-    ) -> Pages {
-        self.log().did(|| Input::WillNeed { now, file, start, pages });
+    pub fn will_need(&mut self, now: Nanos, file: FileId, start: PageIndex, pages: Pages) -> Pages {
+        self.log().did(|| PathCall::WillNeed { now, file, start, pages });
         let asked = self.fetch_hint(now, file, start, pages);
-        self.log().gave(|| Output::Asked(asked));
+        self.log().gave(|| PathOutput::Asked(asked));
         asked
     }
 
     /// Makes room for those of the pages that are not resident: where unread pages are kept, those
     /// of live streams are not for a hint.
-    fn make_room_for_hint(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) {
+    fn make_room_for_hint(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) {
         self.hints.room = None;
         if !self.cache.keeps_unread() {
             return;
@@ -139,9 +135,9 @@ impl IoPath {
         hints.room = Some(cache.reclaim(Pages(missing), is_live));
     }
 
-    fn fetch_hint(&mut self, now: Instant, file: FileId, start: PageIndex, pages: Pages) -> Pages {
+    fn fetch_hint(&mut self, now: Nanos, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         let open = self.files.get(file).filter(|file| !file.is_closing);
-        let Some(&File { len, device, .. }) = open else { return Pages::ZERO };
+        let Some(&OpenFile { len, device, .. }) = open else { return Pages::ZERO };
         let file_end = PageIndex(len.pages_up().0);
         let end = PageIndex(start.0.saturating_add(pages.0)).min(file_end);
         let geometry = self.devices.get(device).expect("a file's device outlives it").geometry;
@@ -150,7 +146,7 @@ impl IoPath {
         }
         let place = &self.files.get(file).expect("it is open").place;
         let mut runs = Vec::new();
-        let mut fetching = Fetching {
+        let mut fetching = PageInWalk {
             cache: &mut self.cache,
             waiters: &mut self.waiters,
             stats: &mut self.stats,

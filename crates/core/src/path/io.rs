@@ -7,32 +7,32 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::job::{Job, PageFill, Run};
+use super::job::{IoPayload, PageFill, PageRun};
 use super::waiters::Waiter;
-use super::{DeviceId, DeviceIo, Fault, Flying, IoPath, Ready, Tag};
+use super::{DeviceId, DeviceIo, Fault, InFlight, IoPath, ReadReady, Tag};
 use crate::cache::Filling;
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::{Op, Origin, Request};
 use crate::table::Frame;
-use crate::trace::What;
-use crate::units::{Bytes, Instant, Pages, Sectors};
+use crate::trace::EventKind;
+use crate::units::{ByteCount, Nanos, Pages, Sectors};
 
 impl IoPath {
     /// The next device I/O to start; None when there is none, or no device has room.
-    pub fn poll_dispatch(&mut self, now: Instant) -> Option<DeviceIo> {
-        self.log().did(|| Input::PollDispatch { now });
+    pub fn poll_dispatch(&mut self, now: Nanos) -> Option<DeviceIo> {
+        self.log().did(|| PathCall::PollDispatch { now });
         let io = self.next_io(now);
         let Self { cache, flying, .. } = self;
         cache.log().gave(|| {
             let frames = |tag| {
                 flying.get(tag).map_or_else(Vec::new, |it| it.request.load.frames().collect())
             };
-            Output::Dispatched(io.map(|io| (io, frames(io.tag))))
+            PathOutput::Dispatched(io.map(|io| (io, frames(io.tag))))
         });
         io
     }
 
-    fn next_io(&mut self, now: Instant) -> Option<DeviceIo> {
+    fn next_io(&mut self, now: Nanos) -> Option<DeviceIo> {
         while let Some(device) = self.busy.pop_front() {
             let Some(state) = self.devices.get_mut(device) else { continue };
             state.is_busy = false;
@@ -57,8 +57,8 @@ impl IoPath {
             self.stats.device_pages += request.load.page_count().0;
             self.stats.device_write_pages += request.load.writes.len() as u64;
             let (fua, len) = (request.load.is_fua, len_of(&request));
-            self.trace.push(now, || What::Dispatched { device, op, start, sectors });
-            let tag = self.flying.insert(Flying { device, request, sent, command });
+            self.trace.push(now, || EventKind::Dispatched { device, op, start, sectors });
+            let tag = self.flying.insert(InFlight { device, request, sent, command });
             return Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len });
         }
         None
@@ -78,7 +78,7 @@ impl IoPath {
 
     /// How much a request that was dispatched and has not completed asks for.
     #[must_use]
-    pub fn io_len(&self, tag: Tag) -> Bytes {
+    pub fn io_len(&self, tag: Tag) -> ByteCount {
         len_of(&self.flying.get(tag).expect("the request is in flight").request)
     }
 
@@ -89,10 +89,10 @@ impl IoPath {
     }
 
     /// A device has done what `tag` asked: so many bytes, or the error number.
-    pub fn complete(&mut self, now: Instant, tag: Tag, result: Result<Bytes, i32>) {
-        self.log().did(|| Input::Complete { now, tag, result });
+    pub fn complete(&mut self, now: Nanos, tag: Tag, result: Result<ByteCount, i32>) {
+        self.log().did(|| PathCall::Complete { now, tag, result });
         self.clock = now;
-        let Flying { device, mut request, sent, command } =
+        let InFlight { device, mut request, sent, command } =
             self.flying.remove(tag).expect("each tag completes once");
         // Before any wait for it ends.
         let origin = request.origin;
@@ -106,7 +106,7 @@ impl IoPath {
         if is_awaited(&request) {
             self.watch.end();
         }
-        let bytes = result.unwrap_or(Bytes::ZERO);
+        let bytes = result.unwrap_or(ByteCount::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         self.end_direct(&mut request.load, request.start, bytes, fault);
         let (start, pages) = (request.start, request.load.pages.len());
@@ -126,14 +126,14 @@ impl IoPath {
                 && self.waiters.is_waited_for(page.filling.frame())
                 && self.devices.get(device).is_some()
             {
-                self.try_again(now, device, origin, Run::again(at, page));
+                self.try_again(now, device, origin, PageRun::again(at, page));
             } else {
                 self.fail_fill(now, (device, origin, at), page, fault);
             }
             from += sectors;
         }
         let pages = Pages((pages + written) as u64);
-        self.trace.push(now, || What::Completed { device, start, good, pages });
+        self.trace.push(now, || EventKind::Completed { device, start, good, pages });
         if let Some(state) = self.devices.get_mut(device) {
             state.in_flight -= 1;
             self.note_busy(device);
@@ -151,7 +151,7 @@ impl IoPath {
     /// ```
     ///
     /// A reader must not pay for a bad sector in a neighbour that it never asked for.
-    pub(super) fn try_again(&mut self, now: Instant, device: DeviceId, origin: Origin, run: Run) {
+    pub(super) fn try_again(&mut self, now: Nanos, device: DeviceId, origin: Origin, run: PageRun) {
         self.stats.retries += 1;
         let state =
             self.devices.get_mut(device).expect("only a device that is there is asked again");
@@ -186,7 +186,7 @@ impl IoPath {
                     // Other policies never ask for it.
                     stream.blocked_ns = stream.blocked_ns.saturating_add(blocked_ns);
                 }
-                self.ready.push_back(Ready { id, len: read.len, fault: read.fault });
+                self.ready.push_back(ReadReady { id, len: read.len, fault: read.fault });
             }
         }
     }
@@ -231,18 +231,18 @@ impl IoPath {
     /// completed meanwhile: a scheduler waits for that time, or dirty pages are old enough then.
     /// Then call [`Self::timeout`].
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Nanos> {
         // One without room is asked when a request ends, and not before.
-        let has_room = |device: &super::Device| device.in_flight < device.geometry.depth;
+        let has_room = |device: &super::DeviceQueue| device.in_flight < device.geometry.depth;
         let waiting = self.devices.iter().filter(|(_, device)| has_room(device));
         let wake_at = waiting.filter_map(|(_, device)| device.wake_at());
         wake_at.chain(self.next_write_out()).min()
     }
 
     /// To be called at the time that [`Self::poll_timeout`] named; too early does no harm.
-    pub fn timeout(&mut self, now: Instant) {
-        self.log().did(|| Input::Timeout { now });
-        let is_due = |device: &super::Device| device.wake_at().is_some_and(|at| at <= now);
+    pub fn timeout(&mut self, now: Nanos) {
+        self.log().did(|| PathCall::Timeout { now });
+        let is_due = |device: &super::DeviceQueue| device.wake_at().is_some_and(|at| at <= now);
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
         for device in due.collect::<Vec<_>>() {
             self.note_busy(device);
@@ -252,15 +252,15 @@ impl IoPath {
 }
 
 /// How much a request moves: whole sectors, but for what is written at the end of a file.
-fn len_of(request: &Request<Job>) -> Bytes {
+fn len_of(request: &Request<IoPayload>) -> ByteCount {
     match request.load.write_len() {
-        Bytes::ZERO => request.sectors.bytes(),
+        ByteCount::ZERO => request.sectors.bytes(),
         written => written,
     }
 }
 
 /// Whether the end of a request is seen when it comes, although no read waits: so it is with
 /// writes, which a flush or a writer's room may wait for, and with direct requests.
-fn is_awaited(request: &Request<Job>) -> bool {
+fn is_awaited(request: &Request<IoPayload>) -> bool {
     request.origin.op == Op::Write || !request.load.direct.is_empty()
 }

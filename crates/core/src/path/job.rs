@@ -10,10 +10,10 @@ use core::ops::Range;
 use super::direct::DirectId;
 use super::write::WritePage;
 use crate::cache::Filling;
-use crate::sched::{Load, Request};
+use crate::sched::{Payload, Request};
 use crate::table::Frame;
 use crate::units::{
-    Bytes, Instant, PAGE_SIZE, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
+    ByteCount, Nanos, PAGE_SIZE, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
 };
 
 /// One page of a request, or a part of one.
@@ -22,7 +22,7 @@ pub struct PageFill {
     /// The frame that it goes to.
     pub filling: Filling,
     /// Which part of it.
-    pub part: Part,
+    pub part: PagePart,
     /// How many bytes of that the file has: all of them, but for a file's last page.
     pub len: u32,
 }
@@ -30,14 +30,14 @@ pub struct PageFill {
 /// A part of a page, in whole sectors: all of it, but where a page of a file lies in several places
 /// of its device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Part {
+pub struct PagePart {
     from: u16,
     len: u16,
 }
 
 /// What a request of the path carries: one of the three lists is not empty.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub(super) struct Job {
+pub(super) struct IoPayload {
     /// Its pages, in the order of their sectors.
     pub(super) pages: Vec<PageFill>,
     /// Those it writes, in the order of their sectors.
@@ -57,12 +57,12 @@ pub(super) struct Job {
 impl PageFill {
     /// A page that its device has in one place.
     pub(super) fn whole(filling: Filling, len: u32) -> Self {
-        Self { filling, part: Part::WHOLE, len }
+        Self { filling, part: PagePart::WHOLE, len }
     }
 
     /// A part of a page of which the file has so many bytes, from the page's start.
     #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
-    pub(super) fn part(filling: &Filling, part: Part, page_len: u32) -> Self {
+    pub(super) fn part(filling: &Filling, part: PagePart, page_len: u32) -> Self {
         let end = part.bytes().end.min(page_len as usize);
         Self { filling: filling.part(), part, len: (end - part.bytes().start) as u32 }
     }
@@ -77,12 +77,12 @@ impl PageFill {
     ///                              ^10000        has at most 1808 bytes of it
     /// ```
     #[must_use]
-    pub(super) fn is_covered(&self, from: Sectors, result: Bytes) -> bool {
-        result >= from.bytes() + Bytes(u64::from(self.len))
+    pub(super) fn is_covered(&self, from: Sectors, result: ByteCount) -> bool {
+        result >= from.bytes() + ByteCount(u64::from(self.len))
     }
 }
 
-impl Part {
+impl PagePart {
     /// All of it.
     #[expect(clippy::cast_possible_truncation, reason = "4096")]
     pub const WHOLE: Self = Self { from: 0, len: PAGE_SIZE as u16 };
@@ -111,7 +111,7 @@ impl Part {
     }
 }
 
-impl Job {
+impl IoPayload {
     pub(super) fn of_page(page: PageFill, is_ahead: bool) -> Self {
         Self { pages: Vec::from([page]), is_ahead, ..Self::default() }
     }
@@ -133,12 +133,12 @@ impl Job {
     }
 
     /// How many bytes it writes from the cache.
-    pub(super) fn write_len(&self) -> Bytes {
-        Bytes(self.writes.iter().map(|page| u64::from(page.len)).sum())
+    pub(super) fn write_len(&self) -> ByteCount {
+        ByteCount(self.writes.iter().map(|page| u64::from(page.len)).sum())
     }
 
     /// How many of the pages that it writes so many bytes cover.
-    pub(super) fn written_by(&self, bytes: Bytes) -> Pages {
+    pub(super) fn written_by(&self, bytes: ByteCount) -> Pages {
         let ends = self.writes.iter().scan(0, |at, page| {
             let end = *at + u64::from(page.len);
             *at += PAGE_SIZE;
@@ -158,7 +158,7 @@ impl Job {
     }
 }
 
-impl Load for Job {
+impl Payload for IoPayload {
     /// A request that a caller waits for never merges with one that none waits for: the wait would
     /// be longer. A retry stays alone: its purpose is to find the one bad page. FUA writes merge
     /// with each other only: they may cost the others a flush.
@@ -182,21 +182,21 @@ impl Load for Job {
 
 /// A run of pages that a file wants read, before its device knows of it.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct PageRun {
     pub(super) start: Sector,
     sectors: Sectors,
-    pub(super) job: Job,
+    pub(super) job: IoPayload,
 }
 
-impl Run {
+impl PageRun {
     pub(super) fn of_page(start: Sector, page: PageFill, is_ahead: bool) -> Self {
         let sectors = page.part.sectors();
-        Self { start, sectors, job: Job::of_page(page, is_ahead) }
+        Self { start, sectors, job: IoPayload::of_page(page, is_ahead) }
     }
 
     /// A page, or part of one, that is asked for a second time.
     pub(super) fn again(start: Sector, page: PageFill) -> Self {
-        Self { start, sectors: page.part.sectors(), job: Job::again(page) }
+        Self { start, sectors: page.part.sectors(), job: IoPayload::again(page) }
     }
 
     /// Adds a page that follows on the device; gives it back if that is elsewhere, or too much.
@@ -221,7 +221,7 @@ impl Run {
     }
 
     /// The request that it is.
-    pub(super) fn request(self, now: Instant, origin: crate::sched::Origin) -> Request<Job> {
+    pub(super) fn request(self, now: Nanos, origin: crate::sched::Origin) -> Request<IoPayload> {
         let Self { start, sectors, job } = self;
         Request { start, sectors, origin, arrival: now, load: job }
     }

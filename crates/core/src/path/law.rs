@@ -14,14 +14,14 @@
 
 use core::fmt;
 
-use super::{File, IoPath};
+use super::{IoPath, OpenFile};
 use crate::cache::PageCache;
-use crate::readahead::shares::{Question, ShareId, Shares};
-use crate::readahead::{self, Ask, Policy, Residency, Streams, Terms, Trigger, Without};
+use crate::readahead::shares::{MemoryShares, ShareId, ShareQuestion};
+use crate::readahead::{self, Allotment, Ask, Policy, Residency, Streams, Trigger, Without};
 use crate::sched::Submitter;
 use crate::slab::Slab;
 use crate::table::FileSlot;
-use crate::units::{Instant, PageIndex, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// A submitter cannot have a weight of its own, because too many others have one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,10 +29,10 @@ pub struct TooManyWeights;
 
 /// What a walk through one file's pages knows of the others.
 #[derive(Debug)]
-pub(super) struct Law<'p> {
-    pub(super) shares: &'p mut Shares,
-    pub(super) files: &'p Slab<File>,
-    pub(super) now: Instant,
+pub(super) struct PrefetchTerms<'p> {
+    pub(super) shares: &'p mut MemoryShares,
+    pub(super) files: &'p Slab<OpenFile>,
+    pub(super) now: Nanos,
     pub(super) without: Without,
     pub(super) submitter: Submitter,
     /// How long the handle has waited since it last asked.
@@ -48,10 +48,10 @@ pub(super) struct Law<'p> {
     /// How large the window is without the clip, if that shortened it.
     pub(super) pace: Option<Pages>,
     /// The share that asked, its question and its page; None if it was told to wait.
-    pub(super) asked: Option<(Option<ShareId>, Question, PageIndex)>,
+    pub(super) asked: Option<(Option<ShareId>, ShareQuestion, PageIndex)>,
 }
 
-impl Law<'_> {
+impl PrefetchTerms<'_> {
     /// What the stream that asks may have; `set_aside` frames are for its read that waits.
     pub(super) fn terms(
         &mut self,
@@ -61,13 +61,13 @@ impl Law<'_> {
         ask: Ask,
         ceiling: Pages,
         set_aside: Pages,
-    ) -> Terms {
+    ) -> Allotment {
         (self.asked, self.pace) = (None, None);
         let is_put_off = self.puts_off && ask.trigger == Trigger::Marker;
         if ceiling == Pages::ZERO || is_put_off {
-            return Terms { max: Pages::ZERO, lead: None };
+            return Allotment { max: Pages::ZERO, lead: None };
         }
-        let question = Question {
+        let question = ShareQuestion {
             now: self.now,
             page: ask.page,
             count: ask.count,
@@ -80,7 +80,7 @@ impl Law<'_> {
         };
         let asker = readahead::who(file, ask, &cache.residency(slot));
         let id = asker.map(|(share, _)| share);
-        let question = Question { page: asker.map_or(ask.page, |(_, page)| page), ..question };
+        let question = ShareQuestion { page: asker.map_or(ask.page, |(_, page)| page), ..question };
         let memory = cache.room_for_ahead();
         let grant = match id {
             Some(id) => self.shares.ask(id, question, memory),
@@ -102,7 +102,7 @@ impl Law<'_> {
             }
         }
         if self.without.clip {
-            return Terms { max, lead };
+            return Allotment { max, lead };
         }
 
         let wants = size + lacks;
@@ -124,13 +124,13 @@ impl Law<'_> {
         if ask.trigger == Trigger::Marker && room < wants.min(grant.least) {
             (self.asked, self.pace) = (None, None);
             has_turn.into_iter().for_each(|id| self.shares.keep_turn(id));
-            return Terms { max: Pages::ZERO, lead };
+            return Allotment { max: Pages::ZERO, lead };
         }
         if room >= wants {
-            return Terms { max, lead };
+            return Allotment { max, lead };
         }
         self.pace = self.pace.or(Some(size));
-        Terms { max: room.saturating_sub(lacks).max(Pages(1)), lead }
+        Allotment { max: room.saturating_sub(lacks).max(Pages(1)), lead }
     }
 
     /// The policy has decided, and `file`, which ends at `file_end`, remembers what came of it: of
@@ -155,7 +155,7 @@ impl Law<'_> {
         }
         let Some(met) = file.latest(page, file_end) else { return };
         let share = if met.share == ShareId::NONE {
-            let question = Question { page: met.position, ..question };
+            let question = ShareQuestion { page: met.position, ..question };
             let share = self.shares.begin(question);
             file.set_share(share);
             share
@@ -170,7 +170,7 @@ impl Law<'_> {
 
 impl TooManyWeights {
     /// So many may have one.
-    pub const MOST: usize = Shares::MOST_WEIGHTS;
+    pub const MOST: usize = MemoryShares::MOST_WEIGHTS;
 }
 
 impl fmt::Display for TooManyWeights {
@@ -194,7 +194,7 @@ impl IoPath {
     ///
     /// If [`TooManyWeights::MOST`] others have one: then nothing has changed.
     pub fn set_weight(&mut self, submitter: Submitter, weight: u32) -> Result<(), TooManyWeights> {
-        self.log().did(|| crate::replay::Input::SetWeight { submitter, weight });
+        self.log().did(|| crate::replay::PathCall::SetWeight { submitter, weight });
         self.shares.set_weight(submitter, weight).then_some(()).ok_or(TooManyWeights)
     }
 
@@ -205,7 +205,7 @@ impl IoPath {
     }
 
     /// A file is forgotten, and with it its streams.
-    pub(super) fn end_shares(shares: &mut Shares, streams: &mut Streams) {
+    pub(super) fn end_shares(shares: &mut MemoryShares, streams: &mut Streams) {
         streams.shares().for_each(|share| shares.end(share));
         streams.clear();
     }

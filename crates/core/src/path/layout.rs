@@ -17,32 +17,32 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use super::job::Part;
+use super::job::PagePart;
 use crate::units::{
-    Bytes, MAX_FILE_BYTES, PAGE_SIZE, PageIndex, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
+    ByteCount, MAX_FILE_BYTES, PAGE_SIZE, PageIndex, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
 };
 
 /// Bytes of a file that lie one after another on its device, or that are all zeros.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Extent {
+pub struct FileExtent {
     /// Where they begin in the file.
-    pub start: Bytes,
+    pub start: ByteCount,
     /// How many.
-    pub len: Bytes,
+    pub len: ByteCount,
     /// Where they begin on the device. None: a hole, which reads as zeros.
-    pub place: Option<Bytes>,
+    pub place: Option<ByteCount>,
 }
 
 /// Where a file's bytes are. What no extent names is a hole.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Layout {
+pub struct ExtentMap {
     /// Each ends where the next begins. The last is a hole, and has no end.
-    runs: Vec<Run>,
+    runs: Vec<MappedRun>,
 }
 
 /// Sixteen bytes, because a file of many pieces has many of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Run {
+struct MappedRun {
     /// Where it begins in the file.
     start: Sector,
     /// Where it begins on the device; [`HOLE`] for zeros.
@@ -52,7 +52,7 @@ struct Run {
 /// Why extents make no layout: the first that is wrong, from 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum BadLayout {
+pub enum BadExtents {
     /// It begins before the one before it ends.
     Disorder(usize),
     /// It does not begin and end with a sector of 512 bytes.
@@ -65,23 +65,23 @@ pub enum BadLayout {
 
 /// Why a file was not opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum NotOpened {
+pub enum OpenError {
     /// Too many are open.
     TooMany,
     /// The layouts of open files take as much as they may.
     Layouts {
         /// How much that is.
-        limit: Bytes,
+        limit: ByteCount,
     },
 }
 
 /// Where a file is on its device.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum FileLocation {
     /// In one run from here on.
     Run(Sector),
     /// In pieces.
-    Pieces(Arc<Layout>),
+    Pieces(Arc<ExtentMap>),
 }
 
 /// Where a page is.
@@ -95,15 +95,15 @@ pub(super) enum PagePlace {
     Parts,
 }
 
-impl Layout {
+impl ExtentMap {
     /// The layout that these extents make. They are in order and do not overlap; neighbours become
     /// one.
     ///
     /// # Errors
     ///
     /// If they are not, or if one does not begin and end with a sector.
-    pub fn new(extents: impl IntoIterator<Item = Extent>) -> Result<Self, BadLayout> {
-        Self::within(Bytes(u64::MAX), extents)
+    pub fn new(extents: impl IntoIterator<Item = FileExtent>) -> Result<Self, BadExtents> {
+        Self::within(ByteCount(u64::MAX), extents)
     }
 
     /// The same, if it takes no more memory than `limit`; nor is more taken before that is known.
@@ -112,49 +112,49 @@ impl Layout {
     ///
     /// As above, or if it takes more.
     pub fn within(
-        limit: Bytes,
-        extents: impl IntoIterator<Item = Extent>,
-    ) -> Result<Self, BadLayout> {
+        limit: ByteCount,
+        extents: impl IntoIterator<Item = FileExtent>,
+    ) -> Result<Self, BadExtents> {
         let mut layout = Self { runs: Vec::new() };
         let mut end = Sector(0);
         for (index, extent) in extents.into_iter().enumerate() {
             let (run, run_end) = extent.run(index)?;
             if run.start < end {
-                return Err(BadLayout::Disorder(index));
+                return Err(BadExtents::Disorder(index));
             }
             if run_end == run.start {
                 continue;
             }
             if run.start > end {
-                layout.push(Run { start: end, place: HOLE });
+                layout.push(MappedRun { start: end, place: HOLE });
             }
             layout.push(run);
             end = run_end;
             if size_of_val(layout.runs.as_slice()) as u64 > limit.0 {
-                return Err(BadLayout::TooMuch(index));
+                return Err(BadExtents::TooMuch(index));
             }
         }
-        layout.push(Run { start: end, place: HOLE });
+        layout.push(MappedRun { start: end, place: HOLE });
         layout.runs.shrink_to_fit();
         Ok(layout)
     }
 
     /// What it costs in memory.
     #[must_use]
-    pub fn bytes(&self) -> Bytes {
-        Bytes((size_of::<Self>() + self.runs.capacity() * size_of::<Run>()) as u64)
+    pub fn bytes(&self) -> ByteCount {
+        ByteCount((size_of::<Self>() + self.runs.capacity() * size_of::<MappedRun>()) as u64)
     }
 
     /// One past the last byte of the device that it names.
     #[must_use]
-    pub fn device_end(&self) -> Bytes {
+    pub fn device_end(&self) -> ByteCount {
         let ends = self.runs.windows(2).filter(|pair| pair[0].place != HOLE);
         let ends = ends.map(|pair| (pair[0].place + (pair[1].start - pair[0].start)).offset());
-        ends.max().unwrap_or(Bytes::ZERO)
+        ends.max().unwrap_or(ByteCount::ZERO)
     }
 
     /// Where in a range are data (true) and where holes, in order and without gaps.
-    pub fn parts(&self, range: Range<Bytes>) -> impl Iterator<Item = (Range<Bytes>, bool)> {
+    pub fn parts(&self, range: Range<ByteCount>) -> impl Iterator<Item = (Range<ByteCount>, bool)> {
         let first = self.index_of(Sector(range.start.0 / SECTOR_SIZE));
         let runs = self.runs[first..].iter().enumerate();
         runs.map_while(move |(nth, run)| {
@@ -166,7 +166,7 @@ impl Layout {
     }
 
     /// Adds a run, unless it goes on where the last one ends.
-    fn push(&mut self, run: Run) {
+    fn push(&mut self, run: MappedRun) {
         let goes_on = self.runs.last().is_some_and(|last| match (last.place, run.place) {
             (HOLE, HOLE) => true,
             (HOLE, _) | (_, HOLE) => false,
@@ -207,7 +207,7 @@ impl Layout {
         &self,
         page: PageIndex,
         len: u32,
-    ) -> impl Iterator<Item = (Part, Option<Sector>)> {
+    ) -> impl Iterator<Item = (PagePart, Option<Sector>)> {
         let page_start = Sector(page.0 * SECTORS_PER_PAGE);
         let page_end = page_start + Sectors(SECTORS_PER_PAGE);
         let wanted_end = page_start + Sectors(u64::from(len).div_ceil(SECTOR_SIZE));
@@ -217,7 +217,7 @@ impl Layout {
             let run = self.runs[index];
             let start = run.start.max(page_start);
             let end = self.end(index).min(page_end);
-            let part = Part::new(start - page_start, end - start);
+            let part = PagePart::new(start - page_start, end - start);
             (part, (run.place != HOLE).then(|| run.place + (start - run.start)))
         })
     }
@@ -228,7 +228,7 @@ impl Layout {
     }
 }
 
-impl Place {
+impl FileLocation {
     /// Where the file begins. Only one that lies in one run is written, or has a beginning.
     pub(super) fn start(&self) -> Sector {
         match self {
@@ -238,37 +238,37 @@ impl Place {
     }
 
     /// What it costs in memory beside its file.
-    pub(super) fn bytes(&self) -> Bytes {
+    pub(super) fn bytes(&self) -> ByteCount {
         match self {
-            Self::Run(_) => Bytes::ZERO,
+            Self::Run(_) => ByteCount::ZERO,
             Self::Pieces(layout) => layout.bytes(),
         }
     }
 }
 
-impl Extent {
+impl FileExtent {
     /// The run that it is, and where that ends in the file.
-    fn run(&self, index: usize) -> Result<(Run, Sector), BadLayout> {
-        let place = self.place.unwrap_or(Bytes::ZERO);
+    fn run(&self, index: usize) -> Result<(MappedRun, Sector), BadExtents> {
+        let place = self.place.unwrap_or(ByteCount::ZERO);
         for at in [self.start, self.len, place] {
             if !at.0.is_multiple_of(SECTOR_SIZE) {
-                return Err(BadLayout::Unaligned(index));
+                return Err(BadExtents::Unaligned(index));
             }
         }
         for start in [self.start, place] {
             // A page more, so that a caller that rounds up does not leave the range either.
             let end = start.0.checked_add(self.len.0).and_then(|end| end.checked_add(PAGE_SIZE));
             if end.is_none_or(|end| end > MAX_FILE_BYTES.0) {
-                return Err(BadLayout::TooFar(index));
+                return Err(BadExtents::TooFar(index));
             }
         }
-        let sector = |at: Bytes| Sector(at.0 / SECTOR_SIZE);
-        let run = Run { start: sector(self.start), place: self.place.map_or(HOLE, sector) };
+        let sector = |at: ByteCount| Sector(at.0 / SECTOR_SIZE);
+        let run = MappedRun { start: sector(self.start), place: self.place.map_or(HOLE, sector) };
         Ok((run, sector(self.start + self.len)))
     }
 }
 
-impl fmt::Display for BadLayout {
+impl fmt::Display for BadExtents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (index, why) = match self {
             Self::Disorder(index) => (index, "begins before the one before it ends"),
@@ -280,7 +280,7 @@ impl fmt::Display for BadLayout {
     }
 }
 
-impl core::error::Error for BadLayout {}
+impl core::error::Error for BadExtents {}
 
 /// Stands for the place of what is nowhere.
 const HOLE: Sector = Sector(u64::MAX);
@@ -289,12 +289,12 @@ const HOLE: Sector = Sector(u64::MAX);
 mod tests {
     use super::*;
 
-    fn extent(start: u64, len: u64, place: Option<u64>) -> Extent {
-        Extent { start: Bytes(start), len: Bytes(len), place: place.map(Bytes) }
+    fn extent(start: u64, len: u64, place: Option<u64>) -> FileExtent {
+        FileExtent { start: ByteCount(start), len: ByteCount(len), place: place.map(ByteCount) }
     }
 
-    fn layout(extents: &[(u64, u64, Option<u64>)]) -> Result<Layout, BadLayout> {
-        Layout::new(extents.iter().map(|&(start, len, place)| extent(start, len, place)))
+    fn layout(extents: &[(u64, u64, Option<u64>)]) -> Result<ExtentMap, BadExtents> {
+        ExtentMap::new(extents.iter().map(|&(start, len, place)| extent(start, len, place)))
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         assert!(places.iter().eq(backwards.iter().rev()), "found from wherever the search begins");
 
         let parts: Vec<_> = layout.parts_of(PageIndex(4), 4096).collect();
-        let part = |from, sectors| Part::new(Sectors(from), Sectors(sectors));
+        let part = |from, sectors| PagePart::new(Sectors(from), Sectors(sectors));
         let want =
             [(part(0, 2), Some(mib(9))), (part(2, 2), Some(mib(2))), (part(4, 4), Some(mib(3)))];
         assert_eq!(parts, want);
@@ -333,24 +333,24 @@ mod tests {
         assert_eq!(one, both);
         let layout = one.unwrap();
         assert_eq!(layout.runs.len(), 3);
-        assert_eq!(layout.device_end(), Bytes(16384));
-        let parts: Vec<_> = layout.parts(Bytes(100)..Bytes(99_999)).collect();
+        assert_eq!(layout.device_end(), ByteCount(16384));
+        let parts: Vec<_> = layout.parts(ByteCount(100)..ByteCount(99_999)).collect();
         let want = [(100, 4096, false), (4096, 12288, true), (12288, 99_999, false)];
-        assert_eq!(parts, want.map(|(start, end, data)| (Bytes(start)..Bytes(end), data)));
-        assert_eq!(layout.parts(Bytes(5)..Bytes(5)).count(), 0);
+        assert_eq!(parts, want.map(|(start, end, data)| (ByteCount(start)..ByteCount(end), data)));
+        assert_eq!(layout.parts(ByteCount(5)..ByteCount(5)).count(), 0);
     }
 
     #[test]
     fn extents_that_make_no_sense_are_refused_by_their_number() {
         let sound = (0, 4096, Some(0));
         let refused = [
-            ((2048, 4096, Some(8192)), BadLayout::Disorder(1)),
-            ((4097, 512, None), BadLayout::Unaligned(1)),
-            ((8192, 100, Some(0)), BadLayout::Unaligned(1)),
-            ((8192, 512, Some(100)), BadLayout::Unaligned(1)),
-            ((8192, 512, Some((1 << 63) - 512)), BadLayout::TooFar(1)),
-            ((u64::MAX - 511, 512, Some(0)), BadLayout::TooFar(1)),
-            ((8192, u64::MAX - 511, None), BadLayout::TooFar(1)),
+            ((2048, 4096, Some(8192)), BadExtents::Disorder(1)),
+            ((4097, 512, None), BadExtents::Unaligned(1)),
+            ((8192, 100, Some(0)), BadExtents::Unaligned(1)),
+            ((8192, 512, Some(100)), BadExtents::Unaligned(1)),
+            ((8192, 512, Some((1 << 63) - 512)), BadExtents::TooFar(1)),
+            ((u64::MAX - 511, 512, Some(0)), BadExtents::TooFar(1)),
+            ((8192, u64::MAX - 511, None), BadExtents::TooFar(1)),
         ];
         for (extent, why) in refused {
             assert_eq!(layout(&[sound, extent]), Err(why));

@@ -14,10 +14,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Device, DeviceId, IoPath};
-use crate::fit::{DeviceFit, Fit, Sent, Watched};
+use super::{DeviceId, DeviceQueue, IoPath};
+use crate::fit::{DeviceEstimator, DeviceModel, ObservedSince, SentRequest};
 use crate::sched::{BadSetting, Choice, Op, Origin, Why};
-use crate::units::{Bytes, Instant, SECTORS_PER_PAGE, Sectors};
+use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sectors};
 
 /// What a device is doing, and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,25 +41,25 @@ pub struct DeviceState {
     /// How many requests it was seen to serve at once at least.
     pub at_least: u32,
     /// What reads cost, if enough is known.
-    pub reads: Option<Fit>,
+    pub reads: Option<DeviceModel>,
     /// What writes cost, if enough is known.
-    pub writes: Option<Fit>,
+    pub writes: Option<DeviceModel>,
 }
 
 /// What a limit follows from, beside the device's fit.
 #[derive(Debug, Default)]
-pub(super) struct Limiter {
+pub(super) struct WriteDepthLimiter {
     /// At the device, by direction.
     in_flight: [u32; 2],
     expired: [u64; 2],
     /// When the last read ended, if that is not long ago.
-    read_ended: Option<Instant>,
+    read_ended: Option<Nanos>,
     /// Until when writes are held back because a read has ended and none came since.
-    held_until: Option<Instant>,
+    held_until: Option<Nanos>,
     /// How many requests have ended.
     ended: u64,
-    looks: [Look; 2],
-    tries: Try,
+    looks: [Calibration; 2],
+    tries: DepthProbe,
 }
 
 /// A time in which requests of one direction go alone, so that their cost is known.
@@ -73,18 +73,18 @@ pub(super) struct Limiter {
 /// Without it nothing is learnt of a device that is never idle, and a device that became slower
 /// under load would look as if it served fewer at once: its limit would fall, and fall again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct Calibration {
     /// The present one, or None.
-    since: Option<Since>,
+    since: Option<CalibrationStart>,
     /// Not before then is the next one.
-    next: Instant,
+    next: Nanos,
     /// How many samples there were when it was last known that the cost is not old.
     samples: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Since {
-    at: Instant,
+struct CalibrationStart {
+    at: Nanos,
     samples: u64,
     ended: u64,
 }
@@ -94,24 +94,24 @@ struct Since {
 /// Beside reads there are never more requests than the device was thought to serve: it could not
 /// show that it serves more.
 #[derive(Clone, Copy, Debug, Default)]
-struct Try {
+struct DepthProbe {
     /// When the present one began, if there is one.
-    since: Option<Instant>,
+    since: Option<Nanos>,
     /// What was known, and how many requests had ended, when it last learnt something. If less is
     /// known afterwards, the device has changed.
     at_least: u32,
     ended: u64,
     /// Not before then is the next one.
-    next: Instant,
+    next: Nanos,
 }
 
-impl Limiter {
+impl WriteDepthLimiter {
     /// Reads wait, are at the device, or have just ended.
-    fn has_reads(&mut self, now: Instant, queued: usize, hold_ns: u64) -> bool {
+    fn has_reads(&mut self, now: Nanos, queued: usize, hold_ns: u64) -> bool {
         if queued > 0 || self.in_flight[Op::Read as usize] > 0 {
             return true;
         }
-        self.held_until = self.read_ended.map(|at| Instant(at.0.saturating_add(hold_ns)));
+        self.held_until = self.read_ended.map(|at| Nanos(at.0.saturating_add(hold_ns)));
         if self.held_until.is_some_and(|until| until <= now) {
             (self.read_ended, self.held_until) = (None, None);
         }
@@ -119,7 +119,7 @@ impl Limiter {
     }
 
     /// Whether requests of this direction go alone for a while.
-    fn is_looking(&mut self, now: Instant, op: Op, fit: &mut DeviceFit) -> bool {
+    fn is_looking(&mut self, now: Nanos, op: Op, fit: &mut DeviceEstimator) -> bool {
         let (samples, ended) = (fit.samples(op), self.ended);
         let in_flight = self.in_flight.iter().sum::<u32>();
         let look = &mut self.looks[op as usize];
@@ -130,11 +130,11 @@ impl Limiter {
             let is_fresh = came_since(samples, look.samples) >= LOOK_SAMPLES;
             look.samples = samples;
             if is_fresh {
-                look.next = Instant(now.0.saturating_add(LOOK_EVERY_NS));
+                look.next = Nanos(now.0.saturating_add(LOOK_EVERY_NS));
             } else {
                 // What is there must end before one can be alone.
                 let ended = ended + u64::from(in_flight);
-                look.since = Some(Since { at: now, samples, ended });
+                look.since = Some(CalibrationStart { at: now, samples, ended });
                 fit.renew(op);
             }
             return !is_fresh;
@@ -150,12 +150,12 @@ impl Limiter {
         } else {
             took_ns.saturating_mul(LOOK_SHARE).max(LOOK_EVERY_NS)
         };
-        *look = Look { since: None, next: Instant(now.0.saturating_add(pause_ns)), samples };
+        *look = Calibration { since: None, next: Nanos(now.0.saturating_add(pause_ns)), samples };
         false
     }
 
     /// Whether a few more than usual go beside reads.
-    fn is_trying(&mut self, now: Instant, fit: &DeviceFit) -> bool {
+    fn is_trying(&mut self, now: Nanos, fit: &DeviceEstimator) -> bool {
         let (at_least, ended) = (fit.at_least(), self.ended);
         let tries = &mut self.tries;
         let Some(since) = tries.since else {
@@ -163,7 +163,7 @@ impl Limiter {
             let is_due = now >= tries.next || at_least < tries.at_least;
             let begins = is_due && !fit.is_blind();
             if begins {
-                *tries = Try { since: Some(now), at_least, ended, next: now };
+                *tries = DepthProbe { since: Some(now), at_least, ended, next: now };
             }
             return begins;
         };
@@ -175,15 +175,19 @@ impl Limiter {
         }
         let took_ns = now.0.saturating_sub(since.0);
         let pause_ns = took_ns.saturating_mul(TRY_SHARE).max(LOOK_EVERY_NS);
-        *tries =
-            Try { since: None, at_least, ended, next: Instant(now.0.saturating_add(pause_ns)) };
+        *tries = DepthProbe {
+            since: None,
+            at_least,
+            ended,
+            next: Nanos(now.0.saturating_add(pause_ns)),
+        };
         false
     }
 }
 
 /// What goes for the moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Mode {
+enum WriteDepthMode {
     /// Reads are around, and their cost is wanted.
     ReadsAlone,
     /// The cost of writes is wanted.
@@ -208,16 +212,16 @@ enum Mode {
 /// and the read waits for one write. Two more without reads: one so that a way never waits for
 /// its next request, and one so that a device that serves more than was thought can show it. A
 /// quarter more, with the read, are enough to see that some wait.
-fn limit(mode: Mode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
+fn limit(mode: WriteDepthMode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
     // The last place at the device is a read's.
     let beside = |most: u32| most.min(depth.saturating_sub(1)).max(1);
     match mode {
-        Mode::ReadsAlone => 0,
-        Mode::WritesAlone => writes + u32::from(reads + writes == 0),
-        Mode::Beside => beside(at_least - 1),
-        Mode::Trying => beside(at_least + at_least / 4),
-        Mode::NoReads => at_least + 2,
+        WriteDepthMode::ReadsAlone => 0,
+        WriteDepthMode::WritesAlone => writes + u32::from(reads + writes == 0),
+        WriteDepthMode::Beside => beside(at_least - 1),
+        WriteDepthMode::Trying => beside(at_least + at_least / 4),
+        WriteDepthMode::NoReads => at_least + 2,
     }
 }
 
@@ -226,9 +230,9 @@ const fn came_since(samples: u64, before: u64) -> u64 {
     if samples >= before { samples - before } else { samples }
 }
 
-impl Device {
+impl DeviceQueue {
     /// Tells the scheduler how many writes may go, if it wants to know.
-    pub(super) fn limit_writes(&mut self, now: Instant) {
+    pub(super) fn limit_writes(&mut self, now: Nanos) {
         self.limiter.held_until = None;
         let Some(hold_ns) = self.queue.wants_limit() else { return };
         if self.queue.queued(Op::Write) == 0 {
@@ -238,15 +242,15 @@ impl Device {
         let limiter = &mut self.limiter;
         let around = limiter.has_reads(now, self.queue.queued(Op::Read), hold_ns);
         let mode = if around && limiter.is_looking(now, Op::Read, fit) {
-            Mode::ReadsAlone
+            WriteDepthMode::ReadsAlone
         } else if limiter.is_looking(now, Op::Write, fit) {
-            Mode::WritesAlone
+            WriteDepthMode::WritesAlone
         } else if around && limiter.is_trying(now, fit) {
-            Mode::Trying
+            WriteDepthMode::Trying
         } else if around {
-            Mode::Beside
+            WriteDepthMode::Beside
         } else {
-            Mode::NoReads
+            WriteDepthMode::NoReads
         };
         let limit = limit(mode, fit.at_least(), self.geometry.depth, limiter.in_flight);
         self.queue.limit_writes(Some(limit));
@@ -254,7 +258,7 @@ impl Device {
 
     /// When its scheduler may give something although nothing came or ended: it waits for a time,
     /// or writes are held back for a read that does not come.
-    pub(super) fn wake_at(&self) -> Option<Instant> {
+    pub(super) fn wake_at(&self) -> Option<Nanos> {
         let held_until = self.limiter.held_until.filter(|_| !self.queue.is_empty());
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
@@ -266,7 +270,7 @@ impl Device {
     }
 
     /// A request was taken for the device.
-    pub(super) fn sent(&mut self, now: Instant, op: Op) -> Sent {
+    pub(super) fn sent(&mut self, now: Nanos, op: Op) -> SentRequest {
         let is_expired = self.queue.why() == Some(Why::Expired);
         self.limiter.expired[op as usize] += u64::from(is_expired);
         self.limiter.in_flight[op as usize] += 1;
@@ -280,11 +284,11 @@ impl Device {
     /// that other devices on its disk should know.
     pub(super) fn came_back(
         &mut self,
-        now: Instant,
-        (origin, arrival): (Origin, Instant),
-        sent: Sent,
-        result: Result<Bytes, i32>,
-        watched: Option<Watched>,
+        now: Nanos,
+        (origin, arrival): (Origin, Nanos),
+        sent: SentRequest,
+        result: Result<ByteCount, i32>,
+        watched: Option<ObservedSince>,
     ) -> bool {
         self.queue.completed(now, origin, arrival);
         if let Some(fit) = &mut self.fit {
@@ -309,7 +313,7 @@ impl IoPath {
     #[must_use]
     pub fn device_state(&self, device: DeviceId) -> Option<DeviceState> {
         let state = self.devices.get(device)?;
-        let Limiter { in_flight, expired, .. } = state.limiter;
+        let WriteDepthLimiter { in_flight, expired, .. } = state.limiter;
         let fit = |op| state.fit.as_ref().and_then(|fit| fit.fit_of(op));
         Some(DeviceState {
             scheduler: state.queue.tunables().0,

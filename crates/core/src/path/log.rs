@@ -6,10 +6,10 @@
 
 use alloc::vec::Vec;
 
-use super::layout::Place;
+use super::layout::FileLocation;
 use super::waiters::Waiter;
 use super::{Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag};
-use crate::replay::{Input, Log, Output, Step};
+use crate::replay::{CallLog, LogStep, PathCall, PathOutput};
 use crate::table::Frame;
 
 impl IoPath {
@@ -22,14 +22,14 @@ impl IoPath {
     pub fn record(&mut self, steps: usize) {
         let is_new = self.devices.is_untouched() && self.files.is_untouched();
         assert!(is_new || steps == 0, "a log begins where its path does");
-        *self.log() = if steps == 0 { Log::Off } else { Log::recording(steps) };
+        *self.log() = if steps == 0 { CallLog::Off } else { CallLog::recording(steps) };
     }
 
     /// The steps since the last time, for [`replay`](crate::replay::replay).
-    pub fn take_log(&mut self) -> Vec<Step> {
+    pub fn take_log(&mut self) -> Vec<LogStep> {
         let (stats, cache, idle) = (self.stats, self.cache.stats(), self.cache.idle());
-        self.log().did(|| Input::TakeLog);
-        self.log().gave(|| Output::State { stats, cache, idle });
+        self.log().did(|| PathCall::TakeLog);
+        self.log().gave(|| PathOutput::State { stats, cache, idle });
         self.log().take()
     }
 
@@ -40,7 +40,7 @@ impl IoPath {
     }
 
     #[inline]
-    pub(crate) fn log(&mut self) -> &mut Log {
+    pub(crate) fn log(&mut self) -> &mut CallLog {
         self.cache.log()
     }
 
@@ -57,7 +57,7 @@ impl IoPath {
     }
 
     pub(crate) fn is_in_one_run(&self, file: FileId) -> bool {
-        self.files.get(file).is_some_and(|file| matches!(file.place, Place::Run(_)))
+        self.files.get(file).is_some_and(|file| matches!(file.place, FileLocation::Run(_)))
     }
 
     pub(crate) fn has_stream(&self, stream: StreamId) -> bool {

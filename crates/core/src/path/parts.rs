@@ -13,46 +13,46 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::job::{PageFill, Run};
+use super::job::{PageFill, PageRun};
 use super::{DeviceId, Fault, IoPath};
 use crate::cache::Filling;
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::Origin;
 use crate::table::Frame;
-use crate::units::{Instant, Sector};
+use crate::units::{Nanos, Sector};
 
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct PartialFills {
     /// Pages of which more than one part is to come.
-    pages: BTreeMap<Frame, Coming>,
+    pages: BTreeMap<Frame, PartialFill>,
     /// What is to be zeros.
     holes: VecDeque<PageFill>,
 }
 
 /// A page of which some parts are on their way.
 #[derive(Debug)]
-struct Coming {
+struct PartialFill {
     left: usize,
     /// The fault of a part that is not tried again: a caller waited, or its device is gone.
     fault: Option<Fault>,
     /// Parts that failed while no caller waited.
-    failed: Vec<Failed>,
+    failed: Vec<FailedPart>,
 }
 
 #[derive(Debug)]
-struct Failed {
+struct FailedPart {
     device: DeviceId,
     origin: Origin,
-    run: Run,
+    run: PageRun,
     fault: Fault,
 }
 
-impl Parts {
+impl PartialFills {
     /// A page comes in so many parts; the last that ends gives the fill back.
     pub(super) fn begin(&mut self, filling: &Filling, parts: usize) {
         assert!(parts > 0, "a page has something");
         if parts > 1 {
-            let coming = Coming { left: parts, fault: None, failed: Vec::new() };
+            let coming = PartialFill { left: parts, fault: None, failed: Vec::new() };
             let before = self.pages.insert(filling.frame(), coming);
             assert!(before.is_none(), "a frame is filled by one page at a time");
         }
@@ -76,16 +76,16 @@ impl IoPath {
     ///
     /// To be called after whatever may begin to read, wherever there are such files; without them
     /// it does nothing.
-    pub fn fill_holes(&mut self, now: Instant, mut zero: impl FnMut(Frame, Range<usize>)) {
+    pub fn fill_holes(&mut self, now: Nanos, mut zero: impl FnMut(Frame, Range<usize>)) {
         if !self.has_holes() {
             return;
         }
-        self.log().did(|| Input::FillHoles { now });
+        self.log().did(|| PathCall::FillHoles { now });
         while self.has_holes() {
             while let Some(fill) = self.parts.holes.pop_front() {
                 let (frame, bytes) = (fill.filling.frame(), fill.part.bytes());
                 zero(frame, bytes.clone());
-                self.log().gave(|| Output::Hole { frame, bytes });
+                self.log().gave(|| PathOutput::Hole { frame, bytes });
                 self.end_fill(now, fill);
             }
             // What waited for frames may want more of it.
@@ -94,7 +94,7 @@ impl IoPath {
     }
 
     /// A page, or a part of one, is there.
-    pub(super) fn end_fill(&mut self, now: Instant, fill: PageFill) {
+    pub(super) fn end_fill(&mut self, now: Nanos, fill: PageFill) {
         let PageFill { filling, part, .. } = fill;
         if part.is_whole() {
             self.have_page(filling);
@@ -113,7 +113,7 @@ impl IoPath {
     /// ```
     pub(super) fn fail_fill(
         &mut self,
-        now: Instant,
+        now: Nanos,
         (device, origin, start): (DeviceId, Origin, Sector),
         fill: PageFill,
         fault: Fault,
@@ -128,13 +128,18 @@ impl IoPath {
             if is_last_word {
                 coming.fault = coming.fault.or(Some(fault));
             } else {
-                coming.failed.push(Failed { device, origin, run: Run::again(start, fill), fault });
+                coming.failed.push(FailedPart {
+                    device,
+                    origin,
+                    run: PageRun::again(start, fill),
+                    fault,
+                });
             }
         });
     }
 
     /// One more part of a page has ended; one that comes alone is all that its page has.
-    fn end_part(&mut self, now: Instant, filling: Filling, note: impl FnOnce(&mut Coming)) {
+    fn end_part(&mut self, now: Nanos, filling: Filling, note: impl FnOnce(&mut PartialFill)) {
         let frame = filling.frame();
         let Some(coming) = self.parts.pages.get_mut(&frame) else {
             self.have_page(filling);
@@ -145,15 +150,15 @@ impl IoPath {
         if coming.left > 0 {
             return;
         }
-        let Coming { fault, failed, .. } =
+        let PartialFill { fault, failed, .. } =
             self.parts.pages.remove(&frame).expect("it was just there");
-        let is_there = |failed: &Failed| self.devices.get(failed.device).is_some();
+        let is_there = |failed: &FailedPart| self.devices.get(failed.device).is_some();
         let may_try_again = self.waiters.is_waited_for(frame) && failed.iter().all(is_there);
         match fault.or(failed.first().map(|failed| failed.fault)) {
             None => self.have_page(filling),
             Some(_) if fault.is_none() && may_try_again => {
                 self.parts.begin(&filling, failed.len());
-                for Failed { device, origin, run, .. } in failed {
+                for FailedPart { device, origin, run, .. } in failed {
                     self.try_again(now, device, origin, run);
                     // The last part may be a hole, whose end puts no device in line.
                     self.note_busy(device);

@@ -6,21 +6,24 @@
 
 use alloc::vec::Vec;
 
-use super::fetching::{Fetching, Wanted};
-use super::job::Run;
-use super::law::Law;
+use super::fetching::{PageInWalk, ReadFrames};
+use super::job::PageRun;
+use super::law::PrefetchTerms;
 use super::waiters::Waiter;
-use super::{DeviceId, File, FileId, IoPath, Read, ReadId, Ready, Stream, StreamId, largest_read};
-use crate::readahead::walk::{Memory, Reader};
-use crate::readahead::{Advice, Decided, Limits, Policy};
+use super::{
+    DeviceId, FileId, IoPath, OpenFile, PageRead, PathStream, ReadId, ReadReady, StreamId,
+    largest_read,
+};
+use crate::readahead::walk::{PolicyMemory, ReadWalk};
+use crate::readahead::{Advice, Decided, Policy, WindowLimits};
 use crate::sched::{Class, Op, Origin};
-use crate::trace::What;
-use crate::units::{Bytes, Instant, PageIndex, Pages};
+use crate::trace::EventKind;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
 impl IoPath {
     /// Lets everything go on that can: writes that have their pages, those that wait for room, and
     /// what waits for frames; then the flusher looks what is due.
-    pub(super) fn admit(&mut self, now: Instant) {
+    pub(super) fn admit(&mut self, now: Nanos) {
         self.continue_rewrites(now);
         loop {
             self.give_frames(now);
@@ -35,7 +38,7 @@ impl IoPath {
     }
 
     /// Starts what waits for frames, as far as there are frames.
-    fn give_frames(&mut self, now: Instant) {
+    fn give_frames(&mut self, now: Nanos) {
         while let Some(waiter) = self.queued.pop_front() {
             let has_started = match waiter {
                 Waiter::Read(id) => self.try_start(now, id, true),
@@ -52,8 +55,8 @@ impl IoPath {
     ///
     /// All or none, and in the order of arrival: two reads that each hold half of the frames would
     /// deadlock. A read that lacks no frame starts at once.
-    pub(super) fn try_start(&mut self, now: Instant, id: ReadId, is_its_turn: bool) -> bool {
-        let Read { stream, file, count, prev_pos, wanted, .. } =
+    pub(super) fn try_start(&mut self, now: Nanos, id: ReadId, is_its_turn: bool) -> bool {
+        let PageRead { stream, file, count, prev_pos, wanted, .. } =
             self.reads.get_mut(id).expect("a read");
         let (stream, file, count, prev_pos) = (*stream, *file, *count, *prev_pos);
         wanted.hold_what_is_resident(&mut self.cache, Self::slot(file));
@@ -80,7 +83,7 @@ impl IoPath {
         read.wanted = wanted;
         if read.wanted.outstanding == 0 {
             self.watch.end();
-            self.ready.push_back(Ready { id, len: read.len, fault: None });
+            self.ready.push_back(ReadReady { id, len: read.len, fault: None });
         }
         true
     }
@@ -88,14 +91,14 @@ impl IoPath {
     /// Lets `run` ask the policy over the cache, and queues the requests that come of it.
     pub(super) fn walk(
         &mut self,
-        now: Instant,
+        now: Nanos,
         stream: StreamId,
         file: FileId,
-        prev_pos: Option<Bytes>,
-        wanted: Option<&mut Wanted>,
-        run: impl FnOnce(&Reader, Memory<'_>, &mut Fetching<'_>, &mut dyn FnMut(Decided)),
+        prev_pos: Option<ByteCount>,
+        wanted: Option<&mut ReadFrames>,
+        run: impl FnOnce(&ReadWalk, PolicyMemory<'_>, &mut PageInWalk<'_>, &mut dyn FnMut(Decided)),
     ) {
-        let Some(File { len, device, remembered, .. }) = self.files.get_mut(file) else {
+        let Some(OpenFile { len, device, remembered, .. }) = self.files.get_mut(file) else {
             return;
         };
         let (len, device) = (*len, *device);
@@ -103,8 +106,8 @@ impl IoPath {
         let is_shared = self.policy == Policy::Adaptive;
         let mut remembered = core::mem::take(remembered);
         // A read whose caller has left may outlive its stream.
-        let mut forgotten = Stream::new(file);
-        let Stream { state, advice, no_reuse, submitter, blocked_ns, .. } =
+        let mut forgotten = PathStream::new(file);
+        let PathStream { state, advice, no_reuse, submitter, blocked_ns, .. } =
             self.streams.get_mut(stream).unwrap_or(&mut forgotten);
         let state_of_device = self.devices.get(device).expect("a file's device outlives it");
         let (geometry, useful) = (state_of_device.geometry, state_of_device.useful);
@@ -118,9 +121,9 @@ impl IoPath {
             Advice::Sequential => max.min(Pages(largest.0 / 2)),
             Advice::Normal | Advice::Random => max,
         };
-        let reader = Reader {
+        let reader = ReadWalk {
             policy: self.policy,
-            limits: Limits { max, io_pages: geometry.max_io.min(largest) },
+            limits: WindowLimits { max, io_pages: geometry.max_io.min(largest) },
             prev_pos,
             end: PageIndex(len.pages_up().0),
             advice: *advice,
@@ -128,7 +131,7 @@ impl IoPath {
         };
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter: *submitter };
         let mut runs = Vec::new();
-        let mut fetching = Fetching {
+        let mut fetching = PageInWalk {
             cache: &mut self.cache,
             waiters: &mut self.waiters,
             stats: &mut self.stats,
@@ -142,7 +145,7 @@ impl IoPath {
             may_read_ahead: self.queued.is_empty(),
             no_reuse: *no_reuse,
             hints: None,
-            law: is_shared.then_some(Law {
+            law: is_shared.then_some(PrefetchTerms {
                 shares: &mut self.shares,
                 files: &self.files,
                 now,
@@ -160,18 +163,24 @@ impl IoPath {
             cut_at: None,
             wanted,
         };
-        let memory = Memory { stream: state, file: &mut remembered };
+        let memory = PolicyMemory { stream: state, file: &mut remembered };
         let (trace, windows) = (&mut self.trace, &mut self.windows);
         run(&reader, memory, &mut fetching, &mut |decided| {
             windows.add(decided.submitted);
-            trace.push(now, || What::Decided { stream, decided });
+            trace.push(now, || EventKind::Decided { stream, decided });
         });
         self.files.get_mut(file).expect("it is open").remembered = remembered;
         self.queue(now, device, runs, origin);
     }
 
     /// Queues requests of an open file.
-    pub(super) fn queue(&mut self, now: Instant, device: DeviceId, runs: Vec<Run>, origin: Origin) {
+    pub(super) fn queue(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        runs: Vec<PageRun>,
+        origin: Origin,
+    ) {
         let state = self.devices.get_mut(device).expect("a file's device outlives it");
         for run in runs {
             state.queue.add(now, run.request(now, origin));

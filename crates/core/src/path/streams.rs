@@ -8,31 +8,31 @@
 //!   file --newest--> stream <--newer, older--> stream <--newer, older--> stream
 //! ```
 
-use super::{FileId, IoPath, Stream, StreamId};
-use crate::readahead::{Advice, State};
-use crate::replay::{Input, Output};
+use super::{FileId, IoPath, PathStream, StreamId};
+use crate::readahead::{Advice, StreamState};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::Submitter;
 
 impl IoPath {
     /// Begins a stream: each reader of a file, in each thread, has one of its own.
     pub fn stream(&mut self, file: FileId) -> StreamId {
-        self.log().did(|| Input::Stream { file });
+        self.log().did(|| PathCall::Stream { file });
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         let older = state.newest_stream;
-        let id = self.streams.insert(Stream { older, ..Stream::new(file) });
+        let id = self.streams.insert(PathStream { older, ..PathStream::new(file) });
         state.newest_stream = Some(id);
         if let Some(older) = older.and_then(|older| self.streams.get_mut(older)) {
             older.newer = Some(id);
         }
-        self.log().gave(|| Output::Stream(id));
+        self.log().gave(|| PathOutput::Stream(id));
         id
     }
 
     /// Sets what the stream's owner says of it, from its next question on. Of a closed stream:
     /// nothing.
     pub fn advise(&mut self, stream: StreamId, advice: Advice) {
-        self.log().did(|| Input::Advise { stream, advice });
+        self.log().did(|| PathCall::Advise { stream, advice });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.advice = advice;
         }
@@ -44,7 +44,7 @@ impl IoPath {
     /// Holds for reads that come here. A caller that serves hits does the same with
     /// [`Found::touch`](crate::table::Found::touch).
     pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
-        self.log().did(|| Input::SetNoReuse { stream, no_reuse });
+        self.log().did(|| PathCall::SetNoReuse { stream, no_reuse });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.no_reuse = no_reuse;
         }
@@ -53,7 +53,7 @@ impl IoPath {
     /// Sets the submitter that the stream reads for: some schedulers are fair to submitters. At
     /// first all streams are of the same. Of a closed stream: nothing.
     pub fn set_submitter(&mut self, stream: StreamId, submitter: Submitter) {
-        self.log().did(|| Input::SetSubmitter { stream, submitter });
+        self.log().did(|| PathCall::SetSubmitter { stream, submitter });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.submitter = submitter;
         }
@@ -62,7 +62,7 @@ impl IoPath {
     /// The stream's next read follows an explicit seek: only the rule `lseek` looks at that. Of a
     /// closed stream: nothing.
     pub fn seeked(&mut self, stream: StreamId) {
-        self.log().did(|| Input::Seeked { stream });
+        self.log().did(|| PathCall::Seeked { stream });
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.state.seeked = true;
         }
@@ -70,8 +70,10 @@ impl IoPath {
 
     /// Ends a stream. One of a closed file may be ended too, or not.
     pub fn close_stream(&mut self, stream: StreamId) {
-        self.log().did(|| Input::CloseStream { stream });
-        let Some(Stream { file, newer, older, .. }) = self.streams.remove(stream) else { return };
+        self.log().did(|| PathCall::CloseStream { stream });
+        let Some(PathStream { file, newer, older, .. }) = self.streams.remove(stream) else {
+            return;
+        };
         if let Some(older) = older.and_then(|older| self.streams.get_mut(older)) {
             older.newer = newer;
         }
@@ -93,11 +95,11 @@ impl IoPath {
     }
 }
 
-impl Stream {
+impl PathStream {
     pub(super) fn new(file: FileId) -> Self {
         Self {
             file,
-            state: State::default(),
+            state: StreamState::default(),
             advice: Advice::default(),
             no_reuse: false,
             submitter: Submitter::default(),

@@ -1,6 +1,7 @@
 //! The largest window that is of use on a device, and how long its requests take: learnt.
 //!
-//! In:    what its completions told ([`Fit`]); when requests were asked for and when they ended.
+//! In:    what its completions told ([`DeviceModel`]); when requests were asked for and when they
+//!        ended.
 //! Out:   a window in pages, a power of two; a time.
 //! Never: a window that was set. This is for [`Config::AUTO_WINDOW`](super::Config::AUTO_WINDOW).
 //!
@@ -14,15 +15,15 @@
 
 use alloc::collections::VecDeque;
 
-use crate::fit::{DeviceFit, Fit};
+use crate::fit::{DeviceEstimator, DeviceModel};
 use crate::geometry::{
     DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
 };
-use crate::units::{Bytes, Instant, PAGE_SIZE, Pages};
+use crate::units::{ByteCount, Nanos, PAGE_SIZE, Pages};
 
 /// What a device is good for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Useful {
+pub(super) struct WindowEstimator {
     window: Pages,
     /// What it was before anything was learnt.
     least: Pages,
@@ -33,11 +34,11 @@ pub(super) struct Useful {
     alone: u32,
 }
 
-impl Useful {
+impl WindowEstimator {
     /// Of a device of which only its size is known.
     pub(super) fn new(geometry: &Geometry) -> Self {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
-        let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), Bytes(PAGE_SIZE));
+        let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), ByteCount(PAGE_SIZE));
         let window = window.pages_up();
         Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE }
     }
@@ -54,7 +55,7 @@ impl Useful {
 
     /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
     /// such a time is only an upper bound.
-    pub(super) fn ended(&mut self, now: Instant, arrival: Instant, was_watched: bool) {
+    pub(super) fn ended(&mut self, now: Nanos, arrival: Nanos, was_watched: bool) {
         let ns = now.0.saturating_sub(arrival.0);
         if was_watched || ns < self.latency_ns {
             let before = self.latency_ns;
@@ -81,7 +82,7 @@ impl Useful {
     }
 
     /// Looks at what was learnt, if enough ended since the last time; says whether it did.
-    pub(super) fn look(&mut self, fit: &DeviceFit, geometry: &Geometry) -> bool {
+    pub(super) fn look(&mut self, fit: &DeviceEstimator, geometry: &Geometry) -> bool {
         if self.ended < LOOK_EVERY {
             return false;
         }
@@ -113,19 +114,19 @@ impl Useful {
 /// What was learnt of disks, for the next file on one of them: a file of a few windows is read
 /// before it has told anything.
 #[derive(Debug, Default)]
-pub(super) struct Disks {
-    known: VecDeque<(u64, Useful)>,
+pub(super) struct KnownDisks {
+    known: VecDeque<(u64, WindowEstimator)>,
 }
 
-impl Disks {
+impl KnownDisks {
     /// What is known of a disk.
-    pub(super) fn get(&self, disk: u64) -> Option<Useful> {
+    pub(super) fn get(&self, disk: u64) -> Option<WindowEstimator> {
         let known = self.known.iter().find(|(number, _)| *number == disk);
-        known.map(|(_, useful)| Useful { ended: 0, ..*useful })
+        known.map(|(_, useful)| WindowEstimator { ended: 0, ..*useful })
     }
 
     /// Stores what was learnt of a disk. Beyond [`DISKS_MAX`] of them the oldest is forgotten.
-    pub(super) fn set(&mut self, disk: u64, useful: Useful) {
+    pub(super) fn set(&mut self, disk: u64, useful: WindowEstimator) {
         if let Some((_, known)) = self.known.iter_mut().find(|(number, _)| *number == disk) {
             *known = useful;
             return;
@@ -139,7 +140,7 @@ impl Disks {
 
 /// How long a window takes on an idle device: in requests of at most `max_io` pages, so many of
 /// which are served at once as it has `ways`.
-fn window_ns(fit: &Fit, window: Pages, max_io: Pages, ways: f64) -> f64 {
+fn window_ns(fit: &DeviceModel, window: Pages, max_io: Pages, ways: f64) -> f64 {
     let requests = window.0.div_ceil(max_io.0.max(1));
     let kib = float(window.0.min(max_io.0) * (PAGE_SIZE / 1024));
     let one = fit.per_request_ns.max(ASKING_NS) + fit.per_kib_ns.unwrap_or(0.0).max(0.0) * kib;
@@ -178,17 +179,23 @@ const LARGEST: Pages = Pages(1 << 18);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fit::Watch;
+    use crate::fit::LatencyObserver;
     use crate::sched::Op;
 
     /// A device that takes so long for a request and for each page of it.
-    fn learn(fit: &mut DeviceFit, useful: &mut Useful, pages: u64, start_ns: u64, page_ns: u64) {
-        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(Bytes(1 << 40)) };
-        let mut watch = Watch::default();
-        watch.begin(Instant(0));
+    fn learn(
+        fit: &mut DeviceEstimator,
+        useful: &mut WindowEstimator,
+        pages: u64,
+        start_ns: u64,
+        page_ns: u64,
+    ) {
+        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
+        let mut watch = LatencyObserver::default();
+        watch.begin(Nanos(0));
         for number in 0..64 {
-            let now = Instant(number * 1_000_000_000);
-            let end = Instant(now.0 + start_ns + pages * page_ns);
+            let now = Nanos(number * 1_000_000_000);
+            let end = Nanos(now.0 + start_ns + pages * page_ns);
             let sent = fit.dispatched(now, Op::Read, 0);
             fit.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
             useful.ended(end, now, true);
@@ -198,8 +205,8 @@ mod tests {
 
     #[test]
     fn a_device_without_a_cost_of_its_own_has_windows_of_more_than_a_page() {
-        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(Bytes(1 << 40)) };
-        let (mut fit, mut useful) = (DeviceFit::new(), Useful::new(&geometry));
+        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
+        let (mut fit, mut useful) = (DeviceEstimator::new(), WindowEstimator::new(&geometry));
         // Ten gigabytes a second, and a line through the origin.
         for pages in [1, 16, 32, 64] {
             learn(&mut fit, &mut useful, pages, 0, 400);

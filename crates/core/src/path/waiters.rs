@@ -21,12 +21,12 @@ pub(super) enum Waiter {
 pub(super) struct Waiters {
     /// Per frame, its first node plus one; 0 for none, so that untouched memory means no waiter.
     first: Vec<u32>,
-    nodes: Vec<Node>,
+    nodes: Vec<WaiterNode>,
     free: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct WaiterNode {
     who: Waiter,
     next: u32,
 }
@@ -41,7 +41,7 @@ impl Waiters {
 
     pub(super) fn add(&mut self, frame: Frame, waiter: Waiter) {
         let first = &mut self.first[frame.0 as usize];
-        let node = Node { who: waiter, next: *first };
+        let node = WaiterNode { who: waiter, next: *first };
         let index = match self.free.pop() {
             Some(index) => {
                 self.nodes[index as usize] = node;

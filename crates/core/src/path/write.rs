@@ -28,22 +28,22 @@ mod zero;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use self::debts::{DebtId, On};
-pub(super) use self::debts::{Debts, FileDebts};
+use self::debts::{DirtyId, DirtyList};
+pub(super) use self::debts::{DirtyPages, FileDirtyPages};
 pub(super) use self::durability::{CommandSeq, Domain};
-pub(super) use self::flusher::{NEVER, Outcome, WritePage};
-pub(super) use self::settings::Limits;
-pub(super) use self::start::Room;
+pub(super) use self::flusher::{NEVER, WriteOutcome, WritePage};
+pub(super) use self::settings::WritebackSettings;
+pub(super) use self::start::DirtyBudget;
 use super::{Fault, FileId, IoPath, Tag};
 use crate::cache::{FlushInterval, Fresh};
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::sched::Submitter;
 use crate::slab::Id;
 use crate::table::Frame;
-use crate::units::{Bytes, Instant, PageIndex, Pages};
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
 /// Names a write, a zero or a flush.
-pub type WriteId = Id<Write>;
+pub type WriteId = Id<WriteCommand>;
 
 /// When a write is done.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -64,7 +64,7 @@ pub enum WriteStep {
     /// [`IoPath::filled`]. It may be less than was asked: the rest is another write.
     Fill {
         /// How much.
-        len: Bytes,
+        len: ByteCount,
     },
     /// Nothing is in the way: do what blocks, then call [`IoPath::acted`]. For a flush that is the
     /// device's own flush; for a zero, the zero or the discard.
@@ -72,7 +72,7 @@ pub enum WriteStep {
     /// It is over, and its id is gone.
     Done {
         /// How much was written, of what was asked. 0 for a flush, and for what did not take place.
-        len: Bytes,
+        len: ByteCount,
         /// What went wrong, if anything. [`Fault::Short`]: the file was closed meanwhile.
         fault: Option<Fault>,
     },
@@ -97,7 +97,7 @@ pub struct WriteReady {
 /// Of a file's last page, what lies past the end is to be zeros: a device may be given whole
 /// sectors of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Fill {
+pub struct WriteFill {
     /// Which page of the file.
     pub page: PageIndex,
     /// Where its new bytes go.
@@ -108,10 +108,10 @@ pub struct Fill {
 
 /// A write, a zero or a flush on its way.
 #[derive(Debug)]
-pub struct Write {
+pub struct WriteCommand {
     file: FileId,
-    kind: Kind,
-    state: State,
+    kind: WriteKind,
+    state: WriteState,
     /// The pages that it works on, and no other write meanwhile; none of a flush.
     pages: Range<PageIndex>,
     /// How many of those before it in the file's line have some of these pages.
@@ -119,17 +119,17 @@ pub struct Write {
     /// What it still waits for: old pages, pages that the device does not have, device writes.
     outstanding: u32,
     fault: Option<Fault>,
-    pos: Bytes,
+    pos: ByteCount,
     /// How much was asked for.
-    asked: Bytes,
+    asked: ByteCount,
     /// How much it covers.
-    len: Bytes,
+    len: ByteCount,
     mode: WriteMode,
     submitter: Submitter,
     /// How many frames of the writes' share it has, beside those of its dirty pages.
     room: u64,
     fresh: Vec<Fresh>,
-    fills: Vec<Fill>,
+    fills: Vec<WriteFill>,
     /// Of a flush, what it waits for.
     epoch: u64,
     /// What the driver does for it, in the order of its flush domain.
@@ -145,7 +145,7 @@ pub struct Write {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum WriteKind {
     Write,
     Zero,
     Flush,
@@ -154,7 +154,7 @@ enum Kind {
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
+enum WriteState {
     /// Others have its pages.
     Locked,
     /// There is no room for more dirty pages.
@@ -186,91 +186,97 @@ impl IoPath {
     /// ```
     pub fn write(
         &mut self,
-        now: Instant,
+        now: Nanos,
         file: FileId,
-        pos: Bytes,
-        len: Bytes,
+        pos: ByteCount,
+        len: ByteCount,
         mode: WriteMode,
         submitter: Submitter,
     ) -> WriteId {
-        self.log().did(|| Input::Write { now, file, pos, len, mode, submitter });
+        self.log().did(|| PathCall::Write { now, file, pos, len, mode, submitter });
         self.clock = now;
-        assert!(len > Bytes::ZERO, "a write of nothing");
-        let mut write = Write { pos, asked: len, mode, submitter, ..Write::new(file, Kind::Write) };
+        assert!(len > ByteCount::ZERO, "a write of nothing");
+        let mut write = WriteCommand {
+            pos,
+            asked: len,
+            mode,
+            submitter,
+            ..WriteCommand::new(file, WriteKind::Write)
+        };
         write.cover(self.open_file(file).len, self.largest_write());
         self.stats.writes += 1;
-        let is_over = write.len == Bytes::ZERO;
+        let is_over = write.len == ByteCount::ZERO;
         let id = self.add_write(write);
         if is_over {
-            self.end_write(id, Bytes::ZERO, None);
+            self.end_write(id, ByteCount::ZERO, None);
         } else {
             self.lock(id);
             self.admit(now);
         }
-        self.log().gave(|| Output::Write(id));
+        self.log().gave(|| PathOutput::Write(id));
         id
     }
 
     /// The driver has copied what [`WriteStep::Fill`] said: from here on readers find the new
     /// bytes, and the pages are dirty.
-    pub fn filled(&mut self, now: Instant, id: WriteId) {
-        self.log().did(|| Input::Filled { now, id });
+    pub fn filled(&mut self, now: Nanos, id: WriteId) {
+        self.log().did(|| PathCall::Filled { now, id });
         self.clock = now;
         self.put_write(now, id);
         self.admit(now);
     }
 
     /// The driver has acted, well or not: the error number.
-    pub fn acted(&mut self, now: Instant, id: WriteId, result: Result<(), i32>) {
-        self.log().did(|| Input::Acted { now, id, result });
+    pub fn acted(&mut self, now: Nanos, id: WriteId, result: Result<(), i32>) {
+        self.log().did(|| PathCall::Acted { now, id, result });
         self.clock = now;
         let write = self.writes.get(id).expect("it acts once");
-        assert!(write.state == State::Acting, "{id:?} has not been told to act");
+        assert!(write.state == WriteState::Acting, "{id:?} has not been told to act");
         let result = result.map_err(Fault::Io);
         match write.kind {
-            Kind::Zero => self.end_zero(now, id, result.err().or(self.zeroed_fault(id))),
-            Kind::Flush => self.end_device_flush(now, id, result),
-            Kind::Write | Kind::WriteBack => panic!("{id:?} has nothing to act"),
+            WriteKind::Zero => self.end_zero(now, id, result.err().or(self.zeroed_fault(id))),
+            WriteKind::Flush => self.end_device_flush(now, id, result),
+            WriteKind::Write | WriteKind::WriteBack => panic!("{id:?} has nothing to act"),
         }
         self.admit(now);
     }
 
     /// The driver does not act, because no caller waits for this any more: it ends with this error
     /// number. A flush that was not sent to the device says nothing of what the device has.
-    pub fn not_acted(&mut self, now: Instant, id: WriteId, errno: i32) {
-        self.log().did(|| Input::NotActed { now, id, errno });
+    pub fn not_acted(&mut self, now: Nanos, id: WriteId, errno: i32) {
+        self.log().did(|| PathCall::NotActed { now, id, errno });
         self.clock = now;
         let write = self.writes.get(id).expect("it acts once");
-        assert!(write.state == State::Acting, "{id:?} has not been told to act");
+        assert!(write.state == WriteState::Acting, "{id:?} has not been told to act");
         let fault = Some(Fault::Io(errno));
         match write.kind {
-            Kind::Zero => self.end_zero(now, id, fault),
-            Kind::Flush => {
+            WriteKind::Zero => self.end_zero(now, id, fault),
+            WriteKind::Flush => {
                 self.cancel_device_flush(now, id);
-                self.end_write(id, Bytes::ZERO, fault);
+                self.end_write(id, ByteCount::ZERO, fault);
             }
-            Kind::Write | Kind::WriteBack => panic!("{id:?} has nothing to act"),
+            WriteKind::Write | WriteKind::WriteBack => panic!("{id:?} has nothing to act"),
         }
         self.admit(now);
     }
 
     /// The next step of a write.
     pub fn poll_write(&mut self) -> Option<WriteReady> {
-        self.log().did(|| Input::PollWrite);
+        self.log().did(|| PathCall::PollWrite);
         let ready = self.steps.pop_front();
         let Self { cache, writes, .. } = self;
         cache.log().gave(|| {
             let fills = |id| writes.get(id).map_or_else(Vec::new, |write| write.fills.clone());
-            Output::Step(ready.map(|ready| (ready, fills(ready.id))))
+            PathOutput::Step(ready.map(|ready| (ready, fills(ready.id))))
         });
         ready
     }
 
     /// Where a write goes that is to be [filled](WriteStep::Fill), page by page.
     #[must_use]
-    pub fn fills(&self, id: WriteId) -> &[Fill] {
+    pub fn fills(&self, id: WriteId) -> &[WriteFill] {
         let write = self.writes.get(id).expect("the write is not over");
-        assert!(write.state == State::Filling, "{id:?} is not to be filled");
+        assert!(write.state == WriteState::Filling, "{id:?} is not to be filled");
         &write.fills
     }
 
@@ -295,40 +301,40 @@ impl IoPath {
     }
 
     /// All that a file owes.
-    pub(super) fn all_debts(&self, file: FileId) -> Vec<DebtId> {
+    pub(super) fn all_debts(&self, file: FileId) -> Vec<DirtyId> {
         let Some(books) = self.files.get(file).and_then(|file| file.debts.as_ref()) else {
             return Vec::new();
         };
-        On::ALL.into_iter().flat_map(|on| self.debts.list(books, on)).collect()
+        DirtyList::ALL.into_iter().flat_map(|on| self.debts.list(books, on)).collect()
     }
 
     /// The page of a debt.
-    pub(super) fn page_owed(&self, id: DebtId) -> PageIndex {
+    pub(super) fn page_owed(&self, id: DirtyId) -> PageIndex {
         self.debts.get(id).page
     }
 
     /// Whether the driver has been told to fill, and has not answered yet; or to act.
     pub(crate) fn awaits_driver(&self, id: WriteId, is_act: bool) -> bool {
-        let wants = if is_act { State::Acting } else { State::Filling };
+        let wants = if is_act { WriteState::Acting } else { WriteState::Filling };
         self.writes.get(id).is_some_and(|write| write.state == wants)
             && !self.steps.iter().any(|ready| ready.id == id)
     }
 
-    fn add_write(&mut self, write: Write) -> WriteId {
+    fn add_write(&mut self, write: WriteCommand) -> WriteId {
         let file = self.files.get_mut(write.file).expect("the file is open");
         file.writes += 1;
         self.writes.insert(write)
     }
 
     /// The driver is to do something; the write waits for no device meanwhile.
-    fn post(&mut self, id: WriteId, state: State, step: WriteStep) {
+    fn post(&mut self, id: WriteId, state: WriteState, step: WriteStep) {
         self.set_watched(id, false);
         self.writes.get_mut(id).expect("a write").state = state;
         self.steps.push_back(WriteReady { id, step });
     }
 
     /// The write goes on when a device has done something.
-    fn wait(&mut self, id: WriteId, state: State) {
+    fn wait(&mut self, id: WriteId, state: WriteState) {
         self.set_watched(id, true);
         self.writes.get_mut(id).expect("a write").state = state;
     }
@@ -347,7 +353,7 @@ impl IoPath {
     }
 
     /// It is over. What it had (room, frames, pages) it has given back.
-    fn end_write(&mut self, id: WriteId, len: Bytes, fault: Option<Fault>) {
+    fn end_write(&mut self, id: WriteId, len: ByteCount, fault: Option<Fault>) {
         self.set_watched(id, false);
         let write = self.writes.remove(id).expect("each write ends once");
         assert!(write.room == 0, "{id:?} ends with room in hand");
@@ -370,28 +376,28 @@ impl IoPath {
         }
         let (len, fault) = (write.len, write.fault);
         match (write.kind, write.state) {
-            (Kind::Write, State::Reading) => self.has_old_bytes(id),
-            (Kind::Write, State::Device) => self.end_write(id, len, fault),
-            (Kind::Zero, State::Device) => self.start_act(id),
+            (WriteKind::Write, WriteState::Reading) => self.has_old_bytes(id),
+            (WriteKind::Write, WriteState::Device) => self.end_write(id, len, fault),
+            (WriteKind::Zero, WriteState::Device) => self.start_act(id),
             (kind, state) => panic!("{id:?}, a {kind:?}, waits in {state:?}"),
         }
     }
 }
 
-impl Write {
-    fn new(file: FileId, kind: Kind) -> Self {
+impl WriteCommand {
+    fn new(file: FileId, kind: WriteKind) -> Self {
         let nothing = PageIndex(0)..PageIndex(0);
         Self {
             file,
             kind,
-            state: State::Locked,
+            state: WriteState::Locked,
             pages: nothing,
             blockers: 0,
             outstanding: 0,
             fault: None,
-            pos: Bytes::ZERO,
-            asked: Bytes::ZERO,
-            len: Bytes::ZERO,
+            pos: ByteCount::ZERO,
+            asked: ByteCount::ZERO,
+            len: ByteCount::ZERO,
             mode: WriteMode::Back,
             submitter: Submitter::default(),
             room: 0,

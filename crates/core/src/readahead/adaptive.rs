@@ -19,8 +19,8 @@ mod strided;
 
 use super::linux_6::follows_previous_read;
 use super::shares::ShareId;
-use super::streams::{Entry, Place, Way};
-use super::{Ask, Decision, Limits, Pattern, Residency, Streams, Trigger, Window, sizes};
+use super::streams::{StreamDirection, StreamEntry, StreamSlot};
+use super::{Ask, Decision, Pattern, Residency, Streams, Trigger, Window, WindowLimits, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// A miss and a marker are two questions. The first rule that matches decides.
@@ -49,7 +49,7 @@ use crate::units::{PageIndex, Pages};
 pub(super) fn decide(
     streams: &mut Streams,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     lead: Lead,
     cache: &impl Residency,
 ) -> Option<Decision> {
@@ -110,7 +110,7 @@ fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency
         let size = sizes::next(known.pace, max).max(sizes::initial(ask.count, max));
         return size.max(strided::least(known, max));
     }
-    if known.way == Way::BACKWARDS && ask.page < known.start {
+    if known.way == StreamDirection::BACKWARDS && ask.page < known.start {
         return sizes::next(ask.count, max);
     }
     let begins = streams.is_trusted(known) || follows_previous_read(ask);
@@ -122,7 +122,7 @@ fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency
 /// A reader that comes to a page has just used the one before it. Where that one is gone, no reader
 /// was here for a long time, and the remembered stream has ended. Unless it was there just now, or
 /// this handle was: some readers drop the pages behind them.
-fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
+fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
     let Some(place) = streams.around(ask.page) else {
         return backwards::expected(streams, ask, cache);
     };
@@ -133,7 +133,7 @@ fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place
         None => {
             let drops_behind = || {
                 known.end == ask.page && streams.was_just_met(place)
-                    || matches!(place, Place::Proved(_)) && follows_previous_read(ask)
+                    || matches!(place, StreamSlot::Proved(_)) && follows_previous_read(ask)
             };
             cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()
         }
@@ -161,7 +161,7 @@ fn on_miss(
     if let Some(decision) = strided::begin(streams, ask, max, lead) {
         return decision;
     }
-    streams.add_candidate(Entry::random(ask.page, ask.page + ask.count, 1));
+    streams.add_candidate(StreamEntry::random(ask.page, ask.page + ask.count, 1));
     Decision::random(ask, ask.count)
 }
 
@@ -193,7 +193,7 @@ fn initial(ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
 /// A miss where a remembered stream is expected.
 fn go_on(
     streams: &mut Streams,
-    place: Place,
+    place: StreamSlot,
     ask: Ask,
     max: Pages,
     lead: Lead,
@@ -210,7 +210,7 @@ fn go_on(
     if known.is_random() {
         if !streams.is_trusted(&known) && !follows_previous_read(ask) {
             let reads = known.reads + 1;
-            streams.update(place, Entry::random(ask.page, ask.page + ask.count, reads));
+            streams.update(place, StreamEntry::random(ask.page, ask.page + ask.count, reads));
             return Decision::random(ask, ask.count);
         }
         let size = initial(ask, max, cache);
@@ -275,13 +275,15 @@ fn on_marker(
     let known = streams.with_marker(ask.page);
     if let Some(place) = known {
         match streams.get(place).way {
-            Way::FORWARDS => {}
-            Way::BACKWARDS => return backwards::on_marker(streams, place, ask, max, lead, cache),
+            StreamDirection::FORWARDS => {}
+            StreamDirection::BACKWARDS => {
+                return backwards::on_marker(streams, place, ask, max, lead, cache);
+            }
             _ => return strided::on_marker(streams, place, ask, max, lead, cache),
         }
     }
     let (pattern, hole, size) = match known.map(|place| *streams.get(place)) {
-        Some(Entry { end, pace, .. }) => {
+        Some(StreamEntry { end, pace, .. }) => {
             let size = sizes::next(pace, max);
             let Some(hole) = cache.next_hole(end, max) else {
                 // A window's worth is there, and none of it can be marked. Another stream is ahead,
@@ -317,7 +319,7 @@ fn on_marker(
 /// ```
 fn meets_another(
     streams: &mut Streams,
-    known: Option<Place>,
+    known: Option<StreamSlot>,
     page: PageIndex,
     hole: PageIndex,
     size: Pages,
@@ -349,8 +351,8 @@ fn behind_read(ask: Ask, hole: PageIndex, size: Pages, lead: Lead) -> Window {
 }
 
 /// What is remembered of a window that was asked for here.
-fn entry(ask: Ask, window: Window, pace: Pages) -> Entry {
-    Entry::new(ask.page, window.end(), window.marker(), pace)
+fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
+    StreamEntry::new(ask.page, window.end(), window.marker(), pace)
 }
 
 /// So far behind a read, 1 MiB, others of its stream may have come before it: threads hand in the

@@ -6,7 +6,7 @@
 //! Never: history, or another stream's memory: there is no sharing.
 
 use super::linux_6::follows_previous_read;
-use super::{Ask, Decision, Limits, Pattern, Residency, State, Trigger, Window, sizes};
+use super::{Ask, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// How far ahead a stream asks for its next window; zeros before its first.
@@ -33,9 +33,9 @@ pub struct Distance {
 /// the reader's, and grows only as long as he waits. A reader whose device keeps up has no more in
 /// memory than he needs.
 pub(super) fn decide(
-    state: &mut State,
+    state: &mut StreamState,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let (max, last) = (limits.max, state.window);

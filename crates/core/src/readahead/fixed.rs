@@ -5,7 +5,7 @@
 //! Never: a ramp, history, a smaller window, whatever the memory.
 
 use super::linux_6::follows_previous_read;
-use super::{Ask, Decision, Limits, Pattern, Residency, Trigger, Window};
+use super::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
 use crate::units::{PageIndex, Pages};
 
 /// The first rule that matches decides.
@@ -27,7 +27,7 @@ use crate::units::{PageIndex, Pages};
 pub(super) fn decide(
     last: Window,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let size = limits.max;

@@ -4,8 +4,8 @@
 //! Out:   a window when that state shows a stream, the bare read when it does not.
 //! Never: history. Two streams that take turns through one open file always look random.
 
-use super::{Ask, Decision, Limits, Pattern, Residency, Trigger, Window, sizes};
-use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
+use super::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits, sizes};
+use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 /// The first rule that matches decides.
 ///
@@ -21,7 +21,7 @@ use crate::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
 pub(super) fn decide(
     last: Window,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;
@@ -74,8 +74,8 @@ pub(super) fn initial(ask: Ask, max: Pages) -> Window {
 pub(super) fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
     let previous = match ask.prev_pos {
-        None | Some(Bytes(0)) => BEFORE_THE_FIRST,
-        Some(Bytes(end)) => (end - 1) / PAGE_SIZE,
+        None | Some(ByteCount(0)) => BEFORE_THE_FIRST,
+        Some(ByteCount(end)) => (end - 1) / PAGE_SIZE,
     };
     ask.page.0.wrapping_sub(previous) <= 1
 }

@@ -6,7 +6,7 @@
 //! Never: a search longer than one window.
 
 use super::linux_2_6_28::{follows_previous_read, initial, is_expected, subsequent};
-use super::{Ask, Decision, Limits, Pattern, Residency, Trigger, Window, sizes};
+use super::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// The first rule that matches decides.
@@ -23,7 +23,7 @@ use crate::units::{PageIndex, Pages};
 pub(super) fn decide(
     last: Window,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;

@@ -7,8 +7,8 @@
 //!        request; the stream then keeps windows of that size.
 
 use super::linux_2_6_31::after_hole;
-use super::{Ask, Decision, Limits, Pattern, Residency, Trigger, Window, sizes};
-use crate::units::{Bytes, PageIndex, Pages};
+use super::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits, sizes};
+use crate::units::{ByteCount, PageIndex, Pages};
 
 /// A miss and a marker are two questions. The first rule that matches decides.
 ///
@@ -26,7 +26,7 @@ use crate::units::{Bytes, PageIndex, Pages};
 pub(super) fn decide(
     last: Window,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     if limits.max == Pages::ZERO {
@@ -40,7 +40,7 @@ pub(super) fn decide(
 }
 
 /// A read that is larger than the window but not than a request is better one request than several.
-fn largest_window(ask: Ask, limits: Limits) -> Pages {
+fn largest_window(ask: Ask, limits: WindowLimits) -> Pages {
     if ask.count > limits.max && limits.io_pages > limits.max {
         ask.count.min(limits.io_pages)
     } else {
@@ -121,7 +121,7 @@ fn ending_aligned(window: Window, max: Pages) -> Window {
 /// in the page after it. (Up to Linux 5.10 the last byte returned counted instead.)
 pub(super) fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
-    let previous = ask.prev_pos.map_or(BEFORE_THE_FIRST, |Bytes(end)| Bytes(end).page().0);
+    let previous = ask.prev_pos.map_or(BEFORE_THE_FIRST, |ByteCount(end)| ByteCount(end).page().0);
     ask.page.0.wrapping_sub(previous) <= 1
 }
 

@@ -4,7 +4,7 @@
 //! Out:   another decision than the policy's, or the same.
 //! Never: on by default.
 
-use super::{Ask, Decision, Limits, Pattern, State, Trigger, Window, sizes};
+use super::{Ask, Decision, Pattern, StreamState, Trigger, Window, WindowLimits, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// Which of them are on.
@@ -37,7 +37,12 @@ impl Rules {
     /// ```text
     ///   seek to 0, read 1 page     initial0 0+4-3  becomes  random 0+1
     /// ```
-    pub(super) fn before(self, state: &State, ask: Ask, limits: Limits) -> Option<Decision> {
+    pub(super) fn before(
+        self,
+        state: &StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+    ) -> Option<Decision> {
         let looks_at_header = self.lseek
             && state.seeked
             && ask.trigger == Trigger::Miss
@@ -50,7 +55,7 @@ impl Rules {
     pub(super) fn after(
         self,
         decision: Decision,
-        state: &State,
+        state: &StreamState,
         ask: Ask,
         max: Pages,
         end: PageIndex,

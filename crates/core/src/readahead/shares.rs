@@ -1,7 +1,7 @@
 //! The memory for read-ahead, shared out among the streams that want it.
 //!
 //! In:    what a stream asks and when; how large its windows may be; how much memory there is.
-//! Out:   how large its next window is, and how early it is to ask for it ([`Grant`]).
+//! Out:   how large its next window is, and how early it is to ask for it ([`ShareAllotment`]).
 //! Never: a page, a file, a device, a clock. More than a few steps a question.
 //!
 //! ```text
@@ -19,10 +19,10 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use self::groups::{Groups, Part};
-use self::speed::Speed;
+use self::groups::{ShareDemand, SubmitterGroups};
+use self::speed::ReadRate;
 use crate::sched::Submitter;
-use crate::units::{Instant, PageIndex, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// Names a share as long as its stream is remembered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,10 +30,10 @@ pub(crate) struct ShareId(u32);
 
 /// What is known of all streams that have a share.
 #[derive(Debug)]
-pub(crate) struct Shares {
-    shares: Vec<Share>,
+pub(crate) struct MemoryShares {
+    shares: Vec<StreamShare>,
     free: Vec<u32>,
-    groups: Groups,
+    groups: SubmitterGroups,
     /// Which one is looked at next, whether its stream has stalled.
     hand: usize,
     /// How many have begun.
@@ -42,7 +42,7 @@ pub(crate) struct Shares {
 
 /// One stream's.
 #[derive(Clone, Debug, Default)]
-struct Share {
+struct StreamShare {
     is_there: bool,
     group: u8,
     /// Whether it gets what it can use, and not what the law gives.
@@ -64,18 +64,18 @@ struct Share {
     at_most: u32,
     /// How many pages its reader takes while a request is on its way, and its next read.
     lead: u32,
-    speed: Speed,
+    speed: ReadRate,
     /// When and where it asked last.
-    at: Instant,
+    at: Nanos,
     page: PageIndex,
     /// What it adds to its group's sums.
-    counted: Part,
+    counted: ShareDemand,
 }
 
 /// A question, as far as shares look at it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
-    pub(crate) now: Instant,
+pub(crate) struct ShareQuestion {
+    pub(crate) now: Nanos,
     /// Where its reader is, counted in the stream's own pages.
     pub(crate) page: PageIndex,
     /// The pages that are left of its read.
@@ -95,7 +95,7 @@ pub(crate) struct Question {
 
 /// What a stream may have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Grant {
+pub(crate) struct ShareAllotment {
     /// Its largest window.
     pub(crate) window: Pages,
     /// How far ahead it asks; None: as far as it can, there is room for all.
@@ -104,12 +104,18 @@ pub(crate) struct Grant {
     pub(crate) least: Pages,
 }
 
-impl Shares {
+impl MemoryShares {
     /// So many submitters have a weight of their own.
     pub(crate) const MOST_WEIGHTS: usize = groups::MOST_WEIGHTS;
 
     pub(crate) const fn new() -> Self {
-        Self { shares: Vec::new(), free: Vec::new(), groups: Groups::new(), hand: 0, begun: 0 }
+        Self {
+            shares: Vec::new(),
+            free: Vec::new(),
+            groups: SubmitterGroups::new(),
+            hand: 0,
+            begun: 0,
+        }
     }
 
     /// Sets the weight of the streams of `submitter` beside others; 0: it shares the common one of
@@ -121,7 +127,7 @@ impl Shares {
         if let Some(group) = self.groups.forget(submitter) {
             for index in 0..self.shares.len() {
                 if self.shares[index].is_there && self.shares[index].group == group {
-                    self.move_to(index, Groups::COMMON);
+                    self.move_to(index, SubmitterGroups::COMMON);
                 }
             }
         }
@@ -129,10 +135,10 @@ impl Shares {
     }
 
     /// A stream has begun with this question.
-    pub(crate) fn begin(&mut self, question: Question) -> ShareId {
+    pub(crate) fn begin(&mut self, question: ShareQuestion) -> ShareId {
         let group = self.groups.of(question.submitter);
         self.begun = self.begun.wrapping_add(1);
-        let share = Share {
+        let share = StreamShare {
             is_there: true,
             group,
             turn: self.begun.wrapping_mul(GOLDEN),
@@ -141,11 +147,11 @@ impl Shares {
             read: small(question.count),
             at: question.now,
             page: question.page,
-            speed: Speed::like(self.groups.known_weight(group)),
-            ..Share::default()
+            speed: ReadRate::like(self.groups.known_weight(group)),
+            ..StreamShare::default()
         };
         let index = self.free.pop().unwrap_or_else(|| {
-            self.shares.push(Share::default());
+            self.shares.push(StreamShare::default());
             u32::try_from(self.shares.len() - 1).expect("fewer streams than 2^32")
         });
         self.shares[index as usize] = share;
@@ -157,12 +163,12 @@ impl Shares {
     pub(crate) fn end(&mut self, id: ShareId) {
         let share = core::mem::take(&mut self.shares[id.0 as usize]);
         assert!(share.is_there, "a share ends once");
-        self.groups.change(share.group, share.counted, share.group, Part::default());
+        self.groups.change(share.group, share.counted, share.group, ShareDemand::default());
         self.free.push(id.0);
     }
 
     /// So much is ahead of its reader now, and nothing behind that if it is the last of its file.
-    pub(crate) fn set_ahead(&mut self, now: Instant, id: ShareId, ahead: Pages, is_last: bool) {
+    pub(crate) fn set_ahead(&mut self, now: Nanos, id: ShareId, ahead: Pages, is_last: bool) {
         let index = id.0 as usize;
         let share = &mut self.shares[index];
         let changes = is_last || share.is_last;
@@ -174,7 +180,7 @@ impl Shares {
 
     /// Whether its reader may still come: it has been away for less than several of the times that
     /// it takes for what is ahead of it.
-    pub(crate) fn is_live(&self, now: Instant, id: ShareId) -> bool {
+    pub(crate) fn is_live(&self, now: Nanos, id: ShareId) -> bool {
         let share = self.shares.get(id.0 as usize);
         share.is_some_and(|share| share.is_there && share.halvings(now) < DEAD_AFTER)
     }
@@ -185,7 +191,12 @@ impl Shares {
     ///   room for all, twice     its ceiling, asked for as early as can be
     ///   otherwise               w = 2 x (memory - leads) x sqrt(rate) / sum of all sqrt(rate)
     /// ```
-    pub(crate) fn ask(&mut self, id: ShareId, question: Question, memory: Pages) -> Grant {
+    pub(crate) fn ask(
+        &mut self,
+        id: ShareId,
+        question: ShareQuestion,
+        memory: Pages,
+    ) -> ShareAllotment {
         self.look_around(question.now);
         let index = id.0 as usize;
         let before = self.shares[index].at_most;
@@ -204,7 +215,7 @@ impl Shares {
         if !room.is_short() {
             let share = &mut self.shares[index];
             (share.is_capped, share.is_spread) = (false, false);
-            return Grant { window: most, lead: None, least: Pages(1) };
+            return ShareAllotment { window: most, lead: None, least: Pages(1) };
         }
         let rest = room.without(&self.shares[index].counted);
         let by_law = rest.window_of(weight);
@@ -212,7 +223,7 @@ impl Shares {
         self.shares[index].is_capped = by_law >= most;
         self.recount(index, question.now);
         let lead = room.lead_of(lead).min(window).max(Pages(1));
-        Grant { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
+        ShareAllotment { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
     }
 
     /// How much of a window of `most` pages it may have when it wants `size` of them.
@@ -243,20 +254,20 @@ impl Shares {
     }
 
     /// What a stream may have that begins: as much as one of the middle.
-    pub(crate) fn ask_new(&mut self, question: Question, memory: Pages) -> Grant {
+    pub(crate) fn ask_new(&mut self, question: ShareQuestion, memory: Pages) -> ShareAllotment {
         self.look_around(question.now);
         let group = self.groups.of(question.submitter);
         let most = question.ceiling.min(question.patient);
         let room = self.groups.room(group, memory).with_one_more(most);
         if !room.is_short() {
-            return Grant { window: most, lead: None, least: Pages(1) };
+            return ShareAllotment { window: most, lead: None, least: Pages(1) };
         }
         let window = room.window_of(room.mean_weight()).min(most).max(Pages(1));
-        Grant { window, lead: None, least: Pages(1) }
+        ShareAllotment { window, lead: None, least: Pages(1) }
     }
 
     /// Counts two of them again: a stalled one counts less.
-    fn look_around(&mut self, now: Instant) {
+    fn look_around(&mut self, now: Nanos) {
         for _ in 0..LOOKS {
             if self.hand >= self.shares.len() {
                 self.hand = 0;
@@ -271,7 +282,7 @@ impl Shares {
     /// More has turned out to be of use: for all whose ceiling was the same, at once. Or the first
     /// to ask would find all others at the old one, and get what they do not know yet they want.
     /// A ceiling doubles a few times in the life of a device.
-    fn lift(&mut self, before: u32, ceiling: u32, now: Instant) {
+    fn lift(&mut self, before: u32, ceiling: u32, now: Nanos) {
         for index in 0..self.shares.len() {
             let share = &mut self.shares[index];
             if share.is_there && share.at_most == before {
@@ -293,11 +304,11 @@ impl Shares {
     }
 
     /// What it adds to the sums, as it is now.
-    fn recount(&mut self, index: usize, now: Instant) {
+    fn recount(&mut self, index: usize, now: Nanos) {
         let share = &self.shares[index];
         let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
         let halvings = share.halvings(now);
-        let part = Part {
+        let part = ShareDemand {
             streams: u64::from(halvings < DEAD_AFTER),
             is_known: share.speed.root().is_some(),
             weight: weight >> halvings.min(MOST_HALVINGS),
@@ -309,10 +320,10 @@ impl Shares {
     }
 }
 
-impl Share {
+impl StreamShare {
     /// What a question tells.
-    fn learn(&mut self, question: Question) {
-        let Question { now, page, count, has_waited, blocked_ns, .. } = question;
+    fn learn(&mut self, question: ShareQuestion) {
+        let ShareQuestion { now, page, count, has_waited, blocked_ns, .. } = question;
         let pages = Pages(page.0.abs_diff(self.page.0));
         let ns = now.0.saturating_sub(self.at.0);
         let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
@@ -337,20 +348,25 @@ impl Share {
 
     /// What it can use of the memory: two windows; or, at the end of its file, what it still has
     /// ahead, and less and less of that once its time is over.
-    fn uses(&self, now: Instant) -> Part {
+    fn uses(&self, now: Nanos) -> ShareDemand {
         if self.is_last {
             let rest = u64::from(self.ahead) >> self.times_over(now).min(MOST_HALVINGS);
-            return Part { demand: rest, is_capped: true, ceiling: rest, ..Part::default() };
+            return ShareDemand {
+                demand: rest,
+                is_capped: true,
+                ceiling: rest,
+                ..ShareDemand::default()
+            };
         }
         let halvings = self.halvings(now).min(MOST_HALVINGS);
         let ceiling = u64::from(self.ceiling) >> halvings;
         let lead = u64::from(self.lead) >> halvings;
         let is_capped = self.is_capped;
-        Part { demand: 2 * ceiling, lead, is_capped, ceiling, ..Part::default() }
+        ShareDemand { demand: 2 * ceiling, lead, is_capped, ceiling, ..ShareDemand::default() }
     }
 
     /// How often what is ahead of its reader could have been used up since it asked, in doublings.
-    fn times_over(&self, now: Instant) -> u32 {
+    fn times_over(&self, now: Nanos) -> u32 {
         let away_ns = now.0.saturating_sub(self.at.0);
         let Some(lifetime_ns) = self.speed.ns_of(Pages(u64::from(self.ahead))) else {
             return self.halvings(now);
@@ -360,7 +376,7 @@ impl Share {
 
     /// How often it counts half: not at all, until its reader has been away for several times what
     /// it takes for what is ahead of it.
-    fn halvings(&self, now: Instant) -> u32 {
+    fn halvings(&self, now: Nanos) -> u32 {
         let away_ns = now.0.saturating_sub(self.at.0);
         let lifetime_ns = self.speed.ns_of(Pages(u64::from(self.ahead))).unwrap_or(0);
         let patience_ns = lifetime_ns.max(SHORTEST_LIFE_NS).saturating_mul(LIVES);

@@ -19,7 +19,7 @@ mod set;
 
 use core::ops::Range;
 
-use self::set::Set;
+use self::set::StreamSet;
 use super::Residency;
 use super::shares::ShareId;
 use crate::units::{PageIndex, Pages};
@@ -28,8 +28,8 @@ use crate::units::{PageIndex, Pages};
 /// are streams and random reads.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Streams {
-    proved: Set,
-    candidates: Set,
+    proved: StreamSet,
+    candidates: StreamSet,
     /// How many candidates there have been.
     arrivals: u32,
     /// How many times a proved stream was met.
@@ -37,16 +37,16 @@ pub struct Streams {
     /// Whether a proved stream ever went backwards: where none did, none is looked for.
     has_backwards: bool,
     /// The one that was met last.
-    latest: Latest,
+    latest: LatestStream,
     /// Shares of streams that were forgotten, until [`Self::take_dropped`].
     dropped: [ShareId; DROPPED_MAX],
 }
 
-/// A [`Place`], small: the number of a proved stream, or 256 and that of a candidate.
+/// A [`StreamSlot`], small: the number of a proved stream, or 256 and that of a candidate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Latest(u16);
+struct LatestStream(u16);
 
-impl Default for Latest {
+impl Default for LatestStream {
     fn default() -> Self {
         Self(u16::MAX)
     }
@@ -77,7 +77,7 @@ pub(crate) struct Met {
 ///                |---------|
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct StreamEntry {
     pub(super) start: PageIndex,
     pub(super) end: PageIndex,
     /// The page whose use asks for more; [`NO_MARKER`] if there is none, or no longer.
@@ -89,19 +89,19 @@ pub(super) struct Entry {
     /// How many random reads in a row made it; of a proved stream, how many `arrivals` there were
     /// when it was last met; but of a strided one, the pages of a piece.
     pub(super) reads: u32,
-    pub(super) way: Way,
+    pub(super) way: StreamDirection,
     /// Its share of the memory, if the memory is shared out.
     share: ShareId,
 }
 
 /// Where a stream goes: 0 forwards, or so many pages from the start of a piece to that of the next,
-/// or [`Way::BACKWARDS`]. A number, because an entry has room for just that.
+/// or [`StreamDirection::BACKWARDS`]. A number, because an entry has room for just that.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Way(u32);
+pub(super) struct StreamDirection(u32);
 
 /// Which entry, until the next change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum StreamSlot {
     Proved(usize),
     Candidate(usize),
 }
@@ -125,12 +125,12 @@ impl Streams {
 
     /// The most memory that one file's streams take.
     pub const BYTES_MAX: usize =
-        size_of::<Self>() + (Self::PROVED_MAX + Self::CANDIDATES_MAX) * Set::BYTES_PER_ENTRY;
+        size_of::<Self>() + (Self::PROVED_MAX + Self::CANDIDATES_MAX) * StreamSet::BYTES_PER_ENTRY;
 
     /// How many streams are remembered: (proved ones, candidates).
     #[must_use]
     pub fn count(&self) -> (usize, usize) {
-        let count = |set: &Set| set.entries().iter().filter(|entry| entry.is_there()).count();
+        let count = |set: &StreamSet| set.entries().iter().filter(|entry| entry.is_there()).count();
         (count(&self.proved), count(&self.candidates))
     }
 
@@ -139,95 +139,97 @@ impl Streams {
         *self = Self::default();
     }
 
-    pub(super) fn get(&self, place: Place) -> &Entry {
+    pub(super) fn get(&self, place: StreamSlot) -> &StreamEntry {
         match place {
-            Place::Proved(index) => self.proved.get(index),
-            Place::Candidate(index) => self.candidates.get(index),
+            StreamSlot::Proved(index) => self.proved.get(index),
+            StreamSlot::Candidate(index) => self.candidates.get(index),
         }
     }
 
-    fn set(&mut self, place: Place, entry: Entry) {
+    fn set(&mut self, place: StreamSlot, entry: StreamEntry) {
         match place {
-            Place::Proved(index) => self.proved.set(index, entry),
-            Place::Candidate(index) => self.candidates.set(index, entry),
+            StreamSlot::Proved(index) => self.proved.set(index, entry),
+            StreamSlot::Candidate(index) => self.candidates.set(index, entry),
         }
-        self.latest = Latest::of(place);
+        self.latest = LatestStream::of(place);
     }
 
     /// The stream that waits for its reader to use this page.
-    pub(super) fn with_marker(&self, page: PageIndex) -> Option<Place> {
+    pub(super) fn with_marker(&self, page: PageIndex) -> Option<StreamSlot> {
         self.find(page, |entry| entry.marker == page)
     }
 
     /// A stream that ends just before this page, other than the one with this marker.
-    pub(super) fn ending_at(&self, page: PageIndex, not_marker: PageIndex) -> Option<Place> {
-        let is_forwards = |entry: &Entry| entry.way == Way::FORWARDS && entry.marker != not_marker;
+    pub(super) fn ending_at(&self, page: PageIndex, not_marker: PageIndex) -> Option<StreamSlot> {
+        let is_forwards = |entry: &StreamEntry| {
+            entry.way == StreamDirection::FORWARDS && entry.marker != not_marker
+        };
         self.find(page, |entry| entry.end == page && is_forwards(entry))
     }
 
     /// The stream that had this page ahead of it, or comes to it next.
-    pub(super) fn around(&self, page: PageIndex) -> Option<Place> {
+    pub(super) fn around(&self, page: PageIndex) -> Option<StreamSlot> {
         self.find(page, |entry| entry.is_next(page))
     }
 
     /// A stream that goes backwards, or a random read, that begins in `pages` or at their end, but
     /// not with the first of them.
-    pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<Place> {
-        let is_it = |entry: &Entry| entry.is_before(&pages);
+    pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<StreamSlot> {
+        let is_it = |entry: &StreamEntry| entry.is_before(&pages);
         let proved = self.has_backwards.then(|| self.proved.find_start(&pages, is_it)).flatten();
         proved
-            .map(Place::Proved)
-            .or_else(|| self.candidates.find_start(&pages, is_it).map(Place::Candidate))
+            .map(StreamSlot::Proved)
+            .or_else(|| self.candidates.find_start(&pages, is_it).map(StreamSlot::Candidate))
     }
 
     /// The random read that came so many questions ago; 1 is the last one.
-    pub(super) fn recent(&self, age: u32) -> Option<&Entry> {
+    pub(super) fn recent(&self, age: u32) -> Option<&StreamEntry> {
         let slot = self.arrivals.wrapping_sub(age) as usize % Self::CANDIDATES_MAX;
         let entry = self.candidates.entries().get(slot)?;
         entry.is_random().then_some(entry)
     }
 
-    fn find(&self, page: PageIndex, is_it: impl Fn(&Entry) -> bool) -> Option<Place> {
-        let proved = self.proved.find(page, &is_it).map(Place::Proved);
-        proved.or_else(|| self.candidates.find(page, is_it).map(Place::Candidate))
+    fn find(&self, page: PageIndex, is_it: impl Fn(&StreamEntry) -> bool) -> Option<StreamSlot> {
+        let proved = self.proved.find(page, &is_it).map(StreamSlot::Proved);
+        proved.or_else(|| self.candidates.find(page, is_it).map(StreamSlot::Candidate))
     }
 
     /// Whether few random reads came since the candidate was met, or it was met twice.
-    pub(super) fn is_trusted(&self, entry: &Entry) -> bool {
+    pub(super) fn is_trusted(&self, entry: &StreamEntry) -> bool {
         entry.reads > 1 || self.arrivals.wrapping_sub(entry.stamp) < Self::TRUSTED
     }
 
     /// Whether few random reads came since the stream, which leaves no gaps, was met.
-    pub(super) fn was_just_met(&self, place: Place) -> bool {
+    pub(super) fn was_just_met(&self, place: StreamSlot) -> bool {
         let entry = self.get(place);
         let met_at = match place {
-            Place::Proved(_) => entry.reads,
-            Place::Candidate(_) => entry.stamp,
+            StreamSlot::Proved(_) => entry.reads,
+            StreamSlot::Candidate(_) => entry.stamp,
         };
         self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
     }
 
     /// Remembers a new candidate, in place of the oldest if there are too many.
-    pub(super) fn add_candidate(&mut self, entry: Entry) {
+    pub(super) fn add_candidate(&mut self, entry: StreamEntry) {
         let slot = self.arrivals as usize % Self::CANDIDATES_MAX;
         self.arrivals = self.arrivals.wrapping_add(1);
-        let entry = Entry { stamp: self.arrivals, ..entry };
+        let entry = StreamEntry { stamp: self.arrivals, ..entry };
         if slot < self.candidates.len() {
             self.drop_share(self.candidates.get(slot).share);
             self.candidates.set(slot, entry);
         } else {
             self.candidates.push(entry);
         }
-        self.latest = Latest::of(Place::Candidate(slot));
+        self.latest = LatestStream::of(StreamSlot::Candidate(slot));
     }
 
     /// Remembers a proved stream, in place of the one that was met least recently if there are too
     /// many.
-    pub(super) fn add_proved(&mut self, entry: Entry) {
+    pub(super) fn add_proved(&mut self, entry: StreamEntry) {
         self.meetings = self.meetings.wrapping_add(1);
         let reads = entry.reads_when_met(self.arrivals);
-        let entry = Entry { stamp: self.meetings, reads, ..entry };
-        self.has_backwards |= entry.way == Way::BACKWARDS;
+        let entry = StreamEntry { stamp: self.meetings, reads, ..entry };
+        self.has_backwards |= entry.way == StreamDirection::BACKWARDS;
         let entries = self.proved.entries();
         let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
             self.proved.set(free, entry);
@@ -242,38 +244,38 @@ impl Streams {
             self.proved.set(oldest, entry);
             oldest
         };
-        self.latest = Latest::of(Place::Proved(place));
+        self.latest = LatestStream::of(StreamSlot::Proved(place));
     }
 
     /// The stream is here now. It is as proved as it was.
-    pub(super) fn update(&mut self, place: Place, entry: Entry) {
+    pub(super) fn update(&mut self, place: StreamSlot, entry: StreamEntry) {
         let (stamp, reads) = match place {
-            Place::Proved(_) => {
+            StreamSlot::Proved(_) => {
                 self.meetings = self.meetings.wrapping_add(1);
                 (self.meetings, entry.reads_when_met(self.arrivals))
             }
-            Place::Candidate(_) => (self.arrivals, entry.reads),
+            StreamSlot::Candidate(_) => (self.arrivals, entry.reads),
         };
         let share = self.get(place).share;
-        self.set(place, Entry { stamp, reads, share, ..entry });
+        self.set(place, StreamEntry { stamp, reads, share, ..entry });
     }
 
     /// The stream is here now, and it is one.
-    pub(super) fn prove(&mut self, place: Place, entry: Entry) {
+    pub(super) fn prove(&mut self, place: StreamSlot, entry: StreamEntry) {
         match place {
-            Place::Proved(_) => self.update(place, entry),
-            Place::Candidate(_) => {
+            StreamSlot::Proved(_) => self.update(place, entry),
+            StreamSlot::Candidate(_) => {
                 let share = self.get(place).share;
-                self.set(place, Entry::NOWHERE);
-                self.add_proved(Entry { share, ..entry });
+                self.set(place, StreamEntry::NOWHERE);
+                self.add_proved(StreamEntry { share, ..entry });
             }
         }
     }
 
     /// Forgets one. The others stay in their places.
-    pub(super) fn remove(&mut self, place: Place) {
+    pub(super) fn remove(&mut self, place: StreamSlot) {
         self.drop_share(self.get(place).share);
-        self.set(place, Entry::NOWHERE);
+        self.set(place, StreamEntry::NOWHERE);
     }
 
     fn drop_share(&mut self, share: ShareId) {
@@ -291,7 +293,7 @@ impl Streams {
 
     /// A question begins: no stream was met with it yet.
     pub(super) fn forget_latest(&mut self) {
-        self.latest = Latest::default();
+        self.latest = LatestStream::default();
     }
 
     /// The stream that was met last, at `page` of a file that ends at `file_end`, if it is there.
@@ -303,7 +305,7 @@ impl Streams {
             position: entry.position(page),
             ahead: entry.ahead_of(page, file_end),
             is_last: match entry.way {
-                Way::BACKWARDS => entry.start == PageIndex(0),
+                StreamDirection::BACKWARDS => entry.start == PageIndex(0),
                 _ => entry.end >= file_end,
             },
         })
@@ -313,12 +315,12 @@ impl Streams {
     pub(crate) fn cut_latest(&mut self, end: PageIndex, cache: &impl Residency) {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
-        if entry.way == Way::BACKWARDS {
+        if entry.way == StreamDirection::BACKWARDS {
             // What is missing is next. Where its reader misses it, a window ends there: what lies
             // before is there, and is not asked for again.
             let there = cache.history(entry.end, entry.end - entry.start);
             let start = PageIndex(entry.end.0 - there.0);
-            self.set(place, Entry { start, marker: NO_MARKER, ..entry });
+            self.set(place, StreamEntry { start, marker: NO_MARKER, ..entry });
             return;
         }
         // A strided stream goes on with the first piece that is not there.
@@ -328,7 +330,7 @@ impl Streams {
         });
         if entry.start < end && end < entry.end {
             let marker = if entry.marker < end { entry.marker } else { NO_MARKER };
-            self.set(place, Entry { end, marker, ..entry });
+            self.set(place, StreamEntry { end, marker, ..entry });
         }
     }
 
@@ -337,14 +339,14 @@ impl Streams {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
         if entry.pace > Pages::ZERO {
-            self.set(place, Entry { pace: entry.pace.max(pace), ..entry });
+            self.set(place, StreamEntry { pace: entry.pace.max(pace), ..entry });
         }
     }
 
     /// Gives a share to the stream that was met last.
     pub(crate) fn set_share(&mut self, share: ShareId) {
         let place = self.latest.place().expect("a stream was met");
-        let entry = Entry { share, ..*self.get(place) };
+        let entry = StreamEntry { share, ..*self.get(place) };
         self.set(place, entry);
     }
 
@@ -360,32 +362,32 @@ impl Streams {
     }
 
     /// The share of the stream that is met at `page`, and how many of its pages are before.
-    pub(super) fn share_at(&self, place: Place, page: PageIndex) -> (ShareId, PageIndex) {
+    pub(super) fn share_at(&self, place: StreamSlot, page: PageIndex) -> (ShareId, PageIndex) {
         let entry = self.get(place);
         (entry.share, entry.position(page))
     }
 }
 
-impl Latest {
+impl LatestStream {
     #[expect(clippy::cast_possible_truncation, reason = "there are hundreds")]
-    const fn of(place: Place) -> Self {
+    const fn of(place: StreamSlot) -> Self {
         match place {
-            Place::Proved(index) => Self(index as u16),
-            Place::Candidate(index) => Self((Streams::PROVED_MAX + index) as u16),
+            StreamSlot::Proved(index) => Self(index as u16),
+            StreamSlot::Candidate(index) => Self((Streams::PROVED_MAX + index) as u16),
         }
     }
 
-    fn place(self) -> Option<Place> {
+    fn place(self) -> Option<StreamSlot> {
         let index = usize::from(self.0);
         match index.checked_sub(Streams::PROVED_MAX) {
-            None => Some(Place::Proved(index)),
-            Some(index) if index < Streams::CANDIDATES_MAX => Some(Place::Candidate(index)),
+            None => Some(StreamSlot::Proved(index)),
+            Some(index) if index < Streams::CANDIDATES_MAX => Some(StreamSlot::Candidate(index)),
             Some(_) => None,
         }
     }
 }
 
-impl Entry {
+impl StreamEntry {
     /// A place that is free again. No question finds it: page 0 is a start, whatever ends there.
     const NOWHERE: Self = Self::new(PageIndex(0), PageIndex(0), None, Pages::ZERO);
 
@@ -399,7 +401,7 @@ impl Entry {
             Some(marker) => marker,
             None => NO_MARKER,
         };
-        let (way, share) = (Way::FORWARDS, ShareId::NONE);
+        let (way, share) = (StreamDirection::FORWARDS, ShareId::NONE);
         Self { start, end, marker, pace, stamp: 0, reads: 0, way, share }
     }
 
@@ -414,7 +416,7 @@ impl Entry {
     }
 
     /// The same, going another way; `reads` are the pages of a piece if it leaves gaps.
-    pub(super) fn going(self, way: Way, reads: u32) -> Self {
+    pub(super) fn going(self, way: StreamDirection, reads: u32) -> Self {
         Self { way, reads, ..self }
     }
 
@@ -425,7 +427,7 @@ impl Entry {
 
     /// Whether it is a stream that goes backwards: after three reads it is one.
     pub(super) fn is_backwards(&self) -> bool {
-        self.way == Way::BACKWARDS && !self.is_random()
+        self.way == StreamDirection::BACKWARDS && !self.is_random()
     }
 
     pub(super) fn is_random(&self) -> bool {
@@ -437,7 +439,7 @@ impl Entry {
         match self.way.stride() {
             _ if self.is_random() => page == self.end,
             Some(stride) => (page - self.start).0.is_multiple_of(stride.0),
-            None if self.way == Way::BACKWARDS => page < self.end,
+            None if self.way == StreamDirection::BACKWARDS => page < self.end,
             None => true,
         }
     }
@@ -447,14 +449,16 @@ impl Entry {
     fn is_before(&self, pages: &Range<PageIndex>) -> bool {
         let overlap = pages.end.0.saturating_sub(self.start.0);
         let is_next = pages.start < self.start && self.start <= pages.end;
-        is_next && (self.way == Way::BACKWARDS || (self.is_random() && overlap <= 1))
+        is_next && (self.way == StreamDirection::BACKWARDS || (self.is_random() && overlap <= 1))
     }
 
     /// How many pages are ahead of a reader that is at `page`.
     fn ahead_of(&self, page: PageIndex, file_end: PageIndex) -> Pages {
         let end = self.end.min(file_end);
         match self.way.stride() {
-            None if self.way == Way::BACKWARDS => Pages(page.0.saturating_sub(self.start.0)),
+            None if self.way == StreamDirection::BACKWARDS => {
+                Pages(page.0.saturating_sub(self.start.0))
+            }
             None => Pages(end.0.saturating_sub(page.0)),
             Some(stride) => {
                 let pieces = end.0.saturating_sub(page.0).div_ceil(stride.0);
@@ -474,7 +478,7 @@ impl Entry {
     }
 }
 
-impl Way {
+impl StreamDirection {
     pub(super) const FORWARDS: Self = Self(0);
     pub(super) const BACKWARDS: Self = Self(u32::MAX);
 
@@ -500,9 +504,9 @@ const DROPPED_MAX: usize = 3;
 mod tests {
     use super::*;
 
-    fn entry(number: u64) -> Entry {
+    fn entry(number: u64) -> StreamEntry {
         let start = PageIndex(1000 * number);
-        Entry::new(start, start + Pages(32), Some(start), Pages(32))
+        StreamEntry::new(start, start + Pages(32), Some(start), Pages(32))
     }
 
     fn finds(streams: &Streams, number: u64) -> bool {
@@ -550,14 +554,14 @@ mod tests {
     #[test]
     fn a_random_read_is_trusted_until_eight_others_came_or_when_it_was_the_second_in_a_row() {
         let mut streams = Streams::default();
-        streams.add_candidate(Entry::random(PageIndex(5), PageIndex(7), 1));
+        streams.add_candidate(StreamEntry::random(PageIndex(5), PageIndex(7), 1));
         let first = |streams: &Streams| *streams.get(streams.around(PageIndex(7)).unwrap());
         for number in 0..8 {
             assert!(streams.is_trusted(&first(&streams)), "{number}");
-            streams.add_candidate(Entry::random(PageIndex(999), PageIndex(1000 + number), 1));
+            streams.add_candidate(StreamEntry::random(PageIndex(999), PageIndex(1000 + number), 1));
         }
         assert!(!streams.is_trusted(&first(&streams)));
-        assert!(streams.is_trusted(&Entry { reads: 2, ..first(&streams) }));
+        assert!(streams.is_trusted(&StreamEntry { reads: 2, ..first(&streams) }));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Out:   a window that ends as far ahead as the resident run reaches back.
 //! Never: the stream's own state, as long as the page before is resident; else linux-2.6.31.
 
-use super::{Ask, Decision, Limits, Pattern, Residency, Window, linux_2_6_31};
+use super::{Ask, Decision, Pattern, Residency, Window, WindowLimits, linux_2_6_31};
 use crate::units::Pages;
 
 /// ```text
@@ -19,7 +19,7 @@ use crate::units::Pages;
 pub(super) fn decide(
     last: Window,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;

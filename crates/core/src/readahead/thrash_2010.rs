@@ -8,7 +8,8 @@
 
 use super::linux_2_6_28::follows_previous_read;
 use super::{
-    Ask, Decision, Limits, Pattern, Residency, State, Trigger, Window, linux_2_6_28, linux_2_6_31,
+    Ask, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits, linux_2_6_28,
+    linux_2_6_31,
 };
 use crate::units::{PageIndex, Pages};
 
@@ -27,9 +28,9 @@ use crate::units::{PageIndex, Pages};
 /// Why the window of a marker is never grown from the last one: what is still resident behind the
 /// reader says how much survives now; the last window says what once did.
 pub(super) fn decide(
-    state: &mut State,
+    state: &mut StreamState,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     cache: &impl Residency,
 ) -> Option<Decision> {
     let max = limits.max;

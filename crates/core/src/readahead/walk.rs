@@ -1,6 +1,6 @@
 //! One read's way through its pages: when a policy is asked, and what is done with its answer.
 //!
-//! In:    a read, a policy, what is remembered ([`Memory`]), and a cache ([`PageSet`]).
+//! In:    a read, a policy, what is remembered ([`PolicyMemory`]), and a cache ([`PageSet`]).
 //! Out:   pages fetched, each wanted page consumed in order, and every decision to a callback.
 //! Never: a wait. A page that was fetched counts as resident from then on.
 //!
@@ -11,10 +11,10 @@
 use core::ops::Range;
 
 use super::{
-    Advice, Ask, Decided, Decision, Limits, Pattern, Policy, Residency, Rules, State, Streams,
-    Stride, Terms, Trigger,
+    Advice, Allotment, Ask, Decided, Decision, Pattern, Policy, Residency, Rules, StreamState,
+    Streams, Stride, Trigger, WindowLimits,
 };
-use crate::units::{Bytes, PageIndex, Pages};
+use crate::units::{ByteCount, PageIndex, Pages};
 
 /// A cache of one file's pages, as far as a read needs it.
 pub trait PageSet: Residency {
@@ -43,8 +43,8 @@ pub trait PageSet: Residency {
 
     /// What a stream may have whose largest window is `max`: all of it, unless there are others
     /// and the cache shares its memory out. Asked before each decision of `adaptive`.
-    fn terms(&mut self, _file: &Streams, _ask: Ask, max: Pages) -> Terms {
-        Terms { max, lead: None }
+    fn terms(&mut self, _file: &Streams, _ask: Ask, max: Pages) -> Allotment {
+        Allotment { max, lead: None }
     }
 
     /// The decision is made and its pages are asked for; `file` remembers it.
@@ -53,13 +53,13 @@ pub trait PageSet: Residency {
 
 /// The reader's side of a read: what the policies need to know of a stream and its file.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader {
+pub struct ReadWalk {
     /// The policy that decides.
     pub policy: Policy,
     /// What bounds the windows.
-    pub limits: Limits,
+    pub limits: WindowLimits,
     /// The byte after the last one that the stream's previous read returned; None before the first.
-    pub prev_pos: Option<Bytes>,
+    pub prev_pos: Option<ByteCount>,
     /// One past the file's last page.
     pub end: PageIndex,
     /// What the stream's owner said of it.
@@ -70,14 +70,14 @@ pub struct Reader {
 
 /// What is remembered from one read to the next: some policies look at one, some at the other.
 #[derive(Debug)]
-pub struct Memory<'m> {
+pub struct PolicyMemory<'m> {
     /// Of the stream: each reader has its own.
-    pub stream: &'m mut State,
+    pub stream: &'m mut StreamState,
     /// Of the file: all its readers share it.
     pub file: &'m mut Streams,
 }
 
-impl Reader {
+impl ReadWalk {
     /// Reads `count` pages from `first` on, and remembers what was decided.
     ///
     /// ```text
@@ -92,7 +92,7 @@ impl Reader {
     /// A stream of [`Advice::Random`] leaves marks where they are: they are other readers'.
     pub fn read(
         &self,
-        mut memory: Memory<'_>,
+        mut memory: PolicyMemory<'_>,
         cache: &mut impl PageSet,
         first: PageIndex,
         count: Pages,
@@ -121,7 +121,7 @@ impl Reader {
     /// was must not lose it, so it brings a window whatever the advice.
     pub fn marker(
         &self,
-        mut memory: Memory<'_>,
+        mut memory: PolicyMemory<'_>,
         cache: &mut impl PageSet,
         page: PageIndex,
         count: Pages,
@@ -132,7 +132,7 @@ impl Reader {
 
     fn ask(
         &self,
-        memory: &mut Memory<'_>,
+        memory: &mut PolicyMemory<'_>,
         cache: &mut impl PageSet,
         page: PageIndex,
         count: Pages,
@@ -174,7 +174,7 @@ impl Reader {
 
     fn decide(
         &self,
-        memory: &mut Memory<'_>,
+        memory: &mut PolicyMemory<'_>,
         ask: Ask,
         cache: &mut impl PageSet,
     ) -> Option<Decision> {
@@ -196,14 +196,14 @@ impl Reader {
     /// The same for a policy whose streams share the memory.
     fn decide_on_terms(
         &self,
-        memory: &mut Memory<'_>,
+        memory: &mut PolicyMemory<'_>,
         ask: Ask,
-        limits: Limits,
+        limits: WindowLimits,
         cache: &mut impl PageSet,
     ) -> Option<Decision> {
-        let Terms { max, lead } = cache.terms(memory.file, ask, limits.max);
-        let limits = Limits { max, ..limits };
-        let Memory { stream, file } = memory;
+        let Allotment { max, lead } = cache.terms(memory.file, ask, limits.max);
+        let limits = WindowLimits { max, ..limits };
+        let PolicyMemory { stream, file } = memory;
         let decision = self.policy.decide_with_lead(stream, file, ask, limits, lead, cache);
         Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
     }

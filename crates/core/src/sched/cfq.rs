@@ -17,12 +17,12 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use settings::Settings;
+pub use settings::CfqSettings;
 
 use self::think::ThinkTime;
 use super::queue::{Grouping, Id, Queue};
-use super::{BadSetting, Class, Load, Op, Origin, Request, Scheduler, Submitter, Why, setting};
-use crate::units::{Instant, Sector, Sectors};
+use super::{BadSetting, Class, Op, Origin, Payload, Request, Scheduler, Submitter, Why, setting};
+use crate::units::{Nanos, Sector, Sectors};
 
 /// Queues of submitters.
 ///
@@ -34,12 +34,12 @@ use crate::units::{Instant, Sector, Sectors};
 /// ```
 #[derive(Debug)]
 pub struct Cfq<L> {
-    settings: Settings,
+    settings: CfqSettings,
     max: Sectors,
     members: BTreeMap<Owner, Member<L>>,
     /// Those that wait for their slice; each has something queued.
     turns: VecDeque<Owner>,
-    active: Option<Slice>,
+    active: Option<TimeSlice>,
     /// One past the last sector that was sent.
     head: Sector,
     count: usize,
@@ -60,21 +60,21 @@ struct Member<L> {
 
 /// The slice that runs.
 #[derive(Debug)]
-struct Slice {
+struct TimeSlice {
     owner: Owner,
     /// When it ends; unknown until its first request has ended, so that the seek to get there is
     /// not charged to it.
-    end: Option<Instant>,
+    end: Option<Nanos>,
     /// How many requests it has had.
     had: u32,
     /// Until when its owner is expected back.
-    idle_until: Option<Instant>,
+    idle_until: Option<Nanos>,
 }
 
-impl<L: Load> Cfq<L> {
+impl<L: Payload> Cfq<L> {
     /// A queue for a device whose largest request has `max` sectors.
     #[must_use]
-    pub fn new(settings: &Settings, max: Sectors) -> Self {
+    pub fn new(settings: &CfqSettings, max: Sectors) -> Self {
         assert!(max > Sectors::ZERO, "a device takes something");
         Self {
             settings: settings.clone(),
@@ -101,8 +101,8 @@ impl<L: Load> Cfq<L> {
     ///
     /// Waiting for the submitter is what makes a lone reader fast: another one's request would
     /// move the head away, and the reader comes back within a fraction of that time.
-    fn go_on(&self, slice: &Slice, now: Instant) -> GoOn {
-        let Settings { slice_async_rq, quantum, .. } = self.settings;
+    fn go_on(&self, slice: &TimeSlice, now: Nanos) -> GoOn {
+        let CfqSettings { slice_async_rq, quantum, .. } = self.settings;
         let member = self.member(slice.owner);
         let is_async = slice.owner.is_none();
         let had_all = is_async && slice_async_rq > 0 && slice.had >= slice_async_rq;
@@ -133,7 +133,7 @@ impl<L: Load> Cfq<L> {
     /// ```
     ///
     /// The first of a slice is the oldest if that has expired.
-    fn pick(&self, owner: Owner, is_first: bool, now: Instant) -> (Id<L>, Why) {
+    fn pick(&self, owner: Owner, is_first: bool, now: Nanos) -> (Id<L>, Why) {
         let queue = &self.member(owner).queue;
         let (op, expire_ms) = match owner {
             Some(_) => (Op::Read, self.settings.fifo_expire_sync_ms),
@@ -178,7 +178,7 @@ impl<L: Load> Cfq<L> {
 
     /// The slice is over: a submitter with requests left waits for another one.
     fn end_slice(&mut self) {
-        let Some(Slice { owner, .. }) = self.active.take() else { return };
+        let Some(TimeSlice { owner, .. }) = self.active.take() else { return };
         self.wait_for_turn(owner);
     }
 
@@ -206,8 +206,8 @@ impl<L: Load> Cfq<L> {
     }
 }
 
-impl<L: Load> Scheduler<L> for Cfq<L> {
-    fn add(&mut self, now: Instant, request: Request<L>) {
+impl<L: Payload> Scheduler<L> for Cfq<L> {
+    fn add(&mut self, now: Nanos, request: Request<L>) {
         let owner = owner(request.origin);
         self.forget_some();
         let member = member_of(&mut self.members, owner, self.max);
@@ -226,7 +226,7 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
         }
     }
 
-    fn take(&mut self, now: Instant) -> Option<Request<L>> {
+    fn take(&mut self, now: Nanos) -> Option<Request<L>> {
         if let Some(slice) = &self.active {
             match self.go_on(slice, now) {
                 GoOn::Send => {
@@ -240,12 +240,12 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
         }
         let owner = self.turns.pop_front()?;
         self.members.get_mut(&owner).expect("it has a queue").has_turn = false;
-        self.active = Some(Slice { owner, end: None, had: 0, idle_until: None });
+        self.active = Some(TimeSlice { owner, end: None, had: 0, idle_until: None });
         let (id, why) = self.pick(owner, true, now);
         Some(self.send(owner, id, why))
     }
 
-    fn completed(&mut self, now: Instant, origin: Origin, _arrival: Instant) {
+    fn completed(&mut self, now: Nanos, origin: Origin, _arrival: Nanos) {
         let owner = owner(origin);
         let member = self.members.get_mut(&owner).expect("it has requests in flight");
         assert!(member.in_flight > 0, "what ends was taken");
@@ -277,7 +277,7 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
     }
 
     /// While others wait: when the slice is over, or its owner is not expected back any more.
-    fn wake_at(&self) -> Option<Instant> {
+    fn wake_at(&self) -> Option<Nanos> {
         let slice = self.active.as_ref().filter(|_| !self.turns.is_empty())?;
         let idle_until = slice.idle_until.filter(|_| self.is_soon_back(slice.owner));
         slice.end.into_iter().chain(idle_until).min()
@@ -291,7 +291,7 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
         self.members.values().map(|member| member.queue.count(op)).sum()
     }
 
-    fn adopt(&mut self, origin: Origin, _arrival: Instant) {
+    fn adopt(&mut self, origin: Origin, _arrival: Nanos) {
         member_of(&mut self.members, owner(origin), self.max).in_flight += 1;
     }
 
@@ -305,7 +305,7 @@ impl<L: Load> Scheduler<L> for Cfq<L> {
 }
 
 /// The member for an owner, new if need be.
-fn member_of<L: Load>(
+fn member_of<L: Payload>(
     members: &mut BTreeMap<Owner, Member<L>>,
     owner: Owner,
     max: Sectors,
@@ -333,8 +333,8 @@ fn op_of(owner: Owner) -> Op {
     if owner.is_some() { Op::Read } else { Op::Write }
 }
 
-fn after(now: Instant, ms: u64) -> Instant {
-    Instant(now.0.saturating_add(setting::ns(ms)))
+fn after(now: Nanos, ms: u64) -> Nanos {
+    Nanos(now.0.saturating_add(setting::ns(ms)))
 }
 
 const SECTORS_PER_KIB: u64 = 2;

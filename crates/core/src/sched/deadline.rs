@@ -4,7 +4,7 @@
 //! Out:   batches of one direction, in `sort` order; reads before writes, but no starvation.
 //! Never: a promise of when a request ends: expiry is looked at when a batch begins.
 //!
-//! Three rules of three times, one setting: [`Rule`]. Design, tunables and worked examples:
+//! Three rules of three times, one setting: [`DeadlineRule`]. Design, tunables and worked examples:
 //! docs/deadline.md. Golden traces: tests/golden/deadline.csv.
 
 mod direction;
@@ -17,12 +17,12 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use settings::{Rule, Settings, WriteLimit};
+pub use settings::{DeadlineRule, DeadlineSettings, WriteLimit};
 
 use self::direction::Both;
 use super::queue::{Grouping, Queue};
-use super::{BadSetting, Class, Load, Op, Origin, Request, Scheduler, Why, setting};
-use crate::units::{Instant, Sector, Sectors};
+use super::{BadSetting, Class, Op, Origin, Payload, Request, Scheduler, Why, setting};
+use crate::units::{Nanos, Sector, Sectors};
 
 /// A queue of requests.
 ///
@@ -33,7 +33,7 @@ use crate::units::{Instant, Sector, Sectors};
 /// ```
 #[derive(Debug)]
 pub struct Deadline<L> {
-    settings: Settings,
+    settings: DeadlineSettings,
     line: VecDeque<Request<L>>,
     queue: Queue<L>,
     moved: VecDeque<Request<L>>,
@@ -41,23 +41,23 @@ pub struct Deadline<L> {
     /// The learnt limit of writes in flight; None until [`Scheduler::limit_writes`] sets one.
     learnt: Option<u32>,
     /// When the reads in flight arrived, for `read_drain`; kept only while that is on.
-    arrivals: Vec<Instant>,
+    arrivals: Vec<Nanos>,
     /// One past the last sector that was sent.
     head: Sector,
     /// How many batches passed the other direction over.
     starved: u32,
     /// Rule 4.x: how many requests the present batch has had.
     batching: u32,
-    mq: mq::State,
+    mq: mq::MqState,
     /// Whether nothing has been sent yet.
     is_fresh: bool,
     why: Option<Why>,
 }
 
-impl<L: Load> Deadline<L> {
+impl<L: Payload> Deadline<L> {
     /// A queue for a device whose largest request has `max` sectors.
     #[must_use]
-    pub fn new(settings: &Settings, max: Sectors) -> Self {
+    pub fn new(settings: &DeadlineSettings, max: Sectors) -> Self {
         Self {
             settings: settings.clone(),
             line: VecDeque::new(),
@@ -69,7 +69,7 @@ impl<L: Load> Deadline<L> {
             head: Sector(0),
             starved: 0,
             batching: 0,
-            mq: mq::State::new(settings),
+            mq: mq::MqState::new(settings),
             is_fresh: true,
             why: None,
         }
@@ -77,14 +77,14 @@ impl<L: Load> Deadline<L> {
 
     /// As it is set now.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &DeadlineSettings {
         &self.settings
     }
 
     fn insert(&mut self, request: Request<L>) {
         let op = request.origin.op;
         let id = self.queue.insert(request);
-        if self.settings.rule == Rule::R2002 {
+        if self.settings.rule == DeadlineRule::R2002 {
             let head = self.moved.back().map_or(self.head, Request::end);
             rule_2002::queued(&mut self.queue, id, op, head);
         }
@@ -133,7 +133,7 @@ impl<L: Load> Deadline<L> {
         }
     }
 
-    fn sent(&mut self, origin: Origin, arrival: Instant) {
+    fn sent(&mut self, origin: Origin, arrival: Nanos) {
         *self.in_flight_mut(origin) += 1;
         if origin.op == Op::Read && self.settings.read_drain_ms > 0 {
             self.arrivals.push(arrival);
@@ -146,25 +146,27 @@ impl<L: Load> Deadline<L> {
 
     /// Whether a read has been on its way for so long that nothing must get between it and the
     /// device: a drive that picks by position serves what is sent later first.
-    fn is_draining(&self, now: Instant) -> bool {
+    fn is_draining(&self, now: Nanos) -> bool {
         let limit_ns = setting::ns(self.settings.read_drain_ms);
         limit_ns > 0 && self.arrivals.iter().any(|at| now.0.saturating_sub(at.0) >= limit_ns)
     }
 
-    fn next(&mut self, now: Instant) -> Option<(Request<L>, Why)> {
+    fn next(&mut self, now: Nanos) -> Option<(Request<L>, Why)> {
         let open = self.open();
         if let Some(index) = self.moved.iter().position(|request| open.of(request.origin.op)) {
             return self.moved.remove(index).map(|request| (request, Why::Batch));
         }
         let Self { settings, queue, moved, starved, head, .. } = self;
         let (id, why) = match settings.rule {
-            Rule::R2002 => {
+            DeadlineRule::R2002 => {
                 let blocked = moved.len();
                 let why = rule_2002::move_batch(queue, moved, settings, open, starved, *head, now)?;
                 return moved.remove(blocked).map(|request| (request, why));
             }
-            Rule::Linux4 => linux_4::next(queue, settings, open, starved, &mut self.batching, now)?,
-            Rule::Mq => {
+            DeadlineRule::Linux4 => {
+                linux_4::next(queue, settings, open, starved, &mut self.batching, now)?
+            }
+            DeadlineRule::Mq => {
                 let is_busy = [Class::RealTime, Class::BestEffort, Class::Idle].map(|class| {
                     let Both { reads, writes } = self.in_flight[class as usize];
                     let is_queued = queue.has(class, Op::Read) || queue.has(class, Op::Write);
@@ -178,8 +180,8 @@ impl<L: Load> Deadline<L> {
     }
 }
 
-impl<L: Load> Scheduler<L> for Deadline<L> {
-    fn add(&mut self, _now: Instant, request: Request<L>) {
+impl<L: Payload> Scheduler<L> for Deadline<L> {
+    fn add(&mut self, _now: Nanos, request: Request<L>) {
         let Some(alone) = self.queue.merge(request, self.settings.front_merges) else {
             // Two that coalesce make room.
             return self.admit();
@@ -191,7 +193,7 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
         }
     }
 
-    fn take(&mut self, now: Instant) -> Option<Request<L>> {
+    fn take(&mut self, now: Nanos) -> Option<Request<L>> {
         if self.is_draining(now) {
             return None;
         }
@@ -203,7 +205,7 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
         Some(request)
     }
 
-    fn completed(&mut self, _now: Instant, origin: Origin, arrival: Instant) {
+    fn completed(&mut self, _now: Nanos, origin: Origin, arrival: Nanos) {
         let count = self.in_flight_mut(origin);
         assert!(*count > 0, "what ends was taken");
         *count -= 1;
@@ -230,7 +232,7 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
         self.queue.count(op) + moved
     }
 
-    fn adopt(&mut self, origin: Origin, arrival: Instant) {
+    fn adopt(&mut self, origin: Origin, arrival: Nanos) {
         self.sent(origin, arrival);
     }
 
@@ -268,12 +270,12 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
         if settings.rule != rule {
             self.queue.regroup(grouping(settings.rule));
             (self.starved, self.batching) = (0, 0);
-            if settings.rule == Rule::R2002 {
+            if settings.rule == DeadlineRule::R2002 {
                 rule_2002::start(&mut self.queue, self.head);
             }
         }
         if self.is_fresh || settings.rule != rule {
-            self.mq = mq::State::new(settings);
+            self.mq = mq::MqState::new(settings);
         }
         if settings.read_drain_ms == 0 {
             self.arrivals.clear();
@@ -286,10 +288,10 @@ impl<L: Load> Scheduler<L> for Deadline<L> {
 /// The class of all requests under a rule that has none.
 const CLASS: Class = Class::BestEffort;
 
-const fn grouping(rule: Rule) -> Grouping {
+const fn grouping(rule: DeadlineRule) -> Grouping {
     match rule {
-        Rule::R2002 => rule_2002::GROUPING,
-        Rule::Linux4 => linux_4::GROUPING,
-        Rule::Mq => mq::GROUPING,
+        DeadlineRule::R2002 => rule_2002::GROUPING,
+        DeadlineRule::Linux4 => linux_4::GROUPING,
+        DeadlineRule::Mq => mq::GROUPING,
     }
 }

@@ -9,8 +9,8 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{BadSetting, Load, Op, Origin, Request, Scheduler, setting};
-use crate::units::{Instant, Sectors};
+use super::{BadSetting, Op, Origin, Payload, Request, Scheduler, setting};
+use crate::units::{Nanos, Sectors};
 
 /// A queue of requests.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl<L> Noop<L> {
     }
 }
 
-impl<L: Load> Scheduler<L> for Noop<L> {
+impl<L: Payload> Scheduler<L> for Noop<L> {
     /// ```text
     ///   queued      |=========|                    |=========|
     ///   new                   |----|          |----|
@@ -36,7 +36,7 @@ impl<L: Load> Scheduler<L> for Noop<L> {
     /// ```
     ///
     /// A merged request keeps its place, so a late neighbour is served early and no other later.
-    fn add(&mut self, _now: Instant, request: Request<L>) {
+    fn add(&mut self, _now: Nanos, request: Request<L>) {
         assert!(request.sectors > Sectors::ZERO, "a request is for something");
         assert!(request.sectors <= self.max, "a request fits the device");
         for queued in self.queue.iter_mut().rev().take(MERGE_SEARCH) {
@@ -50,11 +50,11 @@ impl<L: Load> Scheduler<L> for Noop<L> {
         self.queue.push_back(request);
     }
 
-    fn take(&mut self, _now: Instant) -> Option<Request<L>> {
+    fn take(&mut self, _now: Nanos) -> Option<Request<L>> {
         self.queue.pop_front()
     }
 
-    fn completed(&mut self, _now: Instant, _origin: Origin, _arrival: Instant) {}
+    fn completed(&mut self, _now: Nanos, _origin: Origin, _arrival: Nanos) {}
 
     fn drain(&mut self) -> Vec<Request<L>> {
         self.queue.drain(..).collect()
@@ -68,7 +68,7 @@ impl<L: Load> Scheduler<L> for Noop<L> {
         self.queue.iter().filter(|request| request.origin.op == op).count()
     }
 
-    fn adopt(&mut self, _origin: Origin, _arrival: Instant) {}
+    fn adopt(&mut self, _origin: Origin, _arrival: Nanos) {}
 
     fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>) {
         ("noop", Vec::new())
@@ -92,7 +92,7 @@ mod tests {
     /// Names of requests, in the order of their sectors; two of different letters do not merge.
     type Names = Vec<&'static str>;
 
-    impl Load for Names {
+    impl Payload for Names {
         fn can_take(&self, next: &Self) -> bool {
             self[0].as_bytes()[0] == next[0].as_bytes()[0]
         }
@@ -106,15 +106,15 @@ mod tests {
         let mut queue = Noop::new(Sectors(max));
         for (name, start, sectors) in requests {
             let (start, sectors) = (Sector(*start), Sectors(*sectors));
-            let (origin, arrival) = (Origin::default(), Instant(start.0));
+            let (origin, arrival) = (Origin::default(), Nanos(start.0));
             let load = Vec::from([*name]);
-            queue.add(Instant(0), Request { start, sectors, origin, arrival, load });
+            queue.add(Nanos(0), Request { start, sectors, origin, arrival, load });
         }
         queue
     }
 
     fn drained(mut queue: Noop<Names>) -> Vec<(u64, u64, Names)> {
-        core::iter::from_fn(|| queue.take(Instant(0)))
+        core::iter::from_fn(|| queue.take(Nanos(0)))
             .map(|request| (request.start.0, request.sectors.0, request.load))
             .collect()
     }
@@ -142,9 +142,9 @@ mod tests {
     fn a_read_and_a_write_do_not_merge() {
         let mut queue = queue(64, &[("a1", 0, 8)]);
         let origin = Origin { op: Op::Write, ..Origin::default() };
-        let (start, sectors, arrival) = (Sector(8), Sectors(8), Instant(0));
+        let (start, sectors, arrival) = (Sector(8), Sectors(8), Nanos(0));
         let load = Vec::from(["a2"]);
-        queue.add(Instant(0), Request { start, sectors, origin, arrival, load });
+        queue.add(Nanos(0), Request { start, sectors, origin, arrival, load });
         assert_eq!(drained(queue).len(), 2);
     }
 }

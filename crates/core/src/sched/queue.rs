@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Bound::{Excluded, Unbounded};
 
-use super::{Class, Load, Op, Request};
+use super::{Class, Op, Payload, Request};
 use crate::slab::{self, Slab};
 use crate::units::{Sector, Sectors};
 
@@ -27,7 +27,7 @@ pub(super) type Id<L> = slab::Id<Queued<L>>;
 #[derive(Debug)]
 pub(super) struct Queue<L> {
     requests: Slab<Queued<L>>,
-    lanes: [[Lane<L>; 2]; 3],
+    lanes: [[QueueLane<L>; 2]; 3],
     /// How many of each direction.
     counts: [usize; 2],
     max: Sectors,
@@ -58,21 +58,21 @@ pub(super) struct Queued<L> {
 }
 
 /// A place in `sort` order: the start, then the number. One word is compared faster than two.
-type Key = u128;
+type QueueKey = u128;
 
 #[derive(Debug)]
-struct Lane<L> {
-    sort: BTreeMap<Key, Id<L>>,
+struct QueueLane<L> {
+    sort: BTreeMap<QueueKey, Id<L>>,
     oldest: Option<Id<L>>,
     youngest: Option<Id<L>>,
     /// A request that a rule wants to find again. When it leaves, its successor takes its part.
     cursor: Option<Id<L>>,
 }
 
-impl<L: Load> Queue<L> {
+impl<L: Payload> Queue<L> {
     pub(super) fn new(max: Sectors, grouping: Grouping) -> Self {
         assert!(max > Sectors::ZERO, "a device takes something");
-        let lane = || [Lane::new(), Lane::new()];
+        let lane = || [QueueLane::new(), QueueLane::new()];
         let lanes = [lane(), lane(), lane()];
         Self { requests: Slab::new(), lanes, counts: [0; 2], max, grouping, number: 0 }
     }
@@ -217,7 +217,7 @@ impl<L: Load> Queue<L> {
         self.grouping = grouping;
         let mut ids: Vec<_> = self.requests.iter().map(|(id, queued)| (queued.place, id)).collect();
         ids.sort_unstable();
-        self.lanes.iter_mut().flatten().for_each(|lane| *lane = Lane::new());
+        self.lanes.iter_mut().flatten().for_each(|lane| *lane = QueueLane::new());
         for (_, id) in ids {
             let (class, op) = self.lane_of(id);
             let queued = self.queued_mut(id);
@@ -233,7 +233,7 @@ impl<L: Load> Queue<L> {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Request<L>> {
         let mut ids: Vec<_> = self.requests.iter().map(|(id, queued)| (queued.place, id)).collect();
         ids.sort_unstable();
-        self.lanes.iter_mut().flatten().for_each(|lane| *lane = Lane::new());
+        self.lanes.iter_mut().flatten().for_each(|lane| *lane = QueueLane::new());
         self.counts = [0; 2];
         let mut requests = mem::replace(&mut self.requests, Slab::new());
         ids.into_iter().map(move |(_, id)| requests.remove(id).expect("it is queued").request)
@@ -271,7 +271,7 @@ impl<L: Load> Queue<L> {
         self.queued_mut(id).request.append(gone);
     }
 
-    fn lane(&self, class: Class, op: Op) -> &Lane<L> {
+    fn lane(&self, class: Class, op: Op) -> &QueueLane<L> {
         &self.lanes[class as usize][op as usize]
     }
 
@@ -295,16 +295,16 @@ impl<L: Load> Queue<L> {
 }
 
 impl<L> Queued<L> {
-    const fn key(&self) -> Key {
+    const fn key(&self) -> QueueKey {
         key(self.request.start, self.number)
     }
 }
 
-const fn key(start: Sector, number: u64) -> Key {
+const fn key(start: Sector, number: u64) -> QueueKey {
     (start.0 as u128) << 64 | number as u128
 }
 
-impl<L> Lane<L> {
+impl<L> QueueLane<L> {
     const fn new() -> Self {
         Self { sort: BTreeMap::new(), oldest: None, youngest: None, cursor: None }
     }
@@ -313,7 +313,7 @@ impl<L> Lane<L> {
         self.sort.first_key_value().map(|(_, id)| *id)
     }
 
-    fn above(&self, key: Key) -> Option<Id<L>> {
+    fn above(&self, key: QueueKey) -> Option<Id<L>> {
         self.sort.range((Excluded(key), Unbounded)).next().map(|(_, id)| *id)
     }
 

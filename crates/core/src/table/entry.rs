@@ -29,9 +29,9 @@ pub struct Generation(pub(crate) u32);
 /// Once an entry is visible, both sides change it only by compare-exchange of the whole word: a
 /// flag can then never be set on a page that has left in the meantime.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Entry(pub(super) u64);
+pub struct PageEntry(pub(super) u64);
 
-impl Entry {
+impl PageEntry {
     /// No page.
     pub(super) const EMPTY: Self = Self(0);
 
@@ -151,8 +151,8 @@ pub(super) const REFERENCED: u64 = 1 << 60;
 mod tests {
     use super::*;
 
-    fn entry(unused: bool, marker: bool) -> Entry {
-        Entry::new(Frame(FRAMES_MAX - 1), Generation(GENERATIONS - 1), unused, marker)
+    fn entry(unused: bool, marker: bool) -> PageEntry {
+        PageEntry::new(Frame(FRAMES_MAX - 1), Generation(GENERATIONS - 1), unused, marker)
     }
 
     #[test]
@@ -183,15 +183,15 @@ mod tests {
     fn an_entry_names_the_same_page_whatever_its_flags_are() {
         let one = entry(true, false);
         assert!(one.names_same(one.with(UP_TO_DATE).with(REFERENCED).without(UNUSED)));
-        assert!(!one.names_same(Entry::EMPTY));
-        assert!(!Entry::EMPTY.names_same(Entry::EMPTY), "nothing is not a page");
-        assert!(!one.names_same(Entry::new(Frame(0), one.generation(), true, false)));
-        assert!(!one.names_same(Entry::new(one.frame(), Generation(0), true, false)));
+        assert!(!one.names_same(PageEntry::EMPTY));
+        assert!(!PageEntry::EMPTY.names_same(PageEntry::EMPTY), "nothing is not a page");
+        assert!(!one.names_same(PageEntry::new(Frame(0), one.generation(), true, false)));
+        assert!(!one.names_same(PageEntry::new(one.frame(), Generation(0), true, false)));
     }
 
     #[test]
     fn a_written_page_keeps_its_marker_and_its_uses_and_is_up_to_date() {
-        let written = Entry::written(Frame(7), Generation(3));
+        let written = PageEntry::written(Frame(7), Generation(3));
         assert!(written.is_up_to_date());
         let old = entry(true, true).with(REFERENCED);
         let next = written.after(old);

@@ -8,7 +8,7 @@
 //! Which line each ordering guards, and against what, is in tests/loom.rs.
 
 use super::entry::GENERATION_BITS;
-use super::{Entry, Found, Frame, Generation, Table};
+use super::{FoundPage, Frame, Generation, PageEntry, PageTable};
 use crate::sync::{AtomicU64, Ordering};
 
 /// What readers and the driver agree on about a frame, in one word.
@@ -45,7 +45,7 @@ pub struct PinBudget {
 }
 
 /// For readers.
-impl Table {
+impl PageTable {
     /// Keeps the page that was found where it is, until [`unpin`](Self::unpin) of the same frame
     /// and generation. False if its bytes are not there yet, or the page has left since.
     ///
@@ -63,7 +63,7 @@ impl Table {
     /// The caller has a pin from the [budget](Self::pin_budget) in hand.
     #[inline]
     #[must_use = "what is pinned and never unpinned is never freed"]
-    pub fn pin(&self, found: &Found<'_>) -> bool {
+    pub fn pin(&self, found: &FoundPage<'_>) -> bool {
         let entry = found.entry();
         entry.is_up_to_date() && self.pin_entry(entry)
     }
@@ -89,7 +89,7 @@ impl Table {
     }
 
     #[inline]
-    fn pin_entry(&self, entry: Entry) -> bool {
+    fn pin_entry(&self, entry: PageEntry) -> bool {
         let next = |word| FrameWord(word).pinned(entry.generation()).map(|word| word.0);
         self.word(entry.frame()).fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
@@ -101,7 +101,7 @@ impl Table {
 }
 
 /// For the driver, which alone changes generations and makes orphans.
-impl Table {
+impl PageTable {
     /// The generation of the page that the frame holds, or of the next one if it is free.
     pub(crate) fn generation(&self, frame: Frame) -> Generation {
         FrameWord(self.word(frame).load(Ordering::Relaxed)).generation()

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 use super::entry::{FRAMES_MAX, REFERENCED, UP_TO_DATE};
 use super::{
-    Entry, FileSlot, Frame, Generation, Key, LEAF_CELLS, LEAF_PAGES, PinBudget, Place,
-    SLOTS_PER_LEAF, Table, index_in_leaf,
+    EntryPlace, FileSlot, Frame, Generation, LEAF_CELLS, LEAF_PAGES, LeafKey, PageEntry, PageTable,
+    PinBudget, SLOTS_PER_LEAF, index_in_leaf,
 };
 use crate::sync::{AtomicU64, Ordering, fence, zeroed};
 use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
@@ -21,7 +21,7 @@ use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
 /// What only the driver asks for lies here, in plain memory.
 #[derive(Debug)]
 pub(crate) struct TableWriter {
-    table: Arc<Table>,
+    table: Arc<PageTable>,
     /// For each leaf in use a bit for each page in it. For a free leaf the next free one (leaf +
     /// 1), or 0.
     resident: Vec<u64>,
@@ -32,7 +32,7 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// What each frame costs here and in [`Table`].
+    /// What each frame costs here and in [`PageTable`].
     pub(crate) const BYTES_PER_FRAME: u64 =
         ((LEAF_CELLS + SLOTS_PER_LEAF + 2) * size_of::<AtomicU64>() + size_of::<u64>()) as u64;
 
@@ -40,7 +40,7 @@ impl TableWriter {
         assert!(frames > 0, "a table holds at least one page");
         assert!(frames <= FRAMES_MAX, "{frames} frames do not fit an entry");
         let leaves = frames as usize;
-        let table = Table {
+        let table = PageTable {
             slots: zeroed(leaves * SLOTS_PER_LEAF),
             keys: zeroed(leaves),
             cells: zeroed(leaves * LEAF_CELLS),
@@ -50,25 +50,30 @@ impl TableWriter {
         Self { table: Arc::new(table), resident: vec![0; leaves], free: 0, fresh: 0 }
     }
 
-    pub(crate) fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<PageTable> {
         &self.table
     }
 
     /// The page whose entry is at this place.
-    pub(crate) fn page_at(&self, place: Place) -> (FileSlot, PageIndex) {
+    pub(crate) fn page_at(&self, place: EntryPlace) -> (FileSlot, PageIndex) {
         let key = self.table.key(place.leaf).expect("a place lies in a leaf that is in use");
         (key.file(), key.base() + Pages(u64::from(place.index)))
     }
 
     /// Adds a page that is not resident.
-    pub(crate) fn insert(&mut self, file: FileSlot, page: PageIndex, entry: Entry) -> Place {
+    pub(crate) fn insert(
+        &mut self,
+        file: FileSlot,
+        page: PageIndex,
+        entry: PageEntry,
+    ) -> EntryPlace {
         assert!(entry.is_present(), "what is added is present");
-        let key = Key::of(file, page);
+        let key = LeafKey::of(file, page);
         let leaf = match self.table.find(key) {
             Some(leaf) => leaf,
             None => self.add_leaf(key),
         };
-        let place = Place { leaf, index: index_in_leaf(page) };
+        let place = EntryPlace { leaf, index: index_in_leaf(page) };
         let bit = 1 << place.index;
         assert!(self.resident[leaf as usize] & bit == 0, "{page:?} of {file:?} is resident");
         self.resident[leaf as usize] |= bit;
@@ -83,33 +88,38 @@ impl TableWriter {
     /// Marks the page up to date, in whatever state readers have left its flags.
     ///
     /// Release: a reader that sees the flag sees the bytes.
-    pub(crate) fn set_up_to_date(&mut self, place: Place, frame: Frame, generation: Generation) {
+    pub(crate) fn set_up_to_date(
+        &mut self,
+        place: EntryPlace,
+        frame: Frame,
+        generation: Generation,
+    ) {
         let was = self.update(place, Ordering::Release, |entry| entry.with(UP_TO_DATE));
         assert!((was.frame(), was.generation()) == (frame, generation), "{was:?} is not {frame:?}");
         assert!(!was.is_up_to_date(), "{was:?} was filled before");
     }
 
     /// Clears `referenced`; says whether it was set.
-    pub(crate) fn take_referenced(&mut self, place: Place) -> bool {
-        let now = Entry(self.table.cell(place).load(Ordering::Relaxed));
+    pub(crate) fn take_referenced(&mut self, place: EntryPlace) -> bool {
+        let now = PageEntry(self.table.cell(place).load(Ordering::Relaxed));
         now.is_referenced()
             && self.update(place, Ordering::Relaxed, |entry| entry.without(REFERENCED)).is_present()
     }
 
     /// The page's entry.
-    pub(crate) fn entry_at(&self, place: Place) -> Entry {
-        Entry(self.table.cell(place).load(Ordering::Relaxed))
+    pub(crate) fn entry_at(&self, place: EntryPlace) -> PageEntry {
+        PageEntry(self.table.cell(place).load(Ordering::Relaxed))
     }
 
     /// Where the pages just before and just after the one at this place are, if they are resident.
-    pub(crate) fn beside(&self, place: Place) -> [Option<Place>; 2] {
-        let Place { leaf, index } = place;
+    pub(crate) fn beside(&self, place: EntryPlace) -> [Option<EntryPlace>; 2] {
+        let EntryPlace { leaf, index } = place;
         let at = |leaf: u32, index: u32| {
-            (self.resident[leaf as usize] & 1 << index != 0).then_some(Place { leaf, index })
+            (self.resident[leaf as usize] & 1 << index != 0).then_some(EntryPlace { leaf, index })
         };
         let last = index_in_leaf(PageIndex(LEAF_PAGES - 1));
         let key = || self.table.key(leaf).expect("a place lies in a leaf that is in use");
-        let in_leaf = |key: Option<Key>, beside: u32, index: u32| {
+        let in_leaf = |key: Option<LeafKey>, beside: u32, index: u32| {
             self.leaf_beside(key?, beside).and_then(|(_, leaf)| at(leaf, index))
         };
         let before = match index {
@@ -122,10 +132,10 @@ impl TableWriter {
     }
 
     /// Where the page is, if it is resident.
-    pub(crate) fn place_of(&self, file: FileSlot, page: PageIndex) -> Option<Place> {
+    pub(crate) fn place_of(&self, file: FileSlot, page: PageIndex) -> Option<EntryPlace> {
         let (_, leaf) = self.leaf_of(file, page)?;
         let index = index_in_leaf(page);
-        (self.resident[leaf as usize] & 1 << index != 0).then_some(Place { leaf, index })
+        (self.resident[leaf as usize] & 1 << index != 0).then_some(EntryPlace { leaf, index })
     }
 
     /// The page's bytes are in another frame from now on; returns the entry that said where they
@@ -140,7 +150,7 @@ impl TableWriter {
     ///
     /// Release: a reader that sees the new frame sees its bytes. The fence is that of
     /// [`Self::remove`]: the old frame may be filled again from here on.
-    pub(crate) fn swap(&mut self, place: Place, entry: Entry) -> Entry {
+    pub(crate) fn swap(&mut self, place: EntryPlace, entry: PageEntry) -> PageEntry {
         assert!(entry.is_up_to_date(), "what is swapped in has its bytes");
         let last = self.update(place, Ordering::Release, |was| entry.after(was));
         fence(Ordering::Release);
@@ -151,9 +161,9 @@ impl TableWriter {
     /// Removes a page and returns its last entry, with all that readers did to it.
     ///
     /// From here on its frame may be filled again: the fence sets that apart for every reader that
-    /// copies just now (see [`Found::still_holds`](super::Found::still_holds)).
-    pub(crate) fn remove(&mut self, place: Place) -> Entry {
-        let last = self.update(place, Ordering::Relaxed, |_| Entry::EMPTY);
+    /// copies just now (see [`FoundPage::still_holds`](super::Found::still_holds)).
+    pub(crate) fn remove(&mut self, place: EntryPlace) -> PageEntry {
+        let last = self.update(place, Ordering::Relaxed, |_| PageEntry::EMPTY);
         fence(Ordering::Release);
 
         let resident = &mut self.resident[place.leaf as usize];
@@ -174,11 +184,11 @@ impl TableWriter {
         file: FileSlot,
         start: PageIndex,
         end: PageIndex,
-        goes: impl Fn(Entry) -> bool,
-        mut removed: impl FnMut(Entry),
+        goes: impl Fn(PageEntry) -> bool,
+        mut removed: impl FnMut(PageEntry),
     ) {
-        let mut remove = |table: &mut Self, place: Place| {
-            if goes(Entry(table.table.cell(place).load(Ordering::Relaxed))) {
+        let mut remove = |table: &mut Self, place: EntryPlace| {
+            if goes(PageEntry(table.table.cell(place).load(Ordering::Relaxed))) {
                 removed(table.remove(place));
             }
         };
@@ -186,7 +196,7 @@ impl TableWriter {
         let bases = start.0 / LEAF_PAGES..end.0.div_ceil(LEAF_PAGES);
         if bases.end.saturating_sub(bases.start) <= u64::from(self.fresh) {
             for base in bases {
-                let key = Key::of(file, PageIndex(base * LEAF_PAGES));
+                let key = LeafKey::of(file, PageIndex(base * LEAF_PAGES));
                 if let Some(leaf) = self.table.find(key) {
                     self.remove_in_leaf(leaf, key.base(), start, end, &mut remove);
                 }
@@ -255,18 +265,18 @@ impl TableWriter {
 
     /// The leaf that has this page, if there is one. Policies ask for what may lie past the end of
     /// a file, and even of the largest one.
-    fn leaf_of(&self, file: FileSlot, page: PageIndex) -> Option<(Key, u32)> {
+    fn leaf_of(&self, file: FileSlot, page: PageIndex) -> Option<(LeafKey, u32)> {
         if page.0 >= MAX_FILE_PAGES.0 {
             return None;
         }
-        let key = Key::of(file, page);
+        let key = LeafKey::of(file, page);
         Some((key, self.table.find(key)?))
     }
 
     /// The leaf of this key, which may be `beside` the last one: leaves are given out in order, so
     /// those of a stream mostly lie side by side, and one look at a key is less than a search.
     #[inline]
-    fn leaf_beside(&self, key: Key, beside: u32) -> Option<(Key, u32)> {
+    fn leaf_beside(&self, key: LeafKey, beside: u32) -> Option<(LeafKey, u32)> {
         let found = self.table.keys.get(beside as usize);
         if found.is_some_and(|found| found.load(Ordering::Relaxed) == key.0) {
             return Some((key, beside));
@@ -280,7 +290,7 @@ impl TableWriter {
         base: PageIndex,
         start: PageIndex,
         end: PageIndex,
-        remove: &mut impl FnMut(&mut Self, Place),
+        remove: &mut impl FnMut(&mut Self, EntryPlace),
     ) {
         // The leaf is free, and its bits mean something else, once the last page is removed.
         let mut bits = self.resident[leaf as usize];
@@ -289,7 +299,7 @@ impl TableWriter {
             bits &= bits - 1;
             let page = base + Pages(u64::from(index));
             if start <= page && page < end {
-                remove(self, Place { leaf, index });
+                remove(self, EntryPlace { leaf, index });
             }
         }
     }
@@ -297,16 +307,21 @@ impl TableWriter {
     /// Changes an entry until no reader comes in between, and returns what it was.
     ///
     /// The number of tries is bounded: to a page's flags a reader can do three things, each once.
-    fn update(&self, place: Place, order: Ordering, next: impl Fn(Entry) -> Entry) -> Entry {
+    fn update(
+        &self,
+        place: EntryPlace,
+        order: Ordering,
+        next: impl Fn(PageEntry) -> PageEntry,
+    ) -> PageEntry {
         let next = |word| {
-            let now = Entry(word);
+            let now = PageEntry(word);
             now.is_present().then(|| next(now).0)
         };
         let was = self.table.cell(place).fetch_update(order, Ordering::Relaxed, next);
-        Entry(was.expect("only the driver removes a page"))
+        PageEntry(was.expect("only the driver removes a page"))
     }
 
-    fn add_leaf(&mut self, key: Key) -> u32 {
+    fn add_leaf(&mut self, key: LeafKey) -> u32 {
         let leaf = match self.free.checked_sub(1) {
             Some(leaf) => {
                 let next = self.resident[leaf as usize];
@@ -342,8 +357,8 @@ mod tests {
 
     const FILE: FileSlot = FileSlot(3);
 
-    fn add(table: &mut TableWriter, page: PageIndex) -> Place {
-        table.insert(FILE, page, Entry::new(Frame(0), Generation(1), false, false))
+    fn add(table: &mut TableWriter, page: PageIndex) -> EntryPlace {
+        table.insert(FILE, page, PageEntry::new(Frame(0), Generation(1), false, false))
     }
 
     #[test]
@@ -406,7 +421,7 @@ mod tests {
         let table = TableWriter::new(4);
         let mut pages: [Vec<PageIndex>; 8] = Default::default();
         for page in (0..1000).map(|n| PageIndex(n * LEAF_PAGES)) {
-            pages[table.table.home(Key::of(FILE, page).hash())].push(page);
+            pages[table.table.home(LeafKey::of(FILE, page).hash())].push(page);
         }
 
         let mut table = TableWriter::new(4);
@@ -417,7 +432,7 @@ mod tests {
                 for &gone in order {
                     table.remove(places[gone].take().expect("each goes once"));
                     for (n, place) in places.iter().enumerate() {
-                        let found = table.table.find(Key::of(FILE, leaf(n)));
+                        let found = table.table.find(LeafKey::of(FILE, leaf(n)));
                         assert_eq!(found, place.map(|place| place.leaf), "{homes:o} {order:?} {n}");
                     }
                 }

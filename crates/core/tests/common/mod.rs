@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use foreread_core::readahead::walk::{Memory, PageSet, Reader};
-use foreread_core::readahead::{Advice, Decided, Limits, Policy, Residency, Rules, State, Streams};
-use foreread_core::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
+use foreread_core::readahead::walk::{PageSet, PolicyMemory, ReadWalk};
+use foreread_core::readahead::{
+    Advice, Decided, Policy, Residency, Rules, StreamState, Streams, WindowLimits,
+};
+use foreread_core::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};
 
 #[derive(Clone, Debug, Default)]
 pub struct PlainPages {
@@ -70,20 +72,20 @@ impl PageSet for PlainPages {
 #[derive(Clone, Debug)]
 pub struct PlainStream {
     pub policy: Policy,
-    pub limits: Limits,
-    pub file: Bytes,
-    pub state: State,
-    pub prev_pos: Option<Bytes>,
+    pub limits: WindowLimits,
+    pub file: ByteCount,
+    pub state: StreamState,
+    pub prev_pos: Option<ByteCount>,
     pub advice: Advice,
     pub rules: Rules,
 }
 
 impl PlainStream {
     pub fn new(policy: Policy, max: u64) -> Self {
-        let limits = Limits { max: Pages(max), io_pages: Pages(0) };
-        let file = MAX_FILE_PAGES.bytes().min(Bytes(i64::MAX as u64));
+        let limits = WindowLimits { max: Pages(max), io_pages: Pages(0) };
+        let file = MAX_FILE_PAGES.bytes().min(ByteCount(i64::MAX as u64));
         let (advice, rules) = (Advice::default(), Rules::default());
-        Self { policy, limits, file, state: State::default(), prev_pos: None, advice, rules }
+        Self { policy, limits, file, state: StreamState::default(), prev_pos: None, advice, rules }
     }
 
     pub fn read_bytes(&mut self, pages: &mut PlainPages, pos: u64, len: u64) -> Vec<Line> {
@@ -92,7 +94,7 @@ impl PlainStream {
         if pos >= end {
             return decisions;
         }
-        let reader = Reader {
+        let reader = ReadWalk {
             policy: self.policy,
             limits: self.limits,
             prev_pos: self.prev_pos,
@@ -100,17 +102,17 @@ impl PlainStream {
             advice: self.advice,
             rules: self.rules,
         };
-        let first = Bytes(pos).page();
-        let count = PageIndex(Bytes(pos + len).pages_up().0) - first;
+        let first = ByteCount(pos).page();
+        let count = PageIndex(ByteCount(pos + len).pages_up().0) - first;
         let runs = Rc::clone(&pages.runs);
         let mut streams = std::mem::take(&mut pages.streams);
-        let memory = Memory { stream: &mut self.state, file: &mut streams };
+        let memory = PolicyMemory { stream: &mut self.state, file: &mut streams };
         reader.read(memory, pages, first, count, |decided| {
             decisions.push((decided, runs.take()));
         });
         pages.streams = streams;
         runs.take();
-        self.prev_pos = Some(Bytes(end));
+        self.prev_pos = Some(ByteCount(end));
         decisions
     }
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{
-    Config, DeviceId, Extent, Fault, FileId, IoPath, Layout, ReadId, StreamId, Tag,
+    Config, DeviceId, ExtentMap, Fault, FileExtent, FileId, IoPath, ReadId, StreamId, Tag,
 };
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::replay::replay;
 use foreread_core::sched::Choice;
 use foreread_core::table::Frame;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -77,7 +77,7 @@ pub(crate) struct Piece {
 struct OpenFile {
     id: FileId,
     len: u64,
-    layout: Option<Arc<Layout>>,
+    layout: Option<Arc<ExtentMap>>,
     /// What each sector of it has.
     sectors: Vec<u64>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct World {
     in_flight: Vec<(Tag, u64, u64)>,
     pending: BTreeMap<ReadId, Pending>,
     ready: Vec<(ReadId, usize)>,
-    pub(crate) asked: Vec<(Bytes, Bytes)>,
+    pub(crate) asked: Vec<(ByteCount, ByteCount)>,
     pub(crate) ended: usize,
     pub(crate) faults: Vec<Fault>,
     failures: usize,
@@ -124,10 +124,10 @@ const MAX_IO: Pages = Pages(16);
 
 impl World {
     pub(crate) fn new(policy: Policy, max: u64) -> Self {
-        let (memory, rules) = (Bytes(1 << 20), Rules::default());
+        let (memory, rules) = (ByteCount(1 << 20), Rules::default());
         let mut path = IoPath::new(Config { memory, policy, max_window: Pages(max), rules });
         path.record(usize::MAX);
-        let geometry = Geometry { max_io: MAX_IO, depth: 4, ..Geometry::new(Bytes(0)) };
+        let geometry = Geometry { max_io: MAX_IO, depth: 4, ..Geometry::new(ByteCount(0)) };
         let device = path.add_device(geometry, &Choice::Noop);
         Self {
             path,
@@ -161,8 +161,8 @@ impl World {
                 self.above += piece.skip + piece.len;
                 self.above - piece.len
             };
-            let [start, len, place] = [at, piece.len, place].map(|sector| Bytes(sector * 512));
-            extents.push(Extent { start, len, place: Some(place) });
+            let [start, len, place] = [at, piece.len, place].map(|sector| ByteCount(sector * 512));
+            extents.push(FileExtent { start, len, place: Some(place) });
             at += piece.len;
         }
         let end = at * 512;
@@ -170,7 +170,7 @@ impl World {
         self.add_extents(len, extents);
     }
 
-    pub(crate) fn add_extents(&mut self, len: u64, extents: Vec<Extent>) {
+    pub(crate) fn add_extents(&mut self, len: u64, extents: Vec<FileExtent>) {
         let mut sectors = vec![ZEROS; usize::try_from(len.div_ceil(512)).unwrap()];
         for extent in &extents {
             let Some(place) = extent.place else { continue };
@@ -183,7 +183,7 @@ impl World {
                 }
             }
         }
-        let layout = Arc::new(Layout::new(extents).unwrap());
+        let layout = Arc::new(ExtentMap::new(extents).unwrap());
         self.add(len, Some(layout), sectors);
     }
 
@@ -195,12 +195,15 @@ impl World {
             self.named.extend(&sectors);
             self.add(len, None, sectors);
         } else {
-            let (start, place) = (Bytes(0), Some(Bytes(MIDDLE * 512)));
-            self.add_extents(len, Vec::from([Extent { start, len: Bytes(pages * 4096), place }]));
+            let (start, place) = (ByteCount(0), Some(ByteCount(MIDDLE * 512)));
+            self.add_extents(
+                len,
+                Vec::from([FileExtent { start, len: ByteCount(pages * 4096), place }]),
+            );
         }
     }
 
-    fn add(&mut self, len: u64, layout: Option<Arc<Layout>>, sectors: Vec<u64>) {
+    fn add(&mut self, len: u64, layout: Option<Arc<ExtentMap>>, sectors: Vec<u64>) {
         let id = self.open(len, layout.as_ref());
         self.files.push(OpenFile { id, len, layout, sectors });
         for _ in 0..2 {
@@ -209,18 +212,18 @@ impl World {
         }
     }
 
-    fn open(&mut self, len: u64, layout: Option<&Arc<Layout>>) -> FileId {
+    fn open(&mut self, len: u64, layout: Option<&Arc<ExtentMap>>) -> FileId {
         match layout {
             Some(layout) => {
-                self.path.open_layout(self.device, Bytes(len), Arc::clone(layout)).unwrap()
+                self.path.open_layout(self.device, ByteCount(len), Arc::clone(layout)).unwrap()
             }
-            None => self.path.open_at(self.device, Sector(MIDDLE), Bytes(len)).unwrap(),
+            None => self.path.open_at(self.device, Sector(MIDDLE), ByteCount(len)).unwrap(),
         }
     }
 
-    pub(crate) fn tick(&mut self) -> Instant {
+    pub(crate) fn tick(&mut self) -> Nanos {
         self.now += 1;
-        Instant(self.now)
+        Nanos(self.now)
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {
@@ -302,14 +305,14 @@ impl World {
             found.touch(false);
             if found.take_marker() {
                 let (now, count) = (self.tick(), Pages((pos + len).div_ceil(4096) - page.0));
-                self.path.marker(now, id, page, count, prev_pos.map(Bytes));
+                self.path.marker(now, id, page, count, prev_pos.map(ByteCount));
             }
             at = page_end;
         }
         if at < end {
             let now = self.tick();
-            let rest = Bytes(pos + len - at);
-            let read = self.path.read(now, id, Bytes(at), rest, prev_pos.map(Bytes));
+            let rest = ByteCount(pos + len - at);
+            let read = self.path.read(now, id, ByteCount(at), rest, prev_pos.map(ByteCount));
             let pending = Pending { file, pos: at, stream, is_closed: false };
             assert!(self.pending.insert(read, pending).is_none(), "an id is used once");
         }
@@ -334,14 +337,14 @@ impl World {
         let (tag, start, count) = self.in_flight.remove(which);
         let whole = count * 512;
         let result = match answer {
-            Answer::Good => Ok(Bytes(whole)),
+            Answer::Good => Ok(ByteCount(whole)),
             // At the end of a sector, as devices do.
-            Answer::Short(part) => Ok(Bytes(count * (part % 64) / 64 * 512)),
+            Answer::Short(part) => Ok(ByteCount(count * (part % 64) / 64 * 512)),
             Answer::Failed => Err(5),
         };
-        self.failures += usize::from(result != Ok(Bytes(whole)));
+        self.failures += usize::from(result != Ok(ByteCount(whole)));
         // A sector that came in part is none.
-        let good = result.unwrap_or(Bytes(0)).0 / 512;
+        let good = result.unwrap_or(ByteCount(0)).0 / 512;
         let mut sector = start;
         for (frame, bytes) in self.path.io_parts(tag) {
             let frame = self.frames.entry(frame).or_insert([GARBAGE; 8]);
@@ -379,7 +382,7 @@ impl World {
         let now = self.tick();
         while let Some(io) = self.path.poll_dispatch(now) {
             assert_eq!((io.offset.0 % 512, io.len.0 % 512), (0, 0));
-            assert!(io.len > Bytes(0) && io.len <= MAX_IO.bytes());
+            assert!(io.len > ByteCount(0) && io.len <= MAX_IO.bytes());
             let (start, count) = (io.offset.0 / 512, io.len.0 / 512);
             let is_named = |sector| self.named.contains(&sector);
             assert!((start..start + count).all(is_named), "a sector of no extent");

@@ -10,7 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceState, DirectId, IoPath, Tag};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin};
-use foreread_core::units::{Bytes, Instant, Pages, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 pub(crate) const US: u64 = 1000;
 pub(crate) const MS: u64 = 1_000_000;
@@ -42,7 +42,7 @@ pub(crate) struct Bench {
     free_at_ns: Vec<u64>,
     bus_ns: u64,
     ends: BinaryHeap<Reverse<(u64, u64)>>,
-    flying: HashMap<u64, (Tag, Bytes)>,
+    flying: HashMap<u64, (Tag, ByteCount)>,
     number: u64,
     writes: HashMap<DirectId, ()>,
     place: u64,
@@ -53,13 +53,13 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn of(model: Model, choice: &Choice) -> Self {
         let config = Config {
-            memory: Bytes(1 << 20),
+            memory: ByteCount(1 << 20),
             policy: Policy::None,
             max_window: Pages(1),
             rules: Rules::default(),
         };
         let mut path = IoPath::new(config);
-        let geometry = Geometry { depth: 256, ..Geometry::new(Bytes(1 << 40)) };
+        let geometry = Geometry { depth: 256, ..Geometry::new(ByteCount(1 << 40)) };
         let device = path.add_device(geometry, choice);
         Self {
             path,
@@ -142,7 +142,7 @@ impl Bench {
     fn ask(&mut self, op: Op, start: u64) -> DirectId {
         let origin = Origin { op, ..Origin::default() };
         self.asked += 1;
-        self.path.direct(Instant(self.now_ns), self.device, Sector(start), Sectors(8), origin)
+        self.path.direct(Nanos(self.now_ns), self.device, Sector(start), Sectors(8), origin)
     }
 
     /// Lets the path and the writers do what they can at this time. Which read has ended, if one.
@@ -154,7 +154,7 @@ impl Bench {
                 let write = self.ask(Op::Write, FLOOD + self.place);
                 self.writes.insert(write, ());
             }
-            while let Some(io) = self.path.poll_dispatch(Instant(self.now_ns)) {
+            while let Some(io) = self.path.poll_dispatch(Nanos(self.now_ns)) {
                 self.start(io.op, io.offset.0 / 512, io.tag, io.len);
             }
             let Some(done) = self.path.poll_done() else { return ended };
@@ -168,7 +168,7 @@ impl Bench {
         }
     }
 
-    fn start(&mut self, op: Op, start: u64, tag: Tag, len: Bytes) {
+    fn start(&mut self, op: Op, start: u64, tag: Tag, len: ByteCount) {
         self.sent[op as usize] += 1;
         self.sent_at_ns.insert(start, self.now_ns);
         let way = self.free_at_ns.iter_mut().min().unwrap();
@@ -193,12 +193,12 @@ impl Bench {
         let Some(next) = next else { return false };
         self.now_ns = self.now_ns.max(next);
         if timeout.is_some_and(|at| at <= next) {
-            self.path.timeout(Instant(self.now_ns));
+            self.path.timeout(Nanos(self.now_ns));
         }
         if end.is_some_and(|at| at <= next) {
             let Reverse((_, number)) = self.ends.pop().expect("it ends now");
             let (tag, len) = self.flying.remove(&number).expect("it was sent");
-            self.path.complete(Instant(self.now_ns), tag, Ok(len));
+            self.path.complete(Nanos(self.now_ns), tag, Ok(len));
         }
         true
     }

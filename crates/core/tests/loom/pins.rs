@@ -7,7 +7,7 @@
 //!        cell whose accesses loom checks for a race, beside the words that a copy takes.
 
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::table::{Entry, Frame, Generation, Table};
+use foreread_core::table::{Frame, Generation, PageEntry, PageTable};
 use foreread_core::units::{PageIndex, Pages};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -61,16 +61,16 @@ pub(super) struct Pinned {
     pub(super) was_last: bool,
 }
 
-fn pin(table: &Table) -> Option<Entry> {
+fn pin(table: &PageTable) -> Option<PageEntry> {
     let found = table.look_up(FILE, PAGE)?;
     table.pin(&found).then(|| found.entry())
 }
 
-pub(super) fn pin_and_read(table: &Table, memory: &Memory) -> Option<Pinned> {
+pub(super) fn pin_and_read(table: &PageTable, memory: &Memory) -> Option<Pinned> {
     Some(read_and_unpin(table, memory, pin(table)?))
 }
 
-fn read_and_unpin(table: &Table, memory: &Memory, entry: Entry) -> Pinned {
+fn read_and_unpin(table: &PageTable, memory: &Memory, entry: PageEntry) -> Pinned {
     let (frame, generation) = (entry.frame(), entry.generation());
     let bytes = memory.read(frame);
     let is_first_generation = generation == Generation::default();
@@ -190,7 +190,7 @@ fn of_two_that_have_an_orphan_pinned_exactly_one_is_the_last() {
         fill(&mut cache, PAGE, &memory, 1);
         let (table, reports) = (cache.table(), Arc::new(AtomicU64::new(0)));
         let early = pin(&table).expect("it is there");
-        let reader = |entry: Option<Entry>| {
+        let reader = |entry: Option<PageEntry>| {
             let (table, memory) = (table.clone(), Arc::clone(&memory));
             let reports = Arc::clone(&reports);
             move || {

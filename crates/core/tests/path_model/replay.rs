@@ -9,16 +9,16 @@ use std::sync::mpsc;
 
 use foreread_core::path::{Config, FileId, IoPath};
 use foreread_core::readahead::{Policy, Rules};
-use foreread_core::replay::{Input, Output, Seen, Step, replay};
+use foreread_core::replay::{FlagSeen, LogStep, PathCall, PathOutput, replay};
 use foreread_core::sched::Choice;
-use foreread_core::table::{FileSlot, Frame, Table};
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::table::{FileSlot, Frame, PageTable};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 use super::world::{Answer, Op, World};
 
 /// A run in which everything happens: more is read than there is room for, by eight streams, while
 /// pages are pinned, files change, and devices fail.
-fn busy() -> (Config, Vec<Step>) {
+fn busy() -> (Config, Vec<LogStep>) {
     let mut world = World::new(Policy::Linux6, 1 << 20, 32, &[300_000, 700_001, 3_000_000]);
     let mut word = 1_u64;
     let mut random = move |below: u64| {
@@ -51,8 +51,14 @@ fn busy() -> (Config, Vec<Step>) {
 #[test]
 fn a_busy_log_has_everything_in_it() {
     let (config, log) = busy();
-    for seen in [Seen::Referenced, Seen::Pinned, Seen::Unused, Seen::Orphaned, Seen::Marker] {
-        let is_in = |step: &Step| matches!(step, Step::Saw(saw, ..) if *saw == seen);
+    for seen in [
+        FlagSeen::Referenced,
+        FlagSeen::Pinned,
+        FlagSeen::Unused,
+        FlagSeen::Orphaned,
+        FlagSeen::Marker,
+    ] {
+        let is_in = |step: &LogStep| matches!(step, LogStep::Saw(saw, ..) if *saw == seen);
         assert!(log.iter().any(is_in), "no {seen:?}");
     }
     assert_eq!(replay(config, &log), Ok(()));
@@ -65,25 +71,25 @@ fn an_output_that_is_another_is_found_where_it_is() {
     let mut changed = 0;
     for (at, step) in log.iter().enumerate() {
         let other = match step {
-            Step::Gave(Output::Dispatched(Some((io, frames)))) => {
+            LogStep::Gave(PathOutput::Dispatched(Some((io, frames)))) => {
                 let frames = frames.iter().map(|frame| Frame(frame.0 + 1)).collect();
-                Output::Dispatched(Some((*io, frames)))
+                PathOutput::Dispatched(Some((*io, frames)))
             }
-            Step::Gave(Output::Ready(Some((ready, frames)))) => {
+            LogStep::Gave(PathOutput::Ready(Some((ready, frames)))) => {
                 let mut ready = *ready;
-                ready.len += Bytes(1);
-                Output::Ready(Some((ready, frames.clone())))
+                ready.len += ByteCount(1);
+                PathOutput::Ready(Some((ready, frames.clone())))
             }
-            Step::Gave(Output::Evicted { file, page, frame }) => {
-                Output::Evicted { file: *file, page: *page + Pages(1), frame: *frame }
+            LogStep::Gave(PathOutput::Evicted { file, page, frame }) => {
+                PathOutput::Evicted { file: *file, page: *page + Pages(1), frame: *frame }
             }
-            Step::Gave(_) | Step::Did(_) | Step::Saw(..) | Step::Full => continue,
+            LogStep::Gave(_) | LogStep::Did(_) | LogStep::Saw(..) | LogStep::Full => continue,
         };
         // All of them one after the other would take long, and every seventh shows as much.
         changed += 1;
         if changed % 7 == 0 {
             let mut log = log.clone();
-            log[at] = Step::Gave(other);
+            log[at] = LogStep::Gave(other);
             let mismatch = replay(config, &log).unwrap_err();
             assert_eq!(mismatch.at, at, "{mismatch}");
             assert_eq!(mismatch.got.as_ref(), Some(step));
@@ -99,7 +105,7 @@ fn a_path_that_decides_otherwise_is_found() {
         assert!(replay(Config { policy, ..config }, &log).is_err(), "{}", policy.name());
     }
     assert!(replay(Config { max_window: Pages(16), ..config }, &log).is_err());
-    assert!(replay(Config { memory: Bytes(2 << 20), ..config }, &log).is_err());
+    assert!(replay(Config { memory: ByteCount(2 << 20), ..config }, &log).is_err());
 }
 
 #[test]
@@ -113,15 +119,15 @@ fn a_step_that_is_missing_is_found_if_anything_came_of_it() {
             missed += 1;
             let leaves_no_trace = match step {
                 // The file had none of those pages; the device had nothing to do.
-                Step::Did(
-                    Input::Invalidate { .. }
-                    | Input::SetLen { .. }
-                    | Input::CloseStream { .. }
-                    | Input::RemoveDevice { .. },
+                LogStep::Did(
+                    PathCall::Invalidate { .. }
+                    | PathCall::SetLen { .. }
+                    | PathCall::CloseStream { .. }
+                    | PathCall::RemoveDevice { .. },
                 ) => true,
                 // Its reader is still there: it stays, as an unread page does.
-                Step::Saw(Seen::Used, ..) => true,
-                Step::Did(_) | Step::Saw(..) | Step::Gave(_) | Step::Full => false,
+                LogStep::Saw(FlagSeen::Used, ..) => true,
+                LogStep::Did(_) | LogStep::Saw(..) | LogStep::Gave(_) | LogStep::Full => false,
             };
             assert!(leaves_no_trace, "step {at}, {step:?}, is not missed");
             continue;
@@ -134,17 +140,17 @@ fn a_step_that_is_missing_is_found_if_anything_came_of_it() {
 
 #[test]
 fn a_log_that_is_full_ends_and_replays_up_to_there() {
-    let (memory, max_window, rules) = (Bytes(1 << 20), Pages(32), Rules::default());
+    let (memory, max_window, rules) = (ByteCount(1 << 20), Pages(32), Rules::default());
     let config = Config { memory, policy: Policy::Linux6, max_window, rules };
     for limit in 1..40 {
         let mut path = IoPath::new(config);
         path.record(limit);
         let mut log = Vec::new();
         let file = read_a_few(&mut path, &mut log);
-        path.close(Instant(9), file);
+        path.close(Nanos(9), file);
         log.extend(path.take_log());
         assert_eq!(log.len(), limit + 1);
-        assert_eq!(log.last(), Some(&Step::Full));
+        assert_eq!(log.last(), Some(&LogStep::Full));
         assert_eq!(replay(config, &log), Ok(()), "{limit}");
     }
 }
@@ -152,19 +158,26 @@ fn a_log_that_is_full_ends_and_replays_up_to_there() {
 #[test]
 #[should_panic(expected = "begins where its path does")]
 fn a_log_cannot_begin_in_the_middle() {
-    let (memory, max_window, rules) = (Bytes(1 << 20), Pages(32), Rules::default());
+    let (memory, max_window, rules) = (ByteCount(1 << 20), Pages(32), Rules::default());
     let config = Config { memory, policy: Policy::Linux6, max_window, rules };
     let mut path = IoPath::new(config);
     read_a_few(&mut path, &mut Vec::new());
     path.record(9);
 }
 
-fn read_a_few(path: &mut IoPath, log: &mut Vec<Step>) -> FileId {
-    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)), &Choice::Noop);
-    let file = path.open(device, Bytes(1 << 20)).unwrap();
+fn read_a_few(path: &mut IoPath, log: &mut Vec<LogStep>) -> FileId {
+    let device =
+        path.add_device(foreread_core::geometry::Geometry::new(ByteCount(0)), &Choice::Noop);
+    let file = path.open(device, ByteCount(1 << 20)).unwrap();
     let stream = path.stream(file);
     for page in 0..20 {
-        path.read(Instant(page), stream, Bytes(page * 4096), Bytes(4096), Some(Bytes(page * 4096)));
+        path.read(
+            Nanos(page),
+            stream,
+            ByteCount(page * 4096),
+            ByteCount(4096),
+            Some(ByteCount(page * 4096)),
+        );
         drive(path);
     }
     log.extend(path.take_log());
@@ -172,11 +185,11 @@ fn read_a_few(path: &mut IoPath, log: &mut Vec<Step>) -> FileId {
 }
 
 fn drive(path: &mut IoPath) {
-    while let Some(io) = path.poll_dispatch(Instant(7)) {
-        path.complete(Instant(8), io.tag, Ok(io.len));
+    while let Some(io) = path.poll_dispatch(Nanos(7)) {
+        path.complete(Nanos(8), io.tag, Ok(io.len));
     }
     while let Some(ready) = path.poll_ready() {
-        path.release(Instant(8), ready.id);
+        path.release(Nanos(8), ready.id);
     }
 }
 
@@ -185,12 +198,13 @@ fn drive(path: &mut IoPath) {
 #[test]
 fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     const PAGES: u64 = 400;
-    let (memory, max_window, rules) = (Bytes(1 << 20), Pages(32), Rules::default());
+    let (memory, max_window, rules) = (ByteCount(1 << 20), Pages(32), Rules::default());
     let config = Config { memory, policy: Policy::Linux6, max_window, rules };
     let mut path = IoPath::new(config);
     path.record(1 << 22);
-    let device = path.add_device(foreread_core::geometry::Geometry::new(Bytes(0)), &Choice::Noop);
-    let file = path.open(device, Bytes(PAGES * 4096)).unwrap();
+    let device =
+        path.add_device(foreread_core::geometry::Geometry::new(ByteCount(0)), &Choice::Noop);
+    let file = path.open(device, ByteCount(PAGES * 4096)).unwrap();
     let streams = [path.stream(file), path.stream(file)];
     let is_over = AtomicBool::new(false);
     let (report, reports) = mpsc::channel();
@@ -206,11 +220,11 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
             });
         }
         for round in 0..4000 {
-            let at = |pages: u64| Bytes(pages % PAGES * 4096);
-            let now = Instant(round);
+            let at = |pages: u64| ByteCount(pages % PAGES * 4096);
+            let now = Nanos(round);
             let (page, stream) =
                 if round % 3 == 0 { (round * 37, streams[0]) } else { (round, streams[1]) };
-            path.read(now, stream, at(page), Bytes(3 * 4096), Some(at(page)));
+            path.read(now, stream, at(page), ByteCount(3 * 4096), Some(at(page)));
             drive(&mut path);
             if round % 16 == 0 {
                 let start = PageIndex(round % PAGES);
@@ -225,7 +239,7 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     });
     drop(report);
     while let Ok(frame) = reports.recv() {
-        path.unpinned(Instant(9), frame);
+        path.unpinned(Nanos(9), frame);
         path.table().pin_budget().give_back(1);
     }
     assert_eq!(path.idle_frames(), u64::from(path.frame_count()), "a frame is lost");
@@ -235,7 +249,7 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
 }
 
 /// What a reader may do to a page: use it, take its marker, pin it and look at it for a while.
-fn visit(table: &Table, file: FileSlot, page: PageIndex, report: &mpsc::Sender<Frame>) {
+fn visit(table: &PageTable, file: FileSlot, page: PageIndex, report: &mpsc::Sender<Frame>) {
     let Some(found) = table.look_up(file, page) else { return };
     found.touch(false);
     let _ = found.take_marker();

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag};
 use foreread_core::readahead::{Decided, Policy, Rules};
-use foreread_core::replay::{Step, replay};
+use foreread_core::replay::{LogStep, replay};
 use foreread_core::sched::Choice;
 use foreread_core::table::{Frame, Generation};
-use foreread_core::trace::What;
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::trace::EventKind;
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 /// What is done to the path.
 #[derive(Clone, Debug)]
@@ -96,17 +96,21 @@ pub(crate) struct World {
     /// Files that were closed or cut, under whatever readers.
     pub(crate) cuts: usize,
     pub(crate) decisions: Vec<(StreamId, Decided)>,
-    pub(crate) log: Vec<Step>,
+    pub(crate) log: Vec<LogStep>,
 }
 
 impl World {
     pub(crate) fn new(policy: Policy, memory: u64, max: u64, lens: &[u64]) -> Self {
         let rules = Rules::default();
-        let mut path =
-            IoPath::new(Config { memory: Bytes(memory), policy, max_window: Pages(max), rules });
+        let mut path = IoPath::new(Config {
+            memory: ByteCount(memory),
+            policy,
+            max_window: Pages(max),
+            rules,
+        });
         path.set_trace(1_000_000);
         path.record(usize::MAX);
-        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
+        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(ByteCount(0)) };
         let mut world = Self {
             path,
             now: 0,
@@ -142,7 +146,7 @@ impl World {
 
     pub(crate) fn open(&mut self, len: u64) -> OpenFile {
         let device = self.path.add_device(self.geometry, &Choice::Noop);
-        let id = self.path.open(device, Bytes(len)).unwrap();
+        let id = self.path.open(device, ByteCount(len)).unwrap();
         OpenFile { id, device, len, longest: len }
     }
 
@@ -150,9 +154,9 @@ impl World {
         Reader { id: self.path.stream(self.files[file].id), file, prev_pos: None }
     }
 
-    pub(crate) fn tick(&mut self) -> Instant {
+    pub(crate) fn tick(&mut self) -> Nanos {
         self.now += 1;
-        Instant(self.now)
+        Nanos(self.now)
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {
@@ -228,14 +232,15 @@ impl World {
             if found.take_marker() {
                 let now = self.tick();
                 let count = Pages(asked_end - page.0);
-                self.path.marker(now, id, page, count, prev_pos.map(Bytes));
+                self.path.marker(now, id, page, count, prev_pos.map(ByteCount));
             }
             at = ((page.0 + 1) * 4096).min(end);
         }
         if at < end {
             let now = self.tick();
             let rest = pos + len - at;
-            let read = self.path.read(now, id, Bytes(at), Bytes(rest), prev_pos.map(Bytes));
+            let read =
+                self.path.read(now, id, ByteCount(at), ByteCount(rest), prev_pos.map(ByteCount));
             self.started += 1;
             let file = self.files[file].id;
             let expected = Expected { file, is_cut: false, first: at / 4096, len: rest, stream };
@@ -251,12 +256,12 @@ impl World {
         // What the file has of it.
         let whole = file.len.saturating_sub(first * 4096).min(count * 4096);
         let bytes = match answer {
-            Answer::Good => Ok(Bytes(whole)),
-            Answer::Short(part) => Ok(Bytes(whole * (part % 64) / 64)),
+            Answer::Good => Ok(ByteCount(whole)),
+            Answer::Short(part) => Ok(ByteCount(whole * (part % 64) / 64)),
             Answer::Failed => Err(5),
         };
-        self.failures += usize::from(bytes != Ok(Bytes(whole)));
-        let good = bytes.unwrap_or(Bytes(0)).0;
+        self.failures += usize::from(bytes != Ok(ByteCount(whole)));
+        let good = bytes.unwrap_or(ByteCount(0)).0;
         for (i, page) in self.path.pages(tag).iter().enumerate() {
             if good > i as u64 * 4096 {
                 self.written.insert(page.filling.frame(), (file.id, first + i as u64));
@@ -297,7 +302,7 @@ impl World {
         }
         let pages = before.min(len) / 4096..before.div_ceil(4096);
         self.forgotten.extend(pages.map(|page| (device, page)));
-        self.path.set_len(now, id, Bytes(len));
+        self.path.set_len(now, id, ByteCount(len));
         self.files[file].len = len;
         self.files[file].longest = len.max(self.files[file].longest);
     }
@@ -383,7 +388,7 @@ impl World {
             self.ready.push((ready.id, expected, ready.len.0));
         }
         while let Some(event) = self.path.poll_trace() {
-            if let What::Decided { stream, decided } = event.what {
+            if let EventKind::Decided { stream, decided } = event.what {
                 self.decisions.push((stream, decided));
             }
         }

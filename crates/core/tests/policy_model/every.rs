@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use foreread_core::readahead::{
-    Ask, Decision, Distance, Limits, Pattern, Policy, State, Streams, Trigger, Window,
+    Ask, Decision, Distance, Pattern, Policy, StreamState, Streams, Trigger, Window, WindowLimits,
 };
-use foreread_core::units::{Bytes, PAGE_SIZE, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 use super::EVERY_PATTERN;
 use super::model::{self, Around, NO_HOLE};
@@ -102,7 +102,7 @@ impl Bench {
     }
 
     fn window(&mut self, page: u64, last: Window) {
-        let sequential = Some(Bytes(page * PAGE_SIZE)).filter(|end| end.0 > 0);
+        let sequential = Some(ByteCount(page * PAGE_SIZE)).filter(|end| end.0 > 0);
         for (max, count) in MAXES.into_iter().flat_map(|max| [(max, 1), (max, 6)]) {
             for before in [0, page.min(3)] {
                 for prev_pos in [None, sequential] {
@@ -132,7 +132,7 @@ impl Bench {
         let has_waited = ask.has_waited || self.cases.is_multiple_of(7);
         let ask = Ask { has_waited, ..ask };
         for io_pages in every {
-            let limits = Limits { max: Pages(max), io_pages: Pages(*io_pages) };
+            let limits = WindowLimits { max: Pages(max), io_pages: Pages(*io_pages) };
             let around = Around::new(self.policy, limits, ask, before, ahead, elsewhere);
             let is_resident = |page| around.is_resident(page);
             let distances = [(0, 0), (1, 5), (3, 0), (7, 8), (32, 1)];
@@ -166,19 +166,19 @@ impl Bench {
 /// The ends of a previous read that may decide whether `page` follows it: in the two pages before,
 /// in the page itself and after it, at the edges of pages and inside them. A read that returned
 /// nothing leaves no end, so no end is byte 0.
-pub(super) fn previous_ends(page: u64) -> [Option<Bytes>; 9] {
+pub(super) fn previous_ends(page: u64) -> [Option<ByteCount>; 9] {
     let start = page * PAGE_SIZE;
-    let before = |bytes| start.checked_sub(bytes).filter(|end| *end > 0).map(Bytes);
+    let before = |bytes| start.checked_sub(bytes).filter(|end| *end > 0).map(ByteCount);
     [
         None,
         before(PAGE_SIZE + 1),
         before(PAGE_SIZE),
         before(PAGE_SIZE - 1),
         before(0),
-        Some(Bytes(start + 1)),
-        Some(Bytes(start + PAGE_SIZE - 1)),
-        Some(Bytes(start + PAGE_SIZE)),
-        Some(Bytes(start + PAGE_SIZE + 1)),
+        Some(ByteCount(start + 1)),
+        Some(ByteCount(start + PAGE_SIZE - 1)),
+        Some(ByteCount(start + PAGE_SIZE)),
+        Some(ByteCount(start + PAGE_SIZE + 1)),
     ]
 }
 
@@ -199,16 +199,20 @@ pub(super) fn marked_at(page: u64) -> Window {
 }
 
 /// A stream whose last window was also the last that it asked for.
-pub(super) fn state_of(last: Window, has_thrashed: bool, (ahead, holds): (u64, u64)) -> State {
+pub(super) fn state_of(
+    last: Window,
+    has_thrashed: bool,
+    (ahead, holds): (u64, u64),
+) -> StreamState {
     let distance = Distance { ahead: Pages(ahead), holds: Pages(holds) };
-    State { window: last, fetched: last, has_thrashed, distance, ..State::default() }
+    StreamState { window: last, fetched: last, has_thrashed, distance, ..StreamState::default() }
 }
 
 pub(super) fn window(start: u64, size: u64, async_size: u64) -> Window {
     Window { start: PageIndex(start), size: Pages(size), async_size: Pages(async_size) }
 }
 
-pub(super) fn miss(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
+pub(super) fn miss(page: u64, count: u64, prev_pos: Option<ByteCount>) -> Ask {
     Ask {
         page: PageIndex(page),
         count: Pages(count),
@@ -218,7 +222,7 @@ pub(super) fn miss(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
     }
 }
 
-pub(super) fn marker(page: u64, count: u64, prev_pos: Option<Bytes>) -> Ask {
+pub(super) fn marker(page: u64, count: u64, prev_pos: Option<ByteCount>) -> Ask {
     Ask {
         page: PageIndex(page),
         count: Pages(count),

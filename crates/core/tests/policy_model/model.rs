@@ -11,16 +11,16 @@
 
 use std::ops::Range;
 
-use foreread_core::readahead::walk::{PageSet, Reader};
+use foreread_core::readahead::walk::{PageSet, ReadWalk};
 use foreread_core::readahead::{
-    Ask, Decided, Decision, Limits, Pattern, Policy, Residency, State, Trigger, Window,
+    Ask, Decided, Decision, Pattern, Policy, Residency, StreamState, Trigger, Window, WindowLimits,
 };
 use foreread_core::units::{PAGE_SIZE, PageIndex, Pages};
 
 /// A whole read: each page is asked about when it is missing and when it is marked.
 pub(crate) fn read(
-    reader: &Reader,
-    state: &mut State,
+    reader: &ReadWalk,
+    state: &mut StreamState,
     sheet: &mut Sheet,
     first: u64,
     count: u64,
@@ -47,7 +47,12 @@ pub(crate) fn read(
 
 /// Does what was decided: pages that are resident or past the end of the file are not read, and
 /// only a page that is read can be marked.
-fn answer(reader: &Reader, state: &mut State, sheet: &mut Sheet, ask: Ask) -> Option<Decided> {
+fn answer(
+    reader: &ReadWalk,
+    state: &mut StreamState,
+    sheet: &mut Sheet,
+    ask: Ask,
+) -> Option<Decided> {
     let is_resident = |page| sheet.is_there(page);
     let mut decision = decide(reader.policy, state, ask, reader.limits, &is_resident)?;
     let Window { start, size, .. } = decision.window;
@@ -74,9 +79,9 @@ fn answer(reader: &Reader, state: &mut State, sheet: &mut Sheet, ask: Ask) -> Op
 /// One decision, and what the policy learns by it. `is_resident` is the cache.
 pub(crate) fn decide(
     policy: Policy,
-    state: &mut State,
+    state: &mut StreamState,
     ask: Ask,
-    limits: Limits,
+    limits: WindowLimits,
     is_resident: &dyn Fn(u64) -> bool,
 ) -> Option<Decision> {
     let last = state.window;
@@ -451,7 +456,7 @@ pub(crate) struct Around {
 impl Around {
     pub(crate) fn new(
         policy: Policy,
-        limits: Limits,
+        limits: WindowLimits,
         ask: Ask,
         before: u64,
         ahead: u64,

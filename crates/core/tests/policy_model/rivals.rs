@@ -4,13 +4,13 @@
 //! Out:   pattern, start, size and async size; and what the policy learns.
 //! Never: a rule taken from the core.
 
-use foreread_core::readahead::{Distance, Pattern, State};
+use foreread_core::readahead::{Distance, Pattern, StreamState};
 use foreread_core::units::Pages;
 
 use super::model::{Answer, Question, init, int, next};
 
 impl Question<'_> {
-    pub(super) fn thrash_2010(&self, is_marker: bool, state: &mut State) -> Option<Answer> {
+    pub(super) fn thrash_2010(&self, is_marker: bool, state: &mut StreamState) -> Option<Answer> {
         const MIN: i64 = 4;
         if self.max == 0 {
             return None;
@@ -72,7 +72,7 @@ impl Question<'_> {
         &self,
         is_marker: bool,
         has_waited: bool,
-        state: &mut State,
+        state: &mut StreamState,
     ) -> Option<Answer> {
         if self.max == 0 {
             return None;

@@ -3,14 +3,14 @@
 //! In:    requests as text: `R300@0`, `rt:W50+16@5`.
 //! Out:   their ids in the order of dispatch.
 
-use foreread_core::sched::{Choice, Class, Load, Op, Origin, Request, Scheduler, Submitter};
-use foreread_core::units::{Instant, Sector, Sectors};
+use foreread_core::sched::{Choice, Class, Op, Origin, Payload, Request, Scheduler, Submitter};
+use foreread_core::units::{Nanos, Sector, Sectors};
 
 /// The names of requests that became one.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Names(pub(crate) Vec<String>);
 
-impl Load for Names {
+impl Payload for Names {
     fn can_take(&self, _next: &Self) -> bool {
         true
     }
@@ -44,7 +44,7 @@ pub(crate) fn dispatched(
     let mut order = Vec::new();
     let mut now_ms = t0_ms;
     loop {
-        let now = Instant(now_ms * 1_000_000);
+        let now = Nanos(now_ms * 1_000_000);
         for request in arriving.extract_if(.., |request| request.arrival <= now) {
             queue.add(now, request);
         }
@@ -82,7 +82,7 @@ impl Bench {
 
     /// Which are taken, as one: `R100 R108`.
     pub(crate) fn take(&mut self, now_ms: u64) -> Option<String> {
-        let request = self.queue.take(Instant(now_ms * 1_000_000))?;
+        let request = self.queue.take(Nanos(now_ms * 1_000_000))?;
         let names = request.load.0.join(" ");
         self.flying.push(request);
         Some(names)
@@ -92,7 +92,7 @@ impl Bench {
         let is_it = |request: &Request<Names>| request.load.0.join(" ") == names;
         let index = self.flying.iter().position(is_it).expect("it is in flight");
         let request = self.flying.swap_remove(index);
-        self.queue.completed(Instant(0), request.origin, request.arrival);
+        self.queue.completed(Nanos(0), request.origin, request.arrival);
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str) {
@@ -126,7 +126,7 @@ pub(crate) fn request(text: &str) -> Request<Names> {
         start: Sector(start.parse().unwrap()),
         sectors: Sectors(sectors.parse().unwrap()),
         origin: Origin { op, class, submitter: Submitter(0) },
-        arrival: Instant(ms.parse::<u64>().unwrap() * 1_000_000),
+        arrival: Nanos(ms.parse::<u64>().unwrap() * 1_000_000),
         load: Names(vec![name.split('+').next().unwrap().to_owned()]),
     }
 }

@@ -1,7 +1,7 @@
 //! `deadline`: limits of what is in flight, and settings that change while requests are queued.
 
 use foreread_core::sched::{BadSetting, Op};
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 use super::bench::{Bench, choice, request};
 
@@ -63,7 +63,7 @@ fn what_another_queue_gave_counts_and_ends_here() {
     bench.queue.adopt(old.origin, old.arrival);
     bench.add("W10@0");
     assert_eq!(bench.take(0), None, "one is in flight");
-    bench.queue.completed(Instant(0), old.origin, old.arrival);
+    bench.queue.completed(Nanos(0), old.origin, old.arrival);
     assert_eq!(bench.take(0), Some("W10".into()));
 }
 

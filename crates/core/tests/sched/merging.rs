@@ -86,6 +86,6 @@ fn a_batch_goes_on_when_its_next_is_swallowed() {
     assert_eq!(bench.all(1), ["R200", "R100 R108 R116"]);
 }
 
-fn at(ms: u64) -> foreread_core::units::Instant {
-    foreread_core::units::Instant(ms * 1_000_000)
+fn at(ms: u64) -> foreread_core::units::Nanos {
+    foreread_core::units::Nanos(ms * 1_000_000)
 }

@@ -7,7 +7,7 @@
 use foreread_core::path::{Fault, FileId, IoPath, WriteId, WriteMode};
 use foreread_core::sched::{self, Submitter};
 use foreread_core::table::Frame;
-use foreread_core::units::{Bytes, PageIndex};
+use foreread_core::units::{ByteCount, PageIndex};
 
 use super::{Answer, Io, OpenFile, Pin, Reading, SECTOR, Sabotage, Told, What, World, Writing};
 
@@ -20,8 +20,8 @@ impl World {
         let (pos, stamp) = (pos % end, self.random.next());
         let data = (0..len).map(|at| (stamp >> (at % 7 * 8)) as u8 ^ at as u8).collect();
         let now = self.tick();
-        let (pos_, submitter) = (Bytes(pos), Submitter(file as u32));
-        let id = self.path.write(now, self.files[file].id, pos_, Bytes(len), mode, submitter);
+        let (pos_, submitter) = (ByteCount(pos), Submitter(file as u32));
+        let id = self.path.write(now, self.files[file].id, pos_, ByteCount(len), mode, submitter);
         let what = What::Write { pos: pos as usize, data, mode, promise: None };
         self.begin(file, id, what);
     }
@@ -162,8 +162,8 @@ impl World {
         }
         if at < end {
             let now = self.tick();
-            let len = Bytes((end - at) as u64);
-            let read = self.path.read(now, stream, Bytes(at as u64), len, None);
+            let len = ByteCount((end - at) as u64);
+            let read = self.path.read(now, stream, ByteCount(at as u64), len, None);
             self.reads.insert(read, Reading { file, id, pos: at, since: self.now });
         }
     }
@@ -193,7 +193,7 @@ impl World {
         }
         let result = match answer {
             Answer::Failed => Err(5),
-            Answer::Good | Answer::Short(_) => Ok(Bytes(moved as u64)),
+            Answer::Good | Answer::Short(_) => Ok(ByteCount(moved as u64)),
         };
         let now = self.tick();
         self.path.complete(now, tag, result);

@@ -22,10 +22,10 @@ use foreread_core::path::{
     Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
 use foreread_core::readahead::{Policy, Rules};
-use foreread_core::replay::Step;
+use foreread_core::replay::LogStep;
 use foreread_core::sched::{self, Choice};
 use foreread_core::table::{Frame, Generation};
-use foreread_core::units::{Bytes, Instant, Pages, Sector};
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use history::History;
 
 /// What is done. Numbers are taken modulo what there is.
@@ -190,7 +190,7 @@ pub(crate) struct World {
     faults: usize,
     /// Whether the limit was set below what may be dirty already.
     has_lowered_limit: bool,
-    pub(crate) log: Vec<Step>,
+    pub(crate) log: Vec<LogStep>,
 }
 
 /// The files of each device, by their length.
@@ -199,11 +199,11 @@ pub(crate) type Lens<'a> = &'a [&'a [usize]];
 impl World {
     pub(crate) fn new(seed: u64, scheduler: &Choice, lens: Lens<'_>) -> Self {
         let (policy, max_window, rules) = (Policy::Linux6, Pages(16), Rules::default());
-        let memory = Bytes(1 << 20);
+        let memory = ByteCount(1 << 20);
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.record(usize::MAX);
         let frames = path.frame_count() as usize;
-        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(Bytes(0)) };
+        let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(ByteCount(0)) };
         let mut world = Self {
             path,
             now: 1,
@@ -245,15 +245,15 @@ impl World {
 
     fn open(&mut self, device: usize, start: usize, len: usize) -> OpenFile {
         let sector = Sector((start / SECTOR) as u64);
-        let id = self.path.open_at(self.devices[device].id, sector, Bytes(len as u64)).unwrap();
+        let id = self.path.open_at(self.devices[device].id, sector, ByteCount(len as u64)).unwrap();
         let stream = self.path.stream(id);
         let content = self.devices[device].disk.read(start, len);
         OpenFile { id, stream, device, start, history: History::new(self.now, &content) }
     }
 
-    fn tick(&mut self) -> Instant {
+    fn tick(&mut self) -> Nanos {
         self.now += 1;
-        Instant(self.now)
+        Nanos(self.now)
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {

@@ -6,8 +6,8 @@
 
 use foreread_core::readahead::Advice as Pattern;
 use foreread_core::sched::Submitter;
-use foreread_core::table::Found;
-use foreread_core::units::{Bytes, PageIndex};
+use foreread_core::table::FoundPage;
+use foreread_core::units::{ByteCount, PageIndex};
 
 use super::{Asked, Markers, Reader, in_page};
 use crate::advice::Advised;
@@ -25,7 +25,7 @@ impl Reader {
     ) -> bool {
         let (room, known_len) = (to.len(), handle.file.len());
         // Pages before one that is missing would be used now, and used again by the read proper.
-        if !Self::is_all_there(&handle.file, Bytes(offset), room) {
+        if !Self::is_all_there(&handle.file, ByteCount(offset), room) {
             return false;
         }
         let mut read = Asked { offset, room, wanted: room, done: 0, known_len, advised };
@@ -46,7 +46,7 @@ impl Reader {
     pub(crate) fn pinned_all(
         &self,
         handle: &Handle,
-        (advised, pos, room): (Advised, Bytes, usize),
+        (advised, pos, room): (Advised, ByteCount, usize),
         markers: &Markers,
         is_hit: bool,
     ) {
@@ -65,8 +65,8 @@ impl Reader {
         &self,
         file: &FileShared,
         advised: Advised,
-        found: &Found<'_>,
-        (page, pos): (PageIndex, Bytes),
+        found: &FoundPage<'_>,
+        (page, pos): (PageIndex, ByteCount),
         markers: &mut Markers,
     ) {
         let is_first = page == pos.page();
@@ -83,8 +83,8 @@ impl Reader {
 
     /// Whether all pages of a read are there, at a glance.
     #[inline]
-    pub(crate) fn is_all_there(file: &FileShared, pos: Bytes, len: usize) -> bool {
-        let end = (pos + Bytes(len as u64)).pages_up().0;
+    pub(crate) fn is_all_there(file: &FileShared, pos: ByteCount, len: usize) -> bool {
+        let end = (pos + ByteCount(len as u64)).pages_up().0;
         (pos.page().0..end).all(|page| {
             let found = file.engine.table.look_up(file.slot, PageIndex(page));
             found.is_some_and(|found| found.entry().is_up_to_date())

@@ -14,8 +14,8 @@
 use std::io;
 use std::sync::Arc;
 
-use foreread_core::path::{Fault, Fill, IoPath, WriteId, WriteStep};
-use foreread_core::units::{Bytes, Instant, Pages};
+use foreread_core::path::{Fault, IoPath, WriteFill, WriteId, WriteStep};
+use foreread_core::units::{ByteCount, Nanos, Pages};
 
 use super::usize_of;
 use crate::driver::Driver;
@@ -30,9 +30,9 @@ use crate::waiting::{News, Ticket};
 /// What the thread that asked does itself.
 pub(super) enum Doing<'d> {
     /// Copies these bytes, which begin there.
-    Copy(&'d [u8], Bytes),
+    Copy(&'d [u8], ByteCount),
     /// The same, if that can be at once; else nothing is written.
-    TryCopy(&'d [u8], Bytes),
+    TryCopy(&'d [u8], ByteCount),
     /// Calls the system.
     Act(&'d dyn Fn() -> Result<(), i32>),
 }
@@ -43,9 +43,9 @@ impl Handle {
         &self,
         what: &'static str,
         offset: u64,
-        begin: impl FnOnce(&mut IoPath, Instant) -> WriteId,
+        begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
         doing: &Doing<'_>,
-    ) -> Result<Bytes, WriteError> {
+    ) -> Result<ByteCount, WriteError> {
         let engine = &*self.file.engine;
         let failed = |why| match why {
             NotReady::TimedOut => {
@@ -110,12 +110,12 @@ impl Shared {
         id: WriteId,
         file: &Arc<FileShared>,
         doing: &Doing<'_>,
-    ) -> (Driving<'s>, Result<Bytes, NotReady>) {
+    ) -> (Driving<'s>, Result<ByteCount, NotReady>) {
         loop {
             let is_try = matches!(doing, Doing::TryCopy(..));
             if is_try && !driving.waiting.has_news(Ticket::Write(id)) {
                 driving.give_up(id, Arc::clone(file));
-                return (driving, Ok(Bytes::ZERO));
+                return (driving, Ok(ByteCount::ZERO));
             }
             let news;
             (driving, news) = self.wait_for_news(driving, Ticket::Write(id));
@@ -191,9 +191,9 @@ impl Driver {
 /// ```
 ///
 /// Where nothing old is, zeros are: past the end of a file.
-fn fill(pool: &Pool, fills: &[Fill], from: &[u8], pos: Bytes) {
+fn fill(pool: &Pool, fills: &[WriteFill], from: &[u8], pos: ByteCount) {
     let (mut start, mut rest) = (in_page(pos), from);
-    for &Fill { new, old, .. } in fills {
+    for &WriteFill { new, old, .. } in fills {
         let (now, later) = rest.split_at(rest.len().min(PAGE - start));
         let end = start + now.len();
         for around in [0..start, end..PAGE] {

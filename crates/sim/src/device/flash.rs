@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use foreread_core::path::Tag;
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::{
@@ -70,10 +70,10 @@ impl Flash {
 pub struct Chips {
     model: Flash,
     /// When each channel is free.
-    channels: Vec<Instant>,
-    bus: Instant,
+    channels: Vec<Nanos>,
+    bus: Nanos,
     /// What it will be, and from when on.
-    coming: VecDeque<(Instant, Flash)>,
+    coming: VecDeque<(Nanos, Flash)>,
 }
 
 impl Chips {
@@ -84,20 +84,20 @@ impl Chips {
     /// Which parameter is impossible.
     pub fn new(model: Flash) -> Result<Self, String> {
         model.check()?;
-        let channels = vec![Instant(0); model.channels as usize];
-        Ok(Self { model, channels, bus: Instant(0), coming: VecDeque::new() })
+        let channels = vec![Nanos(0); model.channels as usize];
+        Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new() })
     }
 
     /// What a command of this size costs before its transfer, in ns.
     #[expect(clippy::cast_precision_loss, reason = "a command is small")]
-    fn before_transfer_ns(&self, size: Bytes) -> f64 {
+    fn before_transfer_ns(&self, size: ByteCount) -> f64 {
         let (size, half) = (size.0 as f64, self.model.stall_size.0.0 as f64);
         (self.model.overhead_us + self.model.stall_us * size / (size + half)) * 1e3
     }
 }
 
 impl Device for Chips {
-    fn submit(&mut self, now: Instant, command: Command) -> Option<Ending> {
+    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending> {
         while let Some((_, model)) = self.coming.pop_front_if(|(at, _)| *at <= now) {
             self.model = model;
         }
@@ -111,11 +111,11 @@ impl Device for Chips {
         Some(Ending { at, tag: command.tag })
     }
 
-    fn ended(&mut self, _now: Instant, _tag: Tag) -> Option<Ending> {
+    fn ended(&mut self, _now: Nanos, _tag: Tag) -> Option<Ending> {
         None
     }
 
-    fn change(&mut self, at: Instant, to: &Model) -> Result<(), String> {
+    fn change(&mut self, at: Nanos, to: &Model) -> Result<(), String> {
         let Model::Flash(to) = to else { return Err("change: wants flash".into()) };
         to.check()?;
         let wants = "the same capacity, max_command, depth and channels";

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, SECTOR_SIZE, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector, Sectors};
 use serde::Deserialize;
 
 use super::{Command, Device, Ending, check, check_common, is_rate, is_time, later, transfer_ns};
@@ -120,13 +120,13 @@ struct Zone {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     command: Command,
-    arrival: Instant,
+    arrival: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Last {
     end: Sector,
-    at: Instant,
+    at: Nanos,
     /// When its last sector was under the head, in ns: before `at`, if it came from the buffer.
     read_ns: f64,
     /// None before the first: nothing has been read on from there.
@@ -154,7 +154,7 @@ impl Disk {
         check(model.in_controller <= 4096, "in_controller", "0 to 4096")?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
-        let last = Last { end: Sector(0), at: Instant(0), read_ns: 0.0, op: None };
+        let last = Last { end: Sector(0), at: Nanos(0), read_ns: 0.0, op: None };
         let buffered = Sector(0)..Sector(0);
         let (in_controller, held) = (VecDeque::new(), Vec::new());
         let (at_work, reading_ns) = (None, 0.0);
@@ -162,7 +162,7 @@ impl Disk {
     }
 
     /// Takes what its controller has, while there is room.
-    fn fill(&mut self, now: Instant) {
+    fn fill(&mut self, now: Nanos) {
         let is_free = |disk: &Self| {
             disk.held.len() + usize::from(disk.at_work.is_some()) < disk.model.depth as usize
         };
@@ -174,7 +174,7 @@ impl Disk {
     }
 
     /// Begins the next command, if one is held.
-    fn begin(&mut self, now: Instant) -> Option<Ending> {
+    fn begin(&mut self, now: Nanos) -> Option<Ending> {
         assert!(self.at_work.is_none(), "one at a time");
         let index = match self.model.pick {
             _ if self.held.is_empty() => return None,
@@ -190,7 +190,7 @@ impl Disk {
 
     /// The command that is reached first; with `age_weight`, one that has waited longer counts as
     /// nearer. Of equals the oldest.
-    fn nearest(&self, now: Instant) -> usize {
+    fn nearest(&self, now: Nanos) -> usize {
         let cost = |held: &Held| {
             let waited = ns_between(held.arrival, now);
             let transfer = self.transfer_ns(held.command.start, held.command.sectors.bytes());
@@ -201,7 +201,7 @@ impl Disk {
     }
 
     /// How long a command takes from now on.
-    fn service_ns(&self, now: Instant, held: &Held) -> f64 {
+    fn service_ns(&self, now: Nanos, held: &Held) -> f64 {
         let overhead = self.model.overhead_us * 1e3;
         let rest = self.not_buffered(held.command);
         if rest.sectors == Sectors::ZERO {
@@ -235,7 +235,7 @@ impl Disk {
     ///                       |<---- buffer ---->|               ^ it has come round
     ///                        next is here       ^ next is overwritten: a turn later
     /// ```
-    fn read_on_ns(&self, now: Instant, held: &Held) -> Option<f64> {
+    fn read_on_ns(&self, now: Nanos, held: &Held) -> Option<f64> {
         let command = held.command;
         let is_read = command.op == Op::Read && self.model.buffer_overruns;
         let buffer = self.goes_on(command, held.arrival).filter(|_| is_read)?;
@@ -260,7 +260,7 @@ impl Disk {
 
     /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
     /// before it was asked for.
-    fn goes_on(&self, command: Command, arrival: Instant) -> Option<Bytes> {
+    fn goes_on(&self, command: Command, arrival: Nanos) -> Option<ByteCount> {
         if command.start != self.last.end || Some(command.op) != self.last.op {
             return None;
         }
@@ -268,18 +268,18 @@ impl Disk {
         match command.op {
             Op::Read => {
                 let buffer = self.model.read_buffer.0;
-                (was_held || buffer > Bytes::ZERO).then_some(buffer)
+                (was_held || buffer > ByteCount::ZERO).then_some(buffer)
             }
-            Op::Write => (was_held || self.model.write_buffer).then_some(Bytes::ZERO),
+            Op::Write => (was_held || self.model.write_buffer).then_some(ByteCount::ZERO),
         }
     }
 
-    fn transfer_ns(&self, start: Sector, bytes: Bytes) -> f64 {
+    fn transfer_ns(&self, start: Sector, bytes: ByteCount) -> f64 {
         transfer_ns(bytes, self.zone_of(start).mb_per_s)
     }
 
     /// How long until the first sector of a command is under the head.
-    fn reach_ns(&self, now: Instant, command: Command) -> f64 {
+    fn reach_ns(&self, now: Nanos, command: Command) -> f64 {
         let ready = self.model.overhead_us * 1e3 + self.seek_ns(command.start);
         let turned = (later(now, ready).0 as f64 / self.turn_ns).fract();
         let wait = (self.angle_of(command.start) - turned).rem_euclid(1.0);
@@ -307,7 +307,7 @@ impl Disk {
     }
 
     /// Where a command leaves the arm and the buffer.
-    fn note_done(&mut self, now: Instant, command: Command) {
+    fn note_done(&mut self, now: Nanos, command: Command) {
         if self.not_buffered(command).sectors == Sectors::ZERO {
             return;
         }
@@ -315,7 +315,7 @@ impl Disk {
         let end = start + command.sectors;
         self.last = Last { end, at: now, read_ns: self.reading_ns, op: Some(op) };
         match op {
-            Op::Read if self.model.read_on.0 > Bytes::ZERO => {
+            Op::Read if self.model.read_on.0 > ByteCount::ZERO => {
                 let capacity = Sector(self.model.capacity.0.0 / SECTOR_SIZE);
                 // A file's last page may end behind a device that has only a part of it.
                 let rest = Sectors(capacity.0.saturating_sub(end.0));
@@ -353,7 +353,7 @@ impl Disk {
 }
 
 impl Device for Disk {
-    fn submit(&mut self, now: Instant, command: Command) -> Option<Ending> {
+    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending> {
         self.in_controller.push_back(command);
         self.fill(now);
         if self.at_work.is_some() {
@@ -362,7 +362,7 @@ impl Device for Disk {
         self.begin(now)
     }
 
-    fn ended(&mut self, now: Instant, tag: Tag) -> Option<Ending> {
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<Ending> {
         let Held { command, .. } = self.at_work.take().expect("something was at work");
         assert!(command.tag == tag, "one at a time");
         self.note_done(now, command);
@@ -393,7 +393,7 @@ fn zones(model: &Hdd, turn_ns: f64) -> Vec<Zone> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]
-fn ns_between(from: Instant, to: Instant) -> f64 {
+fn ns_between(from: Nanos, to: Nanos) -> f64 {
     (to.0 - from.0) as f64
 }
 

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use foreread_core::geometry::{Geometry, block_size};
 use foreread_core::path::Tag;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE, SECTOR_SIZE, Sectors};
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE, Sectors};
 use serde::Deserialize;
 
 use super::known::Chosen;
@@ -63,7 +63,7 @@ pub struct Mapping {
     /// How far its sectors lie up there.
     shift: Sectors,
     /// None: a command is one bio.
-    block: Option<Bytes>,
+    block: Option<ByteCount>,
     bio_us: f64,
     is_busy: bool,
     waiting: VecDeque<Command>,
@@ -76,8 +76,8 @@ impl Mapped {
 
     /// How large its blocks are.
     #[must_use]
-    pub fn block(&self) -> Bytes {
-        block_size(self.capacity.0, Bytes(SECTOR_SIZE), Bytes(PAGE_SIZE))
+    pub fn block(&self) -> ByteCount {
+        block_size(self.capacity.0, ByteCount(SECTOR_SIZE), ByteCount(PAGE_SIZE))
     }
 }
 
@@ -93,7 +93,7 @@ impl Mapping {
         let below = model.on.model.build().map_err(|why| format!("on: {why}"))?;
         let room = model.on.model.geometry().capacity;
         let Size(at) = model.at;
-        let is_sector = |bytes: Bytes| bytes.0.is_multiple_of(SECTOR_SIZE);
+        let is_sector = |bytes: ByteCount| bytes.0.is_multiple_of(SECTOR_SIZE);
         check(is_sector(at), "at", "whole sectors")?;
         let Size(size) = model.capacity;
         check(size.0 >= SECTOR_SIZE && is_sector(size), "capacity", "whole sectors, at least one")?;
@@ -112,7 +112,7 @@ impl Mapping {
 
     /// Gives the device below its next command. It has one at a time, so it knows at once when that
     /// one ends.
-    fn begin(&mut self, now: Instant) -> Option<Ending> {
+    fn begin(&mut self, now: Nanos) -> Option<Ending> {
         assert!(!self.is_busy, "one at a time");
         let command = self.waiting.pop_front()?;
         self.is_busy = true;
@@ -123,18 +123,18 @@ impl Mapping {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a command is small")]
-    fn bios(&self, size: Bytes) -> f64 {
+    fn bios(&self, size: ByteCount) -> f64 {
         self.block.map_or(1.0, |block| size.0.div_ceil(block.0) as f64)
     }
 }
 
 impl Device for Mapping {
-    fn submit(&mut self, now: Instant, command: Command) -> Option<Ending> {
+    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending> {
         self.waiting.push_back(command);
         if self.is_busy { None } else { self.begin(now) }
     }
 
-    fn ended(&mut self, now: Instant, tag: Tag) -> Option<Ending> {
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<Ending> {
         assert!(self.is_busy, "something was at work");
         let next = self.below.ended(now, tag);
         assert!(next.is_none(), "one at a time");

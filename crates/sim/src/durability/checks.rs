@@ -6,7 +6,7 @@
 
 use foreread_core::path::{Fault, WriteId, WriteMode, WriteStep};
 use foreread_core::sched;
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::units::{ByteCount, Pages};
 
 use super::device::Disk;
 use super::program::{Effect, End};
@@ -70,7 +70,7 @@ impl World {
         Ok(())
     }
 
-    fn is_told_to_fill(&mut self, id: WriteId, len: Bytes) {
+    fn is_told_to_fill(&mut self, id: WriteId, len: ByteCount) {
         let call = self.calls.get_mut(&id).expect("it is not over");
         let CallKind::Write { sectors, .. } = &mut call.kind else { panic!("only writes are") };
         sectors.end = sectors.start + len.0.div_ceil(SECTOR) as usize;
@@ -96,7 +96,7 @@ impl World {
         let now = self.tick();
         match what {
             What::Write { tag, .. } | What::Read { tag, .. } => {
-                self.path.complete(now, tag, result.map(Bytes));
+                self.path.complete(now, tag, result.map(ByteCount));
             }
             What::Flush { id } | What::Zero { id, .. } => {
                 self.path.acted(now, id, result.map(drop));

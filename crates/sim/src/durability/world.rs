@@ -13,7 +13,7 @@ use foreread_core::path::{
 };
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::{Choice, Submitter};
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 use super::Outcome;
 use super::device::{Disk, Stamp};
@@ -96,7 +96,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, sabotage: Sabotage, rng: &mut Rng) -> Self {
-        let memory = Bytes(1 << 20);
+        let memory = ByteCount(1 << 20);
         let (policy, max_window, rules) = (Policy::Linux6, Pages(8), Rules::default());
         let path = IoPath::new(Config { memory, policy, max_window, rules });
         let frames = path.frame_count() as usize;
@@ -131,13 +131,14 @@ impl World {
     }
 
     fn open(&mut self, disk: usize, base: usize, len: u64, rng: &mut Rng) {
-        let write_block = Bytes([1, SECTOR, 4096][usize::try_from(rng.below(3)).expect("a few")]);
+        let write_block =
+            ByteCount([1, SECTOR, 4096][usize::try_from(rng.below(3)).expect("a few")]);
         let geometry =
-            Geometry { max_io: Pages(16), depth: 4, write_block, ..Geometry::new(Bytes(0)) };
+            Geometry { max_io: Pages(16), depth: 4, write_block, ..Geometry::new(ByteCount(0)) };
         let name = if rng.below(2) == 0 { "noop" } else { "deadline" };
         let scheduler = Choice::from_name(name).expect("there is one");
         let device = self.path.add_device_on(Some(disk as u64), geometry, &scheduler);
-        let id = self.path.open(device, Bytes(len)).expect("three files");
+        let id = self.path.open(device, ByteCount(len)).expect("three files");
         let stream = self.path.stream(id);
         let stamps = (0..sectors_of(len)).map(|at| self.disks[disk].durable(base + at));
         let history = History::new(stamps);
@@ -146,9 +147,9 @@ impl World {
         self.files.push(OpenFile { id, stream, disk, base, history, write_block });
     }
 
-    pub(super) fn tick(&mut self) -> Instant {
+    pub(super) fn tick(&mut self) -> Nanos {
         self.now += 1;
-        Instant(self.now)
+        Nanos(self.now)
     }
 
     pub(super) fn outcome(&self) -> Outcome {
@@ -208,7 +209,7 @@ impl World {
         let stamp = self.next_stamp;
         self.next_stamp += 1;
         let now = self.tick();
-        let (pos, len) = (Bytes(first as u64 * SECTOR), Bytes(sectors * SECTOR));
+        let (pos, len) = (ByteCount(first as u64 * SECTOR), ByteCount(sectors * SECTOR));
         let write = self.path.write(now, id, pos, len, mode, Submitter::default());
         let kind = CallKind::Write { sectors: first..first, stamp, mode, filled: None };
         self.calls.insert(write, Call { file, kind });
@@ -272,7 +273,8 @@ impl World {
             let found = table.look_up(IoPath::slot(id), PageIndex((at / PAGE) as u64));
             let Some(found) = found.filter(|found| found.entry().is_up_to_date()) else {
                 let view = self.files[file].history.view();
-                let (pos, len) = (Bytes(at as u64 * SECTOR), Bytes((end - at) as u64 * SECTOR));
+                let (pos, len) =
+                    (ByteCount(at as u64 * SECTOR), ByteCount((end - at) as u64 * SECTOR));
                 let now = self.tick();
                 let read = self.path.read(now, stream, pos, len, None);
                 self.reads.insert(read, (file, at, view));

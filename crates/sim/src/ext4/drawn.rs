@@ -15,7 +15,7 @@
 //! file system holds more than the tree that is walked.
 
 use foreread_core::itable::BlockIndex;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use serde::Deserialize;
 
 use super::{BLOCK_SIZE, Directory, DirectoryId, Entry, Inode, Layout, Table};
@@ -65,7 +65,7 @@ struct Drawing<'t> {
 impl Tree {
     /// The tree on a file system of this size; None if more files were drawn than it has room for.
     #[must_use]
-    pub fn draw(&self, size: Bytes, mut rng: Rng) -> Option<Layout> {
+    pub fn draw(&self, size: ByteCount, mut rng: Rng) -> Option<Layout> {
         let in_group =
             |group| Table { first: BlockIndex(group * BLOCKS_PER_GROUP + HEAD_BLOCKS), used: 0 };
         let layout = Layout {
@@ -90,7 +90,7 @@ impl Tree {
     /// # Errors
     ///
     /// Which parameter, and what would be possible.
-    pub fn check(&self, size: Bytes) -> Result<(), String> {
+    pub fn check(&self, size: ByteCount) -> Result<(), String> {
         let check = |holds: bool, what: &str, wants: &str| {
             if holds { Ok(()) } else { Err(format!("tree: {what}: wants {wants}")) }
         };
@@ -267,7 +267,7 @@ fn levels(depth: usize, rng: &mut Rng) -> usize {
     depth
 }
 
-fn groups_of(size: Bytes) -> u64 {
+fn groups_of(size: ByteCount) -> u64 {
     size.0 / (BLOCKS_PER_GROUP * u64::from(BLOCK_SIZE))
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::rc::Rc;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -31,7 +31,7 @@ impl Grown {
     /// # Errors
     ///
     /// Which parameter, and what would be possible.
-    pub fn check(&self, size: Bytes) -> Result<(), String> {
+    pub fn check(&self, size: ByteCount) -> Result<(), String> {
         match self {
             Self::Drawn(tree) => tree.check(size),
             Self::Taken(taken) if taken.size() <= size => Ok(()),
@@ -43,7 +43,7 @@ impl Grown {
 
     /// It on a file system of this size; None if more files were drawn than it has room for.
     #[must_use]
-    pub fn layout(&self, size: Bytes, rng: Rng) -> Option<Layout> {
+    pub fn layout(&self, size: ByteCount, rng: Rng) -> Option<Layout> {
         match self {
             Self::Drawn(tree) => tree.draw(size, rng),
             Self::Taken(taken) => Some(taken.layout()),

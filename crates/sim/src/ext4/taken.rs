@@ -20,7 +20,7 @@
 use std::fmt::Write as _;
 
 use foreread_core::itable::BlockIndex;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::{BLOCK_SIZE, Directory, DirectoryId, Entry, Inode, Layout, Table};
 
@@ -139,8 +139,8 @@ impl Taken {
 
     /// The length of the file system.
     #[must_use]
-    pub fn size(&self) -> Bytes {
-        Bytes(self.blocks * u64::from(BLOCK_SIZE))
+    pub fn size(&self) -> ByteCount {
+        ByteCount(self.blocks * u64::from(BLOCK_SIZE))
     }
 
     /// As a run walks it.

@@ -1,7 +1,7 @@
 //! The scenarios in which policies are compared, and with which largest windows.
 
 use foreread_core::readahead::Policy;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::How;
 use crate::scenario::{PartName, Scenario};
@@ -14,7 +14,7 @@ pub struct Rival {
     /// Its text.
     pub text: &'static str,
     /// The largest windows with which the kernel's policies are run.
-    pub windows: &'static [Bytes],
+    pub windows: &'static [ByteCount],
 }
 
 /// All of them.
@@ -119,7 +119,7 @@ const RIVALS: [Rival; 26] = [
 ];
 
 /// The kernel's default, where a larger window changes little.
-const DEFAULT: [Bytes; 1] = [Bytes(128 << 10)];
+const DEFAULT: [ByteCount; 1] = [ByteCount(128 << 10)];
 
 /// The kernel's default, and what servers of large files are told to set.
-const BOTH: [Bytes; 2] = [Bytes(128 << 10), Bytes(1 << 20)];
+const BOTH: [ByteCount; 2] = [ByteCount(128 << 10), ByteCount(1 << 20)];

@@ -102,8 +102,10 @@ impl Row {
             label += &format!(" -{part}");
         }
         if let Some(window) = self.max_window.filter(|_| self.policy != Policy::None.name()) {
-            label +=
-                &format!(" {}", foreread_core::sizes::Exact(foreread_core::units::Bytes(window)));
+            label += &format!(
+                " {}",
+                foreread_core::sizes::Exact(foreread_core::units::ByteCount(window))
+            );
         }
         label
     }

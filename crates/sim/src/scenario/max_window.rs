@@ -3,7 +3,7 @@
 use std::fmt;
 
 use foreread_core::path::Config;
-use foreread_core::units::{Bytes, Pages};
+use foreread_core::units::{ByteCount, Pages};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -35,8 +35,8 @@ impl From<Size> for MaxWindow {
     }
 }
 
-impl From<Option<Bytes>> for MaxWindow {
-    fn from(size: Option<Bytes>) -> Self {
+impl From<Option<ByteCount>> for MaxWindow {
+    fn from(size: Option<ByteCount>) -> Self {
         size.map_or(Self::Auto, |size| Self::Size(Size(size)))
     }
 }

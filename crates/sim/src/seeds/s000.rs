@@ -3,7 +3,7 @@
 mod blkid;
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 
 use super::csv::Csv;
 use super::{Cell, Progress, Table, Verdict, errors};
@@ -142,12 +142,12 @@ fn sweep(base: &Scenario, model: &str, window_kib: u64) -> f64 {
     let mut scenario = base.clone();
     let disk = scenario.device.get_mut("disk").expect("the scenario has it");
     *disk.model.get_mut() = known::find(model).expect("a known device");
-    scenario.cache.max_window = Size(Bytes(window_kib << 10)).into();
+    scenario.cache.max_window = Size(ByteCount(window_kib << 10)).into();
     let capacity = disk.model.get_ref().model.geometry().capacity;
     let file = scenario.file.get_mut("data").expect("the scenario has it");
-    file.size = Size(file.size.0.min(Bytes(capacity.0 / 4096 * 4096)));
+    file.size = Size(file.size.0.min(ByteCount(capacity.0 / 4096 * 4096)));
     let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
-    building.run.go(Instant(u64::MAX));
+    building.run.go(Nanos(u64::MAX));
     let ran = building.run.end();
     ran.processes[0].mb_per_s(ran.end)
 }
@@ -165,7 +165,7 @@ fn capacity_limit() -> Table {
 
 fn limit_of(row: super::csv::Row<'_>) -> Cell {
     let size_kib: u64 = row.text("size_kib").parse().expect("a number");
-    let limit = readahead_limit(Bytes(size_kib << 10), LimitRule::Published);
+    let limit = readahead_limit(ByteCount(size_kib << 10), LimitRule::Published);
     let ours = limit.expect("these have a size").0 as f64 / 1024.0;
     let name = format!("{}, {}", row.text("device_size"), row.text("patch_version"));
     Cell::new(name, "limit KiB", row.number("ra_kib").expect("a number"), ours)

@@ -3,7 +3,7 @@
 
 use foreread_core::readahead::Policy;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 
 use super::csv::{Csv, Row};
 use super::{Cell, Progress, Table, Verdict, errors};
@@ -42,7 +42,7 @@ const COLUMNS: [(&str, &str); 7] = [
 
 fn run(scenario: &Scenario, keep: Keep) -> Ran {
     let mut building = scenario.build(keep).expect("a scenario of ours");
-    building.run.go(Instant(u64::MAX));
+    building.run.go(Nanos(u64::MAX));
     building.run.end()
 }
 
@@ -234,9 +234,9 @@ const COMPARED: [(&str, Policy); 2] =
     [("original", Policy::Linux2_6_28), ("context", Policy::Linux2_6_31)];
 
 /// As large as makes neighbours improbable: 51200 pages of 2^38.
-const HUGE: Bytes = Bytes(1 << 50);
-const LARGE: Bytes = Bytes(16 << 40);
-const CROWDED: Bytes = Bytes(1 << 30);
+const HUGE: ByteCount = ByteCount(1 << 50);
+const LARGE: ByteCount = ByteCount(16 << 40);
+const CROWDED: ByteCount = ByteCount(1 << 30);
 
 /// What random reads came to.
 struct Came {
@@ -248,14 +248,14 @@ struct Came {
 
 impl Came {
     /// 200 MB in reads of this size, of a file of that size.
-    fn of(base: &Scenario, policy: Policy, kib: u64, file: Bytes) -> Self {
+    fn of(base: &Scenario, policy: Policy, kib: u64, file: ByteCount) -> Self {
         let mut scenario = base.clone();
         scenario.cache.policy = PolicyName(policy);
         scenario.file.get_mut("data").expect("the scenario has it").size = Size(file);
         let Workload::Random(reader) = scenario.process[0].run.get_mut() else {
             panic!("it is random")
         };
-        reader.read = Size(Bytes(kib << 10));
+        reader.read = Size(ByteCount(kib << 10));
         reader.reads = Some(51_200 * 4 / kib);
         let ran = run(&scenario, Keep::Hash);
         let reader = &ran.processes[0];

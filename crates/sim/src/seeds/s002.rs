@@ -1,7 +1,7 @@
 //! Seed 002: how far to read ahead in inode tables.
 
 use foreread_core::sched::Op;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::csv::{Csv, Row};
 use super::{Cell, Errors, Progress, Table, Verdict, errors};
@@ -42,7 +42,7 @@ fn run_fio(progress: Progress<'_>) -> Vec<Fio> {
         progress(&format!("002 fio {kib}K"));
         let mut scenario = base.clone();
         if let Workload::Random(random) = scenario.process[0].run.get_mut() {
-            random.read = Size(Bytes(kib << 10));
+            random.read = Size(ByteCount(kib << 10));
         }
         let ran = go(&scenario);
         let meter = ran.processes[0].clone();
@@ -211,7 +211,7 @@ fn large_directories(progress: Progress<'_>) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (memory, column) in [(64, "seconds, large, 64M"), (2, "seconds, large, 2M")] {
         let mut scenario = base.clone();
-        scenario.cache.memory = Size(Bytes(memory << 20));
+        scenario.cache.memory = Size(ByteCount(memory << 20));
         for blocks in [1, 8, 32, 128] {
             progress(&format!("002 large directories {memory}M {blocks} blocks"));
             let run = find(&scenario, blocks, Order::Htree);

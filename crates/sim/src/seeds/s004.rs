@@ -1,6 +1,6 @@
 //! Seed 004: a partition at half the speed of its parent, because its size is odd.
 
-use foreread_core::units::{Bytes, Instant, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sectors};
 
 use super::csv::Csv;
 use super::{Cell, Progress, Table, Verdict, errors};
@@ -66,7 +66,7 @@ fn dd(progress: Progress<'_>) -> Table {
         });
         let row = row.expect("the table has it");
         let of_row = |column| row.number(column).expect("a number");
-        let bytes = Size(Bytes(row.text("bytes").parse().expect("a number")));
+        let bytes = Size(ByteCount(row.text("bytes").parse().expect("a number")));
         let per_block = dd.run(Reader::PerBlock, bytes);
         let multi_block = dd.run(Reader::MultiBlock, bytes);
         let sectors = dd.mapped(Reader::PerBlock).block().0 as f64 / 512.0;
@@ -158,16 +158,16 @@ impl Dd {
             panic!("it is dd")
         };
         dd.cpu_ns_per_byte = self.bio_us * 1e3 / 512.0;
-        dd.read = Size(Bytes(4096));
-        self.run_in(scenario, Size(Bytes(100 << 20))).mb_per_s
+        dd.read = Size(ByteCount(4096));
+        self.run_in(scenario, Size(ByteCount(100 << 20))).mb_per_s
     }
 
     fn run_in(&self, mut scenario: Scenario, bytes: Size) -> Came {
         let file = scenario.file.get_mut("data").expect("the scenario has it");
-        file.at = Size(Bytes(self.from_mib << 20));
+        file.at = Size(ByteCount(self.from_mib << 20));
         file.size = bytes;
         let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
-        building.run.go(Instant(u64::MAX));
+        building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let dd = &ran.processes[0];
         Came { seconds: dd.seconds(ran.end), mb_per_s: dd.mb_per_s(ran.end) }

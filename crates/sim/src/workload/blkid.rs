@@ -6,7 +6,7 @@
 //! ```
 
 use foreread_core::readahead::Advice;
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::file_of;
@@ -34,7 +34,7 @@ impl Blkid {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.file)?;
         let advice: Advice = self.advice.into();
@@ -54,4 +54,5 @@ impl Blkid {
     }
 }
 
-const READS: [(Bytes, Bytes); 2] = [(Bytes(0), Bytes(1024)), (Bytes(1536), Bytes(16384))];
+const READS: [(ByteCount, ByteCount); 2] =
+    [(ByteCount(0), ByteCount(1024)), (ByteCount(1536), ByteCount(16384))];

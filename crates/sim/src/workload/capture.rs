@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use foreread_core::path::DeviceId;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 use serde::Deserialize;
 
 use super::{check, check_place, check_request};
@@ -61,7 +61,7 @@ pub struct Capture {
 impl Capture {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         check_place(scenario, &self.device, self.at.0, self.size.0)?;
-        let is_whole = |size: Size| size.0 > Bytes::ZERO && size.0.0.is_multiple_of(512);
+        let is_whole = |size: Size| size.0 > ByteCount::ZERO && size.0.0.is_multiple_of(512);
         check(is_whole(self.picture), "picture", "whole sectors, at least one")?;
         check(is_whole(self.request), "request", "whole sectors, at least one")?;
         check_request(scenario, &self.device, self.request.0, "request")?;
@@ -82,7 +82,7 @@ impl Capture {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
         let params = self.clone();
@@ -129,13 +129,14 @@ impl Capture {
         buffered: &Cell<u32>,
     ) {
         let slots = process.slots(self.in_flight);
-        let mut place = Place { stretch: Bytes::ZERO, done: self.bitmap_every.0 };
+        let mut place = Place { stretch: ByteCount::ZERO, done: self.bitmap_every.0 };
         loop {
             pictures.take(process).await;
             let mut rest = self.picture.0;
-            while rest > Bytes::ZERO {
+            while rest > ByteCount::ZERO {
                 if place.done >= self.bitmap_every.0 {
-                    place = Place { stretch: self.next_stretch(place.stretch), done: Bytes::ZERO };
+                    place =
+                        Place { stretch: self.next_stretch(place.stretch), done: ByteCount::ZERO };
                     self.read_bitmap(process, camera, device, place.stretch).await;
                 }
                 rest -= self.post_part(process, device, slots, &mut place, rest).await;
@@ -150,8 +151,8 @@ impl Capture {
         device: DeviceId,
         slots: SlotsId,
         place: &mut Place,
-        rest: Bytes,
-    ) -> Bytes {
+        rest: ByteCount,
+    ) -> ByteCount {
         let part = self.request.0.min(rest).min(self.bitmap_every.0 - place.done);
         let start = self.at.0 + place.stretch + BITMAP + place.done;
         let (start, sectors) = (Sector(start.0 / 512), Sectors(part.0 / 512));
@@ -165,7 +166,7 @@ impl Capture {
         process: &Process,
         camera: &Process,
         device: DeviceId,
-        stretch: Bytes,
+        stretch: ByteCount,
     ) {
         let began = process.now();
         camera.meter(|meter, now| meter.other.insert("bitmap_since_s", seconds(now.0)));
@@ -181,10 +182,10 @@ impl Capture {
     }
 
     /// Where the stretch behind this one begins.
-    fn next_stretch(&self, stretch: Bytes) -> Bytes {
+    fn next_stretch(&self, stretch: ByteCount) -> ByteCount {
         let whole = self.bitmap_every.0 + BITMAP;
         let next = stretch + whole;
-        if next + whole <= self.size.0 { next } else { Bytes::ZERO }
+        if next + whole <= self.size.0 { next } else { ByteCount::ZERO }
     }
 }
 
@@ -192,20 +193,20 @@ impl Capture {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Where the stretch begins, with its bitmap.
-    stretch: Bytes,
+    stretch: ByteCount,
     /// How much of it is written.
-    done: Bytes,
+    done: ByteCount,
 }
 
-fn due(began: Instant, number: u32, per_s: f64) -> Instant {
-    Instant(began.0.saturating_add(ns_of_ms(f64::from(number) / per_s * 1e3)))
+fn due(began: Nanos, number: u32, per_s: f64) -> Nanos {
+    Nanos(began.0.saturating_add(ns_of_ms(f64::from(number) / per_s * 1e3)))
 }
 
 /// A block of a file system.
-const BITMAP: Bytes = Bytes(4096);
+const BITMAP: ByteCount = ByteCount(4096);
 
 fn request() -> Size {
-    Size(Bytes(128 << 10))
+    Size(ByteCount(128 << 10))
 }
 
 fn in_flight() -> u32 {

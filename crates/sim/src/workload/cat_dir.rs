@@ -13,7 +13,7 @@
 //! where the others are.
 
 use foreread_core::path::DeviceId;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE, Sector};
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
 use serde::Deserialize;
 
 use super::{check, check_place};
@@ -78,12 +78,12 @@ impl CatDir {
             "20000 files in all",
         )?;
         let size = self.size.0;
-        check((Bytes(1)..=Bytes(1 << 20)).contains(&size), "size", "1 to 1M")?;
-        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check((ByteCount(1)..=ByteCount(1 << 20)).contains(&size), "size", "1 to 1M")?;
+        check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
-        let longest = Bytes((LARGEST * size.0 + 2 * PAGE_SIZE) * u64::from(self.files));
+        let longest = ByteCount((LARGEST * size.0 + 2 * PAGE_SIZE) * u64::from(self.files));
         let longest = longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE;
-        let room = Bytes(self.spread.0.0.saturating_add(longest));
+        let room = ByteCount(self.spread.0.0.saturating_add(longest));
         check_place(scenario, &self.device, self.at.0, room)
     }
 
@@ -91,7 +91,7 @@ impl CatDir {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
         let mut rng = Rng::named(building.run.seed(), name);
@@ -114,7 +114,7 @@ impl CatDir {
         let from = if pages > 0 { rng.below(pages) * PAGE_SIZE } else { 0 };
         let mut at = self.at.0.0.next_multiple_of(PAGE_SIZE) + from;
         let mut put = |bytes: u64| {
-            let file = run.try_file(device, Sector(at / 512), Bytes(bytes));
+            let file = run.try_file(device, Sector(at / 512), ByteCount(bytes));
             at += bytes.next_multiple_of(PAGE_SIZE);
             file
         };
@@ -146,12 +146,12 @@ impl CatDir {
     }
 
     async fn read_page(&self, reader: &Reader, page: u64) {
-        let got = reader.read(Bytes(page * PAGE_SIZE), Bytes(PAGE_SIZE)).await;
+        let got = reader.read(ByteCount(page * PAGE_SIZE), ByteCount(PAGE_SIZE)).await;
         got.expect("a model has no faults");
     }
 
     async fn read_all(&self, reader: &Reader) {
-        let mut pos = Bytes::ZERO;
+        let mut pos = ByteCount::ZERO;
         while pos < reader.len() {
             pos += reader.read(pos, self.read.0).await.expect("a model has no faults");
         }
@@ -165,7 +165,7 @@ impl CatDir {
     clippy::cast_sign_loss,
     reason = "a small file"
 )]
-fn drawn(mean: Bytes, rng: &mut Rng) -> u64 {
+fn drawn(mean: ByteCount, rng: &mut Rng) -> u64 {
     (rng.exponential(mean.0 as f64) as u64).clamp(1, LARGEST * mean.0)
 }
 
@@ -182,5 +182,5 @@ fn one() -> u32 {
 
 /// The read-ahead of 2002 began a file with half of its largest window of 128K.
 fn read() -> Size {
-    Size(Bytes(64 << 10))
+    Size(ByteCount(64 << 10))
 }

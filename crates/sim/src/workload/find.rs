@@ -2,7 +2,7 @@
 //! below it.
 
 use foreread_core::path::Fault;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use serde::Deserialize;
 
 use super::mount::{Ext4, Mount, Order};
@@ -36,7 +36,7 @@ impl Find {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.mount.file)?;
         let params = self.clone();

@@ -10,7 +10,7 @@
 
 use foreread_core::path::DeviceId;
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 use serde::Deserialize;
 
 use super::{check, check_place, check_request, due};
@@ -53,7 +53,7 @@ impl Flood {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         check_place(scenario, &self.device, self.at.0, self.size.0)?;
         let request = self.request.0;
-        check(is_whole(request) && request > Bytes::ZERO, "request", "whole sectors")?;
+        check(is_whole(request) && request > ByteCount::ZERO, "request", "whole sectors")?;
         check(request <= self.size.0, "request", "no more than size")?;
         check_request(scenario, &self.device, request, "request")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
@@ -73,7 +73,7 @@ impl Flood {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
         let params = self.clone();
@@ -90,13 +90,13 @@ impl Flood {
         let request = self.request.0;
         let requests = self.amount.map_or(u64::MAX, |amount| amount.0.0.div_ceil(request.0));
         let began = process.now();
-        let mut place = Bytes::ZERO;
+        let mut place = ByteCount::ZERO;
         for done in 0..requests {
             if let Some(kib_per_s) = self.kib_per_s {
-                process.until(due(began, Bytes(done * request.0), kib_per_s)).await;
+                process.until(due(began, ByteCount(done * request.0), kib_per_s)).await;
             }
             let at = if self.random {
-                Bytes(rng.below(self.size.0.0 / request.0) * request.0)
+                ByteCount(rng.below(self.size.0.0 / request.0) * request.0)
             } else {
                 place
             };
@@ -107,25 +107,25 @@ impl Flood {
     }
 
     /// Where the request after the one at `place` lies.
-    fn after(&self, place: Bytes) -> Bytes {
+    fn after(&self, place: ByteCount) -> ByteCount {
         let request = self.request.0;
         let mut next = place + request;
         if let Some(piece) = self.piece {
             let once = piece.0 + self.gap.0;
             let is_used_up = next.0 % once.0 >= piece.0.0;
-            next += if is_used_up { self.gap.0 } else { Bytes::ZERO };
+            next += if is_used_up { self.gap.0 } else { ByteCount::ZERO };
         }
-        if next + request <= self.size.0 { next } else { Bytes::ZERO }
+        if next + request <= self.size.0 { next } else { ByteCount::ZERO }
     }
 }
 
-fn is_whole(bytes: Bytes) -> bool {
+fn is_whole(bytes: ByteCount) -> bool {
     bytes.0.is_multiple_of(512)
 }
 
 /// 2.4 and 2.5: the largest request of most drivers.
 fn request() -> Size {
-    Size(Bytes(128 << 10))
+    Size(ByteCount(128 << 10))
 }
 
 /// 2.4 and 2.5: as many requests had a queue for each direction.
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn places(piece: Option<u64>, gap: u64) -> Vec<u64> {
-        let size = |bytes| Size(Bytes(bytes));
+        let size = |bytes| Size(ByteCount(bytes));
         let flood = Flood {
             device: String::new(),
             at: size(0),
@@ -151,8 +151,8 @@ mod tests {
             kib_per_s: None,
             amount: None,
         };
-        let next = |place: &Bytes| Some(flood.after(*place));
-        let places = std::iter::successors(Some(Bytes::ZERO), next);
+        let next = |place: &ByteCount| Some(flood.after(*place));
+        let places = std::iter::successors(Some(ByteCount::ZERO), next);
         places.take(8).map(|place| place.0 / 512).collect()
     }
 

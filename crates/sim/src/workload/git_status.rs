@@ -2,7 +2,7 @@
 //! commit are read from the pack.
 
 use foreread_core::path::Fault;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE};
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE};
 use serde::Deserialize;
 
 use super::mount::{Ext4, Mount, Order};
@@ -51,7 +51,7 @@ impl GitStatus {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.mount.file)?;
         let pack = self.pack.as_ref().map(|pack| building.file(pack)).transpose()?;
@@ -103,7 +103,7 @@ impl GitStatus {
         let (reader, mut rng) = (process.open(pack), process.rng(own));
         for _ in 0..self.objects {
             let page = rng.below(pack.len.0 / PAGE_SIZE);
-            reader.read(Bytes(page * PAGE_SIZE), Bytes(PAGE_SIZE)).await?;
+            reader.read(ByteCount(page * PAGE_SIZE), ByteCount(PAGE_SIZE)).await?;
         }
         Ok(())
     }

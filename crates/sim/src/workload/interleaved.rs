@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -73,7 +73,7 @@ impl Interleaved {
             return check(self.pages.iter().all(holds), "pages", "pages that the file has");
         }
         check((1..=65_536).contains(&self.streams), "streams", "1 to 65536")?;
-        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         check(self.read.0.0 <= size.0 / self.streams, "read", "no more than a stream's part")
     }
 
@@ -81,7 +81,7 @@ impl Interleaved {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.file)?;
         let params = self.clone();
@@ -102,7 +102,7 @@ impl Interleaved {
         let most = part / self.read.0.0;
         for turn in 0..self.reads.unwrap_or(most).min(most) {
             for (stream, reader) in (0..self.streams).zip(readers.iter().cycle()) {
-                let pos = Bytes(stream * part + turn * self.read.0.0);
+                let pos = ByteCount(stream * part + turn * self.read.0.0);
                 let Ok(got) = reader.read(pos, self.read.0).await else { return };
                 if self.drops_behind {
                     reader.forget_read(pos, got);
@@ -163,12 +163,12 @@ fn two() -> u64 {
 }
 
 fn page() -> Size {
-    Size(Bytes(4096))
+    Size(ByteCount(4096))
 }
 
 #[cfg(test)]
 mod tests {
-    use foreread_core::units::Instant;
+    use foreread_core::units::Nanos;
 
     use crate::record::Keep;
     use crate::scenario::Scenario;
@@ -181,7 +181,7 @@ mod tests {
                     [[process]]\nname = 'reader'\n\
                     run.interleaved = { file = 'data', streams = 3, read = '4K', reads = 2 }\n";
         let mut building = Scenario::built_in(text).build(Keep::Lines).expect("it is good");
-        building.run.go(Instant(u64::MAX));
+        building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let sectors: Vec<_> = ran
             .lines

@@ -10,10 +10,10 @@
 
 use std::cell::RefCell;
 
-use foreread_core::itable::{Adaptive, BlockIndex, Bound, Cost, FixedWindow, InodeTable};
+use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_core::path::Fault;
 use foreread_core::readahead::Advice;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -86,7 +86,7 @@ impl Mount {
     }
 
     fn window(&self) -> Option<Window> {
-        let bound = if self.compat { Bound::OffByOne } else { Bound::Exact };
+        let bound = if self.compat { ItableBound::OffByOne } else { ItableBound::Exact };
         match self.inode_readahead_blks {
             Blocks::Fixed(blocks) => FixedWindow::new(blocks, bound).map(Window::Fixed),
             Blocks::Adaptive => Some(Window::Adaptive(Box::default())),
@@ -131,7 +131,7 @@ impl Ext4 {
     pub(super) async fn list(&self, directory: &Directory) -> Result<(), Fault> {
         // Those in one piece in one read.
         for run in directory.blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
-            let len = Bytes(run.len() as u64 * u64::from(BLOCK_SIZE));
+            let len = ByteCount(run.len() as u64 * u64::from(BLOCK_SIZE));
             self.reader.read(at(run[0]), len).await?;
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Ext4 {
     /// Reads the block that names an entry.
     pub(super) async fn look_up(&self, directory: &Directory, entry: &Entry) -> Result<(), Fault> {
         let Some(block) = directory.block_of(entry) else { return Ok(()) };
-        self.reader.read(at(block), Bytes(u64::from(BLOCK_SIZE))).await.map(drop)
+        self.reader.read(at(block), ByteCount(u64::from(BLOCK_SIZE))).await.map(drop)
     }
 
     /// Reads an inode. If its block has to be read, its window comes along.
@@ -149,12 +149,12 @@ impl Ext4 {
         if !self.reader.is_resident(at(block)) {
             let (start, end) = self.window(table, block);
             self.process.meter(|meter, _| *meter.other.entry(WINDOWS).or_default() += 1.0);
-            self.reader.will_need(at(start), Bytes((end.0 - start.0) * u64::from(BLOCK_SIZE)));
+            self.reader.will_need(at(start), ByteCount((end.0 - start.0) * u64::from(BLOCK_SIZE)));
         }
         if let Window::Adaptive(adaptive) = &self.window {
             adaptive.borrow_mut().used(block);
         }
-        self.reader.read(at(block), Bytes(u64::from(BLOCK_SIZE))).await.map(drop)
+        self.reader.read(at(block), ByteCount(u64::from(BLOCK_SIZE))).await.map(drop)
     }
 
     /// The blocks to read for one.
@@ -174,8 +174,8 @@ impl Ext4 {
     }
 }
 
-fn at(block: BlockIndex) -> Bytes {
-    Bytes(block.0 * u64::from(BLOCK_SIZE))
+fn at(block: BlockIndex) -> ByteCount {
+    ByteCount(block.0 * u64::from(BLOCK_SIZE))
 }
 
 impl Default for Blocks {

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::{check, file_of};
@@ -79,10 +79,10 @@ pub enum StateName {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     index: u64,
-    pos: Bytes,
-    len: Bytes,
+    pos: ByteCount,
+    len: ByteCount,
     /// When it is at the server.
-    at: Instant,
+    at: Nanos,
 }
 
 /// What it gets.
@@ -90,7 +90,7 @@ struct Request {
 struct Reply {
     index: u64,
     /// When it is at the client.
-    at: Instant,
+    at: Nanos,
 }
 
 /// What both sides have in common.
@@ -106,11 +106,11 @@ impl Nfsd {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         file_of(scenario, &self.file)?;
         check((1..=1024).contains(&self.threads), "threads", "1 to 1024")?;
-        check(self.rsize.0 > Bytes::ZERO, "rsize", "at least a byte")?;
+        check(self.rsize.0 > ByteCount::ZERO, "rsize", "at least a byte")?;
         let (window, rsize) = (self.client_window.0, self.rsize.0);
         let is_whole = window >= rsize && window.0.is_multiple_of(rsize.0);
         check(is_whole, "client_window", "whole requests of rsize, at least one")?;
-        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         let rate = self.link_mb_per_s;
         check(rate.is_finite() && (1e-3..=1e6).contains(&rate), "link_mb_per_s", "0.001 to 10^6")?;
         check_time(self.client_cpu_ns_per_byte / 1e6, "client_cpu_ns_per_byte")?;
@@ -123,7 +123,7 @@ impl Nfsd {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.file)?;
         let params = self.clone();
@@ -155,7 +155,7 @@ impl Nfsd {
     /// ```
     async fn ask(&self, process: &Process, file: SimFile, wire: &Wire) {
         let end = self.amount.map_or(file.len, |amount| amount.0.min(file.len));
-        let (mut pos, mut asked, mut marker) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
+        let (mut pos, mut asked, mut marker) = (ByteCount::ZERO, ByteCount::ZERO, ByteCount::ZERO);
         let mut here = BTreeSet::new();
         while pos < end {
             let next = pos + self.read.0.min(end - pos);
@@ -181,12 +181,18 @@ impl Nfsd {
     }
 
     /// Asks for a window, cut where requests begin; says how far it went.
-    fn ask_window(&self, process: &Process, from: Bytes, to: Bytes, wire: &Wire) -> Bytes {
-        let at = Instant(process.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
+    fn ask_window(
+        &self,
+        process: &Process,
+        from: ByteCount,
+        to: ByteCount,
+        wire: &Wire,
+    ) -> ByteCount {
+        let at = Nanos(process.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
         let mut pos = from;
         while pos < to {
             let index = pos.0 / self.rsize.0.0;
-            let next = Bytes((index + 1) * self.rsize.0.0).min(to);
+            let next = ByteCount((index + 1) * self.rsize.0.0).min(to);
             wire.requests.put(process, Some(Request { index, pos, len: next - pos, at }));
             pos = next;
         }
@@ -208,14 +214,14 @@ impl Nfsd {
             let Ok(got) = read else { return };
             thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;
             thread.send(&wire.link, got).await;
-            let at = Instant(thread.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
+            let at = Nanos(thread.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
             wire.replies.put(thread, Reply { index, at });
         }
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a request is small")]
-fn of_bytes(ns_per_byte: f64, bytes: Bytes) -> u64 {
+fn of_bytes(ns_per_byte: f64, bytes: ByteCount) -> u64 {
     ns_of_ms(ns_per_byte * bytes.0 as f64 / 1e6)
 }
 
@@ -224,13 +230,13 @@ fn eight() -> u32 {
 }
 
 fn rsize() -> Size {
-    Size(Bytes(256 << 10))
+    Size(ByteCount(256 << 10))
 }
 
 fn client_window() -> Size {
-    Size(Bytes(15 * (256 << 10)))
+    Size(ByteCount(15 * (256 << 10)))
 }
 
 fn client_read() -> Size {
-    Size(Bytes(64 << 10))
+    Size(ByteCount(64 << 10))
 }

@@ -6,7 +6,7 @@
 //!        began     at_s                at_s                   time
 //! ```
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::check;
@@ -32,8 +32,8 @@ impl Change {
         check(changes.is_sorted_by(|a, b| a.at_s < b.at_s), "changes", "one after the other")
     }
 
-    fn at(&self) -> Instant {
-        Instant(ns_of_ms(self.at_s * 1e3))
+    fn at(&self) -> Nanos {
+        Nanos(ns_of_ms(self.at_s * 1e3))
     }
 }
 
@@ -43,19 +43,19 @@ pub(super) struct Pace {
     kib_per_s: f64,
     changes: Vec<Change>,
     /// It had come to `pos` at this time.
-    from: Instant,
-    pos: Bytes,
+    from: Nanos,
+    pos: ByteCount,
     catches_up: bool,
 }
 
 impl Pace {
-    pub(super) fn new(kib_per_s: f64, changes: &[Change], from: Instant, catches_up: bool) -> Self {
-        Self { kib_per_s, changes: changes.to_vec(), from, pos: Bytes::ZERO, catches_up }
+    pub(super) fn new(kib_per_s: f64, changes: &[Change], from: Nanos, catches_up: bool) -> Self {
+        Self { kib_per_s, changes: changes.to_vec(), from, pos: ByteCount::ZERO, catches_up }
     }
 
     /// When it wants the byte at `pos`.
     #[expect(clippy::cast_precision_loss, reason = "53 bits of bytes and of nanoseconds")]
-    pub(super) fn due(&self, pos: Bytes) -> Instant {
+    pub(super) fn due(&self, pos: ByteCount) -> Nanos {
         let mut kib = (pos - self.pos).0 as f64 / 1024.0;
         let mut from = self.from;
         let mut rate = self.kib_per_s;
@@ -71,16 +71,16 @@ impl Pace {
             }
             rate = self.kib_per_s * change.times;
         }
-        Instant(from.0.saturating_add(ns_of_ms(kib / rate * 1e3)))
+        Nanos(from.0.saturating_add(ns_of_ms(kib / rate * 1e3)))
     }
 
     /// How many KiB it wants up to a time, from `from` on.
     #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds")]
-    pub(super) fn kib_at(&self, at: Instant) -> f64 {
+    pub(super) fn kib_at(&self, at: Nanos) -> f64 {
         let starts = self.changes.iter().map(|change| (change.at(), change.times));
-        let parts: Vec<_> = std::iter::once((Instant(0), 1.0)).chain(starts).collect();
-        let ends = parts.iter().skip(1).map(|part| part.0).chain([Instant(u64::MAX)]);
-        let part = |((start, times), end): (&(Instant, f64), Instant)| {
+        let parts: Vec<_> = std::iter::once((Nanos(0), 1.0)).chain(starts).collect();
+        let ends = parts.iter().skip(1).map(|part| part.0).chain([Nanos(u64::MAX)]);
+        let part = |((start, times), end): (&(Nanos, f64), Nanos)| {
             let (start, end) = ((*start).max(self.from), end.min(at));
             end.0.saturating_sub(start.0) as f64 / 1e9 * self.kib_per_s * times
         };
@@ -89,7 +89,7 @@ impl Pace {
 
     /// The client has all up to `pos`. If that is late and it does not catch up, it plays on from
     /// here, later.
-    pub(super) fn has(&mut self, pos: Bytes, now: Instant) {
+    pub(super) fn has(&mut self, pos: ByteCount, now: Nanos) {
         if !self.catches_up && now > self.due(pos) {
             (self.from, self.pos) = (now, pos);
         }
@@ -104,29 +104,29 @@ mod tests {
 
     fn pace(catches_up: bool) -> Pace {
         let changes = [Change { at_s: 10.0, times: 2.0 }, Change { at_s: 20.0, times: 1.0 }];
-        Pace::new(4.0, &changes, Instant(2 * SECOND), catches_up)
+        Pace::new(4.0, &changes, Nanos(2 * SECOND), catches_up)
     }
 
     #[test]
     fn a_rate_that_doubles_and_comes_back_moves_what_is_due() {
-        let due = |kib: u64| pace(true).due(Bytes(kib << 10)).0;
+        let due = |kib: u64| pace(true).due(ByteCount(kib << 10)).0;
         assert_eq!(due(0), 2 * SECOND);
         assert_eq!(due(32), 10 * SECOND);
         assert_eq!(due(40), 11 * SECOND);
         assert_eq!(due(112), 20 * SECOND);
         assert_eq!(due(116), 21 * SECOND);
         for kib in [0, 32, 40, 112, 116] {
-            assert_eq!(pace(true).kib_at(Instant(due(kib))), kib as f64);
+            assert_eq!(pace(true).kib_at(Nanos(due(kib))), kib as f64);
         }
     }
 
     #[test]
     fn a_client_that_does_not_catch_up_goes_on_from_where_it_stalled() {
         let mut pace = pace(false);
-        pace.has(Bytes(32 << 10), Instant(9 * SECOND));
-        assert_eq!(pace.due(Bytes(40 << 10)).0, 11 * SECOND, "it was in time");
-        pace.has(Bytes(40 << 10), Instant(15 * SECOND));
-        assert_eq!(pace.due(Bytes(48 << 10)).0, 16 * SECOND);
-        assert_eq!(pace.due(Bytes(84 << 10)).0, 21 * SECOND);
+        pace.has(ByteCount(32 << 10), Nanos(9 * SECOND));
+        assert_eq!(pace.due(ByteCount(40 << 10)).0, 11 * SECOND, "it was in time");
+        pace.has(ByteCount(40 << 10), Nanos(15 * SECOND));
+        assert_eq!(pace.due(ByteCount(48 << 10)).0, 16 * SECOND);
+        assert_eq!(pace.due(ByteCount(84 << 10)).0, 21 * SECOND);
     }
 }

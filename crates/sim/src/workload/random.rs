@@ -1,7 +1,7 @@
 //! A reader at random places: fio's `randread`, a database's look-ups.
 
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sectors};
 use serde::Deserialize;
 
 use super::sequential::cpu_ns;
@@ -67,7 +67,7 @@ impl Random {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.file)?;
         let params = self.clone();
@@ -117,12 +117,12 @@ impl Random {
         self.zipf.map_or(Places::Alike(count), |power| Places::Zipf(Zipf::new(count, power)))
     }
 
-    fn place(&self, places: &Places, rng: &mut Rng) -> Bytes {
+    fn place(&self, places: &Places, rng: &mut Rng) -> ByteCount {
         let place = match places {
             Places::Alike(count) => rng.below(*count),
             Places::Zipf(zipf) => zipf.draw(rng),
         };
-        Bytes(place * self.read.0.0)
+        ByteCount(place * self.read.0.0)
     }
 }
 

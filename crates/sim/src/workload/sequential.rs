@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use foreread_core::readahead::Advice;
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::{check, due, file_of};
@@ -74,7 +74,7 @@ impl From<AdviceName> for Advice {
 impl Sequential {
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         file_of(scenario, &self.file_name(0))?;
-        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
+        check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         check(self.step() >= self.read.0, "stride", "no less than read")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
@@ -87,7 +87,7 @@ impl Sequential {
         building: &mut Building,
         name: &str,
         index: u32,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.file_name(index))?;
         let params = self.clone();
@@ -110,7 +110,7 @@ impl Sequential {
         let end =
             self.amount.map_or(reader.len(), |amount| from + amount.0.min(reader.len() - from));
         let began = process.now();
-        let mut done = Bytes::ZERO;
+        let mut done = ByteCount::ZERO;
         for turn in 0..(end - from).0.div_ceil(self.step().0) {
             if let Some(kib_per_s) = self.kib_per_s {
                 process.until(due(began, done, kib_per_s)).await;
@@ -126,24 +126,24 @@ impl Sequential {
         }
     }
 
-    fn step(&self) -> Bytes {
+    fn step(&self) -> ByteCount {
         self.stride.map_or(self.read.0, |stride| stride.0)
     }
 
     /// Where it reads at its n-th turn. Backwards it begins with what may be less than a step.
-    fn place(&self, range: Range<Bytes>, turn: u64) -> Bytes {
+    fn place(&self, range: Range<ByteCount>, turn: u64) -> ByteCount {
         let turns = (range.end - range.start).0.div_ceil(self.step().0);
         let steps = if self.backwards { turns - 1 - turn } else { turn };
-        Bytes(range.start.0 + steps * self.step().0)
+        ByteCount(range.start.0 + steps * self.step().0)
     }
 }
 
 /// What a read costs on a processor.
 #[expect(clippy::cast_precision_loss, reason = "a read is small")]
-pub(super) fn cpu_ns(cpu_us: f64, cpu_ns_per_byte: f64, got: Bytes) -> u64 {
+pub(super) fn cpu_ns(cpu_us: f64, cpu_ns_per_byte: f64, got: ByteCount) -> u64 {
     ns_of_ms((cpu_us * 1e3 + cpu_ns_per_byte * got.0 as f64) / 1e6)
 }
 
 fn page() -> Size {
-    Size(Bytes(4096))
+    Size(ByteCount(4096))
 }

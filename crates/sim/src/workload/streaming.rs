@@ -9,7 +9,7 @@
 //! Fast clients pull their windows through the cache and push out those that slow ones have not
 //! come to yet. What was pushed out has to be read twice: that is counted for each client.
 
-use foreread_core::units::{Bytes, Instant, MAX_FILE_BYTES, Sector};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;
 
 use super::check;
@@ -59,7 +59,7 @@ pub struct Client {
     /// How fast it takes its file, before any change.
     pub kib_per_s: f64,
     /// When it comes.
-    pub comes: Instant,
+    pub comes: Nanos,
 }
 
 impl Streaming {
@@ -75,8 +75,9 @@ impl Streaming {
         let is_room_left = self.fast_clients == 0 || is_rate(self.fast_kib_per_s());
         check(is_room_left, "link_kib_per_s", "more than what the clients with a rate take")?;
         Change::check_all(&self.changes)?;
-        check(self.read.0 > Bytes::ZERO, "read", "at least a byte")?;
-        let is_whole = self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > Bytes::ZERO;
+        check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
+        let is_whole =
+            self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > ByteCount::ZERO;
         check(is_whole, "file_size", "whole pages of 4K, at least one")?;
         check(self.file_size.0 <= MAX_FILE_BYTES, "file_size", "less than 2^63 bytes")?;
         let capacity = device.model.get_ref().model.geometry().capacity;
@@ -89,7 +90,7 @@ impl Streaming {
         &self,
         building: &mut Building,
         name: &str,
-        start: Instant,
+        start: Nanos,
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
         let link = self.link_kib_per_s.map(|rate| Link::new(rate * 1024.0 / 1e6));
@@ -106,12 +107,12 @@ impl Streaming {
 
     /// All clients of the server that is this process and begins at `start`.
     #[must_use]
-    pub fn clients(&self, name: &str, start: Instant) -> Vec<Client> {
+    pub fn clients(&self, name: &str, start: Nanos) -> Vec<Client> {
         let fast = std::iter::repeat_n(self.fast_kib_per_s(), self.fast_clients as usize);
         let rates: Vec<f64> = self.kib_per_s.all().into_iter().chain(fast).collect();
         let gap_ns = crate::scenario::ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
         let client = |(index, kib_per_s)| {
-            let comes = Instant(start.0 + index as u64 * gap_ns);
+            let comes = Nanos(start.0 + index as u64 * gap_ns);
             Client { name: format!("{name}-{index}"), kib_per_s, comes }
         };
         rates.into_iter().enumerate().map(client).collect()
@@ -119,7 +120,7 @@ impl Streaming {
 
     /// How many bytes a client wants between two times, if it never waits.
     #[must_use]
-    pub fn due_between(&self, client: &Client, from: Instant, until: Instant) -> f64 {
+    pub fn due_between(&self, client: &Client, from: Nanos, until: Nanos) -> f64 {
         let pace = Pace::new(client.kib_per_s, &self.changes, client.comes, self.catches_up);
         let bytes_at = |at| (pace.kib_at(at) * 1024.0).min(self.taken().0 as f64);
         bytes_at(until) - bytes_at(from)
@@ -127,7 +128,7 @@ impl Streaming {
 
     /// How much of its file a client takes.
     #[must_use]
-    pub fn taken(&self) -> Bytes {
+    pub fn taken(&self) -> ByteCount {
         self.amount.map_or(self.file_size.0, |amount| amount.0.min(self.file_size.0))
     }
 
@@ -142,7 +143,7 @@ impl Streaming {
     async fn serve(&self, process: &Process, file: SimFile, kib_per_s: f64, link: Option<&Link>) {
         let reader = process.open(file);
         let mut pace = Pace::new(kib_per_s, &self.changes, process.now(), self.catches_up);
-        let mut pos = Bytes::ZERO;
+        let mut pos = ByteCount::ZERO;
         while pos < self.taken() {
             process.until(pace.due(pos)).await;
             let Ok(got) = reader.read(pos, self.read.0.min(self.taken() - pos)).await else {
@@ -160,7 +161,7 @@ impl Streaming {
 }
 
 fn chunk() -> Size {
-    Size(Bytes(64 << 10))
+    Size(ByteCount(64 << 10))
 }
 
 fn yes() -> bool {

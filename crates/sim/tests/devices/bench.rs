@@ -6,7 +6,7 @@ use std::rc::Rc;
 use foreread_core::path::{Config, DeviceId};
 use foreread_core::readahead::{Policy, Rules};
 use foreread_core::sched::{Choice, Op};
-use foreread_core::units::{Bytes, Instant, Pages, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 use foreread_sim::device::Model;
 use foreread_sim::record::Keep;
 use foreread_sim::run::{Ran, Run};
@@ -19,7 +19,7 @@ pub(crate) fn model(text: &str) -> Model {
 /// A run with this device.
 pub(crate) fn run(model: &Model) -> (Run, DeviceId) {
     let config = Config {
-        memory: Bytes(64 << 20),
+        memory: ByteCount(64 << 20),
         policy: Policy::Linux2_6_31,
         max_window: Pages(32),
         rules: Rules::default(),
@@ -76,13 +76,13 @@ pub(crate) fn ends(model: &Model, processes: &[Vec<Request>]) -> Vec<(usize, f64
 }
 
 pub(crate) fn finish(mut run: Run) -> Ran {
-    run.go(Instant(u64::MAX));
+    run.go(Nanos(u64::MAX));
     let ran = run.end();
     assert_eq!(ran.unfinished, 0, "all processes end");
     ran
 }
 
-fn us(at: Instant) -> f64 {
+fn us(at: Nanos) -> f64 {
     f64::from(u32::try_from(at.0).expect("tests are short")) / 1e3
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Sector};
+use foreread_core::units::{ByteCount, Sector};
 use foreread_sim::device::{Model, known};
 
 use crate::bench::{assert_us, ends, finish, in_turn, model, read, run};
@@ -51,11 +51,11 @@ fn half_of_the_stall_is_lost_at_its_half_size() {
 #[test]
 fn a_request_larger_than_a_command_becomes_several() {
     let (mut run, device) = run(&chips("max_command = '16K'"));
-    let file = run.file(device, Sector(0), Bytes(1 << 20));
+    let file = run.file(device, Sector(0), ByteCount(1 << 20));
     run.spawn("reader", async move |process| {
         let reader = process.open(file);
-        let got = reader.read(Bytes(0), Bytes(64 << 10)).await;
-        assert_eq!(got, Ok(Bytes(64 << 10)));
+        let got = reader.read(ByteCount(0), ByteCount(64 << 10)).await;
+        assert_eq!(got, Ok(ByteCount(64 << 10)));
     });
     let ran = finish(run);
     let largest = ran.devices[0].bytes(Op::Read).0 / ran.devices[0].requests(Op::Read);

@@ -22,9 +22,9 @@
 //! under 2002, which is at least 1; there `now > expiry` instead of `>=`, and what was moved to the
 //! dispatch queue is the rest of a batch, twice if a limit of writes in flight held one back.
 
-use foreread_core::sched::deadline::{Rule, Settings, WriteLimit};
+use foreread_core::sched::deadline::{DeadlineRule, DeadlineSettings, WriteLimit};
 use foreread_core::sched::{Choice, Op};
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 use super::log::Log;
 use super::scenario::DeviceShape;
@@ -32,7 +32,7 @@ use super::scenario::DeviceShape;
 /// What is promised of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
-    settings: Settings,
+    settings: DeadlineSettings,
 }
 
 /// How many expired reads there were, by rule, and how near the nearest came to its bound.
@@ -75,7 +75,7 @@ impl Limit {
         let batch = u64::from(self.settings.fifo_batch.max(1));
         let starved = u64::from(self.settings.writes_starved.unsigned_abs());
         let has_limit = self.settings.writes_in_flight != WriteLimit::Fixed(0);
-        let is_held_back = self.settings.rule == Rule::R2002 && has_limit;
+        let is_held_back = self.settings.rule == DeadlineRule::R2002 && has_limit;
         let of_writes = if self.settings.writes_starved > 0 {
             1 + older / starved
         } else {
@@ -84,9 +84,9 @@ impl Limit {
         (batch - 1) + (older + of_writes + u64::from(is_held_back)) * batch
     }
 
-    fn has_expired(&self, arrival: Instant, now: Instant) -> bool {
+    fn has_expired(&self, arrival: Nanos, now: Nanos) -> bool {
         let expiry = arrival.0 + self.settings.read_expire_ms * 1_000_000;
-        if self.settings.rule == Rule::R2002 { now.0 > expiry } else { now.0 >= expiry }
+        if self.settings.rule == DeadlineRule::R2002 { now.0 > expiry } else { now.0 >= expiry }
     }
 }
 

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::path::{DeviceIo, DirectId, ReadId, Tag};
-use foreread_core::replay::{Input, Output, Step};
+use foreread_core::replay::{LogStep, PathCall, PathOutput};
 use foreread_core::sched::Op;
-use foreread_core::units::{Bytes, Instant, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 
 /// What a run did, request by request.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Log {
 /// A request that a device got.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
-    pub(crate) at: Instant,
+    pub(crate) at: Nanos,
     pub(crate) device: u32,
     pub(crate) op: Op,
     pub(crate) is_direct: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Dispatch {
 /// A direct request.
 #[derive(Debug)]
 pub(crate) struct Direct {
-    pub(crate) arrival: Instant,
+    pub(crate) arrival: Nanos,
     /// How many dispatches there had been.
     pub(crate) came_after: usize,
     pub(crate) device: u32,
@@ -51,40 +51,40 @@ pub(crate) struct Direct {
 
 #[derive(Debug)]
 struct Read {
-    asked: Bytes,
-    became: Option<Bytes>,
+    asked: ByteCount,
+    became: Option<ByteCount>,
     is_released: bool,
 }
 
 impl Log {
     /// Reads the steps; each thing that ends must have begun, and not have ended before.
-    pub(crate) fn of(steps: &[Step]) -> Self {
+    pub(crate) fn of(steps: &[LogStep]) -> Self {
         let mut log = Self::default();
         let mut reads: BTreeMap<ReadId, usize> = BTreeMap::new();
         let mut directs: BTreeMap<DirectId, usize> = BTreeMap::new();
-        let mut now = Instant(0);
+        let mut now = Nanos(0);
         let mut completed = None;
         for step in steps {
             match step {
-                Step::Did(Input::Read { len, .. }) => {
+                LogStep::Did(PathCall::Read { len, .. }) => {
                     log.reads.push(Read { asked: *len, became: None, is_released: false });
                 }
-                Step::Gave(Output::Read(id)) => {
+                LogStep::Gave(PathOutput::Read(id)) => {
                     let before = reads.insert(*id, log.reads.len() - 1);
                     assert_eq!(before, None, "a read's name is free again when it is released");
                 }
-                Step::Gave(Output::Ready(Some((ready, _)))) => {
+                LogStep::Gave(PathOutput::Ready(Some((ready, _)))) => {
                     assert_eq!(ready.fault, None, "no device fails here");
                     let read = &mut log.reads[reads[&ready.id]];
                     assert_eq!(read.became.replace(ready.len), None, "a read is ready once");
                     assert!(ready.len <= read.asked, "no more than was asked for");
                 }
-                Step::Did(Input::Release { id, .. }) => {
+                LogStep::Did(PathCall::Release { id, .. }) => {
                     let read = &mut log.reads[reads.remove(id).expect("a read is released once")];
                     assert!(read.became.is_some(), "what is released was ready");
                     read.is_released = true;
                 }
-                Step::Did(Input::Direct { now, device, start, sectors, origin }) => {
+                LogStep::Did(PathCall::Direct { now, device, start, sectors, origin }) => {
                     log.directs.push(Direct {
                         arrival: *now,
                         came_after: log.dispatches.len(),
@@ -95,28 +95,28 @@ impl Log {
                         dispatch: None,
                     });
                 }
-                Step::Gave(Output::Direct(id)) => {
+                LogStep::Gave(PathOutput::Direct(id)) => {
                     let before = directs.insert(*id, log.directs.len() - 1);
                     assert_eq!(before, None, "a request's name is free again when it has ended");
                 }
-                Step::Did(Input::PollDispatch { now: at }) => now = *at,
-                Step::Gave(Output::Dispatched(Some((io, frames)))) => {
+                LogStep::Did(PathCall::PollDispatch { now: at }) => now = *at,
+                LogStep::Gave(PathOutput::Dispatched(Some((io, frames)))) => {
                     log.dispatched(now, *io, frames.is_empty());
                 }
-                Step::Did(Input::Complete { tag, .. }) => {
+                LogStep::Did(PathCall::Complete { tag, .. }) => {
                     let index = log.in_flight.remove(tag);
                     completed = Some(index.expect("each request completes once"));
                 }
                 // They are polled after each completion, before the next.
-                Step::Gave(Output::Done(Some(done))) => {
+                LogStep::Gave(PathOutput::Done(Some(done))) => {
                     assert_eq!(done.fault, None, "no device fails here");
                     let index = directs.remove(&done.id).expect("a direct request ends once");
                     let dispatch = completed.expect("it ends with its dispatch");
                     log.directs[index].dispatch = Some(dispatch);
                     log.dispatches[dispatch].serves.push(index);
                 }
-                Step::Full => panic!("there is room for all steps"),
-                Step::Did(_) | Step::Saw(..) | Step::Gave(_) => {}
+                LogStep::Full => panic!("there is room for all steps"),
+                LogStep::Did(_) | LogStep::Saw(..) | LogStep::Gave(_) => {}
             }
         }
         log.merged =
@@ -124,7 +124,7 @@ impl Log {
         log
     }
 
-    fn dispatched(&mut self, at: Instant, io: DeviceIo, is_direct: bool) {
+    fn dispatched(&mut self, at: Nanos, io: DeviceIo, is_direct: bool) {
         let before = self.in_flight.insert(io.tag, self.dispatches.len());
         assert_eq!(before, None, "each request in flight has a name of its own");
         self.dispatches.push(Dispatch {

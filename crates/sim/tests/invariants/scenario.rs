@@ -10,7 +10,7 @@ use std::rc::Rc;
 use foreread_core::path::{Config, DeviceId};
 use foreread_core::readahead::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Class, Op};
-use foreread_core::units::{Bytes, Instant, PageIndex, Pages, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 use foreread_sim::device::Model;
 use foreread_sim::device::flash::Flash;
 use foreread_sim::device::hdd::{Hdd, Pick};
@@ -89,7 +89,7 @@ impl Shape {
         let more = pick(&mut rng, [1, 1, 1, 1 << 20, 16 << 20]);
         let config = Config {
             // From the least that there can be: reads then wait for frames, and windows are cut.
-            memory: Bytes((1 << 20) + rng.below(more)),
+            memory: ByteCount((1 << 20) + rng.below(more)),
             policy,
             max_window: Pages(pick(&mut rng, [1, 4, 32, 32, 100, 256])),
             rules: Rules {
@@ -129,7 +129,7 @@ impl Shape {
         };
         let devices: Vec<DeviceId> = self.devices.iter().enumerate().map(device).collect();
         let file = |shape: &FileShape| {
-            run.file(devices[shape.device], Sector(shape.page * 8), Bytes(shape.len))
+            run.file(devices[shape.device], Sector(shape.page * 8), ByteCount(shape.len))
         };
         let files: Vec<SimFile> = self.files.iter().map(file).collect();
         let tally = Rc::new(Tally::default());
@@ -154,16 +154,16 @@ impl Shape {
         if self.turns_knobs {
             self.turn_knobs(&mut run, &devices);
         }
-        run.go(Instant(u64::MAX));
+        run.go(Nanos(u64::MAX));
         // What was read ahead may still be on its way.
         run.spawn("the end", async |process: Process| process.pass_ns(10_000_000_000_000).await);
-        run.go(Instant(u64::MAX));
+        run.go(Nanos(u64::MAX));
         (run.end(), tally)
     }
 
     fn turn_knobs(&self, run: &mut Run, devices: &[DeviceId]) {
         for (step, (name, value)) in (1..20).zip(KNOBS.into_iter().cycle()) {
-            run.go(Instant(step * 7_000_000));
+            run.go(Nanos(step * 7_000_000));
             for (device, shape) in devices.iter().zip(&self.devices) {
                 if matches!(shape.scheduler, Choice::Deadline(_)) {
                     run.set_scheduler(*device, name, value).unwrap();
@@ -176,8 +176,8 @@ impl Shape {
 impl DeviceShape {
     fn new(rng: &mut Rng) -> Self {
         let depth = pick(rng, [1, 1, 2, 4, 32, 64]);
-        let max_command = Size(Bytes(4096 * pick(rng, [8, 32, 256])));
-        let capacity = Size(Bytes(1 << 30));
+        let max_command = Size(ByteCount(4096 * pick(rng, [8, 32, 256])));
+        let capacity = Size(ByteCount(1 << 30));
         let model = if rng.below(2) == 0 {
             Model::Hdd(Hdd {
                 capacity,
@@ -193,8 +193,8 @@ impl DeviceShape {
                 in_controller: pick(rng, [0, 0, 3]),
                 pick: pick(rng, [Pick::Oldest, Pick::Nearest]),
                 age_weight: pick(rng, [0.0, 0.5]),
-                read_buffer: Size(Bytes(pick(rng, [0, 1 << 20]))),
-                read_on: Size(Bytes(pick(rng, [0, 64 << 10]))),
+                read_buffer: Size(ByteCount(pick(rng, [0, 1 << 20]))),
+                read_on: Size(ByteCount(pick(rng, [0, 64 << 10]))),
                 write_buffer: rng.below(2) == 0,
                 buffer_overruns: rng.below(4) == 0,
             })
@@ -207,7 +207,7 @@ impl DeviceShape {
                 channels: pick(rng, [1, 4]),
                 depth,
                 stall_us: 0.0,
-                stall_size: Size(Bytes(0)),
+                stall_size: Size(ByteCount(0)),
             })
         };
         let name = pick(rng, ["noop", "deadline", "deadline", "deadline", "deadline", "other"]);
@@ -328,12 +328,12 @@ impl Life {
                 Does::WritePast { slots } => self.write_all(process, slots, &mut rng).await,
                 Does::Hint => {
                     let pos = rng.below(self.len);
-                    reader.will_need(Bytes(pos), Bytes(1 + rng.below(self.shape.largest)));
+                    reader.will_need(ByteCount(pos), ByteCount(1 + rng.below(self.shape.largest)));
                     self.read(&reader, pos, &mut rng).await;
                 }
                 Does::Forget => {
                     let pos = rng.below(self.len);
-                    reader.forget(Bytes(pos), Bytes(1 + rng.below(1 << 20)));
+                    reader.forget(ByteCount(pos), ByteCount(1 + rng.below(1 << 20)));
                     process.pass_ns(300_000).await;
                 }
                 Does::Pin => self.pin(process, &reader, &mut rng).await,
@@ -348,9 +348,9 @@ impl Life {
     async fn read(&self, reader: &Reader, pos: u64, rng: &mut Rng) -> u64 {
         let len = 1 + rng.below(self.shape.largest);
         self.tally.begun.set(self.tally.begun.get() + 1);
-        let got = reader.read(Bytes(pos), Bytes(len)).await.unwrap();
+        let got = reader.read(ByteCount(pos), ByteCount(len)).await.unwrap();
         self.tally.ended.set(self.tally.ended.get() + 1);
-        assert_eq!(got, Bytes(len.min(self.len.saturating_sub(pos))), "{pos}+{len}");
+        assert_eq!(got, ByteCount(len.min(self.len.saturating_sub(pos))), "{pos}+{len}");
         if pos + got.0 >= self.len { 0 } else { pos + got.0 }
     }
 

@@ -9,7 +9,7 @@ fn row(window_kib: u64, mb_per_s: f64) -> Row {
 }
 
 fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> Outcome {
-    let window = Bytes(plateau_kib << 10);
+    let window = ByteCount(plateau_kib << 10);
     let latency = |(size_kib, median_us): &(u64, f64)| Latency {
         size_kib: *size_kib,
         median_us: *median_us,
@@ -27,7 +27,7 @@ fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> Ou
 fn facts() -> Facts {
     Facts {
         name: "sda".into(),
-        size: Bytes(64 << 30),
+        size: ByteCount(64 << 30),
         method: Method::Kernel,
         now_kib: Some(128),
         kernel: Some(KernelDefault { window_kib: 8192, reason: Reason::Constant }),
@@ -121,13 +121,13 @@ fn mixed_stays_below_two_mebibytes_unless_the_plateau_gains_a_fifth() {
 fn others_would_set() {
     let found = outcome(&[(4, 1.0), (8, 1.0)], &[], 4);
     let compared = |size| report(&Facts { size, ..facts() }, &found, Profile::Mixed).compared;
-    let all = compared(Bytes(64 << 30));
+    let all = compared(ByteCount(64 << 30));
     assert_eq!(
         (all.now_kib, all.kernel_kib, all.size_rule_kib),
         (Some(128), Some(8192), Some(2048))
     );
-    assert_eq!(compared(Bytes(1 << 40)).size_rule_kib, Some(8192));
-    assert_eq!(compared(Bytes(0)).size_rule_kib, None);
+    assert_eq!(compared(ByteCount(1 << 40)).size_rule_kib, Some(8192));
+    assert_eq!(compared(ByteCount(0)).size_rule_kib, None);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn set_now(now_kib: u64) -> Facts {
 fn what_is_in_force_stays_where_the_choice_gives_less() {
     // The defect: 128K was chosen, though 2560K were in force and gave more than twice as much.
     let chosen = |kib: u64, now_kib| {
-        let window = Bytes(kib << 10);
+        let window = ByteCount(kib << 10);
         let plateau = Some(Plateau { window, low: window, high: window, best: window });
         let found = Outcome { plateau, ..fell() };
         let to = recommended(&set_now(now_kib), &found, Profile::Streaming).expect("advice");
@@ -221,8 +221,11 @@ fn a_sweep_that_came_to_its_end_is_not_refused() {
 #[test]
 fn each_refusal_says_what_to_do_instead() {
     let stopped = Some(Stopped::Failed("reading /dev/sda at 0: no".into()));
-    let wide =
-        Plateau { low: Bytes(128 << 10), high: Bytes(1024 << 10), ..fell().plateau.unwrap() };
+    let wide = Plateau {
+        low: ByteCount(128 << 10),
+        high: ByteCount(1024 << 10),
+        ..fell().plateau.unwrap()
+    };
     let fast = Row { mb_per_s: 30_000.0, ..row(1024, 1.0) };
     let cached = Facts { cached_below: Some("98 % of /srv/x are cached".into()), ..set_now(2560) };
     let cases: Vec<(Facts, Outcome, &str)> = vec![
@@ -261,10 +264,10 @@ fn the_ends_of_an_interval_are_those_of_the_load() {
     // From 4M to 16M the plateau is open, and a mixed load takes 2M whatever it is.
     let points = [(1024, 80.0), (2048, 100.0), (4096, 104.0), (16384, 106.0)];
     let plateau = Plateau {
-        window: Bytes(4 << 20),
-        low: Bytes(4 << 20),
-        high: Bytes(16 << 20),
-        best: Bytes(16 << 20),
+        window: ByteCount(4 << 20),
+        low: ByteCount(4 << 20),
+        high: ByteCount(16 << 20),
+        best: ByteCount(16 << 20),
     };
     let found = Outcome { plateau: Some(plateau), ..outcome(&points, &[], 4096) };
     let between = |profile| recommended(&set_now(2048), &found, profile).expect("it").between_kib;

@@ -15,7 +15,7 @@
 //! Rule and history: docs/geometry.md. What it costs, and how that was measured: docs/doctor.md.
 
 use foreread_core::geometry::{block_size, nearest_whole};
-use foreread_core::units::{Bytes, PAGE_SIZE, SECTOR_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};
 
 use super::resize::commands;
 use super::scene::{Scene, User, attribute};
@@ -31,7 +31,7 @@ pub(super) fn check(
     // A logical block that is none comes from a broken driver or a broken copy.
     let logical = device.queue.logical_block.filter(|block| block.0.is_power_of_two());
     let logical = logical.map_or(SECTOR_SIZE, |block| block.0.max(SECTOR_SIZE));
-    let block = block_size(device.size, Bytes(logical), Bytes(PAGE_SIZE));
+    let block = block_size(device.size, ByteCount(logical), ByteCount(PAGE_SIZE));
     if block.0 >= PAGE_SIZE || device.size.0 < PAGE_SIZE {
         return None;
     }
@@ -64,9 +64,9 @@ fn has_its_own_blocks(scene: &Scene<'_>, device: &Device) -> Option<String> {
     }
 }
 
-fn odd(scene: &Scene<'_>, device: &Device, block: Bytes) -> Finding {
+fn odd(scene: &Scene<'_>, device: &Device, block: ByteCount) -> Finding {
     let sectors = device.size.0 / SECTOR_SIZE;
-    let whole = nearest_whole(device.size, Bytes(PAGE_SIZE));
+    let whole = nearest_whole(device.size, ByteCount(PAGE_SIZE));
     let above = whole.above.map_or(String::new(), |size| format!(" or {}", size.0 / SECTOR_SIZE));
     let pieces = PAGE_SIZE / block.0;
     let mut evidence = vec![
@@ -118,7 +118,7 @@ fn measured(cost: &WriteCost) -> String {
     format!(
         "measured here, {} written to a scratch loop device: {} requests with blocks of 4096, {} \
          with blocks of {} ({:.1} times), {:.0} and {:.0} MB/s",
-        foreread_core::sizes::Exact(Bytes(cost.bytes)),
+        foreread_core::sizes::Exact(ByteCount(cost.bytes)),
         cost.whole.requests,
         cost.odd.requests,
         cost.odd.block_bytes,

@@ -6,7 +6,7 @@
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::Facts;
 use crate::kernel_default::{KernelDefault, kernel_default};
@@ -220,7 +220,7 @@ pub(super) fn mounts(sys: &Sys, devices: &[Device]) -> Vec<Mount> {
 
 /// A window for people: `8192 KiB (8M)`.
 pub(super) fn kib(window_kib: u64) -> String {
-    let exact = Exact(Bytes(window_kib.saturating_mul(1024))).to_string();
+    let exact = Exact(ByteCount(window_kib.saturating_mul(1024))).to_string();
     if window_kib < 1024 || !exact.ends_with(['M', 'G', 'T']) {
         return format!("{window_kib} KiB");
     }

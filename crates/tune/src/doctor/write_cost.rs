@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use foreread_core::geometry::block_size;
-use foreread_core::units::{Bytes, PAGE_SIZE, SECTOR_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};
 use foreread_files::scratch::NamedScratch;
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
@@ -159,8 +159,8 @@ impl Scratch {
         let number = |name: &str| {
             Sys::here().number(format!("/sys/block/{}/queue/{name}", self.name)).unwrap_or(u64::MAX)
         };
-        let logical = Bytes(number("logical_block_size").min(PAGE_SIZE));
-        let block = block_size(Bytes(sectors * SECTOR_SIZE), logical, Bytes(PAGE_SIZE)).0;
+        let logical = ByteCount(number("logical_block_size").min(PAGE_SIZE));
+        let block = block_size(ByteCount(sectors * SECTOR_SIZE), logical, ByteCount(PAGE_SIZE)).0;
         let most = number("max_segments").saturating_mul(block);
         let most = most.min(number("max_sectors_kb").saturating_mul(1024));
         let requests = WRITTEN.div_ceil(most) + 1;

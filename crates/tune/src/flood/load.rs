@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 
 use super::buffer::Buffer;
 use super::scratch::{PAGE, Scratch, WRITE, noise};
@@ -39,7 +39,7 @@ pub struct Load<'a> {
     sys: Sys,
     device: String,
     set: &'a mut dyn FnMut(&Setting) -> io::Result<()>,
-    clock: fn() -> Instant,
+    clock: fn() -> Nanos,
     interrupted: Arc<AtomicBool>,
     runs: u64,
 }
@@ -52,7 +52,7 @@ impl<'a> Load<'a> {
         sys: Sys,
         device: &str,
         set: &'a mut dyn FnMut(&Setting) -> io::Result<()>,
-        clock: fn() -> Instant,
+        clock: fn() -> Nanos,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
         Self { scratch, sys, device: device.to_owned(), set, clock, interrupted, runs: 0 }
@@ -88,7 +88,7 @@ impl<'a> Load<'a> {
 }
 
 impl Mixed for Load<'_> {
-    fn now(&self) -> Instant {
+    fn now(&self) -> Nanos {
         (self.clock)()
     }
 
@@ -105,7 +105,7 @@ impl Mixed for Load<'_> {
         let (shared, said) =
             started.map_err(|error| Stopped::Failed(format!("cannot start threads: {error}")))?;
         let mut outcome = Err(Stopped::Interrupted);
-        let until = Instant((self.clock)().0 + ns(time + STARVED));
+        let until = Nanos((self.clock)().0 + ns(time + STARVED));
         let (mut silent, mut before) = (Duration::ZERO, 0);
         loop {
             match said.recv_timeout(LOOK) {
@@ -148,7 +148,7 @@ struct Shared {
     align: usize,
     written_from: u64,
     size: u64,
-    clock: fn() -> Instant,
+    clock: fn() -> Nanos,
     is_over: AtomicBool,
     interrupted: Arc<AtomicBool>,
     /// Bytes.
@@ -213,7 +213,7 @@ impl Shared {
             if is_warm || is_ended {
                 sample.reads_ns.push(now.saturating_sub(asked));
                 sample.ns = now.saturating_sub(from);
-                sample.written = Bytes(written - written_before);
+                sample.written = ByteCount(written - written_before);
             } else if now - began >= ns(WARM_UP) && written >= WRITERS * WRITE.0 {
                 (is_warm, from, written_before) = (true, now, written);
             }

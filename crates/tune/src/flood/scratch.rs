@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_files::scratch::unnamed;
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ pub struct Scratch {
     pub(super) file: File,
     folder: PathBuf,
     /// How much of it is written.
-    pub(super) size: Bytes,
+    pub(super) size: ByteCount,
     /// Where reads and writes may begin, and where buffers have to.
     pub(super) align: u64,
 }
@@ -48,7 +48,7 @@ impl Scratch {
     /// or if it is interrupted.
     pub fn create(
         folder: &Path,
-        clock: fn() -> Instant,
+        clock: fn() -> Nanos,
         interrupted: &AtomicBool,
     ) -> Result<Self, Stopped> {
         let failed = |what: String| Stopped::Failed(format!("{}: {what}", folder.display()));
@@ -103,11 +103,11 @@ impl Scratch {
     }
 
     /// Writes it from its start until the time is over, and gives back what was not reached.
-    fn fill(&mut self, clock: fn() -> Instant, interrupted: &AtomicBool) -> Result<(), Stopped> {
+    fn fill(&mut self, clock: fn() -> Nanos, interrupted: &AtomicBool) -> Result<(), Stopped> {
         let align = usize::try_from(self.align).expect("an alignment fits");
         let mut buffer = Buffer::new(FILL_CHUNK, align);
         noise(buffer.bytes_mut(), 0);
-        let limit = Instant(clock().0 + ns(FILL_TIME));
+        let limit = Nanos(clock().0 + ns(FILL_TIME));
         let mut done = 0;
         while done < self.size.0 && (done < LEAST.0 || clock() < limit) {
             if interrupted.load(Ordering::Relaxed) {
@@ -120,7 +120,7 @@ impl Scratch {
             wrote.map_err(|error| self.failed("writing", &error))?;
             done += len as u64;
         }
-        self.size = Bytes(done);
+        self.size = ByteCount(done);
         self.file.set_len(done).map_err(|error| self.failed("cutting", &error))?;
         self.file.sync_data().map_err(|error| self.failed("syncing", &error))
     }
@@ -132,24 +132,24 @@ fn device(file: &File) -> Option<(u32, u32)> {
 }
 
 /// A file with nothing in it, and how large it may become.
-fn empty(folder: &Path) -> Result<(File, Bytes), String> {
+fn empty(folder: &Path) -> Result<(File, ByteCount), String> {
     let stat = rustix::fs::statvfs(folder).map_err(|error| words(&error.into()))?;
-    let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
+    let free = ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize));
     let size = size_in(free)?;
     Ok((nameless(folder)?, size))
 }
 
 /// How large a file may be where so much is free.
-fn size_in(free: Bytes) -> Result<Bytes, String> {
+fn size_in(free: ByteCount) -> Result<ByteCount, String> {
     let size = (free.0 / PART_OF_FREE).min(MOST.0) / MIB * MIB;
     if size < LEAST.0 {
-        let needed = Bytes(LEAST.0 * PART_OF_FREE);
+        let needed = ByteCount(LEAST.0 * PART_OF_FREE);
         return Err(format!("{} free, {} needed; name another folder", mib(free), mib(needed)));
     }
-    Ok(Bytes(size))
+    Ok(ByteCount(size))
 }
 
-fn mib(size: Bytes) -> String {
+fn mib(size: ByteCount) -> String {
     format!("{} MiB", size.0 / MIB)
 }
 
@@ -174,16 +174,16 @@ pub(super) fn noise(bytes: &mut [u8], seed: u64) {
 pub(super) const PAGE: u64 = 4096;
 
 /// One write, as in the published runs that this load follows.
-pub(super) const WRITE: Bytes = Bytes(64 * 1024);
+pub(super) const WRITE: ByteCount = ByteCount(64 * 1024);
 
 const MIB: u64 = 1 << 20;
 
 /// Larger gains nothing: at 64 KiB these are 6144 places to write to, and a disk's head has to move
 /// between them.
-const MOST: Bytes = Bytes(512 * MIB);
+const MOST: ByteCount = ByteCount(512 * MIB);
 
 /// In less, 64 writes at a time lie so close that they are no random writes any more.
-const LEAST: Bytes = Bytes(32 * MIB);
+const LEAST: ByteCount = ByteCount(32 * MIB);
 
 /// A full file system is slow and other programs need room, too.
 const PART_OF_FREE: u64 = 4;
@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn a_quarter_of_what_is_free_and_not_too_much() {
-        assert_eq!(size_in(Bytes(100 << 30)), Ok(MOST));
-        assert_eq!(size_in(Bytes(1 << 30)), Ok(Bytes(256 * MIB)));
-        assert_eq!(size_in(Bytes(128 * MIB)), Ok(LEAST));
-        let refused = size_in(Bytes(100 * MIB));
+        assert_eq!(size_in(ByteCount(100 << 30)), Ok(MOST));
+        assert_eq!(size_in(ByteCount(1 << 30)), Ok(ByteCount(256 * MIB)));
+        assert_eq!(size_in(ByteCount(128 * MIB)), Ok(LEAST));
+        let refused = size_in(ByteCount(100 * MIB));
         assert_eq!(refused, Err("100 MiB free, 128 MiB needed; name another folder".to_owned()));
     }
 }

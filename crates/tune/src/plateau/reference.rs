@@ -20,7 +20,7 @@
 //! is a line over 1 / window. Where the windows up to the reference lie on one, all of them say
 //! together where its end is. Where they do not (a dip), the reference stands for itself.
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::{Point, SURE};
 
@@ -28,7 +28,7 @@ use super::{Point, SURE};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reference {
     /// The window.
-    pub(super) window: Bytes,
+    pub(super) window: ByteCount,
     /// The logarithm of its throughput.
     pub(super) ln: f64,
     /// The standard error of that.

@@ -5,7 +5,7 @@ use super::*;
 fn curve(points: &[(u64, f64)]) -> Curve {
     let readings = (0..8).flat_map(|round| {
         points.iter().map(move |(kib, mb_per_s)| Reading {
-            window: Bytes(kib << 10),
+            window: ByteCount(kib << 10),
             round,
             mb_per_s: *mb_per_s,
         })
@@ -33,7 +33,7 @@ fn a_device_that_slows_down_takes_nothing_from_the_windows_that_come_last() {
             let rows = [(4, 90.0), (8, 99.0), (16, 100.0)];
             let rows = rows.into_iter().filter(move |(kib, _)| *kib > 4 || round < 10);
             rows.map(move |(kib, full)| Reading {
-                window: Bytes(kib << 10),
+                window: ByteCount(kib << 10),
                 round,
                 mb_per_s: full * slower,
             })
@@ -42,7 +42,7 @@ fn a_device_that_slows_down_takes_nothing_from_the_windows_that_come_last() {
     let curve = Curve::of(&readings);
     let share = curve.points[0].mb_per_s() / curve.points[2].mb_per_s();
     assert!((share - 0.9).abs() < 0.005, "{share}");
-    assert_eq!(curve.plateau().map(|at| at.window), Some(Bytes(8 << 10)));
+    assert_eq!(curve.plateau().map(|at| at.window), Some(ByteCount(8 << 10)));
     assert!(curve.drift().is_some_and(|share| share > 0.2), "{:?}", curve.drift());
 }
 
@@ -53,7 +53,7 @@ fn a_stall_in_a_fifth_of_the_readings_moves_nothing() {
             let stalled = if round % 5 == 0 { 0.4 } else { 1.0 };
             let rows = [(4, 96.0, 1.0), (8, 99.0, stalled), (16, 100.0, 1.0)];
             rows.map(|(kib, full, share)| Reading {
-                window: Bytes(kib << 10),
+                window: ByteCount(kib << 10),
                 round,
                 mb_per_s: full * share,
             })
@@ -61,7 +61,7 @@ fn a_stall_in_a_fifth_of_the_readings_moves_nothing() {
         .collect();
     let curve = Curve::of(&readings);
     assert!((curve.points[1].mb_per_s() - 99.0).abs() < 0.5, "{:?}", curve.points[1]);
-    assert_eq!(curve.plateau().map(|at| at.window), Some(Bytes(8 << 10)));
+    assert_eq!(curve.plateau().map(|at| at.window), Some(ByteCount(8 << 10)));
 }
 
 /// The loop device that was set from 2560K (10535 MB/s) to 128K: the largest window was as slow as
@@ -81,15 +81,15 @@ fn one_lucky_reading_is_no_reference() {
         .flat_map(|round| {
             let noise = 1.0 + 0.03 * f64::from(round % 3) - 0.03;
             [(4, 50.0), (8, 99.5), (16, 100.0)].map(|(kib, full)| Reading {
-                window: Bytes(kib << 10),
+                window: ByteCount(kib << 10),
                 round,
                 mb_per_s: full * noise,
             })
         })
         .collect();
-    readings.push(Reading { window: Bytes(12 << 10), round: 11, mb_per_s: 109.0 });
+    readings.push(Reading { window: ByteCount(12 << 10), round: 11, mb_per_s: 109.0 });
     let found = Curve::of(&readings);
     let plateau = found.plateau().expect("a plateau");
     assert_eq!((plateau.window.0 >> 10, plateau.best.0 >> 10), (8, 16));
-    assert_eq!(found.contender(), Some(Bytes(12 << 10)), "it is read again");
+    assert_eq!(found.contender(), Some(ByteCount(12 << 10)), "it is read again");
 }

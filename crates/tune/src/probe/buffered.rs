@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use foreread_core::units::{Bytes, PAGE_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 use rustix::fs::Advice;
 
 use super::intervals::Intervals;
@@ -50,7 +50,7 @@ pub(super) fn sequential(
     let window = ask.window.0.max(PAGE_SIZE);
     warm_up(window);
     let most = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
-    let mut laps = Laps::new(&Sequential { window: Bytes(most), ..*ask }, run.zero, now());
+    let mut laps = Laps::new(&Sequential { window: ByteCount(most), ..*ask }, run.zero, now());
     let mut memory = vec![0; usize::try_from(window).expect("a window fits the memory")];
     let mut read_before = 0;
     while !laps.is_enough(now()) {
@@ -80,7 +80,7 @@ pub(super) fn sequential(
         places.go_on_from(at + 2 * window);
         result?;
     }
-    Ok(Sample { slices: laps.slices(now()), read_before: Bytes(read_before) })
+    Ok(Sample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
 }
 
 /// The next part that is not in the cache, as long as wished if there is one, else the longest.

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use foreread_core::units::{Bytes, PAGE_SIZE};
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use super::buffered::one;
 use super::laps::Laps;
@@ -35,7 +35,7 @@ pub(super) fn sequential(
     let file = run.open_direct()?;
     let window = ask.window.0.max(PAGE_SIZE);
     let window = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
-    let mut laps = Laps::new(&Sequential { window: Bytes(window), ..*ask }, run.zero, now());
+    let mut laps = Laps::new(&Sequential { window: ByteCount(window), ..*ask }, run.zero, now());
     let mut read_before = 0;
     while !laps.is_enough(now()) {
         let parts = places.onwards();
@@ -54,7 +54,7 @@ pub(super) fn sequential(
         places.go_on_from(at + 2 * window);
         result?;
     }
-    Ok(Sample { slices: laps.slices(now()), read_before: Bytes(read_before) })
+    Ok(Sample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
 }
 
 /// What two readers of every other window share.

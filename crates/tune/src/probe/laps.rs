@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use foreread_core::units::{self, Bytes};
+use foreread_core::units::{self, ByteCount};
 
 use super::{Sequential, Slice};
 
@@ -116,7 +116,7 @@ impl Laps {
         let each = self.laps.len().div_ceil(SLICES_MAX).max(1);
         let slice = |lap: Lap| Slice {
             at: instant(lap.end.duration_since(self.zero)),
-            bytes: Bytes(lap.bytes),
+            bytes: ByteCount(lap.bytes),
             ns: ns(lap.time),
         };
         self.laps.chunks(each).map(joined).map(slice).collect()
@@ -131,8 +131,8 @@ fn joined(laps: &[Lap]) -> Lap {
     }
 }
 
-pub(crate) fn instant(since: Duration) -> units::Instant {
-    units::Instant(ns(since))
+pub(crate) fn instant(since: Duration) -> units::Nanos {
+    units::Nanos(ns(since))
 }
 
 pub(crate) fn ns(time: Duration) -> u64 {
@@ -155,8 +155,8 @@ mod tests {
     fn stream(window: u64, reads: u64, bytes: u64) -> Vec<Slice> {
         let zero = crate::clock::now();
         let asked = Sequential {
-            window: Bytes(window),
-            at_least: Bytes(1),
+            window: ByteCount(window),
+            at_least: ByteCount(1),
             time: Duration::ZERO,
             at_most: Duration::from_secs(1000),
         };

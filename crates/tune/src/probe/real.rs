@@ -197,7 +197,7 @@ fn why_not_by_the_kernel(
 }
 
 impl Probe for Real<'_> {
-    fn now(&self) -> units::Instant {
+    fn now(&self) -> units::Nanos {
         instant(now().duration_since(self.run.zero))
     }
 

@@ -4,7 +4,7 @@
 //! Out:   those that count.
 //! Never: a reading of a cache, if there is one of the device.
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::{Run, Taken};
 use crate::plateau::Reading;
@@ -58,7 +58,7 @@ impl Run<'_> {
     }
 
     /// Whether a speed is one that only a cache has, as far as the first readings say.
-    pub(super) fn is_cached(&self, window: Bytes, mb_per_s: f64) -> bool {
+    pub(super) fn is_cached(&self, window: ByteCount, mb_per_s: f64) -> bool {
         let of_window = self.taken.iter().filter(|taken| taken.window == window && !taken.is_again);
         let mut fresh: Vec<f64> = of_window.map(|taken| taken.mb_per_s).collect();
         !fresh.is_empty() && mb_per_s > CACHED * median(&mut fresh)
@@ -73,7 +73,7 @@ impl Run<'_> {
     ///                                                       holds fresh and cached alike back
     /// ```
     pub(super) fn may_be_cached(&self) -> bool {
-        let fresh = |window: &Bytes| {
+        let fresh = |window: &ByteCount| {
             let of_window = self.taken.iter().filter(|one| one.window == *window && !one.is_again);
             of_window.count() >= self.least()
         };
@@ -97,13 +97,13 @@ impl Run<'_> {
     /// By how much each window is faster where it reads again, as logarithms; of those windows that
     /// were read both ways.
     fn gains(&self) -> Vec<f64> {
-        let of = |window: Bytes, is_again: bool| {
+        let of = |window: ByteCount, is_again: bool| {
             let of_window = self.taken.iter();
             let same = of_window.filter(|one| one.window == window && one.is_again == is_again);
             let mut logs: Vec<f64> = same.map(|taken| taken.mb_per_s.ln()).collect();
             (!logs.is_empty()).then(|| median(&mut logs))
         };
-        let gain = |window: &Bytes| Some(of(*window, true)? - of(*window, false)?);
+        let gain = |window: &ByteCount| Some(of(*window, true)? - of(*window, false)?);
         self.windows.iter().filter_map(gain).collect()
     }
 

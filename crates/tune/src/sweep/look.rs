@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::fall::{Fall, fall};
 use super::step::{WINDOWS_MIN, late, nanos, whole};
@@ -31,7 +31,7 @@ impl Run<'_> {
         loop {
             let ask = Sequential {
                 window,
-                at_least: Bytes(window.0 * 3),
+                at_least: ByteCount(window.0 * 3),
                 time: Duration::from_millis(30),
                 at_most: Duration::from_millis(patience),
             };
@@ -88,7 +88,7 @@ impl Run<'_> {
     /// Whether a stream fell, or was slow all along where this window had been fast before.
     fn finds_burst(
         &mut self,
-        window: Bytes,
+        window: ByteCount,
         before: f64,
         stream: &Sample,
     ) -> Result<bool, Stopped> {
@@ -108,7 +108,7 @@ impl Run<'_> {
     /// gone.
     pub(super) fn stays_below(
         &mut self,
-        largest: Bytes,
+        largest: ByteCount,
         found: Fall,
     ) -> Result<Option<f64>, Stopped> {
         let mut slow = Vec::new();
@@ -147,7 +147,7 @@ impl Run<'_> {
         while self.elapsed_ns() - began_ns < most_ns {
             let ask = Sequential {
                 window: largest,
-                at_least: Bytes(largest.0 * 3),
+                at_least: ByteCount(largest.0 * 3),
                 time: Duration::from_millis(300),
                 at_most: Duration::from_millis(1_500),
             };
@@ -182,15 +182,16 @@ impl Run<'_> {
     /// The windows up to the largest that fits a step at this speed.
     fn take_part(&mut self, mb_per_s: f64) {
         let largest = self.largest_at(mb_per_s);
-        let double = |window: &Bytes| Some(Bytes(window.0 * 2));
+        let double = |window: &ByteCount| Some(ByteCount(window.0 * 2));
         let all = std::iter::successors(Some(self.settings.smallest), double);
         self.windows = all.take_while(|window| *window <= largest).collect();
         self.largest = Some(largest);
         // The window in force is compared with what would take its place, so it takes part if a
         // step of it fits at all, in the time and on the device.
         let step_ns = (WINDOWS_MIN + 2.0) * 1e3 / mb_per_s.max(1e-6);
-        let is_short =
-            |now: &Bytes| now.0 as f64 * step_ns <= NOW_SHARE * self.settings.aim.as_nanos() as f64;
+        let is_short = |now: &ByteCount| {
+            now.0 as f64 * step_ns <= NOW_SHARE * self.settings.aim.as_nanos() as f64
+        };
         let now = self.settings.now.filter(|now| self.settings.fits(*now));
         self.windows.extend(now.filter(|now| *now <= largest || is_short(now)));
         self.windows.sort_unstable();
@@ -199,17 +200,17 @@ impl Run<'_> {
 
     /// The largest window of which a few fit the time of a step. On a slow device a step may take
     /// longer, as long as four rounds fit the sweep: else it would end below the plateau.
-    fn largest_at(&self, mb_per_s: f64) -> Bytes {
+    fn largest_at(&self, mb_per_s: f64) -> ByteCount {
         let moved = self.settings.step_ns() * mb_per_s / 1e3;
         let by_step = moved / (WINDOWS_MIN + 2.0);
         // All windows together are twice the largest: ten times it a round.
         let by_round = (moved * 42.0 * 0.7 / 4.0 / 10.0).min(ENOUGH.0 as f64);
         let fits = whole(by_step.max(by_round)).max(self.settings.smallest.0);
-        Bytes((1 << fits.ilog2()).min(self.settings.largest.0))
+        ByteCount((1 << fits.ilog2()).min(self.settings.largest.0))
     }
 
-    fn stream(&mut self, window: Bytes, time: Duration) -> Result<Sample, Stopped> {
-        let at_least = Bytes(window.0 * 3);
+    fn stream(&mut self, window: ByteCount, time: Duration) -> Result<Sample, Stopped> {
+        let at_least = ByteCount(window.0 * 3);
         let slack = nanos(2.0 * self.cost_ns(window)) + Duration::from_millis(500);
         let ask = Sequential { window, at_least, time, at_most: time + slack };
         self.read(ask, Doing::Looking)
@@ -240,4 +241,4 @@ const CONFIRM: Duration = Duration::from_millis(600);
 
 /// Slow devices need no larger windows: of the published ones with less than 1 MB/s the plateau is
 /// at 64 KiB.
-const ENOUGH: Bytes = Bytes(256 << 10);
+const ENOUGH: ByteCount = ByteCount(256 << 10);

@@ -11,7 +11,7 @@
 //!                                        time is over --> OutOfTime  the interval says how sure
 //! ```
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::{Burst, Run};
 use crate::plateau::{Curve, Plateau, Point, Standing};
@@ -123,8 +123,8 @@ impl Run<'_> {
         let mut known = curve.points.iter().zip(&standings).rev();
         let below = known
             .find(|(point, standing)| **standing == Standing::Below && point.window < plateau.low);
-        let from = below.map_or(Bytes(0), |(point, _)| point.window);
-        let untried = |window: &&Bytes| {
+        let from = below.map_or(ByteCount(0), |(point, _)| point.window);
+        let untried = |window: &&ByteCount| {
             **window > from && **window < plateau.low && curve.at(**window).is_none()
         };
         let low = self.windows.iter().find(untried).copied().unwrap_or(plateau.low);

@@ -4,7 +4,7 @@
 //! Out:   latencies by size.
 //! Never: a size of which a few reads do not fit that share.
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::step::nanos;
 use super::{Doing, Run};
@@ -13,7 +13,7 @@ use crate::probe::{Random, Stopped};
 use crate::report::Latency;
 
 /// The largest: beyond it the transfer is nearly all of the time, and the sweep has that.
-const LARGEST: Bytes = Bytes(1 << 20);
+const LARGEST: ByteCount = ByteCount(1 << 20);
 
 /// Turns over all sizes: load from another process disturbs a turn, and not one size only.
 const TURNS: u32 = 4;
@@ -49,10 +49,10 @@ impl Run<'_> {
     }
 
     /// The sizes that fit: doubling, quick fourfold.
-    fn sizes(&self, share_ns: f64) -> Vec<Bytes> {
+    fn sizes(&self, share_ns: f64) -> Vec<ByteCount> {
         let factor = if self.is_quick() { 4 } else { 2 };
-        let next = |size: &Bytes| Some(Bytes(size.0 * factor));
-        let fits = |size: &Bytes| {
+        let next = |size: &ByteCount| Some(ByteCount(size.0 * factor));
+        let fits = |size: &ByteCount| {
             let transfer_ns = size.0 as f64 * 1e3 / self.speed(*size);
             *size <= LARGEST && size.0 * 8 <= self.settings.size.0 && transfer_ns * 16.0 < share_ns
         };
@@ -62,7 +62,7 @@ impl Run<'_> {
     /// What was found.
     pub(super) fn latencies(&self) -> Vec<Latency> {
         let found = self.latencies.iter().filter(|(_, taken)| !taken.is_empty());
-        let latency = |(size, taken): (&Bytes, &Vec<u64>)| {
+        let latency = |(size, taken): (&ByteCount, &Vec<u64>)| {
             let mut us: Vec<f64> = taken.iter().map(|ns| *ns as f64 / 1e3).collect();
             let median_us = median(&mut us);
             // It is sorted now.

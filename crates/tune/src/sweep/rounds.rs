@@ -4,7 +4,7 @@
 //! Out:   the windows of the next round, shuffled; none if there is nothing left to learn.
 //! Never: a reading for a window that is surely below the line, or behind one that is surely not.
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::fall::fall;
 use super::{Burst, Ended, Run};
@@ -16,8 +16,8 @@ impl Run<'_> {
     pub(super) fn first_rounds(&mut self, least: usize) -> Result<(), Stopped> {
         for _ in 0..least {
             let windows = self.base();
-            let missing = |window: &Bytes| self.readings_of(*window) < least;
-            let missing: Vec<Bytes> = windows.into_iter().filter(missing).collect();
+            let missing = |window: &ByteCount| self.readings_of(*window) < least;
+            let missing: Vec<ByteCount> = windows.into_iter().filter(missing).collect();
             if missing.is_empty() || !self.round_of(missing)? {
                 break;
             }
@@ -53,7 +53,7 @@ impl Run<'_> {
     }
 
     /// One round; false if there was no time for any of it.
-    fn round_of(&mut self, mut windows: Vec<Bytes>) -> Result<bool, Stopped> {
+    fn round_of(&mut self, mut windows: Vec<ByteCount>) -> Result<bool, Stopped> {
         self.round += 1;
         self.rng.shuffle(&mut windows);
         if self.burst.is_some() {
@@ -71,7 +71,7 @@ impl Run<'_> {
     }
 
     /// The windows that each sweep begins with.
-    pub(super) fn base(&self) -> Vec<Bytes> {
+    pub(super) fn base(&self) -> Vec<ByteCount> {
         if !self.is_quick() {
             return self.windows.clone();
         }
@@ -79,7 +79,7 @@ impl Run<'_> {
         let doubling = doubling.filter(|window| Some(**window) <= self.largest);
         let now = self.settings.now.filter(|now| self.windows.contains(now));
         let ends = self.windows.first().copied().into_iter().chain(now);
-        let mut base: Vec<Bytes> = doubling.step_by(2).copied().chain(ends).collect();
+        let mut base: Vec<ByteCount> = doubling.step_by(2).copied().chain(ends).collect();
         base.sort_unstable();
         base.dedup();
         base
@@ -90,7 +90,7 @@ impl Run<'_> {
         if self.is_quick() { 2 } else { 3 }
     }
 
-    fn readings_of(&self, window: Bytes) -> usize {
+    fn readings_of(&self, window: ByteCount) -> usize {
         self.taken.iter().filter(|taken| taken.window == window).count()
     }
 
@@ -98,7 +98,7 @@ impl Run<'_> {
     /// there are.
     pub(super) fn plan(&self) -> (usize, usize) {
         let base = self.base();
-        let is_read = |window: &&Bytes| self.readings_of(**window) >= self.least();
+        let is_read = |window: &&ByteCount| self.readings_of(**window) >= self.least();
         (base.iter().filter(is_read).count(), base.len())
     }
 
@@ -114,10 +114,10 @@ impl Run<'_> {
     ///   the one that could be better than the reference
     ///   the one in force and the one that would take its place, until it is sure what that costs
     /// ```
-    fn that_matter(&mut self) -> Vec<Bytes> {
+    fn that_matter(&mut self) -> Vec<ByteCount> {
         let base = self.base();
-        let too_few = |window: &&Bytes| self.readings_of(**window) < self.least();
-        let missing: Vec<Bytes> = base.iter().filter(too_few).copied().collect();
+        let too_few = |window: &&ByteCount| self.readings_of(**window) < self.least();
+        let missing: Vec<ByteCount> = base.iter().filter(too_few).copied().collect();
         if !missing.is_empty() {
             return missing;
         }
@@ -126,9 +126,10 @@ impl Run<'_> {
         self.best = curve.best();
         let standings = curve.standings();
         let known = || curve.points.iter().zip(&standings);
-        let at = |window: Bytes| self.windows.iter().position(|one| *one == window).unwrap_or(0);
+        let at =
+            |window: ByteCount| self.windows.iter().position(|one| *one == window).unwrap_or(0);
         let chosen = at(plateau.window);
-        let mut open: Vec<Bytes> = known()
+        let mut open: Vec<ByteCount> = known()
             .filter(|(point, standing)| {
                 // Those far above only matter once those below have turned out to be too slow.
                 **standing == Standing::Open && at(point.window) <= chosen + 1
@@ -142,11 +143,11 @@ impl Run<'_> {
         let below = known().rfind(|(point, standing)| {
             **standing == Standing::Below && point.window < plateau.window
         });
-        let from = below.map_or(Bytes(0), |(point, _)| point.window);
+        let from = below.map_or(ByteCount(0), |(point, _)| point.window);
         let untried = self.windows.iter().copied().filter(|window| {
             *window > from && *window < plateau.high && self.readings_of(*window) < self.least()
         });
-        let mut next: Vec<Bytes> = untried.collect();
+        let mut next: Vec<ByteCount> = untried.collect();
         next.append(&mut open);
         next.extend(curve.contender());
         next.extend(self.change_that_is_open(&curve, plateau.window));
@@ -157,8 +158,8 @@ impl Run<'_> {
 
     /// The window in force and the one that would take its place, as long as it is not sure that
     /// the second keeps what the first gives: without that it will not be set.
-    fn change_that_is_open(&self, curve: &Curve, chosen: Bytes) -> Vec<Bytes> {
-        let measured = |window: Bytes| curve.at(window).map(Measured::from);
+    fn change_that_is_open(&self, curve: &Curve, chosen: ByteCount) -> Vec<ByteCount> {
+        let measured = |window: ByteCount| curve.at(window).map(Measured::from);
         let Some(now) = self.settings.now.filter(|now| *now != chosen) else { return Vec::new() };
         match (measured(chosen), measured(now)) {
             (Some(new), Some(old)) if new.keeps(&old, self.bias(curve)) == Kept::Unknown => {
@@ -181,12 +182,12 @@ impl Run<'_> {
     /// often a dear one: what its smaller neighbours say of it is nearly as good. Those that cost
     /// no more than others come each time, the dear ones take turns, and the open windows are then
     /// read twice beside one of them.
-    fn add_reference(&self, next: &mut Vec<Bytes>) {
+    fn add_reference(&self, next: &mut Vec<ByteCount>) {
         let cheap_ns = 2.0 * next.iter().map(|one| self.cost_ns(*one)).fold(f64::MAX, f64::min);
         let best = self.best.or(self.largest);
         let upto_best = self.windows.iter().rev().filter(|window| Some(**window) <= best);
         let top = upto_best.take(TOP).copied();
-        let (cheap, dear): (Vec<Bytes>, Vec<Bytes>) =
+        let (cheap, dear): (Vec<ByteCount>, Vec<ByteCount>) =
             top.partition(|window| self.cost_ns(*window) <= cheap_ns);
         if !dear.is_empty() {
             next.extend_from_within(..);

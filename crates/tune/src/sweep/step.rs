@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::{Doing, Known, Progress, Run, Taken};
 use crate::probe::{Sample, Sequential, Stopped};
 
 impl Run<'_> {
     /// Reads with this window; false if there is no time left for it.
-    pub(super) fn step(&mut self, window: Bytes) -> Result<bool, Stopped> {
+    pub(super) fn step(&mut self, window: ByteCount) -> Result<bool, Stopped> {
         let needed_ns = self.cost_ns(window);
         if needed_ns > self.left_ns() {
             return Ok(false);
@@ -25,7 +25,7 @@ impl Run<'_> {
         let amount = window.0.saturating_mul(whole(count));
         let ask = Sequential {
             window,
-            at_least: Bytes(amount.min((self.settings.size.0 / 4).max(window.0))),
+            at_least: ByteCount(amount.min((self.settings.size.0 / 4).max(window.0))),
             time: if self.burst.is_some() { stretch } else { Duration::ZERO },
             at_most: nanos(needed_ns * 4.0) + Duration::from_millis(300),
         };
@@ -89,14 +89,14 @@ impl Run<'_> {
 
     /// What a step with this window may take at the most. A window that is on its way is waited
     /// for, so that much less.
-    fn last_ns(&self, window: Bytes) -> f64 {
+    fn last_ns(&self, window: ByteCount) -> f64 {
         let budget = self.settings.budget.as_nanos() as f64 * 0.97;
         let in_flight = 2.0 * window.0 as f64 * 1e3 / self.speed(window).max(1e-6);
         (budget - self.elapsed_ns() - in_flight).max(1e6)
     }
 
     /// What a step with this window costs, with what its stream needs to get going.
-    pub(super) fn cost_ns(&self, window: Bytes) -> f64 {
+    pub(super) fn cost_ns(&self, window: ByteCount) -> f64 {
         let least = self.stretch(window).as_nanos() as f64;
         if let Some(known) = self.known.get(&window) {
             let all = (WINDOWS_MIN + 2.0) * window.0 as f64 * 1e3 / known.mb_per_s;
@@ -107,7 +107,7 @@ impl Run<'_> {
     }
 
     /// What it delivered last; before that, what lies between its neighbours.
-    pub(super) fn speed(&self, window: Bytes) -> f64 {
+    pub(super) fn speed(&self, window: ByteCount) -> f64 {
         if let Some(known) = self.known.get(&window) {
             return known.mb_per_s;
         }
@@ -126,7 +126,7 @@ impl Run<'_> {
 
     /// How long a step has to last. With burst credit about, longer: while its stream got going the
     /// device saved some, and that has to be gone by half of it.
-    fn stretch(&self, window: Bytes) -> Duration {
+    fn stretch(&self, window: ByteCount) -> Duration {
         if self.uses_credit(window) {
             return if self.is_quick() { BURST_STRETCH / 2 } else { BURST_STRETCH };
         }
@@ -139,14 +139,14 @@ impl Run<'_> {
     }
 
     /// What it delivered was credit: all that is known is that it could use some.
-    fn sustained_at_most(&mut self, window: Bytes) {
+    fn sustained_at_most(&mut self, window: ByteCount) {
         if let (Some(burst), Some(known)) = (self.burst, self.known.get_mut(&window)) {
             known.mb_per_s = burst.slow;
         }
     }
 
     /// Whether credit would make this window faster than it is.
-    pub(super) fn uses_credit(&self, window: Bytes) -> bool {
+    pub(super) fn uses_credit(&self, window: ByteCount) -> bool {
         self.burst.is_some_and(|burst| self.speed(window) >= CREDIT_SHARE * burst.slow)
     }
 }

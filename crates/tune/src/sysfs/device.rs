@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::{Sys, names_in};
 
@@ -21,7 +21,7 @@ pub struct Device {
     /// Its folder, an absolute path of its system: `/sys/block/sda/sda2`.
     pub folder: PathBuf,
     /// Its capacity; 0 if it has no medium.
-    pub size: Bytes,
+    pub size: ByteCount,
     /// What it is.
     pub kind: Kind,
     /// The devices that it lies on.
@@ -77,13 +77,13 @@ pub struct Queue {
     /// Whether it says that it rotates.
     pub is_rotational: Option<bool>,
     /// Its unit of addressing.
-    pub logical_block: Option<Bytes>,
+    pub logical_block: Option<ByteCount>,
     /// Its unit of writing.
-    pub physical_block: Option<Bytes>,
+    pub physical_block: Option<ByteCount>,
     /// The smallest request that it likes.
-    pub io_min: Option<Bytes>,
+    pub io_min: Option<ByteCount>,
     /// The request size that it likes best; 0 if it does not say.
-    pub io_opt: Option<Bytes>,
+    pub io_opt: Option<ByteCount>,
     /// The largest request that the kernel makes, in KiB.
     pub max_sectors_kib: Option<u64>,
     /// The largest that the device takes, in KiB.
@@ -128,7 +128,7 @@ impl Device {
             name: name.to_owned(),
             number: (major, minor),
             folder: folder.to_owned(),
-            size: Bytes(number("size").unwrap_or(0).saturating_mul(512)),
+            size: ByteCount(number("size").unwrap_or(0).saturating_mul(512)),
             kind,
             slaves: names_in(&sys.path(folder.join("slaves"))),
             holders: names_in(&sys.path(folder.join("holders"))),
@@ -179,10 +179,10 @@ impl Queue {
         Self {
             read_ahead_kib: window.or_else(|| sys.number(folder.join("bdi/read_ahead_kb"))),
             is_rotational: number("rotational").map(|number| number != 0),
-            logical_block: number("logical_block_size").map(Bytes),
-            physical_block: number("physical_block_size").map(Bytes),
-            io_min: number("minimum_io_size").map(Bytes),
-            io_opt: number("optimal_io_size").map(Bytes),
+            logical_block: number("logical_block_size").map(ByteCount),
+            physical_block: number("physical_block_size").map(ByteCount),
+            io_min: number("minimum_io_size").map(ByteCount),
+            io_opt: number("optimal_io_size").map(ByteCount),
             max_sectors_kib: number("max_sectors_kb"),
             max_hw_sectors_kib: number("max_hw_sectors_kb"),
             nr_requests: number("nr_requests"),

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_tune::flood::{Mixed, MixedSample, Offer};
 use foreread_tune::probe::Stopped;
 use foreread_tune::setting::Setting;
@@ -153,8 +153,8 @@ impl<'a> Model<'a> {
 }
 
 impl Mixed for Model<'_> {
-    fn now(&self) -> Instant {
-        Instant(self.now_ns)
+    fn now(&self) -> Nanos {
+        Nanos(self.now_ns)
     }
 
     fn queue(&self) -> Queue {
@@ -204,7 +204,7 @@ impl Mixed for Model<'_> {
         let writes = writes_per_s / factor * sample.ns as f64 / 1e9;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let writes = writes.round() as u64;
-        sample.written = Bytes(writes * 65536);
+        sample.written = ByteCount(writes * 65536);
         self.now_ns += sample.ns + u64::try_from(self.overhead.as_nanos()).expect("short");
         Ok(sample)
     }

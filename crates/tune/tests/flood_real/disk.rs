@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 use super::common::{output, scratch};
 
@@ -132,9 +132,9 @@ impl Drop for Disk {
 
 /// The test's clock.
 #[expect(clippy::disallowed_methods, reason = "the load takes real time")]
-pub(crate) fn clock() -> Instant {
+pub(crate) fn clock() -> Nanos {
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     let start = *START.get_or_init(std::time::Instant::now);
     let ns = std::time::Instant::now().duration_since(start).as_nanos();
-    Instant(u64::try_from(ns).expect("a test is short"))
+    Nanos(u64::try_from(ns).expect("a test is short"))
 }

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use foreread_core::units::{Bytes, Instant};
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
 
 /// A device.
@@ -137,8 +137,8 @@ impl Virtual {
 }
 
 impl Probe for Virtual {
-    fn now(&self) -> Instant {
-        Instant(self.now_ns as u64)
+    fn now(&self) -> Nanos {
+        Nanos(self.now_ns as u64)
     }
 
     fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
@@ -174,7 +174,7 @@ impl Probe for Virtual {
             if self.now_ns > end_ns && sample.slices.is_empty() {
                 return Ok(sample);
             }
-            sample.slices.push(Slice { at: self.now(), bytes: Bytes(part), ns: ns as u64 });
+            sample.slices.push(Slice { at: self.now(), bytes: ByteCount(part), ns: ns as u64 });
         }
         assert!(self.read >= before);
         Ok(sample)

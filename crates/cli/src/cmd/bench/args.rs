@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use foreread::{Delay, Policy};
 use foreread_core::sizes;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::args::assignment::assignment;
 use crate::args::help::CODES_AND_UNITS;
@@ -88,7 +88,7 @@ pub(crate) struct BenchArgs {
 
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
-    pub(super) memory: Bytes,
+    pub(super) memory: ByteCount,
 
     /// foreread's I/O scheduler in a flood: deadline or noop
     #[arg(long, value_name = "NAME", default_value = "deadline")]
@@ -117,7 +117,7 @@ pub(crate) struct BenchArgs {
     /// If it is not given, each pattern has an amount of its own that takes a fast disk a fraction
     /// of a second, and the limit of --seconds holds.
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub(super) amount: Option<Bytes>,
+    pub(super) amount: Option<ByteCount>,
 
     /// A run ends after so long, even if there is more to read; a run of direct after one second,
     /// since it has nothing that has to warm up [default: 5; no limit with --amount]

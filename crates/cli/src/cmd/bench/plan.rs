@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use super::args::BenchArgs;
 use crate::measure::method::{AccessMethod, can};
@@ -65,7 +65,7 @@ pub(super) fn plan(args: &BenchArgs, course: &Testbed<'_>) -> Result<BenchPlan, 
 fn check_what_holds_for_all(args: &BenchArgs, course: &Testbed<'_>) -> Result<(), Failure> {
     let target = course.target;
     let pages = target.len / PAGE;
-    if args.amount == Some(Bytes(0)) {
+    if args.amount == Some(ByteCount(0)) {
         let line = "--amount 0: give at least one read, such as 4K";
         return Err(Failure::WrongUse(line.to_owned()));
     }
@@ -139,10 +139,10 @@ fn too_small(args: &BenchArgs, work: &BenchWork, room: u64, needed: u64) -> Stri
         larger.len *= 2;
     }
     let name = work.pattern.name();
-    let (has, needs) = (Exact(Bytes(work.len)), Exact(Bytes(larger.len)));
+    let (has, needs) = (Exact(ByteCount(work.len)), Exact(ByteCount(larger.len)));
     let most = room * work.pattern.block();
     let less = if most > 0 && args.amount.is_some() {
-        format!(" or --amount {}", Exact(Bytes(most)))
+        format!(" or --amount {}", Exact(ByteCount(most)))
     } else {
         String::new()
     };
@@ -183,7 +183,7 @@ fn check_memory(
 /// Streams are given many of their largest windows, too: they grow to it in at most eight steps,
 /// and what was read ahead when a run ends was read in vain. On a slow disk it is the limit in time
 /// that ends runs.
-fn default_amount(pattern: AccessPattern, course: &Testbed<'_>) -> Bytes {
+fn default_amount(pattern: AccessPattern, course: &Testbed<'_>) -> ByteCount {
     let fast_disk = match pattern {
         AccessPattern::Seq4k
         | AccessPattern::Seq64k
@@ -197,7 +197,7 @@ fn default_amount(pattern: AccessPattern, course: &Testbed<'_>) -> Bytes {
         AccessPattern::Hot4k | AccessPattern::HotSmall | AccessPattern::HotPin => 1 << 30,
         AccessPattern::Hot64k | AccessPattern::Hot1m => 4 << 30,
     };
-    Bytes((pattern.streams() * MANY_WINDOWS * course.window).max(fast_disk))
+    ByteCount((pattern.streams() * MANY_WINDOWS * course.window).max(fast_disk))
 }
 
 /// What lies ahead when a run ends, up to two of them a stream, is an eighth at most.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use foreread::{Delay, Policy};
 use foreread_core::sizes;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::args::policy::policies;
 
@@ -37,7 +37,7 @@ pub(crate) struct DemoArgs {
 
     /// How large the scratch file is, at least 16M
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    pub(super) size: Bytes,
+    pub(super) size: ByteCount,
 
     /// How the slow device is slow: each request costs its latency, so many are served at a time,
     /// each moves so many bytes a second
@@ -50,11 +50,11 @@ pub(crate) struct DemoArgs {
 
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    pub(super) memory: Bytes,
+    pub(super) memory: ByteCount,
 
     /// The largest window of foreread; the kernel's own for the same target, if not given
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub(super) max_window: Option<Bytes>,
+    pub(super) max_window: Option<ByteCount>,
 
     /// How often each pattern is run in each way
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]

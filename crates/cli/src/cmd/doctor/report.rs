@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::doctor::write_cost::{Side, WriteCost};
 use foreread_tune::doctor::{Examination, Examined, Finding};
 
@@ -44,7 +44,7 @@ pub(super) fn print(
 }
 
 fn row(device: &Examined) -> [String; 8] {
-    let kib = |kib: u64| Exact(Bytes(kib.saturating_mul(1024))).to_string();
+    let kib = |kib: u64| Exact(ByteCount(kib.saturating_mul(1024))).to_string();
     [
         plain(&device.device),
         rough(device.bytes),
@@ -82,7 +82,11 @@ fn print_finding(out: &mut Printer, finding: &Finding) -> Result<(), Failure> {
 }
 
 fn print_measured(out: &mut Printer, cost: &WriteCost) -> Result<(), Failure> {
-    writeln!(out, "\n{} in writes of 4096, fsync, to a loop device:\n", Exact(Bytes(cost.bytes)))?;
+    writeln!(
+        out,
+        "\n{} in writes of 4096, fsync, to a loop device:\n",
+        Exact(ByteCount(cost.bytes))
+    )?;
     let heading = ["sectors", "block", "requests", "expected", "MB/s"];
     let row = |side: Side| {
         [

@@ -5,7 +5,7 @@ use foreread_core::geometry::{
     DEFAULT_WINDOW, LimitRule, WholePages, block_size, nearest_whole, readahead_limit, scaled_down,
     whole_pages,
 };
-use foreread_core::units::{Bytes, SECTOR_SIZE, Sectors};
+use foreread_core::units::{ByteCount, SECTOR_SIZE, Sectors};
 use serde::Serialize;
 
 use crate::args::help::CODES_AND_UNITS;
@@ -28,19 +28,19 @@ pub(crate) struct GeometryArgs {
     /// Sizes of devices: bytes, or with K, M, G, T or s (sectors) after the number
     #[arg(value_name = "SIZE", required = true, value_parser = sizes::parse)]
     #[arg(value_hint = ValueHint::Other)]
-    sizes: Vec<Bytes>,
+    sizes: Vec<ByteCount>,
 
     /// The device's logical block, a power of two
     ///
     /// The smallest unit that the device reads; its block is never smaller.
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_block)]
-    logical_block: Bytes,
+    logical_block: ByteCount,
 
     /// The machine's page, a power of two
     ///
     /// Limits are whole pages, at least one; blocks are at most a page.
     #[arg(long, value_name = "SIZE", default_value = "4096", value_parser = parse_page)]
-    page_size: Bytes,
+    page_size: ByteCount,
 
     /// Print JSON: a list of objects, one a SIZE, sizes in bytes or KiB as their names say
     ///
@@ -68,11 +68,11 @@ pub(super) fn run(args: &GeometryArgs, out: &mut Printer) -> Result<(), Failure>
         return out.json(devices);
     }
     let rows = devices.map(|device| {
-        let kib = |kib: u64| Exact(Bytes(kib * KIB)).to_string();
+        let kib = |kib: u64| Exact(ByteCount(kib * KIB)).to_string();
         let [below, above] = device.nearest_whole;
         [
             in_sectors(device.bytes),
-            Exact(Bytes(device.bytes)).to_string(),
+            Exact(ByteCount(device.bytes)).to_string(),
             table::or_dash(device.readahead_limit_kib.map(kib)),
             table::or_dash(device.readahead_limit_rounded_kib.map(kib)),
             kib(device.effective_kib),
@@ -84,7 +84,7 @@ pub(super) fn run(args: &GeometryArgs, out: &mut Printer) -> Result<(), Failure>
     table::print(out, HEADING, rows)
 }
 
-fn explain(size: Bytes, args: &GeometryArgs) -> GeometryAnswer {
+fn explain(size: ByteCount, args: &GeometryArgs) -> GeometryAnswer {
     let limit = |rule| readahead_limit(size, rule).map(|limit| whole_pages(limit, args.page_size));
     let published = limit(LimitRule::Published);
     let WholePages { below, above } = nearest_whole(size, args.page_size);
@@ -94,11 +94,11 @@ fn explain(size: Bytes, args: &GeometryArgs) -> GeometryAnswer {
         readahead_limit_rounded_kib: limit(LimitRule::Rounding).map(in_kib),
         effective_kib: in_kib(scaled_down(DEFAULT_WINDOW, published)),
         block_size: block_size(size, args.logical_block, args.page_size).0,
-        nearest_whole: [Some(below.0), above.map(|Bytes(bytes)| bytes)],
+        nearest_whole: [Some(below.0), above.map(|ByteCount(bytes)| bytes)],
     }
 }
 
-fn in_kib(size: Bytes) -> u64 {
+fn in_kib(size: ByteCount) -> u64 {
     size.0 / KIB
 }
 
@@ -111,15 +111,15 @@ fn in_sectors(bytes: u64) -> String {
     }
 }
 
-fn parse_block(text: &str) -> Result<Bytes, String> {
+fn parse_block(text: &str) -> Result<ByteCount, String> {
     power_of_two(text, SMALLEST_BLOCK)
 }
 
-fn parse_page(text: &str) -> Result<Bytes, String> {
+fn parse_page(text: &str) -> Result<ByteCount, String> {
     power_of_two(text, SMALLEST_PAGE)
 }
 
-fn power_of_two(text: &str, smallest: Bytes) -> Result<Bytes, String> {
+fn power_of_two(text: &str, smallest: ByteCount) -> Result<ByteCount, String> {
     let size = sizes::parse(text)?;
     let is_fine = size.0.is_power_of_two() && (smallest..=LARGEST_PAGE).contains(&size);
     is_fine.then_some(size).ok_or_else(|| {
@@ -149,10 +149,10 @@ Examples:
 const KIB: u64 = 1 << 10;
 
 /// A sector: no device has smaller blocks.
-const SMALLEST_BLOCK: Bytes = Bytes(SECTOR_SIZE);
+const SMALLEST_BLOCK: ByteCount = ByteCount(SECTOR_SIZE);
 
 /// No machine that Linux runs on has smaller pages.
-const SMALLEST_PAGE: Bytes = Bytes(4 * KIB);
+const SMALLEST_PAGE: ByteCount = ByteCount(4 * KIB);
 
 /// The largest page with which a window of the default size is still a whole number of pages.
-const LARGEST_PAGE: Bytes = DEFAULT_WINDOW;
+const LARGEST_PAGE: ByteCount = DEFAULT_WINDOW;

@@ -5,7 +5,7 @@ mod image;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use foreread_core::itable::{BlockIndex, Bound, Cost, FixedWindow, InodeTable};
+use foreread_core::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use serde::Serialize;
 
 use self::image::ItableWindows;
@@ -98,7 +98,7 @@ enum TableBlocks {
 
 /// One window, as JSON says it.
 #[derive(Serialize)]
-struct ItableDecision {
+struct TableRead {
     block: u64,
     first: u64,
     last: u64,
@@ -111,7 +111,7 @@ pub(super) fn run(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     if args.json {
         return out.json(explained);
     }
-    for ItableDecision { block, first, last, blocks } in explained {
+    for TableRead { block, first, last, blocks } in explained {
         writeln!(out, "{block}: {first}..{last} ({blocks})")?;
         if (args.picture || out.is_terminal()) && (2..=WIDEST_PICTURE).contains(&blocks) {
             let picture: String =
@@ -128,7 +128,7 @@ fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
         return Err(wrong(format!("which inodes of {target}? Write their numbers behind it")));
     }
     let inodes: Vec<u32> = numbers(inodes, "an inode's number")?;
-    let bound = if args.compat { Bound::OffByOne } else { Bound::Exact };
+    let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
     let windows = match args.inode_readahead_blks.unwrap_or(TableBlocks::Adaptive) {
         TableBlocks::Fixed(blocks) => {
             ItableWindows::Fixed(FixedWindow::new(blocks, bound).expect("it was parsed"), bound)
@@ -157,14 +157,14 @@ fn numbers<N: std::str::FromStr>(words: &[String], what: &str) -> Result<Vec<N>,
 }
 
 /// All of the answer before any of it is printed.
-fn explain(args: &ItableArgs, first: u64) -> Result<Vec<ItableDecision>, Failure> {
+fn explain(args: &ItableArgs, first: u64) -> Result<Vec<TableRead>, Failure> {
     let blocks: Vec<u64> = numbers(&args.what, "a block's number")?;
     let Some(TableBlocks::Fixed(size)) = args.inode_readahead_blks else {
         return Err(wrong("adaptive learns from inodes: give a TARGET and no --table".to_owned()));
     };
     let (in_group, in_block) = args.inodes_per_group.zip(args.inodes_per_block).expect("required");
     let first = BlockIndex(first);
-    let bound = if args.compat { Bound::OffByOne } else { Bound::Exact };
+    let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
     let table = InodeTable::new(first, in_group, in_block, args.unused)
         .ok_or_else(|| wrong(format!("a table at {first} reaches the end of all block numbers")))?;
     let window = FixedWindow::new(size, bound).expect("it was parsed");
@@ -177,7 +177,7 @@ fn explain(args: &ItableArgs, first: u64) -> Result<Vec<ItableDecision>, Failure
             })
         })?;
         let (start, end) = (blocks.start.0, blocks.end.0);
-        Ok(ItableDecision { block, first: start, last: end - 1, blocks: end - start })
+        Ok(TableRead { block, first: start, last: end - 1, blocks: end - start })
     };
     blocks.iter().map(explain).collect()
 }
@@ -191,7 +191,7 @@ fn parse_window(text: &str) -> Result<TableBlocks, String> {
         return Ok(TableBlocks::Adaptive);
     }
     let blocks = text.parse().map_err(|_| WINDOW_SIZES.to_owned())?;
-    let is_fine = FixedWindow::new(blocks, Bound::Exact).is_some();
+    let is_fine = FixedWindow::new(blocks, ItableBound::Exact).is_some();
     is_fine.then_some(TableBlocks::Fixed(blocks)).ok_or_else(|| WINDOW_SIZES.to_owned())
 }
 

@@ -8,9 +8,11 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use clap::builder::TypedValueParser;
-use foreread_core::readahead::walk::{Memory, Reader};
-use foreread_core::readahead::{Advice, Decided, Limits, Policy, Rules, State, Streams, Trigger};
-use foreread_core::units::{Bytes, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
+use foreread_core::readahead::walk::{PolicyMemory, ReadWalk};
+use foreread_core::readahead::{
+    Advice, Decided, Policy, Rules, StreamState, Streams, Trigger, WindowLimits,
+};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
 use serde::Serialize;
 
 use self::read::{MOST_PAGES, ReadAction, ReadStep, parse_range, parse_step};
@@ -52,7 +54,7 @@ pub(crate) struct ReadaheadArgs {
 
     /// The length of the file as a size, which may end within a page
     #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
-    file_bytes: Option<Bytes>,
+    file_bytes: Option<ByteCount>,
 
     /// Rules that were never merged into Linux, added to the policy's own; may be repeated
     #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
@@ -104,9 +106,9 @@ enum ReadaheadRule {
 /// What one reader's stream remembers.
 #[derive(Default)]
 struct ExplainedStream {
-    state: State,
+    state: StreamState,
     advice: Advice,
-    prev_pos: Option<Bytes>,
+    prev_pos: Option<ByteCount>,
 }
 
 /// A decision, and whose it was.
@@ -158,7 +160,7 @@ struct ReadaheadExplanation {
 /// Makes all reads, and gives every decision in order.
 fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanation {
     let end = file_end(args);
-    let limits = Limits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
+    let limits = WindowLimits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
     let mut streams: BTreeMap<Option<&str>, ExplainedStream> = BTreeMap::new();
     let mut remembered = Streams::default();
     let (mut lines, mut hints) = (Vec::new(), Vec::new());
@@ -183,7 +185,7 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
         if pos >= end || pos == read_end {
             continue;
         }
-        let reader = Reader {
+        let reader = ReadWalk {
             policy: args.policy,
             limits,
             prev_pos: stream.prev_pos,
@@ -193,7 +195,7 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
         };
         let first = pos.page();
         let count = PageIndex(read_end.pages_up().0) - first;
-        let memory = Memory { stream: &mut stream.state, file: &mut remembered };
+        let memory = PolicyMemory { stream: &mut stream.state, file: &mut remembered };
         reader.read(memory, &mut pages, first, count, |decided| {
             lines.push(DecisionLine { stream: name.clone(), decided });
         });
@@ -231,7 +233,7 @@ fn explained(line: &DecisionLine) -> DecisionJson<'_> {
 }
 
 /// One past the file's last byte.
-fn file_end(args: &ReadaheadArgs) -> Bytes {
+fn file_end(args: &ReadaheadArgs) -> ByteCount {
     match (args.file_bytes, args.file_pages) {
         (Some(bytes), _) => bytes,
         // The last page of the longest file lacks a byte.
@@ -265,7 +267,7 @@ fn up_to_most_pages() -> impl TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=MOST_PAGES)
 }
 
-fn parse_file_bytes(text: &str) -> Result<Bytes, String> {
+fn parse_file_bytes(text: &str) -> Result<ByteCount, String> {
     let size = sizes::parse(text)?;
     let is_fine = size <= MAX_FILE_BYTES;
     is_fine.then_some(size).ok_or_else(|| "no file is longer than 2^63 - 1 bytes".to_owned())

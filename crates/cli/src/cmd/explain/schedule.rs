@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::io::Write as _;
 
 use clap::builder::PossibleValuesParser;
-use foreread_core::sched::{Choice, Class, Load, Op, Origin, Request, Scheduler, Submitter, Why};
-use foreread_core::units::{Instant, Sector, Sectors};
+use foreread_core::sched::{
+    Choice, Class, Op, Origin, Payload, Request, Scheduler, Submitter, Why,
+};
+use foreread_core::units::{Nanos, Sector, Sectors};
 use serde::Serialize;
 
 use crate::args::help::CODES_AND_UNITS;
@@ -96,7 +98,7 @@ struct RequestNames {
     may_merge: bool,
 }
 
-impl Load for RequestNames {
+impl Payload for RequestNames {
     fn can_take(&self, next: &Self) -> bool {
         self.may_merge && next.may_merge
     }
@@ -217,8 +219,8 @@ fn largest(args: &ScheduleArgs) -> Sectors {
     longest.map_or(LARGEST, |longest| longest.max(LARGEST))
 }
 
-fn at(ms: u64) -> Instant {
-    Instant(ms * NS_IN_MS)
+fn at(ms: u64) -> Nanos {
+    Nanos(ms * NS_IN_MS)
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use foreread::{Engine, File};
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_files::SocketFile;
 use foreread_mount::{Controls, Ready};
 use foreread_serve::stats::Setting;
@@ -36,7 +36,7 @@ impl Control {
         image: File,
         ready: &Ready,
         target: &Path,
-        memory: Bytes,
+        memory: ByteCount,
     ) -> Result<Self, Failure> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize();

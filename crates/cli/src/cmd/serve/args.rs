@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use foreread::{Delay, Policy};
 use foreread_core::sizes;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 
 use crate::args::assignment::assignment;
 use crate::args::duration::duration;
@@ -70,7 +70,7 @@ pub(crate) struct ServeArgs {
     /// Beside it all connections share an eighth of that for replies, 4 to 64 MiB, and each has up
     /// to 384 KiB of its own.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    pub(super) memory: Bytes,
+    pub(super) memory: ByteCount,
 
     /// The largest read-ahead window, or auto: learnt from the device [default: auto if the policy
     /// is adaptive, else the kernel's for this device, at least 128K]
@@ -85,7 +85,7 @@ pub(crate) struct ServeArgs {
     /// The dirty limit: writers wait while more than this is written and not yet on the device
     /// [default: a quarter of the memory, which is also the most]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub(super) dirty_limit: Option<Bytes>,
+    pub(super) dirty_limit: Option<ByteCount>,
 
     /// How long a page may stay dirty before it is written back
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]

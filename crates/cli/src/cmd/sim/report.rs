@@ -9,7 +9,7 @@ use std::io::Write as _;
 
 use foreread_core::sched::Op;
 use foreread_core::sizes::Exact;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_sim::meter::{DeviceMeter, Meter};
 use foreread_sim::run::Ran;
 use foreread_sim::scenario::Scenario;
@@ -87,7 +87,7 @@ pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> RunReport<'r> {
     }
 }
 
-fn process(meter: &Meter, end: Instant) -> ProcessReport<'_> {
+fn process(meter: &Meter, end: Nanos) -> ProcessReport<'_> {
     ProcessReport {
         name: &meter.name,
         ops: meter.ops,
@@ -110,7 +110,7 @@ fn latency(meter: &Meter) -> LatencyReport {
     }
 }
 
-fn device(meter: &DeviceMeter, end: Instant) -> DeviceReport<'_> {
+fn device(meter: &DeviceMeter, end: Nanos) -> DeviceReport<'_> {
     DeviceReport {
         name: &meter.name,
         reads: meter.requests(Op::Read),
@@ -189,7 +189,7 @@ fn base(name: &str) -> &str {
 
 impl ProcessGroup<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
-    fn line(&self, end: Instant) -> [String; 8] {
+    fn line(&self, end: Nanos) -> [String; 8] {
         let mut all = self.meters[0].latency.clone();
         for meter in &self.meters[1..] {
             all.add(&meter.latency).expect("the histogram resizes itself");
@@ -222,7 +222,7 @@ fn print_other(out: &mut Printer, meters: &[Meter]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn device_line(meter: &DeviceMeter, end: Instant) -> [String; 6] {
+fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
     let busy = meter.busy_seconds(end) / seconds(end).max(1e-9) * 100.0;
     [
         meter.name.clone(),
@@ -244,7 +244,7 @@ fn mib(bytes: u64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
-fn seconds(at: Instant) -> f64 {
+fn seconds(at: Nanos) -> f64 {
     at.0 as f64 / 1e9
 }
 

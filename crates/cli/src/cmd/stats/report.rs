@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_serve::stats::{Direction, Stats};
 
 use crate::output::{Failure, Printer};
@@ -26,7 +26,7 @@ pub(super) fn print(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
 
 fn head(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
     let export = &stats.export;
-    let mut line = format!("{} ({})", export.target, Exact(Bytes(export.bytes)));
+    let mut line = format!("{} ({})", export.target, Exact(ByteCount(export.bytes)));
     if !export.name.is_empty() {
         line += &format!(" as {:?}", export.name);
     }
@@ -43,14 +43,14 @@ fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
     let Stats { memory, reads, pages, ahead, cache, writes, clients, .. } = stats;
     let kinds = clients.requests.iter().filter(|(_, count)| **count > 0);
     let windows = ahead.windows.iter().map(|window| match window.up_to_bytes {
-        Some(bytes) => format!("{} {}", Exact(Bytes(bytes)), number(window.count)),
+        Some(bytes) => format!("{} {}", Exact(ByteCount(bytes)), number(window.count)),
         None => format!("larger {}", number(window.count)),
     });
     vec![
         (
             "memory",
             vec![
-                format!("bound {}", Exact(Bytes(memory.bound_bytes))),
+                format!("bound {}", Exact(ByteCount(memory.bound_bytes))),
                 format!("clean or free {}", rough(memory.idle_bytes)),
                 format!("dirty {}", rough(memory.dirty_bytes)),
             ],

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::identity::identity;
 use foreread_tune::remember;
 use foreread_tune::sysfs::{Device, Kind, Sys};
@@ -42,7 +42,7 @@ pub(super) fn all(sys: &Sys, remember: bool, out: &mut Printer) -> Result<Vec<Pa
 
 /// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
 fn is_worth_it(device: &Device) -> bool {
-    let has_medium = device.size >= Bytes(1 << 20);
+    let has_medium = device.size >= ByteCount(1 << 20);
     let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {
         let number = device.name.strip_prefix(kind);
         number.is_some_and(|number| number.parse::<u32>().is_ok())

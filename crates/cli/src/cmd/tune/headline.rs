@@ -10,7 +10,7 @@
 //! ```
 
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::advice::beside;
 use foreread_tune::report::{Method, Recommended, Report};
 
@@ -109,7 +109,7 @@ fn gain(report: &Report, kib: u64) -> Option<String> {
 }
 
 fn size(kib: u64) -> String {
-    Exact(Bytes(kib << 10)).to_string()
+    Exact(ByteCount(kib << 10)).to_string()
 }
 
 #[cfg(test)]

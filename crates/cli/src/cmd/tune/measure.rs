@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::advice::{self, Facts, Refusal};
 use foreread_tune::flood::Offer;
 use foreread_tune::hold::{self, Held};
@@ -134,14 +134,14 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
     ended(&one)
 }
 
-fn settings_of(args: &TuneArgs, size: Bytes) -> sweep::Settings {
+fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::Settings {
     let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
     sweep::Settings::within(size, args.budget().mul_f64(share))
 }
 
 /// A quick look is nothing to set at each start: said before it is taken, not after.
 fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
-    let is_quick = settings_of(args, Bytes(0)).is_quick;
+    let is_quick = settings_of(args, ByteCount(0)).is_quick;
     if !(args.remember && is_quick) || args.force {
         return Ok(());
     }
@@ -276,7 +276,7 @@ fn progress() -> ProgressBar {
 
 fn show(bar: &ProgressBar, device: &str, progress: sweep::Progress) {
     bar.set_position(percent(progress.seconds / progress.of));
-    let kib = |size: Bytes| foreread_core::sizes::Exact(size);
+    let kib = |size: ByteCount| foreread_core::sizes::Exact(size);
     let doing = match progress.doing {
         Doing::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
         Doing::Looking => "does it stay as fast as it begins?".to_owned(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 use foreread_tune::flood::{self, Load, Offer, Outcome, Scratch};
 use foreread_tune::hold::Held;
 use foreread_tune::probe::Stopped;
@@ -64,8 +64,8 @@ pub(super) fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
 }
 
 /// The time, as the core counts it: from the first look on.
-fn now() -> Instant {
+fn now() -> Nanos {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     let since = clock().saturating_duration_since(*FIRST.get_or_init(clock));
-    Instant(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }

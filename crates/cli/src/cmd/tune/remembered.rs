@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::remember::{self, Remembered, Verdict};
 use foreread_tune::setting::Setting;
 use foreread_tune::sysfs::Sys;
@@ -43,7 +43,7 @@ fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
         if names.is_empty() { format!("{} (absent)", known.device) } else { names.join(" ") };
     let mut of_rule = known.before.clone();
     of_rule.retain(|was| known.settings.iter().any(|setting| setting.attribute == was.attribute));
-    let plateau = known.report.plateau_kib.map(|kib| Exact(Bytes(kib << 10)));
+    let plateau = known.report.plateau_kib.map(|kib| Exact(ByteCount(kib << 10)));
     [
         known.identity.id.clone(),
         device,

@@ -17,7 +17,7 @@
 use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
-use foreread_core::units::Bytes;
+use foreread_core::units::ByteCount;
 use foreread_tune::advice::{Tradeoff, beside, tradeoffs};
 use foreread_tune::flood::FloodReport;
 use foreread_tune::report::{Method, Recommended, Report, Row};
@@ -163,7 +163,7 @@ fn settings(recommended: &Recommended) -> String {
 }
 
 fn size(kib: u64) -> String {
-    Exact(Bytes(kib << 10)).to_string()
+    Exact(ByteCount(kib << 10)).to_string()
 }
 
 fn speed(mb_per_s: f64) -> String {

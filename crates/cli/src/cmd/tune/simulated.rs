@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foreread_core::path::{Config, Fault};
 use foreread_core::readahead::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
-use foreread_core::units::{Bytes, Instant, PAGE_SIZE, Sector};
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
 use foreread_sim::device::{Model, known};
 use foreread_sim::process::Process;
 use foreread_sim::record::Keep;
@@ -24,11 +24,11 @@ use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
 #[derive(Debug)]
 pub(crate) struct SimulatedDevice {
     model: Model,
-    now: Instant,
+    now: Nanos,
     /// Where the next stream begins.
-    next: Bytes,
+    next: ByteCount,
     /// All below was read.
-    read_upto: Bytes,
+    read_upto: ByteCount,
     rng: Rng,
     stop: Arc<AtomicBool>,
 }
@@ -37,7 +37,7 @@ impl SimulatedDevice {
     /// The known device of this name, unused; None if there is none. It stops once `stop` is set.
     pub(crate) fn find(name: &str, stop: Arc<AtomicBool>) -> Option<Self> {
         let model = known::find(name)?.model;
-        let (now, next, read_upto) = (Instant(0), Bytes(0), Bytes(0));
+        let (now, next, read_upto) = (Nanos(0), ByteCount(0), ByteCount(0));
         Some(Self { model, now, next, read_upto, rng: Rng::new(1), stop })
     }
 
@@ -47,20 +47,20 @@ impl SimulatedDevice {
     }
 
     /// What it holds, in whole pages.
-    pub(crate) fn size(&self) -> Bytes {
+    pub(crate) fn size(&self) -> ByteCount {
         let capacity = self.model.geometry().capacity;
-        Bytes(capacity.0 / PAGE_SIZE * PAGE_SIZE)
+        ByteCount(capacity.0 / PAGE_SIZE * PAGE_SIZE)
     }
 
     /// A machine with this device, one file on all of it, and nothing cached.
-    fn machine(&self, window: Bytes) -> Result<(Run, SimFile), Stopped> {
+    fn machine(&self, window: ByteCount) -> Result<(Run, SimFile), Stopped> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
         let failed = |why: String| Stopped::Failed(format!("the simulated machine: {why}"));
         let config = Config {
             // Less would make large windows smaller.
-            memory: Bytes(MEMORY_MIN.0.max(window.0 * 32)),
+            memory: ByteCount(MEMORY_MIN.0.max(window.0 * 32)),
             policy: Policy::Linux6,
             max_window: window.pages_up(),
             rules: Rules::default(),
@@ -72,22 +72,22 @@ impl SimulatedDevice {
     }
 
     /// Where a stream begins that may read so much: behind the last, or at the start again.
-    fn place(&self, most: Bytes) -> Bytes {
+    fn place(&self, most: ByteCount) -> ByteCount {
         let fits = self.next.0.saturating_add(most.0) <= self.size().0;
-        if fits { self.next } else { Bytes(0) }
+        if fits { self.next } else { ByteCount(0) }
     }
 }
 
 impl Probe for SimulatedDevice {
-    fn now(&self) -> Instant {
+    fn now(&self) -> Nanos {
         self.now
     }
 
     fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
         let (mut run, file) = self.machine(ask.window)?;
         // The stream begins with small windows; two later it reads full ones, and asks ahead.
-        let ramp = Bytes(ask.window.0 * RAMP);
-        let from = self.place(Bytes(ask.at_least.0 + ramp.0));
+        let ramp = ByteCount(ask.window.0 * RAMP);
+        let from = self.place(ByteCount(ask.at_least.0 + ramp.0));
         let stream = DdReader { ask: *ask, from, ramp, size: self.size() };
         let steps = Rc::new(RefCell::new(Vec::new()));
         let fault = Rc::new(RefCell::new(None));
@@ -95,13 +95,13 @@ impl Probe for SimulatedDevice {
         run.spawn("reader", async move |process| {
             *failed.borrow_mut() = stream.read(&process, file, &noted).await.err();
         });
-        while run.go_some(STEPS, Instant(u64::MAX)) {
+        while run.go_some(STEPS, Nanos(u64::MAX)) {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Stopped::Interrupted);
             }
         }
         let began = self.now;
-        self.now = Instant(began.0 + run.now().0);
+        self.now = Nanos(began.0 + run.now().0);
         if let Some(fault) = fault.take() {
             return Err(Stopped::Failed(format!("the simulated device: {fault:?}")));
         }
@@ -110,9 +110,9 @@ impl Probe for SimulatedDevice {
             return Ok(Sample::default());
         };
         let again = end.0.min(self.read_upto.0).saturating_sub(from.0 + ramp.0);
-        self.next = Bytes(end.pages_up().0 * PAGE_SIZE);
-        self.read_upto = Bytes(self.read_upto.0.max(end.0));
-        Ok(Sample { slices: slices(&steps, began), read_before: Bytes(again) })
+        self.next = ByteCount(end.pages_up().0 * PAGE_SIZE);
+        self.read_upto = ByteCount(self.read_upto.0.max(end.0));
+        Ok(Sample { slices: slices(&steps, began), read_before: ByteCount(again) })
     }
 
     fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
@@ -126,8 +126,8 @@ impl Probe for SimulatedDevice {
             reader.advise(Advice::Random);
             for pos in at {
                 let began = process.now();
-                reader.forget(Bytes(pos), ask.size);
-                if reader.read(Bytes(pos), ask.size).await.is_err() {
+                reader.forget(ByteCount(pos), ask.size);
+                if reader.read(ByteCount(pos), ask.size).await.is_err() {
                     return;
                 }
                 noted.borrow_mut().push(process.now().0 - began.0);
@@ -136,8 +136,8 @@ impl Probe for SimulatedDevice {
                 }
             }
         });
-        run.go(Instant(u64::MAX));
-        self.now = Instant(self.now.0 + run.now().0);
+        run.go(Nanos(u64::MAX));
+        self.now = Nanos(self.now.0 + run.now().0);
         Ok(taken.take())
     }
 }
@@ -145,17 +145,17 @@ impl Probe for SimulatedDevice {
 /// A window of a stream has been read.
 #[derive(Clone, Copy, Debug)]
 struct StreamStep {
-    at: Instant,
-    pos: Bytes,
+    at: Nanos,
+    pos: ByteCount,
 }
 
 /// What a reader does, as `dd bs=4k`.
 #[derive(Clone, Copy, Debug)]
 struct DdReader {
     ask: Sequential,
-    from: Bytes,
-    ramp: Bytes,
-    size: Bytes,
+    from: ByteCount,
+    ramp: ByteCount,
+    size: ByteCount,
 }
 
 impl DdReader {
@@ -171,7 +171,7 @@ impl DdReader {
         let mut pos = self.from;
         let mut began = None;
         while pos.0 + PAGE_SIZE <= self.size.0 {
-            pos += reader.read(pos, Bytes(PAGE_SIZE)).await?;
+            pos += reader.read(pos, ByteCount(PAGE_SIZE)).await?;
             let at = process.now();
             if pos.0 >= start && (pos.0 - start).is_multiple_of(window) {
                 steps.borrow_mut().push(StreamStep { at, pos });
@@ -191,21 +191,21 @@ impl DdReader {
 }
 
 /// Windows, joined to a few slices.
-fn slices(steps: &[StreamStep], began: Instant) -> Vec<Slice> {
+fn slices(steps: &[StreamStep], began: Nanos) -> Vec<Slice> {
     let each = steps.len().div_ceil(SLICES).max(1);
     let mut edges: Vec<StreamStep> = steps.iter().step_by(each).copied().collect();
     let rest = steps.last().filter(|last| edges.last().is_some_and(|edge| last.pos > edge.pos));
     edges.extend(rest);
     let slice = |pair: &[StreamStep]| Slice {
-        at: Instant(began.0 + pair[1].at.0),
-        bytes: Bytes(pair[1].pos.0 - pair[0].pos.0),
+        at: Nanos(began.0 + pair[1].at.0),
+        bytes: ByteCount(pair[1].pos.0 - pair[0].pos.0),
         ns: pair[1].at.0 - pair[0].at.0,
     };
     edges.windows(2).map(slice).collect()
 }
 
 /// Memory of the simulated machine: as that of the published sweeps.
-const MEMORY_MIN: Bytes = Bytes(64 << 20);
+const MEMORY_MIN: ByteCount = ByteCount(64 << 20);
 
 /// A stream is under way after so many windows.
 const RAMP: u64 = 2;
@@ -237,7 +237,7 @@ mod tests {
         SimulatedDevice::find(model, Arc::default()).expect("a known device")
     }
 
-    fn sweep(model: &str, settings: impl Fn(Bytes) -> Settings) -> Outcome {
+    fn sweep(model: &str, settings: impl Fn(ByteCount) -> Settings) -> Outcome {
         let mut probe = simulated(model);
         let settings = settings(probe.size());
         let budget_ns = settings.budget.as_nanos();
@@ -304,7 +304,7 @@ mod tests {
         let mut probe = simulated("sata-500g");
         let mut mean_ns = |kib: u64| {
             let at_most = std::time::Duration::from_secs(60);
-            let ask = Random { size: Bytes(kib << 10), count: 200, at_most };
+            let ask = Random { size: ByteCount(kib << 10), count: 200, at_most };
             let taken = probe.random(&ask).expect("it reads");
             assert_eq!(taken.len(), 200);
             taken.iter().sum::<u64>() / 200

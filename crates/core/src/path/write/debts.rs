@@ -19,20 +19,20 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::refused::Refusals;
-use super::{Fault, FileId, Write, WriteId};
+use super::{Fault, FileId, WriteCommand, WriteId};
 use crate::cache::FlushInterval;
 use crate::sched::Submitter;
 use crate::slab::Slab;
 use crate::table::Frame;
-use crate::units::{Instant, PageIndex};
+use crate::units::{Nanos, PageIndex};
 
 /// Names a debt; a number that is used again when the debt is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::path) struct DebtId(u32);
+pub(in crate::path) struct DirtyId(u32);
 
 /// A page of which a frame has bytes that the device has not.
 #[derive(Debug)]
-pub(in crate::path) struct Debt {
+pub(in crate::path) struct DirtyPage {
     pub(in crate::path) file: FileId,
     pub(in crate::path) page: PageIndex,
     /// Held for as long as the page is dirty.
@@ -40,12 +40,12 @@ pub(in crate::path) struct Debt {
     /// The submitter that wrote it.
     pub(in crate::path) submitter: Submitter,
     /// Since when it may be written; of one that failed, since when it has.
-    pub(in crate::path) since: Instant,
+    pub(in crate::path) since: Nanos,
     /// Flushes of this epoch and later ones wait for it.
     pub(in crate::path) epoch: u64,
     /// Of one being written, that of the page's newer bytes; of that, the one being written.
-    pub(in crate::path) other: Option<DebtId>,
-    pub(in crate::path) on: On,
+    pub(in crate::path) other: Option<DirtyId>,
+    pub(in crate::path) on: DirtyList,
     /// When it comes free, it is urgent and not merely aging.
     pub(in crate::path) is_urgent: bool,
     /// Its request is done only when the device has it for good.
@@ -67,7 +67,7 @@ pub(in crate::path) struct Debt {
 
 /// On which list of its file a debt is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::path) enum On {
+pub(in crate::path) enum DirtyList {
     /// None; or none any more.
     Nothing,
     /// Written when it is old enough, or when there is too much of it.
@@ -84,17 +84,17 @@ pub(in crate::path) enum On {
 
 /// A list of a file's debts, oldest first.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::path) struct List {
+pub(in crate::path) struct DirtyListEnds {
     head: u32,
     tail: u32,
 }
 
 /// The debts of all files.
 #[derive(Debug)]
-pub(in crate::path) struct Debts {
+pub(in crate::path) struct DirtyPages {
     /// Per frame its debt plus one, so that untouched memory means none.
     of_frame: Vec<u32>,
-    debts: Vec<Debt>,
+    debts: Vec<DirtyPage>,
     free: Vec<u32>,
     /// How many are aging, urgent or held.
     pub(in crate::path) unsent: u64,
@@ -108,14 +108,14 @@ pub(in crate::path) struct Debts {
 
 /// The books of one file.
 #[derive(Debug, Default)]
-pub(in crate::path) struct FileDebts {
-    lists: [List; 5],
+pub(in crate::path) struct FileDirtyPages {
+    lists: [DirtyListEnds; 5],
     /// How many pages are dirty, on all lists.
     pub(in crate::path) owed: u64,
     /// The epoch in which pages are dirtied now.
     epoch: u64,
     /// Those with dirty pages, oldest first.
-    epochs: VecDeque<Epoch>,
+    epochs: VecDeque<FlushSeq>,
     /// What its device refused.
     pub(in crate::path) refusals: Refusals,
     /// Flushes that wait, oldest first.
@@ -137,7 +137,7 @@ pub(in crate::path) struct FileDebts {
 
 /// The dirty pages of one epoch: the time between two flushes.
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
+struct FlushSeq {
     number: u64,
     owed: u64,
     /// How many of those have failed.
@@ -148,17 +148,17 @@ struct Epoch {
 
 /// How a flush stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::path) enum Standing {
+pub(in crate::path) enum FlushState {
     /// Something is still on its way.
     Waits,
     /// All is written, or has failed: then how.
     Over(Option<Fault>),
 }
 
-impl Debts {
+impl DirtyPages {
     /// What each frame costs here: a quarter of them may be dirty.
     pub(in crate::path) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64
-        + ((size_of::<Debt>() + size_of::<u32>()) as u64).div_ceil(SHARE_OF_DIRTY);
+        + ((size_of::<DirtyPage>() + size_of::<u32>()) as u64).div_ceil(SHARE_OF_DIRTY);
 
     pub(in crate::path) fn new(frames: u32) -> Self {
         let most = (u64::from(frames) / SHARE_OF_DIRTY) as usize;
@@ -173,21 +173,25 @@ impl Debts {
         }
     }
 
-    pub(in crate::path) fn get(&self, id: DebtId) -> &Debt {
+    pub(in crate::path) fn get(&self, id: DirtyId) -> &DirtyPage {
         &self.debts[id.0 as usize]
     }
 
-    pub(in crate::path) fn get_mut(&mut self, id: DebtId) -> &mut Debt {
+    pub(in crate::path) fn get_mut(&mut self, id: DirtyId) -> &mut DirtyPage {
         &mut self.debts[id.0 as usize]
     }
 
     /// The debt of the bytes in this frame.
-    pub(in crate::path) fn of(&self, frame: Frame) -> Option<DebtId> {
-        self.of_frame[frame.0 as usize].checked_sub(1).map(DebtId)
+    pub(in crate::path) fn of(&self, frame: Frame) -> Option<DirtyId> {
+        self.of_frame[frame.0 as usize].checked_sub(1).map(DirtyId)
     }
 
     /// Adds a debt of the present epoch. It is on no list yet.
-    pub(in crate::path) fn add(&mut self, books: &mut FileDebts, mut debt: Debt) -> DebtId {
+    pub(in crate::path) fn add(
+        &mut self,
+        books: &mut FileDirtyPages,
+        mut debt: DirtyPage,
+    ) -> DirtyId {
         debt.epoch = books.epoch;
         books.owed += 1;
         books.count(debt.epoch, |epoch| epoch.owed += 1);
@@ -203,26 +207,31 @@ impl Debts {
             }
         };
         self.of_frame[frame.0 as usize] = index + 1;
-        DebtId(index)
+        DirtyId(index)
     }
 
     /// Makes the first flush that waits wait for all dirty pages.
     pub(in crate::path) fn join_waiting_flushes(
         &mut self,
-        books: &mut FileDebts,
-        writes: &Slab<Write>,
+        books: &mut FileDirtyPages,
+        writes: &Slab<WriteCommand>,
     ) {
         let Some(&first) = books.flushes.front() else { return };
         let epoch = writes.get(first).expect("it waits").epoch;
-        let all = On::ALL.into_iter().flat_map(|on| self.list(books, on)).collect::<Vec<_>>();
+        let all =
+            DirtyList::ALL.into_iter().flat_map(|on| self.list(books, on)).collect::<Vec<_>>();
         for id in all {
-            let Debt { epoch: was, on, .. } = *self.get(id);
+            let DirtyPage { epoch: was, on, .. } = *self.get(id);
             if was <= epoch {
                 continue;
             }
             let (failed, fault) = match on {
-                On::Failed => (1, books.fault_of(was)),
-                On::Nothing | On::Aging | On::Urgent | On::Held | On::Writing => (0, None),
+                DirtyList::Failed => (1, books.fault_of(was)),
+                DirtyList::Nothing
+                | DirtyList::Aging
+                | DirtyList::Urgent
+                | DirtyList::Held
+                | DirtyList::Writing => (0, None),
             };
             books.count(epoch, |to| {
                 (to.owed, to.failed) = (to.owed + 1, to.failed + failed);
@@ -236,7 +245,7 @@ impl Debts {
     }
 
     /// The page has newer bytes, in this frame, before the older ones were sent.
-    pub(in crate::path) fn move_to(&mut self, id: DebtId, frame: Frame) -> Frame {
+    pub(in crate::path) fn move_to(&mut self, id: DirtyId, frame: Frame) -> Frame {
         let old = core::mem::replace(&mut self.get_mut(id).frame, frame);
         self.of_frame[old.0 as usize] = 0;
         self.of_frame[frame.0 as usize] = id.0 + 1;
@@ -244,17 +253,17 @@ impl Debts {
     }
 
     /// Ends a debt: no flush waits for it, and it is on no list.
-    pub(in crate::path) fn settle(&mut self, books: &mut FileDebts, id: DebtId) {
-        self.put(books, id, On::Nothing);
+    pub(in crate::path) fn settle(&mut self, books: &mut FileDirtyPages, id: DirtyId) {
+        self.put(books, id, DirtyList::Nothing);
         let epoch = self.get(id).epoch;
         books.owed -= 1;
         books.count(epoch, |epoch| epoch.owed -= 1);
     }
 
     /// Lets the number of a settled debt be used again; returns the frame.
-    pub(in crate::path) fn remove(&mut self, id: DebtId) -> Frame {
+    pub(in crate::path) fn remove(&mut self, id: DirtyId) -> Frame {
         let debt = self.get(id);
-        assert!(debt.on == On::Nothing, "{id:?} is still on a list");
+        assert!(debt.on == DirtyList::Nothing, "{id:?} is still on a list");
         let frame = debt.frame;
         self.of_frame[frame.0 as usize] = 0;
         self.free.push(id.0);
@@ -262,7 +271,12 @@ impl Debts {
     }
 
     /// Flushes that wait for `from` wait for `to`, too: the later one gets the earlier's epoch.
-    pub(in crate::path) fn inherit(&mut self, books: &mut FileDebts, from: DebtId, to: DebtId) {
+    pub(in crate::path) fn inherit(
+        &mut self,
+        books: &mut FileDirtyPages,
+        from: DirtyId,
+        to: DirtyId,
+    ) {
         let epoch = self.get(from).epoch;
         let was = self.get(to).epoch;
         if epoch < was {
@@ -277,8 +291,8 @@ impl Debts {
     }
 
     /// Flushes that come later wait for it, and those that wait already do not any more.
-    pub(in crate::path) fn move_to_this_epoch(&mut self, books: &mut FileDebts, id: DebtId) {
-        assert!(self.get(id).on != On::Failed, "an epoch counts those that failed");
+    pub(in crate::path) fn move_to_this_epoch(&mut self, books: &mut FileDirtyPages, id: DirtyId) {
+        assert!(self.get(id).on != DirtyList::Failed, "an epoch counts those that failed");
         let (was, now) = (self.get(id).epoch, books.epoch);
         books.count(was, |epoch| epoch.owed -= 1);
         books.count(now, |epoch| epoch.owed += 1);
@@ -286,20 +300,20 @@ impl Debts {
     }
 
     /// Puts a debt at the end of a list of its file.
-    pub(in crate::path) fn put(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
-        assert!(on != On::Failed, "{id:?} fails with a fault");
+    pub(in crate::path) fn put(&mut self, books: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
+        assert!(on != DirtyList::Failed, "{id:?} fails with a fault");
         self.put_on(books, id, on);
     }
 
-    fn put_on(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
+    fn put_on(&mut self, books: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
         let was = self.get(id).on;
-        if was != On::Nothing {
+        if was != DirtyList::Nothing {
             self.unlink(books, id, was);
         }
         self.count(books, id, was, false);
         self.get_mut(id).on = on;
         self.count(books, id, on, true);
-        if on != On::Nothing {
+        if on != DirtyList::Nothing {
             let list = books.list_mut(on);
             let tail = core::mem::replace(&mut list.tail, id.0 + 1);
             match tail.checked_sub(1) {
@@ -313,25 +327,34 @@ impl Debts {
 
     /// Puts a debt at the end of the failed ones. Its flushes are told this fault, so there is no
     /// other way onto that list.
-    pub(in crate::path) fn put_failed(&mut self, books: &mut FileDebts, id: DebtId, fault: Fault) {
-        self.put_on(books, id, On::Failed);
+    pub(in crate::path) fn put_failed(
+        &mut self,
+        books: &mut FileDirtyPages,
+        id: DirtyId,
+        fault: Fault,
+    ) {
+        self.put_on(books, id, DirtyList::Failed);
         books.count(self.get(id).epoch, |epoch| epoch.fault = Some(fault));
     }
 
     /// The debts of a list, oldest first.
-    pub(in crate::path) fn list(&self, books: &FileDebts, on: On) -> impl Iterator<Item = DebtId> {
-        let link = |link: u32| link.checked_sub(1).map(DebtId);
+    pub(in crate::path) fn list(
+        &self,
+        books: &FileDirtyPages,
+        on: DirtyList,
+    ) -> impl Iterator<Item = DirtyId> {
+        let link = |link: u32| link.checked_sub(1).map(DirtyId);
         core::iter::successors(link(books.lists[on.index()].head), move |&id| {
             link(self.get(id).next)
         })
     }
 
     /// The oldest of a list.
-    pub(in crate::path) fn oldest(&self, books: &FileDebts, on: On) -> Option<DebtId> {
-        books.lists[on.index()].head.checked_sub(1).map(DebtId)
+    pub(in crate::path) fn oldest(&self, books: &FileDirtyPages, on: DirtyList) -> Option<DirtyId> {
+        books.lists[on.index()].head.checked_sub(1).map(DirtyId)
     }
 
-    fn unlink(&mut self, books: &mut FileDebts, id: DebtId, on: On) {
+    fn unlink(&mut self, books: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
         let (prev, next) = (self.get(id).prev, self.get(id).next);
         let list = books.list_mut(on);
         match prev.checked_sub(1) {
@@ -344,17 +367,17 @@ impl Debts {
         }
     }
 
-    fn count(&mut self, books: &mut FileDebts, id: DebtId, on: On, is_more: bool) {
+    fn count(&mut self, books: &mut FileDirtyPages, id: DirtyId, on: DirtyList, is_more: bool) {
         let change = |count: &mut u64| *count = if is_more { *count + 1 } else { *count - 1 };
         match on {
-            On::Nothing => {}
-            On::Aging | On::Held => change(&mut self.unsent),
-            On::Urgent => {
+            DirtyList::Nothing => {}
+            DirtyList::Aging | DirtyList::Held => change(&mut self.unsent),
+            DirtyList::Urgent => {
                 change(&mut self.unsent);
                 change(&mut self.urgent);
             }
-            On::Writing => change(&mut self.writing),
-            On::Failed => {
+            DirtyList::Writing => change(&mut self.writing),
+            DirtyList::Failed => {
                 change(&mut self.failed);
                 books.count(self.get(id).epoch, |epoch| change(&mut epoch.failed));
             }
@@ -362,7 +385,7 @@ impl Debts {
     }
 }
 
-impl FileDebts {
+impl FileDirtyPages {
     /// What a flush that comes now waits for; what is written from now on is of another epoch.
     ///
     /// While the present epoch has no dirty page it goes on, and the flush waits for those before.
@@ -374,19 +397,19 @@ impl FileDebts {
     }
 
     /// How a flush of this epoch stands.
-    pub(in crate::path) fn standing(&self, epoch: u64) -> Standing {
+    pub(in crate::path) fn standing(&self, epoch: u64) -> FlushState {
         if self.is_rewriting {
-            return Standing::Waits;
+            return FlushState::Waits;
         }
         let mut fault = None;
         for epoch in self.epochs.iter().take_while(|each| each.number <= epoch) {
             if epoch.owed > epoch.failed {
-                return Standing::Waits;
+                return FlushState::Waits;
             }
             assert!(epoch.failed == 0 || epoch.fault.is_some(), "a failure that no flush is told");
             fault = fault.or(epoch.fault);
         }
-        Standing::Over(fault)
+        FlushState::Over(fault)
     }
 
     /// How a page of this epoch failed, if one has.
@@ -397,19 +420,21 @@ impl FileDebts {
 
     /// Whether the flusher may find something here, now or later.
     pub(in crate::path) fn has_work(&self) -> bool {
-        [On::Aging, On::Urgent, On::Failed].iter().any(|on| self.lists[on.index()].head != 0)
+        [DirtyList::Aging, DirtyList::Urgent, DirtyList::Failed]
+            .iter()
+            .any(|on| self.lists[on.index()].head != 0)
     }
 
-    fn list_mut(&mut self, on: On) -> &mut List {
+    fn list_mut(&mut self, on: DirtyList) -> &mut DirtyListEnds {
         &mut self.lists[on.index()]
     }
 
     /// Changes the counts of an epoch; one without dirty pages is forgotten.
-    fn count(&mut self, number: u64, change: impl FnOnce(&mut Epoch)) {
+    fn count(&mut self, number: u64, change: impl FnOnce(&mut FlushSeq)) {
         let at = match self.epochs.binary_search_by_key(&number, |epoch| epoch.number) {
             Ok(at) => at,
             Err(at) => {
-                self.epochs.insert(at, Epoch { number, owed: 0, failed: 0, fault: None });
+                self.epochs.insert(at, FlushSeq { number, owed: 0, failed: 0, fault: None });
                 at
             }
         };
@@ -424,14 +449,14 @@ impl FileDebts {
     }
 }
 
-impl Debt {
+impl DirtyPage {
     /// Written just now, and on no list yet.
     pub(in crate::path) fn new(
         file: FileId,
         page: PageIndex,
         frame: Frame,
         submitter: Submitter,
-        since: Instant,
+        since: Nanos,
     ) -> Self {
         Self {
             file,
@@ -441,7 +466,7 @@ impl Debt {
             since,
             epoch: 0,
             other: None,
-            on: On::Nothing,
+            on: DirtyList::Nothing,
             is_urgent: false,
             is_fua: false,
             most_pages: 0,
@@ -455,7 +480,7 @@ impl Debt {
     }
 }
 
-impl On {
+impl DirtyList {
     pub(in crate::path) const ALL: [Self; 5] =
         [Self::Aging, Self::Urgent, Self::Held, Self::Writing, Self::Failed];
 
@@ -472,7 +497,7 @@ impl On {
 }
 
 // ARCHITECTURE.md and docs/cache.md say 629 bytes a frame, 21 of them here.
-const _: () = assert!(Debts::BYTES_PER_FRAME == 21);
+const _: () = assert!(DirtyPages::BYTES_PER_FRAME == 21);
 
 /// At most a quarter of the frames are dirty, or being filled or written by a write: with the
 /// quarter that may be pinned, half is left for reads.

@@ -17,21 +17,21 @@
 //! Invariants, and how they are tested: docs/durability.md.
 
 pub(in crate::path) use super::flush_domain::{CommandSeq, FlushDomain};
-use super::flusher::Outcome;
+use super::flusher::WriteOutcome;
 use super::refused::{EDQUOT, EFBIG, ENOSPC};
-use super::{Write, WriteId};
+use super::{WriteCommand, WriteId};
 use crate::cache::FlushInterval;
-use crate::path::job::Job;
+use crate::path::job::IoPayload;
 use crate::path::{DeviceId, Fault, FileId, IoPath};
-use crate::replay::Input;
+use crate::replay::PathCall;
 use crate::slab::Id;
-use crate::units::{Bytes, Instant};
+use crate::units::{ByteCount, Nanos};
 
 /// What to do when the success of a durable command may be acknowledged.
 #[derive(Debug)]
 pub(in crate::path) enum DurableEnd {
     /// A FUA request is written.
-    Fua(DeviceId, Job),
+    Fua(DeviceId, IoPayload),
     /// A flush is over; it covers what was written in these intervals.
     Flush(WriteId, FlushInterval),
 }
@@ -44,7 +44,7 @@ impl IoPath {
     /// [`Fault::Lost`]: later flushes say nothing of that loss any more. Of a file that has lost
     /// nothing: nothing.
     pub fn accept_lost(&mut self, file: FileId) {
-        self.log().did(|| Input::AcceptLost { file });
+        self.log().did(|| PathCall::AcceptLost { file });
         if let Some(books) = self.files.get_mut(file).and_then(|file| file.debts.as_mut()) {
             // What is in memory no more stays noted: the next flush that fails may drop it, too.
             if let Some(lost) = books.lost.take() {
@@ -69,7 +69,7 @@ impl IoPath {
         }
         let disk = state.disk;
         let shared = disk.and_then(|disk| {
-            let same = |other: &crate::path::Device| other.disk == Some(disk);
+            let same = |other: &crate::path::DeviceQueue| other.disk == Some(disk);
             devices.iter().filter(|(_, it)| same(it)).find_map(|(_, it)| it.domain)
         });
         let domain = shared.unwrap_or_else(|| domains.insert(Domain::new()));
@@ -117,14 +117,14 @@ impl IoPath {
     /// ```
     pub(in crate::path) fn end_write_request(
         &mut self,
-        now: Instant,
+        now: Nanos,
         device: DeviceId,
         command: (Id<Domain>, CommandSeq),
-        mut job: Job,
-        result: Result<Bytes, i32>,
+        mut job: IoPayload,
+        result: Result<ByteCount, i32>,
     ) {
         let (domain, seq) = command;
-        let bytes = result.unwrap_or(Bytes::ZERO);
+        let bytes = result.unwrap_or(ByteCount::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         let was_flushed = self.was_flushed(device, result);
         let commands = self.domains.get_mut(domain).expect("it has commands in flight");
@@ -134,17 +134,17 @@ impl IoPath {
             } else {
                 commands.cancel(seq);
             }
-            self.end_writes(now, device, &mut job, Outcome::Unstable(Bytes::ZERO, fault));
+            self.end_writes(now, device, &mut job, WriteOutcome::Unstable(ByteCount::ZERO, fault));
         } else if job.is_fua {
             if let Err((fault, DurableEnd::Fua(device, mut job))) =
                 commands.succeed(seq, DurableEnd::Fua(device, job))
             {
-                self.end_writes(now, device, &mut job, Outcome::Suspect(fault));
+                self.end_writes(now, device, &mut job, WriteOutcome::Suspect(fault));
             }
         } else if let Some(fault) = commands.suspect(seq) {
-            self.end_writes(now, device, &mut job, Outcome::Suspect(fault));
+            self.end_writes(now, device, &mut job, WriteOutcome::Suspect(fault));
         } else {
-            self.end_writes(now, device, &mut job, Outcome::Unstable(bytes, fault));
+            self.end_writes(now, device, &mut job, WriteOutcome::Unstable(bytes, fault));
         }
         self.settle(now, domain);
     }
@@ -152,10 +152,10 @@ impl IoPath {
     /// Whether a FUA write that failed so may have got as far as its flush. A write without room is
     /// refused by the file system; only below the kernel's page cache may that be the report of an
     /// earlier write.
-    fn was_flushed(&self, device: DeviceId, result: Result<Bytes, i32>) -> bool {
+    fn was_flushed(&self, device: DeviceId, result: Result<ByteCount, i32>) -> bool {
         let is_direct = self.devices.get(device).is_some_and(|it| it.geometry.write_block.0 > 1);
         match result {
-            Ok(Bytes::ZERO) => false,
+            Ok(ByteCount::ZERO) => false,
             Err(ENOSPC | EDQUOT | EFBIG) => !is_direct,
             Ok(_) | Err(_) => true,
         }
@@ -183,12 +183,7 @@ impl IoPath {
     }
 
     /// The driver has flushed the device, or tried to.
-    pub(super) fn end_device_flush(
-        &mut self,
-        now: Instant,
-        id: WriteId,
-        result: Result<(), Fault>,
-    ) {
+    pub(super) fn end_device_flush(&mut self, now: Nanos, id: WriteId, result: Result<(), Fault>) {
         let write = self.writes.get(id).expect("a flush");
         let (covers, command) = (write.covers, write.command);
         let (domain, seq) = command.expect("a flush that acts has begun");
@@ -209,7 +204,7 @@ impl IoPath {
     }
 
     /// The driver did not flush the device, because no caller waits for it any more.
-    pub(super) fn cancel_device_flush(&mut self, now: Instant, id: WriteId) {
+    pub(super) fn cancel_device_flush(&mut self, now: Nanos, id: WriteId) {
         let command = self.writes.get(id).expect("a flush").command;
         let (domain, seq) = command.expect("a flush that acts has begun");
         self.domains.get_mut(domain).expect("it has commands in flight").cancel(seq);
@@ -224,11 +219,11 @@ impl IoPath {
     }
 
     /// Acknowledges what may be acknowledged.
-    fn settle(&mut self, now: Instant, domain: Id<Domain>) {
+    fn settle(&mut self, now: Nanos, domain: Id<Domain>) {
         while let Some(end) = self.domains.get_mut(domain).and_then(Domain::pop_settled) {
             match end {
                 DurableEnd::Fua(device, mut job) => {
-                    self.end_writes(now, device, &mut job, Outcome::Durable);
+                    self.end_writes(now, device, &mut job, WriteOutcome::Durable);
                 }
                 DurableEnd::Flush(id, covers) => {
                     let file = self.writes.get(id).expect("it settles").file;
@@ -246,9 +241,9 @@ impl IoPath {
     /// Ends a flush; if the file has lost writes, with that. A loss that was accepted since the
     /// flush began is one of those.
     pub(super) fn end_flush_with(&mut self, id: WriteId, fault: Option<Fault>) {
-        let &Write { file, accepts, .. } = self.writes.get(id).expect("a flush");
+        let &WriteCommand { file, accepts, .. } = self.writes.get(id).expect("a flush");
         let books = self.files.get(file).and_then(|it| it.debts.as_ref());
         let lost = books.and_then(|it| it.lost.or(it.accepted.filter(|_| it.accepts != accepts)));
-        self.end_write(id, Bytes::ZERO, lost.or(fault));
+        self.end_write(id, ByteCount::ZERO, lost.or(fault));
     }
 }

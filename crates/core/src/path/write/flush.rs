@@ -17,12 +17,12 @@
 
 use alloc::vec::Vec;
 
-use super::debts::{FileDebts, On, Standing};
-use super::{Kind, State, Write, WriteId, WriteStep};
+use super::debts::{DirtyList, FileDirtyPages, FlushState};
+use super::{WriteCommand, WriteId, WriteKind, WriteState, WriteStep};
 use crate::path::{Fault, FileId, IoPath};
-use crate::replay::{Input, Output};
+use crate::replay::{PathCall, PathOutput};
 use crate::slab::Slab;
-use crate::units::{Bytes, Instant};
+use crate::units::{ByteCount, Nanos};
 
 impl IoPath {
     /// Waits until the device has all that was written to the file before, and then wants
@@ -30,19 +30,19 @@ impl IoPath {
     ///
     /// If the device refused a page, this is done with its fault, without an act. The page stays
     /// dirty; each later flush tries it again, and says so again until it is written.
-    pub fn flush(&mut self, now: Instant, file: FileId) -> WriteId {
-        self.log().did(|| Input::Flush { now, file });
-        self.begin_flush(now, file, Kind::Flush)
+    pub fn flush(&mut self, now: Nanos, file: FileId) -> WriteId {
+        self.log().did(|| PathCall::Flush { now, file });
+        self.begin_flush(now, file, WriteKind::Flush)
     }
 
     /// The same without the device's own flush: it may have all in a cache that a power cut
     /// empties.
-    pub fn write_back(&mut self, now: Instant, file: FileId) -> WriteId {
-        self.log().did(|| Input::WriteBack { now, file });
-        self.begin_flush(now, file, Kind::WriteBack)
+    pub fn write_back(&mut self, now: Nanos, file: FileId) -> WriteId {
+        self.log().did(|| PathCall::WriteBack { now, file });
+        self.begin_flush(now, file, WriteKind::WriteBack)
     }
 
-    fn begin_flush(&mut self, now: Instant, file: FileId, kind: Kind) -> WriteId {
+    fn begin_flush(&mut self, now: Nanos, file: FileId, kind: WriteKind) -> WriteId {
         self.clock = now;
         self.stats.flushes += 1;
         self.urge(file);
@@ -52,19 +52,19 @@ impl IoPath {
                 let epoch = books.end_epoch();
                 (epoch, books.standing(epoch), books.accepts)
             }
-            None => (0, Standing::Over(None), 0),
+            None => (0, FlushState::Over(None), 0),
         };
-        let id = self.add_write(Write { epoch, accepts, ..Write::new(file, kind) });
+        let id = self.add_write(WriteCommand { epoch, accepts, ..WriteCommand::new(file, kind) });
         match standing {
-            Standing::Over(_) => self.end_flush(id, standing),
-            Standing::Waits => {
+            FlushState::Over(_) => self.end_flush(id, standing),
+            FlushState::Waits => {
                 let file = self.files.get_mut(file).expect("the file is open");
                 file.debts.as_mut().expect("it owes something").flushes.push_back(id);
-                self.wait(id, State::Device);
+                self.wait(id, WriteState::Device);
             }
         }
         self.admit(now);
-        self.log().gave(|| Output::Write(id));
+        self.log().gave(|| PathOutput::Write(id));
         id
     }
 
@@ -73,10 +73,10 @@ impl IoPath {
         let state = self.files.get_mut(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         let Some(books) = &mut state.debts else { return };
-        while let Some(id) = self.debts.oldest(books, On::Aging) {
-            self.debts.put(books, id, On::Urgent);
+        while let Some(id) = self.debts.oldest(books, DirtyList::Aging) {
+            self.debts.put(books, id, DirtyList::Urgent);
         }
-        for id in self.debts.list(books, On::Held).collect::<Vec<_>>() {
+        for id in self.debts.list(books, DirtyList::Held).collect::<Vec<_>>() {
             self.debts.get_mut(id).is_urgent = true;
         }
         self.send_all_again(file);
@@ -85,8 +85,8 @@ impl IoPath {
     /// Flushes that wait for pages of this epoch end with the fault, although the page that failed
     /// is sent again for others.
     pub(super) fn tell_flushes(
-        writes: &mut Slab<Write>,
-        books: &FileDebts,
+        writes: &mut Slab<WriteCommand>,
+        books: &FileDirtyPages,
         epoch: u64,
         fault: Fault,
     ) {
@@ -106,7 +106,7 @@ impl IoPath {
             };
             let Some(&id) = books.flushes.front() else { return };
             let standing = books.standing(self.writes.get(id).expect("it waits").epoch);
-            if standing == Standing::Waits {
+            if standing == FlushState::Waits {
                 return;
             }
             books.flushes.pop_front();
@@ -119,19 +119,19 @@ impl IoPath {
         let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
         let Some(books) = books else { return };
         for id in core::mem::take(&mut books.flushes) {
-            self.end_write(id, Bytes::ZERO, Some(Fault::Short));
+            self.end_write(id, ByteCount::ZERO, Some(Fault::Short));
         }
     }
 
-    fn end_flush(&mut self, id: WriteId, standing: Standing) {
-        let Write { kind, fault: told, .. } = *self.writes.get(id).expect("a flush");
+    fn end_flush(&mut self, id: WriteId, standing: FlushState) {
+        let WriteCommand { kind, fault: told, .. } = *self.writes.get(id).expect("a flush");
         match standing {
-            Standing::Over(None) if told.is_none() && kind == Kind::Flush => {
+            FlushState::Over(None) if told.is_none() && kind == WriteKind::Flush => {
                 self.start_device_flush(id);
-                self.post(id, State::Acting, WriteStep::Act);
+                self.post(id, WriteState::Acting, WriteStep::Act);
             }
-            Standing::Over(fault) => self.end_write(id, Bytes::ZERO, told.or(fault)),
-            Standing::Waits => panic!("{id:?} still waits"),
+            FlushState::Over(fault) => self.end_write(id, ByteCount::ZERO, told.or(fault)),
+            FlushState::Waits => panic!("{id:?} still waits"),
         }
     }
 }

@@ -13,21 +13,21 @@
 
 use alloc::vec::Vec;
 
-use super::debts::{DebtId, On};
-use super::refused::Verdict;
+use super::debts::{DirtyId, DirtyList};
+use super::refused::RefusalVerdict;
 use crate::path::fetching::page_len;
-use crate::path::job::Job;
-use crate::path::{DeviceId, Fault, File, FileId, IoPath};
+use crate::path::job::IoPayload;
+use crate::path::{DeviceId, Fault, FileId, IoPath, OpenFile};
 use crate::sched::{Class, Op, Origin, Request};
 use crate::table::Frame;
 use crate::units::{
-    Bytes, Instant, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sectors,
+    ByteCount, Nanos, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sectors,
 };
 
 /// One page of a write request.
 #[derive(Debug, Eq, PartialEq)]
 pub(in crate::path) struct WritePage {
-    pub(in crate::path) debt: DebtId,
+    pub(in crate::path) debt: DirtyId,
     pub(in crate::path) frame: Frame,
     /// How many of its bytes the file has: all of them, but for a file's last page.
     pub(in crate::path) len: u32,
@@ -35,10 +35,10 @@ pub(in crate::path) struct WritePage {
 
 /// How a write request ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::path) enum Outcome {
+pub(in crate::path) enum WriteOutcome {
     /// The device has so many bytes, perhaps in a volatile cache, and not the rest, for this
     /// reason.
-    Unstable(Bytes, Fault),
+    Unstable(ByteCount, Fault),
     /// The device has all of it for good.
     Durable,
     /// Some of it may be gone, because a flush failed meanwhile, in this way.
@@ -47,7 +47,7 @@ pub(in crate::path) enum Outcome {
 
 /// The result of a file's turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Turn {
+enum FileTurn {
     /// A request was queued.
     Sent,
     /// There is something, but not at present.
@@ -58,7 +58,7 @@ enum Turn {
 
 impl IoPath {
     /// Queues the write requests that are due. Each file has a turn, until none sends more.
-    pub(in crate::path) fn write_out(&mut self, now: Instant) {
+    pub(in crate::path) fn write_out(&mut self, now: Nanos) {
         if self.debts.urgent == 0 && !self.wants_aging() && now < self.next_due {
             return;
         }
@@ -66,9 +66,9 @@ impl IoPath {
         while idle < self.owing.len() {
             let Some(file) = self.owing.pop_front() else { return };
             match self.take_turn(now, file) {
-                Turn::Sent => idle = 0,
-                Turn::Waits => idle += 1,
-                Turn::Nothing => {
+                FileTurn::Sent => idle = 0,
+                FileTurn::Waits => idle += 1,
+                FileTurn::Nothing => {
                     let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
                     if let Some(books) = books {
                         books.is_listed = false;
@@ -83,7 +83,7 @@ impl IoPath {
     }
 
     /// When something of the flusher's is due although nothing happens before.
-    pub(in crate::path) fn next_write_out(&self) -> Option<Instant> {
+    pub(in crate::path) fn next_write_out(&self) -> Option<Nanos> {
         let has_room = |file: &FileId| {
             let device = self.files.get(*file).and_then(|file| self.devices.get(file.device));
             device.is_some_and(|device| device.writes < self.limits.queued)
@@ -93,10 +93,10 @@ impl IoPath {
     }
 
     /// When the first page of the file that ages, or has failed, is due.
-    fn due(&self, file: FileId) -> Option<Instant> {
+    fn due(&self, file: FileId) -> Option<Nanos> {
         let books = self.files.get(file)?.debts.as_ref()?;
         let since = |on| self.debts.oldest(books, on).map(|id| self.debts.get(id).since.0);
-        let aged = since(On::Aging).map(|at| Instant(at.saturating_add(self.limits.age_ns)));
+        let aged = since(DirtyList::Aging).map(|at| Nanos(at.saturating_add(self.limits.age_ns)));
         aged.into_iter().chain(self.next_probe(file)).min()
     }
 
@@ -113,58 +113,58 @@ impl IoPath {
         self.debts.writing < (write.pages.end - write.pages.start).0
     }
 
-    fn take_turn(&mut self, now: Instant, file: FileId) -> Turn {
+    fn take_turn(&mut self, now: Nanos, file: FileId) -> FileTurn {
         let (limit, age_ns) = (self.limits.queued, self.limits.age_ns);
         let wants_aging = self.wants_aging();
-        let Some(File { debts: Some(books), device, .. }) = self.files.get_mut(file) else {
-            return Turn::Nothing;
+        let Some(OpenFile { debts: Some(books), device, .. }) = self.files.get_mut(file) else {
+            return FileTurn::Nothing;
         };
         if !books.has_work() {
-            return Turn::Nothing;
+            return FileTurn::Nothing;
         }
         let device = *device;
         if self.devices.get(device).is_none_or(|device| device.writes >= limit) {
-            return Turn::Waits;
+            return FileTurn::Waits;
         }
         self.probe(now, file);
-        let Some(File { debts: Some(books), .. }) = self.files.get(file) else {
-            return Turn::Nothing;
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get(file) else {
+            return FileTurn::Nothing;
         };
         let is_old = |id| self.debts.get(id).since.0.saturating_add(age_ns) <= now.0;
-        let aging = self.debts.oldest(books, On::Aging);
+        let aging = self.debts.oldest(books, DirtyList::Aging);
         let aging = aging.filter(|&id| wants_aging || is_old(id));
-        let Some(first) = self.debts.oldest(books, On::Urgent).or(aging) else {
-            return Turn::Waits;
+        let Some(first) = self.debts.oldest(books, DirtyList::Urgent).or(aging) else {
+            return FileTurn::Waits;
         };
         self.send(now, device, first);
-        Turn::Sent
+        FileTurn::Sent
     }
 
     /// Queues a request for this page and its neighbours.
-    fn send(&mut self, now: Instant, device: DeviceId, first: DebtId) {
+    fn send(&mut self, now: Nanos, device: DeviceId, first: DirtyId) {
         let state = self.devices.get_mut(device).expect("a file's device outlives it");
         let max = state.geometry.max_io;
         state.writes += 1;
         let run = self.run_around(first, max);
         let debt = self.debts.get(first);
         let (file, submitter, is_fua) = (debt.file, debt.submitter, self.needs_fua(first));
-        let File { len: file_len, place, debts: books, .. } =
+        let OpenFile { len: file_len, place, debts: books, .. } =
             self.files.get_mut(file).expect("a file outlives its debts");
         let books = books.as_mut().expect("it owes something");
         let mut writes = Vec::with_capacity(run.len());
-        let (mut bytes, mut is_retry) = (Bytes::ZERO, false);
+        let (mut bytes, mut is_retry) = (ByteCount::ZERO, false);
         let start = place.start() + Sectors(self.debts.get(run[0]).page.0 * SECTORS_PER_PAGE);
         for debt in run {
             let (page, frame) = (self.debts.get(debt).page, self.debts.get(debt).frame);
             let len = page_len(*file_len, page);
-            bytes += Bytes(u64::from(len));
+            bytes += ByteCount(u64::from(len));
             is_retry |= self.debts.get(debt).most_pages != 0;
             writes.push(WritePage { debt, frame, len });
-            self.debts.put(books, debt, On::Writing);
+            self.debts.put(books, debt, DirtyList::Writing);
         }
         let sectors = Sectors(bytes.0.div_ceil(SECTOR_SIZE));
         let origin = Origin { op: Op::Write, class: Class::BestEffort, submitter };
-        let load = Job { writes, is_fua, is_retry, parts: 1, ..Job::default() };
+        let load = IoPayload { writes, is_fua, is_retry, parts: 1, ..IoPayload::default() };
         let state = self.devices.get_mut(device).expect("a file's device outlives it");
         state.queue.add(now, Request { start, sectors, origin, arrival: now, load });
         self.note_busy(device);
@@ -175,11 +175,11 @@ impl IoPath {
     fn ends_off_block(&self, file: FileId, page: PageIndex) -> bool {
         let file = self.files.get(file).expect("a file outlives its writes");
         let block = self.devices.get(file.device).map_or(1, |it| it.geometry.write_block.0);
-        page.offset() + Bytes(PAGE_SIZE) > file.len && !file.len.0.is_multiple_of(block)
+        page.offset() + ByteCount(PAGE_SIZE) > file.len && !file.len.0.is_multiple_of(block)
     }
 
     /// Whether a request for this page is durable: for its writer, or because of where it ends.
-    fn needs_fua(&self, id: DebtId) -> bool {
+    fn needs_fua(&self, id: DirtyId) -> bool {
         let debt = self.debts.get(id);
         debt.is_fua || self.ends_off_block(debt.file, debt.page)
     }
@@ -192,13 +192,13 @@ impl IoPath {
     ///                    a request: to the right first, then to the left, up to the largest, or
     ///                    to what is left to the pages of one that was refused
     /// ```
-    fn run_around(&self, first: DebtId, max: Pages) -> Vec<DebtId> {
+    fn run_around(&self, first: DirtyId, max: Pages) -> Vec<DirtyId> {
         let debt = self.debts.get(first);
         let slot = Self::slot(debt.file);
         let along = |page: PageIndex| {
             let id = self.debts.of(self.cache.look_up(slot, page)?.frame())?;
             let other = self.debts.get(id);
-            let may_go = matches!(other.on, On::Aging | On::Urgent);
+            let may_go = matches!(other.on, DirtyList::Aging | DirtyList::Urgent);
             (may_go && self.needs_fua(id) == self.needs_fua(first)).then_some(id)
         };
         let most = |id| match self.debts.get(id).most_pages {
@@ -206,7 +206,7 @@ impl IoPath {
             most => max.0.min(u64::from(most)),
         };
         let mut max = most(first);
-        let mut fits = |len: usize, id: DebtId| {
+        let mut fits = |len: usize, id: DirtyId| {
             let fits = (len as u64) < max.min(most(id));
             max = if fits { max.min(most(id)) } else { max };
             fits
@@ -237,10 +237,10 @@ impl IoPath {
     /// `refused.rs` decides on the others. Where a flush failed meanwhile, all are written again.
     pub(in crate::path) fn end_writes(
         &mut self,
-        now: Instant,
+        now: Nanos,
         device: DeviceId,
-        job: &mut Job,
-        outcome: Outcome,
+        job: &mut IoPayload,
+        outcome: WriteOutcome,
     ) {
         let writes = core::mem::take(&mut job.writes);
         if let Some(state) = self.devices.get_mut(device) {
@@ -256,9 +256,9 @@ impl IoPath {
             }
             last = Some(file);
             let (bytes, fault) = match outcome {
-                Outcome::Durable => (u64::MAX, Fault::Short),
-                Outcome::Unstable(bytes, fault) => (bytes.0, fault),
-                Outcome::Suspect(fault) => {
+                WriteOutcome::Durable => (u64::MAX, Fault::Short),
+                WriteOutcome::Unstable(bytes, fault) => (bytes.0, fault),
+                WriteOutcome::Suspect(fault) => {
                     self.suspect_page(now, debt, fault);
                     continue;
                 }
@@ -266,18 +266,18 @@ impl IoPath {
             if bytes >= at as u64 * PAGE_SIZE + u64::from(len) {
                 good += 1;
                 let is_probe = self.note_taken(file, debt);
-                self.written(now, debt, outcome == Outcome::Durable);
+                self.written(now, debt, outcome == WriteOutcome::Durable);
                 if is_probe {
                     self.send_all_again(file);
                 }
                 continue;
             }
             match *verdict.get_or_insert_with(|| self.judge_refusal(file, count, good)) {
-                Verdict::Resend(most_pages) => self.send_less(now, debt, most_pages),
-                Verdict::Fail => self.fail_page(now, debt, fault),
+                RefusalVerdict::Resend(most_pages) => self.send_less(now, debt, most_pages),
+                RefusalVerdict::Fail => self.fail_page(now, debt, fault),
             }
         }
-        if let (Some(Verdict::Fail), Outcome::Unstable(_, fault), Some(file)) =
+        if let (Some(RefusalVerdict::Fail), WriteOutcome::Unstable(_, fault), Some(file)) =
             (verdict, outcome, last)
         {
             self.fail_unsent(now, file, fault);
@@ -286,7 +286,7 @@ impl IoPath {
     }
 
     /// The device has the page, for good or not.
-    fn written(&mut self, now: Instant, id: DebtId, is_durable: bool) {
+    fn written(&mut self, now: Nanos, id: DirtyId, is_durable: bool) {
         let debt = self.debts.get(id);
         let (frame, is_newest) = (debt.frame, debt.other.is_none() && !debt.is_dropped);
         if is_newest && !is_durable {
@@ -298,7 +298,7 @@ impl IoPath {
 
     /// A flush failed while the page was on its way: it is sent again. Where flushes fail again and
     /// again, as with a FUA write of a bad sector that its client repeats, the waiters are told.
-    fn suspect_page(&mut self, now: Instant, id: DebtId, fault: Fault) {
+    fn suspect_page(&mut self, now: Nanos, id: DirtyId, fault: Fault) {
         let debt = self.debts.get_mut(id);
         debt.suspicions += 1;
         let most_pages = debt.most_pages;
@@ -311,7 +311,7 @@ impl IoPath {
     }
 
     /// The device has not got the page in this request: it is sent again, with fewer others.
-    fn send_less(&mut self, now: Instant, id: DebtId, most_pages: u8) {
+    fn send_less(&mut self, now: Nanos, id: DirtyId, most_pages: u8) {
         self.stats.write_retries += 1;
         let debt = self.debts.get_mut(id);
         debt.most_pages = most_pages;
@@ -324,7 +324,7 @@ impl IoPath {
         let books = self.files.get_mut(file).expect("a file outlives its debts");
         let books = books.debts.as_mut().expect("it owes something");
         let Some(newer) = newer else {
-            self.debts.put(books, id, On::Urgent);
+            self.debts.put(books, id, DirtyList::Urgent);
             self.list_file(file);
             return;
         };
@@ -347,7 +347,7 @@ impl IoPath {
     ///   a zero waits for it   it is held: the zero may make good what the write could not
     ///   else                  it has failed, until it is sent again
     /// ```
-    fn fail_page(&mut self, now: Instant, id: DebtId, fault: Fault) {
+    fn fail_page(&mut self, now: Nanos, id: DirtyId, fault: Fault) {
         self.stats.pages_write_failed += 1;
         self.last_fault = fault;
         let debt = self.debts.get_mut(id);
@@ -367,7 +367,7 @@ impl IoPath {
         } else if is_awaited {
             let debt = self.debts.get_mut(id);
             (debt.is_locked, debt.is_urgent) = (true, true);
-            self.debts.put(books, id, On::Held);
+            self.debts.put(books, id, DirtyList::Held);
             self.end_awaited(file, page);
         } else {
             // Its writer is told: what follows is covered by flushes.
@@ -381,7 +381,7 @@ impl IoPath {
 
     /// Ends a debt in a request: its frame is the cache's alone, and newer bytes of the page may be
     /// written now.
-    fn pay(&mut self, now: Instant, id: DebtId) {
+    fn pay(&mut self, now: Nanos, id: DirtyId) {
         let debt = self.debts.get(id);
         let (file, page, newer) = (debt.file, debt.page, debt.other);
         let (is_awaited, is_dropped) = (debt.is_awaited, debt.is_dropped);
@@ -404,13 +404,14 @@ impl IoPath {
     }
 
     /// A debt that is held may be written now, unless something else still holds it.
-    pub(super) fn let_go(&mut self, now: Instant, id: DebtId) {
+    pub(super) fn let_go(&mut self, now: Nanos, id: DirtyId) {
         let debt = self.debts.get_mut(id);
-        if debt.is_locked || debt.other.is_some() || debt.on != On::Held {
+        if debt.is_locked || debt.other.is_some() || debt.on != DirtyList::Held {
             return;
         }
         debt.since = now;
-        let (file, on) = (debt.file, if debt.is_urgent { On::Urgent } else { On::Aging });
+        let (file, on) =
+            (debt.file, if debt.is_urgent { DirtyList::Urgent } else { DirtyList::Aging });
         let books = self.files.get_mut(file).expect("a file outlives its debts");
         self.debts.put(books.debts.as_mut().expect("it owes something"), id, on);
         self.list_file(file);
@@ -418,7 +419,7 @@ impl IoPath {
 
     /// The page's bytes are not wanted any more: no flush waits for them. If they are in a request,
     /// that ends as it will.
-    pub(in crate::path) fn drop_debt(&mut self, id: DebtId, fault: Option<Fault>) {
+    pub(in crate::path) fn drop_debt(&mut self, id: DirtyId, fault: Option<Fault>) {
         let debt = self.debts.get(id);
         let (file, frame, other, on) = (debt.file, debt.frame, debt.other, debt.on);
         let books = self.files.get_mut(file).expect("a file outlives its debts");
@@ -427,7 +428,7 @@ impl IoPath {
         if let Some(other) = other {
             self.debts.get_mut(other).other = None;
         }
-        if on == On::Writing {
+        if on == DirtyList::Writing {
             let debt = self.debts.get_mut(id);
             (debt.is_dropped, debt.is_awaited, debt.other) = (true, false, None);
         } else {
@@ -440,7 +441,7 @@ impl IoPath {
 
     /// Puts a file in the flusher's line if it has something there, now or later.
     pub(super) fn list_file(&mut self, file: FileId) {
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
         if !books.is_listed && books.has_work() {
             books.is_listed = true;
             self.owing.push_back(file);
@@ -455,4 +456,4 @@ impl IoPath {
 const SUSPICIONS_MAX: u8 = 8;
 
 /// Nothing is due.
-pub(in crate::path) const NEVER: Instant = Instant(u64::MAX);
+pub(in crate::path) const NEVER: Nanos = Nanos(u64::MAX);

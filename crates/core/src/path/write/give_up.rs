@@ -4,11 +4,11 @@
 //! Out:   the write is over, now or soon; its room, its frames and its pages are free.
 //! Never: a page with bytes that were not copied.
 
-use super::{Kind, State, WriteId};
+use super::{WriteId, WriteKind, WriteState};
 use crate::path::waiters::Waiter;
 use crate::path::{Fault, IoPath};
-use crate::replay::Input;
-use crate::units::{Bytes, Instant};
+use crate::replay::PathCall;
+use crate::units::{ByteCount, Nanos};
 
 impl IoPath {
     /// The caller of this write has left, and will not copy. To be called before
@@ -21,21 +21,23 @@ impl IoPath {
     /// ```
     ///
     /// [`WriteStep::Fill`]: super::WriteStep::Fill
-    pub fn give_up(&mut self, now: Instant, id: WriteId) {
-        self.log().did(|| Input::GiveUp { now, id });
+    pub fn give_up(&mut self, now: Nanos, id: WriteId) {
+        self.log().did(|| PathCall::GiveUp { now, id });
         let Some(write) = self.writes.get_mut(id) else { return };
         match write.state {
-            State::Locked | State::Room | State::Frames => {
+            WriteState::Locked | WriteState::Room | WriteState::Frames => {
                 self.unlocked.retain(|&other| other != id);
                 self.room.forget(id);
                 self.queued.retain(|&other| other != Waiter::Write(id));
                 self.give_back_room(id);
                 self.unlock(id);
-                self.end_write(id, Bytes::ZERO, Some(Fault::Short));
+                self.end_write(id, ByteCount::ZERO, Some(Fault::Short));
             }
-            State::Reading => write.fault = write.fault.or(Some(Fault::Short)),
-            State::Filling => assert!(write.kind != Kind::Write, "{id:?} has to be filled"),
-            State::Device | State::Acting => {}
+            WriteState::Reading => write.fault = write.fault.or(Some(Fault::Short)),
+            WriteState::Filling => {
+                assert!(write.kind != WriteKind::Write, "{id:?} has to be filled")
+            }
+            WriteState::Device | WriteState::Acting => {}
         }
         self.admit(now);
     }

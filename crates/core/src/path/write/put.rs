@@ -6,18 +6,18 @@
 
 use core::mem;
 
-use super::debts::{Debt, On};
-use super::{Fill, State, WriteId, WriteMode};
+use super::debts::{DirtyList, DirtyPage};
+use super::{WriteFill, WriteId, WriteMode, WriteState};
 use crate::cache::Fresh;
 use crate::path::waiters::Waiter;
 use crate::path::{Fault, FileId, IoPath};
 use crate::sched::Submitter;
-use crate::units::{Instant, PageIndex};
+use crate::units::{Nanos, PageIndex};
 
 impl IoPath {
-    pub(super) fn put_write(&mut self, now: Instant, id: WriteId) {
+    pub(super) fn put_write(&mut self, now: Nanos, id: WriteId) {
         let write = self.writes.get_mut(id).expect("a write is filled before it is over");
-        assert!(write.state == State::Filling, "{id:?} was not to be filled");
+        assert!(write.state == WriteState::Filling, "{id:?} was not to be filled");
         let (file, mode, submitter, len) = (write.file, write.mode, write.submitter, write.len);
         let state = self.files.get(file).expect("a file outlives its writes");
         if state.is_closing {
@@ -49,7 +49,7 @@ impl IoPath {
         if outstanding == 0 {
             self.end_write(id, len, None);
         } else {
-            self.wait(id, State::Device);
+            self.wait(id, WriteState::Device);
         }
     }
 
@@ -64,9 +64,9 @@ impl IoPath {
     /// ```
     fn put_page(
         &mut self,
-        now: Instant,
+        now: Nanos,
         file: FileId,
-        fill: &Fill,
+        fill: &WriteFill,
         fresh: Fresh,
         mode: WriteMode,
         submitter: Submitter,
@@ -80,18 +80,18 @@ impl IoPath {
         let books = books.debts.as_mut().expect("a write had a lock there");
         let is_urgent = mode != WriteMode::Back;
         let is_fua = mode == WriteMode::Fua;
-        let mut debt = Debt::new(file, fill.page, fill.new, submitter, now);
+        let mut debt = DirtyPage::new(file, fill.page, fill.new, submitter, now);
         (debt.is_urgent, debt.is_fua) = (is_urgent, is_fua);
-        let list = if is_urgent { On::Urgent } else { On::Aging };
+        let list = if is_urgent { DirtyList::Urgent } else { DirtyList::Aging };
         match old.map(|id| (id, self.debts.get(id).on)) {
             None => {
                 let id = self.debts.add(books, debt);
                 self.debts.put(books, id, list);
             }
-            Some((older, On::Writing)) => {
+            Some((older, DirtyList::Writing)) => {
                 debt.other = Some(older);
                 let id = self.debts.add(books, debt);
-                self.debts.put(books, id, On::Held);
+                self.debts.put(books, id, DirtyList::Held);
                 self.debts.get_mut(older).other = Some(id);
             }
             Some((id, on)) => {
@@ -103,10 +103,10 @@ impl IoPath {
                 debt.submitter = submitter;
                 debt.is_urgent |= is_urgent;
                 debt.is_fua |= is_fua;
-                if on == On::Aging && is_urgent {
-                    self.debts.put(books, id, On::Urgent);
+                if on == DirtyList::Aging && is_urgent {
+                    self.debts.put(books, id, DirtyList::Urgent);
                 }
-                if on == On::Failed {
+                if on == DirtyList::Failed {
                     // The device may take these bytes.
                     self.send_again(file, id);
                 }

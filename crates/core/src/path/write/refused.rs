@@ -21,9 +21,9 @@
 
 use alloc::vec::Vec;
 
-use super::debts::{DebtId, On};
-use crate::path::{Fault, File, FileId, IoPath};
-use crate::units::Instant;
+use super::debts::{DirtyId, DirtyList};
+use crate::path::{Fault, FileId, IoPath, OpenFile};
+use crate::units::Nanos;
 
 /// Whether a refused write may succeed later although its user changes nothing.
 ///
@@ -40,7 +40,7 @@ use crate::units::Instant;
 /// EIO is transient because most devices report it for one bad sector, or for a path that is being
 /// replaced. The numbers are those of Linux on x86 and ARM; an unknown one is transient.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum RefusalKind {
     #[default]
     Transient,
     NoSpace,
@@ -53,25 +53,25 @@ pub(in crate::path) struct Refusals {
     /// How many requests in a row.
     in_a_row: u32,
     /// What kind the last one was.
-    kind: Kind,
+    kind: RefusalKind,
     /// How many probes were sent since the device took anything.
     probes: u32,
     /// When the next probe is due; None if none is.
-    probe_at: Option<Instant>,
+    probe_at: Option<Nanos>,
     /// The page of the last probe.
-    probe: Option<DebtId>,
+    probe: Option<DirtyId>,
 }
 
 /// What becomes of the pages of a request that were not written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum RefusalVerdict {
     /// They are sent again, at most so many in one request.
     Resend(u8),
     /// They fail.
     Fail,
 }
 
-impl Kind {
+impl RefusalKind {
     pub(super) fn of(fault: Fault) -> Self {
         match fault {
             Fault::Io(ENOSPC | EDQUOT) => Self::NoSpace,
@@ -96,24 +96,24 @@ impl Kind {
 
 impl Refusals {
     /// A request of `pages` was refused, but for the first `taken` of them.
-    fn judge(&mut self, pages: usize, taken: usize) -> Verdict {
+    fn judge(&mut self, pages: usize, taken: usize) -> RefusalVerdict {
         let rest = pages - taken;
         if taken > 0 {
-            return Verdict::Resend(limit(rest));
+            return RefusalVerdict::Resend(limit(rest));
         }
         self.in_a_row = self.in_a_row.saturating_add(1);
         if rest == 1 || self.takes_nothing() {
-            Verdict::Fail
+            RefusalVerdict::Fail
         } else if rest <= FEW_PAGES {
-            Verdict::Resend(1)
+            RefusalVerdict::Resend(1)
         } else {
-            Verdict::Resend(limit(rest.div_ceil(2)))
+            RefusalVerdict::Resend(limit(rest.div_ceil(2)))
         }
     }
 
-    fn plan(&mut self, now: Instant, retry_ns: u64) {
+    fn plan(&mut self, now: Nanos, retry_ns: u64) {
         let after = self.kind.probe_after_ns(retry_ns, self.probes);
-        self.probe_at = after.map(|ns| Instant(now.0.saturating_add(ns)));
+        self.probe_at = after.map(|ns| Nanos(now.0.saturating_add(ns)));
     }
 
     fn takes_nothing(&self) -> bool {
@@ -123,28 +123,35 @@ impl Refusals {
 
 impl IoPath {
     /// The device took a page: whether that was the probe.
-    pub(super) fn note_taken(&mut self, file: FileId, id: DebtId) -> bool {
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return false };
+    pub(super) fn note_taken(&mut self, file: FileId, id: DirtyId) -> bool {
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else {
+            return false;
+        };
         let refusals = &mut books.refusals;
         (refusals.in_a_row, refusals.probes) = (0, 0);
         refusals.probe.take_if(|probe| *probe == id).is_some()
     }
 
     /// What becomes of those pages of a request that its device did not take.
-    pub(super) fn judge_refusal(&mut self, file: FileId, pages: usize, taken: usize) -> Verdict {
+    pub(super) fn judge_refusal(
+        &mut self,
+        file: FileId,
+        pages: usize,
+        taken: usize,
+    ) -> RefusalVerdict {
         match self.files.get_mut(file) {
-            Some(File { debts: Some(books), .. }) => books.refusals.judge(pages, taken),
+            Some(OpenFile { debts: Some(books), .. }) => books.refusals.judge(pages, taken),
             // It is closed, and nothing is sent again.
-            Some(File { debts: None, .. }) | None => Verdict::Fail,
+            Some(OpenFile { debts: None, .. }) | None => RefusalVerdict::Fail,
         }
     }
 
     /// A page failed: says when the next probe is due, unless that is known.
-    pub(super) fn plan_probe(&mut self, now: Instant, file: FileId, fault: Fault) {
+    pub(super) fn plan_probe(&mut self, now: Nanos, file: FileId, fault: Fault) {
         let retry_ns = self.limits.retry_ns();
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
         let refusals = &mut books.refusals;
-        let kind = Kind::of(fault);
+        let kind = RefusalKind::of(fault);
         let is_known = kind == refusals.kind && refusals.probe_at.is_some_and(|at| at > now);
         refusals.kind = kind;
         if !is_known {
@@ -153,21 +160,21 @@ impl IoPath {
     }
 
     /// When the file's next probe is due, if one is.
-    pub(super) fn next_probe(&self, file: FileId) -> Option<Instant> {
+    pub(super) fn next_probe(&self, file: FileId) -> Option<Nanos> {
         let books = self.files.get(file)?.debts.as_ref()?;
-        self.debts.oldest(books, On::Failed)?;
+        self.debts.oldest(books, DirtyList::Failed)?;
         books.refusals.probe_at
     }
 
     /// Sends the page again that failed first, and it alone, if that is due: if the device takes
     /// it, all that failed follow.
-    pub(super) fn probe(&mut self, now: Instant, file: FileId) {
+    pub(super) fn probe(&mut self, now: Nanos, file: FileId) {
         if self.next_probe(file).is_none_or(|at| at > now) {
             return;
         }
         let retry_ns = self.limits.retry_ns();
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
-        let Some(id) = self.debts.oldest(books, On::Failed) else { return };
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+        let Some(id) = self.debts.oldest(books, DirtyList::Failed) else { return };
         let refusals = &mut books.refusals;
         refusals.probes = refusals.probes.saturating_add(1);
         refusals.probe = Some(id);
@@ -179,8 +186,8 @@ impl IoPath {
 
     /// A writer was refused because failed pages hold all room: the next probes come soon, so that
     /// writers find out in a second, and not in a minute, that the device takes pages again.
-    pub(super) fn probe_soon(&mut self, now: Instant) {
-        let soon = Instant(now.0.saturating_add(LEAST_PROBE_NS));
+    pub(super) fn probe_soon(&mut self, now: Nanos) {
+        let soon = Nanos(now.0.saturating_add(LEAST_PROBE_NS));
         for &file in &self.owing {
             let books = self.files.get_mut(file).and_then(|file| file.debts.as_mut());
             if let Some(at) = books.and_then(|books| books.refusals.probe_at.as_mut()) {
@@ -193,13 +200,13 @@ impl IoPath {
     /// All pages of the file that failed are sent again. If no flush waits, refusals are counted
     /// anew; otherwise flushes that overlap would put off each other's end.
     pub(super) fn send_all_again(&mut self, file: FileId) {
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
         books.refusals.probe_at = None;
         if books.flushes.is_empty() {
             books.refusals.in_a_row = 0;
         }
-        while let Some(File { debts: Some(books), .. }) = self.files.get(file)
-            && let Some(id) = self.debts.oldest(books, On::Failed)
+        while let Some(OpenFile { debts: Some(books), .. }) = self.files.get(file)
+            && let Some(id) = self.debts.oldest(books, DirtyList::Failed)
         {
             self.send_again(file, id);
         }
@@ -216,14 +223,14 @@ impl IoPath {
     ///   flush F1                  waits for b, and what is dirtied later
     ///                       ^-- b has failed, and is sent again for F1
     /// ```
-    pub(super) fn send_again(&mut self, file: FileId, id: DebtId) {
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+    pub(super) fn send_again(&mut self, file: FileId, id: DirtyId) {
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
         let epoch = self.debts.get(id).epoch;
         if let Some(fault) = books.fault_of(epoch) {
             Self::tell_flushes(&mut self.writes, books, epoch, fault);
         }
         self.debts.get_mut(id).most_pages = 0;
-        self.debts.put(books, id, On::Urgent);
+        self.debts.put(books, id, DirtyList::Urgent);
         self.debts.move_to_this_epoch(books, id);
     }
 
@@ -231,25 +238,25 @@ impl IoPath {
     ///
     /// Not what a FUA write waits for: that write is to have an answer of its own. The unsent pages
     /// go before the refused ones, so that the next flush begins with them.
-    pub(super) fn fail_unsent(&mut self, now: Instant, file: FileId, fault: Fault) {
+    pub(super) fn fail_unsent(&mut self, now: Nanos, file: FileId, fault: Fault) {
         let (wants_aging, age_ns) = (self.wants_aging(), self.limits.age_ns);
-        let Some(File { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
+        let Some(OpenFile { debts: Some(books), .. }) = self.files.get_mut(file) else { return };
         if !books.refusals.takes_nothing() {
             return;
         }
-        let is_next = |id: &DebtId| {
+        let is_next = |id: &DirtyId| {
             let debt = self.debts.get(*id);
             let is_old = debt.since.0.saturating_add(age_ns) <= now.0;
-            let is_due = debt.on == On::Urgent || wants_aging || is_old;
+            let is_due = debt.on == DirtyList::Urgent || wants_aging || is_old;
             is_due && !self.waiters.is_waited_for(debt.frame)
         };
-        let lists = [On::Urgent, On::Aging].into_iter();
+        let lists = [DirtyList::Urgent, DirtyList::Aging].into_iter();
         let unsent = lists.flat_map(|on| self.debts.list(books, on)).filter(is_next);
         let unsent: Vec<_> = unsent.collect();
         if unsent.is_empty() {
             return;
         }
-        let refused: Vec<_> = self.debts.list(books, On::Failed).collect();
+        let refused: Vec<_> = self.debts.list(books, DirtyList::Failed).collect();
         self.stats.pages_write_failed += unsent.len() as u64;
         for id in unsent {
             self.debts.put_failed(books, id, fault);

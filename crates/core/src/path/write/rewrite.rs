@@ -12,22 +12,22 @@
 
 use alloc::vec::Vec;
 
-use super::debts::{Debt, DebtId, FileDebts, On};
+use super::debts::{DirtyId, DirtyList, DirtyPage, FileDirtyPages};
 use super::durability::{CommandSeq, Domain, DurableEnd};
-use super::flusher::Outcome;
-use super::{Kind, State};
+use super::flusher::WriteOutcome;
+use super::{WriteKind, WriteState};
 use crate::cache::{FlushInterval, PageCache};
 use crate::path::{Fault, FileId, IoPath};
 use crate::sched::Submitter;
 use crate::slab::Id;
 use crate::table::{FileSlot, Frame};
-use crate::units::{Instant, PageIndex};
+use crate::units::{Nanos, PageIndex};
 
 impl IoPath {
     /// A flush failed: all that is unstable in its domain may be gone from the device.
     pub(super) fn flush_failed(
         &mut self,
-        now: Instant,
+        now: Nanos,
         domain: Id<Domain>,
         seq: CommandSeq,
         fault: Fault,
@@ -40,7 +40,7 @@ impl IoPath {
         for end in spoiled {
             match end {
                 DurableEnd::Fua(device, mut job) => {
-                    self.end_writes(now, device, &mut job, Outcome::Suspect(fault));
+                    self.end_writes(now, device, &mut job, WriteOutcome::Suspect(fault));
                 }
                 DurableEnd::Flush(id, _) => self.end_flush_with(id, Some(fault)),
             }
@@ -48,7 +48,7 @@ impl IoPath {
     }
 
     /// Goes on with [`Self::rewrite`] where half of the room is free again.
-    pub(in crate::path) fn continue_rewrites(&mut self, now: Instant) {
+    pub(in crate::path) fn continue_rewrites(&mut self, now: Nanos) {
         let failed = self.debts.failed;
         let limit = self.room.limit().saturating_sub(failed);
         if self.rewriting.is_empty() || self.room.used() - failed > limit / 2 {
@@ -67,7 +67,7 @@ impl IoPath {
     ///   unstable    U U U U U U U U U U      ->  D D D D U U U U U U   ->  . . . . D D D D U U
     ///   room        4                            full                      half free: go on
     /// ```
-    fn rewrite(&mut self, now: Instant, domain: Id<Domain>, failed: FlushInterval) {
+    fn rewrite(&mut self, now: Nanos, domain: Id<Domain>, failed: FlushInterval) {
         self.rewriting.retain(|&(other, _)| other != domain);
         let mut waiting = Vec::new();
         self.for_each_file_in(domain, |id, books, _| {
@@ -124,11 +124,11 @@ impl IoPath {
         }
     }
 
-    fn make_dirty_again(&mut self, now: Instant, file: FileId, page: PageIndex, frame: Frame) {
+    fn make_dirty_again(&mut self, now: Nanos, file: FileId, page: PageIndex, frame: Frame) {
         self.stats.pages_rewritten += 1;
         self.cache.clear_unstable(frame);
         self.cache.hold(frame);
-        let mut debt = Debt::new(file, page, frame, Submitter::default(), now);
+        let mut debt = DirtyPage::new(file, page, frame, Submitter::default(), now);
         debt.is_urgent = true;
         let books = self.files.get_mut(file).expect("it is open").debts.as_mut();
         let books = books.expect("only what was written is unstable");
@@ -137,17 +137,17 @@ impl IoPath {
     }
 
     /// A page that is dirty again is written at once, but for one that a zero has.
-    fn place_again(&mut self, file: FileId, id: DebtId) {
+    fn place_again(&mut self, file: FileId, id: DirtyId) {
         let page = self.page_owed(id);
         let Self { files, writes, debts, .. } = self;
         let books = files.get_mut(file).expect("it is open").debts.as_mut().expect("it owes");
         let is_zeroed = books.locks.iter().any(|&lock| {
             let write = writes.get(lock).expect("it has a lock");
-            let has_begun = matches!(write.state, State::Device | State::Acting);
-            write.kind == Kind::Zero && has_begun && write.pages.contains(&page)
+            let has_begun = matches!(write.state, WriteState::Device | WriteState::Acting);
+            write.kind == WriteKind::Zero && has_begun && write.pages.contains(&page)
         });
         debts.get_mut(id).is_locked = is_zeroed;
-        debts.put(books, id, if is_zeroed { On::Held } else { On::Urgent });
+        debts.put(books, id, if is_zeroed { DirtyList::Held } else { DirtyList::Urgent });
         self.list_file(file);
     }
 
@@ -185,7 +185,7 @@ impl IoPath {
     fn for_each_file_in(
         &mut self,
         domain: Id<Domain>,
-        mut f: impl FnMut(FileId, &mut FileDebts, &PageCache),
+        mut f: impl FnMut(FileId, &mut FileDirtyPages, &PageCache),
     ) {
         let Self { files, devices, cache, .. } = self;
         files.for_each_mut(|id, file| {

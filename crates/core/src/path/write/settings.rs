@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 
 use crate::path::{IoPath, largest_read};
 use crate::readahead::Policy;
-use crate::replay::Input;
+use crate::replay::PathCall;
 use crate::sched::BadSetting;
 use crate::sizes;
-use crate::units::{Bytes, Instant, PAGE_SIZE, Pages};
+use crate::units::{ByteCount, Nanos, PAGE_SIZE, Pages};
 
 /// What the flusher keeps to.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::path) struct Limits {
+pub(in crate::path) struct WritebackSettings {
     /// None for half of the dirty limit.
     background: Option<u64>,
     pub(super) age_ns: u64,
@@ -24,7 +24,7 @@ pub(in crate::path) struct Limits {
     pub(super) queued: u32,
 }
 
-impl Limits {
+impl WritebackSettings {
     /// How many pages may be dirty before any is written that could still wait.
     pub(super) fn background(&self, limit: u64) -> u64 {
         self.background.unwrap_or(limit / 2).min(limit)
@@ -36,7 +36,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for WritebackSettings {
     fn default() -> Self {
         Self { background: None, age_ns: 5_000 * MS, queued: 64 }
     }
@@ -68,7 +68,7 @@ impl IoPath {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
         self.log().did(|| {
             let (name, value) = (name.to_string(), value.to_string());
-            Input::Set { name, value }
+            PathCall::Set { name, value }
         });
         let bad = |wants| BadSetting::Value { name: name.into(), value: value.into(), wants };
         // Small letters are as good.
@@ -107,7 +107,7 @@ impl IoPath {
             }
         }
         // What it now wants may be due already.
-        self.next_due = Instant(0);
+        self.next_due = Nanos(0);
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl IoPath {
 }
 
 /// Whole pages of them.
-fn pages(bytes: Bytes) -> u64 {
+fn pages(bytes: ByteCount) -> u64 {
     bytes.0 / PAGE_SIZE
 }
 

@@ -21,15 +21,15 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::debts::SHARE_OF_DIRTY;
-use super::{Fill, Kind, State, Write, WriteId, WriteStep};
+use super::{WriteCommand, WriteFill, WriteId, WriteKind, WriteState, WriteStep};
 use crate::cache::Use;
 use crate::path::fetching::page_len;
-use crate::path::job::{PageFill, Run};
+use crate::path::job::{PageFill, PageRun};
 use crate::path::waiters::Waiter;
-use crate::path::{Fault, File, FileId, IoPath, SHARE_OF_ONE_READ};
+use crate::path::{Fault, FileId, IoPath, OpenFile, SHARE_OF_ONE_READ};
 use crate::sched::{Class, Op, Origin};
 use crate::table::FileSlot;
-use crate::units::{Bytes, Instant, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
+use crate::units::{ByteCount, Nanos, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
 
 /// The frames that writes may hold.
 ///
@@ -38,7 +38,7 @@ use crate::units::{Bytes, Instant, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
 ///                   a quarter   a quarter, or the limit that was set
 /// ```
 #[derive(Debug)]
-pub(in crate::path) struct Room {
+pub(in crate::path) struct DirtyBudget {
     used: u64,
     limit: u64,
     most: u64,
@@ -46,7 +46,7 @@ pub(in crate::path) struct Room {
     line: VecDeque<WriteId>,
 }
 
-impl Room {
+impl DirtyBudget {
     pub(in crate::path) fn new(frames: u32) -> Self {
         let most = u64::from(frames) / SHARE_OF_DIRTY;
         Self { used: 0, limit: most, most, line: VecDeque::new() }
@@ -97,7 +97,7 @@ impl Room {
 
 impl IoPath {
     /// An open file that may be written.
-    pub(super) fn open_file(&self, file: FileId) -> &File {
+    pub(super) fn open_file(&self, file: FileId) -> &OpenFile {
         let state = self.files.get(file).expect("the file is open");
         assert!(!state.is_closing, "{file:?} is closed");
         assert!(self.is_in_one_run(file), "{file:?} is in pieces, and read only");
@@ -114,7 +114,7 @@ impl IoPath {
     /// Gives the write its pages, or a place in the line of its file.
     pub(super) fn lock(&mut self, id: WriteId) {
         let Self { files, writes, .. } = self;
-        let Write { file, pages, .. } = writes.get(id).expect("a write");
+        let WriteCommand { file, pages, .. } = writes.get(id).expect("a write");
         let (file, pages) = (*file, pages.clone());
         let books = files.get_mut(file).expect("the file is open").debts.get_or_insert_default();
         let others = books.locks.iter().map(|&other| writes.get(other).expect("it has a lock"));
@@ -126,14 +126,14 @@ impl IoPath {
             self.unlocked.push_back(id);
         } else {
             self.stats.writes_waited_for_pages += 1;
-            self.wait(id, State::Locked);
+            self.wait(id, WriteState::Locked);
         }
     }
 
     /// The write is done with its pages: those can go on that waited for nothing else.
     pub(super) fn unlock(&mut self, id: WriteId) {
         let Self { files, writes, unlocked, .. } = self;
-        let Write { file, pages, .. } = writes.get(id).expect("a write");
+        let WriteCommand { file, pages, .. } = writes.get(id).expect("a write");
         let pages = pages.clone();
         let file = files.get_mut(*file).expect("a file outlives its writes");
         let books = file.debts.as_mut().expect("a locked write is in the books");
@@ -151,31 +151,31 @@ impl IoPath {
     }
 
     /// Lets those go on that have their pages.
-    pub(in crate::path) fn give_pages(&mut self, now: Instant) {
+    pub(in crate::path) fn give_pages(&mut self, now: Nanos) {
         while let Some(id) = self.unlocked.pop_front() {
             self.has_pages(now, id);
         }
     }
 
-    fn has_pages(&mut self, now: Instant, id: WriteId) {
+    fn has_pages(&mut self, now: Nanos, id: WriteId) {
         let kind = self.writes.get(id).expect("a write").kind;
         match kind {
-            Kind::Zero => self.start_zero(id),
-            Kind::Write => {
+            WriteKind::Zero => self.start_zero(id),
+            WriteKind::Write => {
                 let is_open = self.room.line.is_empty() && self.rewriting.is_empty();
                 if is_open && self.try_room(now, id) {
                     return;
                 }
                 self.stats.writes_waited_for_room += 1;
                 self.room.line.push_back(id);
-                self.wait(id, State::Room);
+                self.wait(id, WriteState::Room);
             }
-            Kind::Flush | Kind::WriteBack => panic!("a flush has no pages"),
+            WriteKind::Flush | WriteKind::WriteBack => panic!("a flush has no pages"),
         }
     }
 
     /// Lets those in the line for room go on, as far as there is room.
-    pub(in crate::path) fn give_room(&mut self, now: Instant) {
+    pub(in crate::path) fn give_room(&mut self, now: Nanos) {
         while let Some(id) = self.room.first() {
             if !self.rewriting.is_empty() {
                 return;
@@ -187,7 +187,7 @@ impl IoPath {
                 let fault = self.last_fault;
                 self.room.line.pop_front();
                 self.unlock(id);
-                self.end_write(id, Bytes::ZERO, Some(fault));
+                self.end_write(id, ByteCount::ZERO, Some(fault));
                 self.probe_soon(now);
             } else {
                 return;
@@ -195,7 +195,7 @@ impl IoPath {
         }
     }
 
-    fn try_room(&mut self, now: Instant, id: WriteId) -> bool {
+    fn try_room(&mut self, now: Nanos, id: WriteId) -> bool {
         let write = self.writes.get(id).expect("a write");
         let file_len = self.files.get(write.file).expect("a file outlives its writes").len;
         let partial = write.partial_pages(file_len).into_iter().flatten().count() as u64;
@@ -204,7 +204,7 @@ impl IoPath {
             return false;
         }
         self.writes.get_mut(id).expect("a write").room = wants;
-        self.wait(id, State::Frames);
+        self.wait(id, WriteState::Frames);
         if !self.try_frames(now, id, self.queued.is_empty()) {
             self.stats.waited_for_frames += 1;
             self.queued.push_back(Waiter::Write(id));
@@ -216,7 +216,7 @@ impl IoPath {
     /// it was. As for a read: all or none, in the order of arrival.
     pub(in crate::path) fn try_frames(
         &mut self,
-        now: Instant,
+        now: Nanos,
         id: WriteId,
         is_its_turn: bool,
     ) -> bool {
@@ -245,7 +245,7 @@ impl IoPath {
                 self.cache.hold(filling.frame());
                 let fill = PageFill::whole(filling, page_len(file_len, page));
                 let start = file_start + Sectors(page.0 * SECTORS_PER_PAGE);
-                runs.push(Run::of_page(start, fill, false));
+                runs.push(PageRun::of_page(start, fill, false));
             }
         }
         self.stats.pages_rmw += runs.len() as u64;
@@ -270,7 +270,7 @@ impl IoPath {
             let keeps_some = partial.contains(&Some(page));
             let old = keeps_some.then(|| self.cache.look_up(slot, page).expect("held").frame());
             let write = self.writes.get_mut(id).expect("a write");
-            write.fills.push(Fill { page, new: fresh.frame(), old });
+            write.fills.push(WriteFill { page, new: fresh.frame(), old });
             write.fresh.push(fresh);
             page = page + Pages(1);
         }
@@ -291,9 +291,9 @@ impl IoPath {
         }
         if write.outstanding == 0 {
             let len = write.len;
-            self.post(id, State::Filling, WriteStep::Fill { len });
+            self.post(id, WriteState::Filling, WriteStep::Fill { len });
         } else {
-            self.wait(id, State::Reading);
+            self.wait(id, WriteState::Reading);
         }
     }
 
@@ -305,7 +305,7 @@ impl IoPath {
         match fault {
             None => {
                 let len = write.len;
-                self.post(id, State::Filling, WriteStep::Fill { len });
+                self.post(id, WriteState::Filling, WriteStep::Fill { len });
             }
             Some(_) => self.abandon(id, fault),
         }
@@ -322,7 +322,7 @@ impl IoPath {
         }
         self.give_back_room(id);
         self.unlock(id);
-        self.end_write(id, Bytes::ZERO, fault);
+        self.end_write(id, ByteCount::ZERO, fault);
     }
 
     pub(super) fn give_back_room(&mut self, id: WriteId) {
@@ -338,9 +338,9 @@ impl IoPath {
         for id in locks.into_iter().rev() {
             let write = self.writes.get(id).expect("it has a lock");
             let has_begun = match write.state {
-                State::Locked | State::Room | State::Frames => false,
-                State::Device => write.kind != Kind::Zero,
-                State::Reading | State::Filling | State::Acting => true,
+                WriteState::Locked | WriteState::Room | WriteState::Frames => false,
+                WriteState::Device => write.kind != WriteKind::Zero,
+                WriteState::Reading | WriteState::Filling | WriteState::Acting => true,
             };
             if !has_begun {
                 self.unlocked.retain(|&other| other != id);
@@ -348,20 +348,20 @@ impl IoPath {
                 self.queued.retain(|&other| other != Waiter::Write(id));
                 self.give_back_room(id);
                 self.unlock(id);
-                self.end_write(id, Bytes::ZERO, Some(Fault::Short));
+                self.end_write(id, ByteCount::ZERO, Some(Fault::Short));
             }
         }
     }
 }
 
-impl Write {
+impl WriteCommand {
     /// What it covers of a file of this length: less than was asked if the file ends before, or if
     /// it would need more than the `largest` number of pages.
-    pub(super) fn cover(&mut self, file_len: Bytes, largest: Pages) {
+    pub(super) fn cover(&mut self, file_len: ByteCount, largest: Pages) {
         let first = self.pos.page();
         let end = (self.pos + self.asked).min(file_len).min((first + largest).offset());
         self.len = end.saturating_sub(self.pos);
-        let after = if self.len == Bytes::ZERO { first } else { PageIndex(end.pages_up().0) };
+        let after = if self.len == ByteCount::ZERO { first } else { PageIndex(end.pages_up().0) };
         self.pages = first..after;
     }
 
@@ -372,7 +372,7 @@ impl Write {
     ///   write          |=======================================|
     ///             partial       whole        whole       whole: all that the file has
     /// ```
-    fn partial_pages(&self, file_len: Bytes) -> [Option<PageIndex>; EDGES] {
+    fn partial_pages(&self, file_len: ByteCount) -> [Option<PageIndex>; EDGES] {
         let is_partial = |page: &PageIndex| {
             let start = page.offset();
             let end = file_len.min((*page + Pages(1)).offset());

@@ -16,11 +16,11 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::debts::{DebtId, On};
-use super::{Kind, State, Write, WriteId, WriteStep};
+use super::debts::{DirtyId, DirtyList};
+use super::{WriteCommand, WriteId, WriteKind, WriteState, WriteStep};
 use crate::path::{Fault, FileId, IoPath};
-use crate::replay::{Input, Output};
-use crate::units::{Bytes, Instant, PageIndex, Pages};
+use crate::replay::{PathCall, PathOutput};
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
 impl IoPath {
     /// Keeps writes out of whole pages while the caller zeroes or discards them on the device: when
@@ -28,21 +28,21 @@ impl IoPath {
     /// not, but for dirty pages, if it failed.
     ///
     /// A range is cut at the end of the file; of nothing, it is done at once.
-    pub fn zero(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
-        self.log().did(|| Input::Zero { now, file, pages: pages.clone() });
+    pub fn zero(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) -> WriteId {
+        self.log().did(|| PathCall::Zero { now, file, pages: pages.clone() });
         self.begin_zero(now, file, pages, false)
     }
 
     /// The same of pages that the caller discards: what they hold afterwards is undefined, so no
     /// later flush answers for it.
-    pub fn discard(&mut self, now: Instant, file: FileId, pages: Range<PageIndex>) -> WriteId {
-        self.log().did(|| Input::Discard { now, file, pages: pages.clone() });
+    pub fn discard(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) -> WriteId {
+        self.log().did(|| PathCall::Discard { now, file, pages: pages.clone() });
         self.begin_zero(now, file, pages, true)
     }
 
     fn begin_zero(
         &mut self,
-        now: Instant,
+        now: Nanos,
         file: FileId,
         pages: Range<PageIndex>,
         is_discard: bool,
@@ -51,14 +51,18 @@ impl IoPath {
         let end = PageIndex(self.open_file(file).len.pages_up().0);
         let pages = pages.start..pages.end.min(end);
         let is_over = pages.start >= pages.end;
-        let id = self.add_write(Write { pages, is_discard, ..Write::new(file, Kind::Zero) });
+        let id = self.add_write(WriteCommand {
+            pages,
+            is_discard,
+            ..WriteCommand::new(file, WriteKind::Zero)
+        });
         if is_over {
-            self.end_write(id, Bytes::ZERO, None);
+            self.end_write(id, ByteCount::ZERO, None);
         } else {
             self.lock(id);
         }
         self.admit(now);
-        self.log().gave(|| Output::Write(id));
+        self.log().gave(|| PathOutput::Write(id));
         id
     }
 
@@ -71,32 +75,32 @@ impl IoPath {
             let books = self.files.get_mut(file).expect("a file outlives its writes");
             let books = books.debts.as_mut().expect("it owes something");
             // What is to be on the device for good is not left to a zero that may be in its cache.
-            if self.debts.get(debt).is_fua && self.debts.get(debt).on != On::Writing {
+            if self.debts.get(debt).is_fua && self.debts.get(debt).on != DirtyList::Writing {
                 self.debts.get_mut(debt).is_urgent = true;
-                if self.debts.get(debt).on != On::Held {
-                    self.debts.put(books, debt, On::Urgent);
+                if self.debts.get(debt).on != DirtyList::Held {
+                    self.debts.put(books, debt, DirtyList::Urgent);
                 }
             }
-            if self.debts.get(debt).is_fua || self.debts.get(debt).on == On::Writing {
+            if self.debts.get(debt).is_fua || self.debts.get(debt).on == DirtyList::Writing {
                 self.debts.get_mut(debt).is_awaited = true;
                 awaited += 1;
             } else {
                 self.debts.get_mut(debt).is_locked = true;
-                self.debts.put(books, debt, On::Held);
+                self.debts.put(books, debt, DirtyList::Held);
             }
         }
         self.writes.get_mut(id).expect("a zero").outstanding = awaited;
         if awaited == 0 {
             self.start_act(id);
         } else {
-            self.wait(id, State::Device);
+            self.wait(id, WriteState::Device);
         }
     }
 
     /// Nothing is in the way any more.
     pub(super) fn start_act(&mut self, id: WriteId) {
         self.start_act_beside_cache(id);
-        self.post(id, State::Acting, WriteStep::Act);
+        self.post(id, WriteState::Acting, WriteStep::Act);
     }
 
     /// A device write ended for which a zero waited.
@@ -105,7 +109,7 @@ impl IoPath {
         let mut locks = books.iter().flat_map(|books| books.locks.iter().copied());
         let zero = locks.find(|&id| {
             let write = self.writes.get(id).expect("it has a lock");
-            let waits = write.kind == Kind::Zero && write.state == State::Device;
+            let waits = write.kind == WriteKind::Zero && write.state == WriteState::Device;
             waits && write.pages.contains(&page)
         });
         if let Some(zero) = zero {
@@ -113,7 +117,7 @@ impl IoPath {
         }
     }
 
-    pub(super) fn end_zero(&mut self, now: Instant, id: WriteId, fault: Option<Fault>) {
+    pub(super) fn end_zero(&mut self, now: Nanos, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get(id).expect("a zero");
         let (file, pages) = (write.file, write.pages.clone());
         let locked = self.debts_in(file, &pages);
@@ -134,13 +138,13 @@ impl IoPath {
         // It is unknown what the act did before it failed: the device is read again.
         self.forget_clean(file, pages.clone(), fault.is_some());
         self.unlock(id);
-        let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { Bytes::ZERO };
+        let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { ByteCount::ZERO };
         self.end_write(id, len, fault);
         self.check_flushes(file);
     }
 
     /// The debts of these pages: looked up page by page, or found among all of the file's.
-    fn debts_in(&self, file: FileId, pages: &Range<PageIndex>) -> Vec<DebtId> {
+    fn debts_in(&self, file: FileId, pages: &Range<PageIndex>) -> Vec<DirtyId> {
         if (pages.end - pages.start) > self.dirty_pages(file) {
             let all = self.all_debts(file).into_iter();
             return all.filter(|&id| pages.contains(&self.page_owed(id))).collect();

@@ -13,12 +13,12 @@
 //!
 //! Windows grow as those that go forwards do.
 
-use super::{Entry, Lead, Place, Way};
+use super::{Lead, StreamDirection, StreamEntry, StreamSlot};
 use crate::readahead::{Ask, Decision, Pattern, Residency, Streams, Window, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// The stream, or the last random read, that this read is just before.
-pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Place> {
+pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
     let place = streams.beginning_in(ask.page..ask.page + ask.count)?;
     let known = streams.get(place);
     // Some readers drop the pages behind them.
@@ -35,16 +35,17 @@ pub(super) fn is_there(page: PageIndex, cache: &impl Residency) -> bool {
 /// A miss just before a stream or a random read; or of a page that a stream lost.
 pub(super) fn go_on(
     streams: &mut Streams,
-    place: Place,
+    place: StreamSlot,
     ask: Ask,
     max: Pages,
     lead: Lead,
 ) -> Decision {
     let known = *streams.get(place);
-    if known.is_random() && known.way != Way::BACKWARDS {
+    if known.is_random() && known.way != StreamDirection::BACKWARDS {
         // The end stays: a reader that goes on there read these two in the wrong order.
         let reads = known.reads + 1;
-        let both = Entry::random(ask.page, known.end, reads).going(Way::BACKWARDS, reads);
+        let both = StreamEntry::random(ask.page, known.end, reads)
+            .going(StreamDirection::BACKWARDS, reads);
         streams.update(place, both);
         return Decision::random(ask, ask.count);
     }
@@ -75,7 +76,7 @@ pub(super) fn go_on(
 /// ```
 pub(super) fn on_marker(
     streams: &mut Streams,
-    place: Place,
+    place: StreamSlot,
     ask: Ask,
     max: Pages,
     lead: Lead,
@@ -105,6 +106,7 @@ fn with_marker(start: PageIndex, end: PageIndex, ahead: Pages, lead: Lead) -> Wi
     Window { start, size: end - start, async_size }
 }
 
-fn entry(ask: Ask, window: Window, pace: Pages) -> Entry {
-    Entry::new(window.start, ask.page, window.marker(), pace).going(Way::BACKWARDS, 0)
+fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
+    StreamEntry::new(window.start, ask.page, window.marker(), pace)
+        .going(StreamDirection::BACKWARDS, 0)
 }

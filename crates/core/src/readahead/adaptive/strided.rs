@@ -11,7 +11,7 @@
 //!   two reads, in turns     ^page        ^marker      asked for ahead
 //! ```
 
-use super::{Entry, Lead, Place, Way};
+use super::{Lead, StreamDirection, StreamEntry, StreamSlot};
 use crate::readahead::{Ask, Decision, Pattern, Residency, Streams, Stride, Window, sizes};
 use crate::units::{PageIndex, Pages};
 
@@ -45,7 +45,7 @@ pub(super) fn stride(streams: &Streams, ask: Ask) -> Option<Pages> {
             return None;
         }
         let first = streams.recent(2 * turns)?;
-        let is_alike = |entry: &Entry| entry.end - entry.start == ask.count;
+        let is_alike = |entry: &StreamEntry| entry.end - entry.start == ask.count;
         let is_one =
             first.start + Pages(stride) == second.start && is_alike(second) && is_alike(first);
         is_one.then_some(Pages(stride))
@@ -53,13 +53,13 @@ pub(super) fn stride(streams: &Streams, ask: Ask) -> Option<Pages> {
 }
 
 /// The least that a stream reads ahead: one piece. None of a stream without gaps.
-pub(super) fn least(known: &Entry, max: Pages) -> Pages {
+pub(super) fn least(known: &StreamEntry, max: Pages) -> Pages {
     Course::of(known, max).map_or(Pages::ZERO, |course| course.read)
 }
 
 /// Whether the piece before this page is still there: its reader has just used it.
 pub(super) fn is_there(
-    known: &Entry,
+    known: &StreamEntry,
     stride: Pages,
     page: PageIndex,
     cache: &impl Residency,
@@ -74,7 +74,7 @@ pub(super) fn is_there(
 /// or if this read is not one of the stream's.
 pub(super) fn go_on(
     streams: &mut Streams,
-    place: Place,
+    place: StreamSlot,
     ask: Ask,
     max: Pages,
     lead: Lead,
@@ -92,7 +92,7 @@ pub(super) fn go_on(
 /// The reader meets a marker: the next window begins with the first piece that is missing.
 pub(super) fn on_marker(
     streams: &mut Streams,
-    place: Place,
+    place: StreamSlot,
     ask: Ask,
     max: Pages,
     lead: Lead,
@@ -130,11 +130,13 @@ impl Course {
         let gap = stride - piece;
         let is_short = gap <= piece && gap <= GAP_MAX && stride <= max;
         let read = if is_short { stride } else { piece };
-        let fits = read <= max && Way::strided(stride).is_some() && u32::try_from(piece.0).is_ok();
+        let fits = read <= max
+            && StreamDirection::strided(stride).is_some()
+            && u32::try_from(piece.0).is_ok();
         fits.then_some(Self { stride, piece, read })
     }
 
-    fn of(known: &Entry, max: Pages) -> Option<Self> {
+    fn of(known: &StreamEntry, max: Pages) -> Option<Self> {
         Self::new(known.way.stride()?, Pages(u64::from(known.reads)), max)
     }
 
@@ -149,7 +151,7 @@ impl Course {
     }
 
     /// The read that misses, and the pieces behind it.
-    fn around_read(self, ask: Ask, size: Pages, lead: Lead) -> (Window, Entry) {
+    fn around_read(self, ask: Ask, size: Pages, lead: Lead) -> (Window, StreamEntry) {
         let pieces = self.pieces(size);
         let (ahead, entry) = self.window(ask.page, ask.page + self.stride, pieces, size, lead);
         let gap = ahead.start - ask.page;
@@ -164,14 +166,14 @@ impl Course {
         pieces: u64,
         pace: Pages,
         lead: Lead,
-    ) -> (Window, Entry) {
+    ) -> (Window, StreamEntry) {
         let all = Pages(pieces * self.read.0);
         let left = super::tail(all, lead).0.div_ceil(self.read.0).clamp(1, pieces);
         let size = self.all(pieces - 1) + self.piece;
         let async_size = self.all(left - 1) + self.piece;
         let window = Window { start, size, async_size };
-        let entry = Entry::new(page, start + self.all(pieces), window.marker(), pace);
-        let way = Way::strided(self.stride).expect("it was one before");
+        let entry = StreamEntry::new(page, start + self.all(pieces), window.marker(), pace);
+        let way = StreamDirection::strided(self.stride).expect("it was one before");
         let reads = u32::try_from(self.piece.0).expect("it was so before");
         (window, entry.going(way, reads))
     }

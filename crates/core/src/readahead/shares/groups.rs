@@ -1,7 +1,7 @@
 //! Divides the memory: among submitters by weight, and among their streams by the law.
 //!
 //! In:    what each stream adds to the sums of its submitter.
-//! Out:   the memory of a submitter, and of a stream its window and its lead ([`Room`]).
+//! Out:   the memory of a submitter, and of a stream its window and its lead ([`GroupMemory`]).
 //! Never: a list of streams. The sums are all there is.
 
 use alloc::vec::Vec;
@@ -11,16 +11,16 @@ use crate::units::Pages;
 
 /// The submitters with a weight of their own, and all others together.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(super) struct SubmitterGroups {
     /// The first is the common one.
-    groups: Vec<Group>,
+    groups: Vec<SubmitterGroup>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct SubmitterGroup {
     submitter: Option<Submitter>,
     weight: u32,
-    sums: Sums,
+    sums: DemandSums,
     /// Its memory, as it was last shared out.
     budget: u64,
     is_settled: bool,
@@ -28,7 +28,7 @@ struct Group {
 
 /// What one stream adds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Part {
+pub(super) struct ShareDemand {
     /// One, or none if it is as good as gone.
     pub(super) streams: u64,
     /// The root of its rate.
@@ -43,7 +43,7 @@ pub(super) struct Part {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct DemandSums {
     streams: u64,
     /// Of those that are not at their ceiling.
     weight: u64,
@@ -58,12 +58,12 @@ struct Sums {
 
 /// The memory of one group, and what its streams make of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct GroupMemory {
     memory: u64,
-    sums: Sums,
+    sums: DemandSums,
 }
 
-impl Groups {
+impl SubmitterGroups {
     pub(super) const fn new() -> Self {
         Self { groups: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl Groups {
         }
         let has_room = self.groups.len() <= MOST_WEIGHTS;
         if has_room {
-            self.groups.push(Group { submitter, weight, ..Group::default() });
+            self.groups.push(SubmitterGroup { submitter, weight, ..SubmitterGroup::default() });
         }
         has_room
     }
@@ -97,7 +97,7 @@ impl Groups {
 
     fn begin(&mut self) {
         if self.groups.is_empty() {
-            self.groups.push(Group { weight: 1, ..Group::default() });
+            self.groups.push(SubmitterGroup { weight: 1, ..SubmitterGroup::default() });
         }
     }
 
@@ -109,7 +109,7 @@ impl Groups {
     }
 
     /// A stream adds something else now, or elsewhere.
-    pub(super) fn change(&mut self, from: u8, before: Part, to: u8, after: Part) {
+    pub(super) fn change(&mut self, from: u8, before: ShareDemand, to: u8, after: ShareDemand) {
         self.groups[usize::from(from)].sums.take(&before);
         self.groups[usize::from(to)].sums.add(&after);
     }
@@ -126,14 +126,14 @@ impl Groups {
     }
 
     /// What is there for one group.
-    pub(super) fn room(&mut self, group: u8, memory: Pages) -> Room {
+    pub(super) fn room(&mut self, group: u8, memory: Pages) -> GroupMemory {
         let memory = memory.0 - memory.0 / SPARE;
         if self.groups.len() == 1 {
-            return Room { memory, sums: self.groups[0].sums };
+            return GroupMemory { memory, sums: self.groups[0].sums };
         }
         self.share_out(memory);
         let group = &self.groups[usize::from(group)];
-        Room { memory: group.budget, sums: group.sums }
+        GroupMemory { memory: group.budget, sums: group.sums }
     }
 
     /// Shares the memory out by weight; what a group cannot use goes to the others.
@@ -165,7 +165,7 @@ impl Groups {
                 }
             }
         }
-        let open = |group: &&mut Group| !group.is_settled;
+        let open = |group: &&mut SubmitterGroup| !group.is_settled;
         for group in self.groups.iter_mut().filter(open) {
             group.budget = left * u64::from(group.weight) / weights;
         }
@@ -179,8 +179,8 @@ impl Groups {
     }
 }
 
-impl Sums {
-    fn add(&mut self, part: &Part) {
+impl DemandSums {
+    fn add(&mut self, part: &ShareDemand) {
         self.streams += part.streams;
         self.demand += part.demand;
         self.lead += part.lead;
@@ -195,7 +195,7 @@ impl Sums {
         }
     }
 
-    fn take(&mut self, part: &Part) {
+    fn take(&mut self, part: &ShareDemand) {
         self.streams -= part.streams;
         self.demand -= part.demand;
         self.lead -= part.lead;
@@ -215,14 +215,14 @@ impl Sums {
     }
 }
 
-impl Room {
+impl GroupMemory {
     /// Whether there is not enough for all streams to have two windows as large as make sense.
     pub(super) fn is_short(&self) -> bool {
         self.sums.demand > self.memory
     }
 
     /// What it is like without one of its streams: but for the leads, which are of all.
-    pub(super) fn without(mut self, part: &Part) -> Self {
+    pub(super) fn without(mut self, part: &ShareDemand) -> Self {
         let lead = self.sums.lead;
         self.sums.take(part);
         self.sums.lead = lead;

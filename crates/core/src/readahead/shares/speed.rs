@@ -11,12 +11,12 @@ use crate::units::Pages;
 /// Why sums and not rates: a reader that takes two windows at once and then pauses has two very
 /// different rates, and one true one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Speed {
+pub(super) struct ReadRate {
     pages: u64,
     ns: u64,
 }
 
-impl Speed {
+impl ReadRate {
     /// Of a reader of which nothing was seen, beside others: as if it had taken a few pages as one
     /// of the middle does. Its first pages may come in one read, and tell no rate.
     pub(super) fn like(root: Option<u64>) -> Self {

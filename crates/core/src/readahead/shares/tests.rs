@@ -11,19 +11,24 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 /// Readers at their rates, in pages a second.
-struct World {
-    shares: Shares,
+struct SharesWorld {
+    shares: MemoryShares,
     ids: Vec<ShareId>,
     rates: Vec<u64>,
     memory: Pages,
     ceiling: Pages,
 }
 
-impl World {
+impl SharesWorld {
     fn new(rates: &[u64], memory: u64, ceiling: u64) -> Self {
         let (memory, ceiling) = (Pages(memory), Pages(ceiling));
-        let mut world =
-            Self { shares: Shares::new(), ids: Vec::new(), rates: rates.to_vec(), memory, ceiling };
+        let mut world = Self {
+            shares: MemoryShares::new(),
+            ids: Vec::new(),
+            rates: rates.to_vec(),
+            memory,
+            ceiling,
+        };
         for stream in 0..rates.len() {
             let id = world.shares.begin(world.question(stream, 0));
             world.ids.push(id);
@@ -31,9 +36,9 @@ impl World {
         world
     }
 
-    fn question(&self, stream: usize, second: u64) -> Question {
-        Question {
-            now: Instant(second * SECOND),
+    fn question(&self, stream: usize, second: u64) -> ShareQuestion {
+        ShareQuestion {
+            now: Nanos(second * SECOND),
             page: PageIndex(second * self.rates[stream]),
             count: Pages(1),
             submitter: Submitter(u32::try_from(stream).unwrap()),
@@ -45,7 +50,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self, stream: usize, second: u64) -> Grant {
+    fn ask(&mut self, stream: usize, second: u64) -> ShareAllotment {
         let question = self.question(stream, second);
         let grant = self.shares.ask(self.ids[stream], question, self.memory);
         self.shares.set_ahead(question.now, self.ids[stream], grant.window, false);
@@ -53,7 +58,7 @@ impl World {
     }
 
     /// What each gets in the end, when all have asked each second until then.
-    fn settle(&mut self, seconds: u64) -> Vec<Grant> {
+    fn settle(&mut self, seconds: u64) -> Vec<ShareAllotment> {
         let mut grants = Vec::new();
         for second in 1..=seconds {
             grants = (0..self.ids.len()).map(|stream| self.ask(stream, second)).collect();
@@ -64,16 +69,16 @@ impl World {
 
 #[test]
 fn with_room_for_two_windows_each_all_have_their_ceiling_and_ask_as_early_as_can_be() {
-    for grant in World::new(&[1, 100, 10_000], 200, 32).settle(10) {
+    for grant in SharesWorld::new(&[1, 100, 10_000], 200, 32).settle(10) {
         assert_eq!((grant.window, grant.lead), (Pages(32), None));
     }
-    let short = World::new(&[1, 100, 10_000, 10_000], 200, 32).settle(10);
+    let short = SharesWorld::new(&[1, 100, 10_000, 10_000], 200, 32).settle(10);
     assert!(short.iter().all(|grant| grant.lead.is_some()), "four of them are too many");
 }
 
 #[test]
 fn windows_are_as_the_roots_of_the_rates_and_twice_the_memory_in_all() {
-    let windows: Vec<u64> = World::new(&[10, 40, 90, 160], 10_000, 1 << 20)
+    let windows: Vec<u64> = SharesWorld::new(&[10, 40, 90, 160], 10_000, 1 << 20)
         .settle(20)
         .iter()
         .map(|grant| grant.window.0)
@@ -89,7 +94,7 @@ fn windows_are_as_the_roots_of_the_rates_and_twice_the_memory_in_all() {
 #[test]
 fn streams_that_begin_together_have_first_windows_that_fit_together_and_whole_ones_then() {
     for streams in [2, 3, 20, 200] {
-        let mut world = World::new(&vec![100; streams], 10_000, 1 << 20);
+        let mut world = SharesWorld::new(&vec![100; streams], 10_000, 1 << 20);
         let windows = world.settle(3);
         let mut spread = || -> Vec<u64> {
             let each = windows.iter().zip(world.ids.clone());
@@ -106,14 +111,14 @@ fn streams_that_begin_together_have_first_windows_that_fit_together_and_whole_on
         assert!(sorted.windows(2).all(|two| two[1] - two[0] <= step), "evenly: {sorted:?}");
     }
     // With a small one it is on its way to its part.
-    let mut world = World::new(&[100; 20], 10_000, 1 << 20);
+    let mut world = SharesWorld::new(&[100; 20], 10_000, 1 << 20);
     let grants = world.settle(3);
     assert_eq!(world.shares.spread(world.ids[0], Pages(1), grants[0].window), grants[0].window);
 }
 
 #[test]
 fn a_stream_at_its_ceiling_leaves_the_rest_to_the_others() {
-    let mut world = World::new(&[10; 9], 10_000, 1 << 20);
+    let mut world = SharesWorld::new(&[10; 9], 10_000, 1 << 20);
     world.rates[0] = 100_000;
     let before: Vec<u64> = world.settle(20).iter().map(|grant| grant.window.0).collect();
     assert!(before[0] > 15_000, "{before:?}");
@@ -129,7 +134,7 @@ fn a_stream_at_its_ceiling_leaves_the_rest_to_the_others() {
 #[test]
 fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
     let of = |ceiling| {
-        let mut world = World::new(&[10; 4], 4096, 4096);
+        let mut world = SharesWorld::new(&[10; 4], 4096, 4096);
         assert!(world.shares.set_weight(Submitter(0), 1));
         assert!(world.shares.set_weight(Submitter(1), 3));
         assert!(world.shares.set_weight(Submitter(2), 4));
@@ -154,32 +159,32 @@ fn memory_is_shared_by_weight_first_and_what_one_cannot_use_is_lent() {
 
 #[test]
 fn a_stalled_stream_counts_less_and_less_and_then_its_pages_may_go() {
-    let mut world = World::new(&[100; 4], 1000, 1 << 20);
+    let mut world = SharesWorld::new(&[100; 4], 1000, 1 << 20);
     let before = world.settle(10)[0].window;
     let mut windows = Vec::new();
     for second in 11..400 {
         windows.push(world.ask(0, second).window.0);
-        assert!(world.shares.is_live(Instant(second * SECOND), world.ids[0]));
+        assert!(world.shares.is_live(Nanos(second * SECOND), world.ids[0]));
     }
     assert!(windows[0].abs_diff(before.0) <= before.0 / 50);
     assert!(windows.windows(2).all(|pair| pair[0] <= pair[1] + 8), "{windows:?}");
     assert!(*windows.last().unwrap() > 3 * before.0, "{before:?} {windows:?}");
-    assert!(!world.shares.is_live(Instant(400 * SECOND), world.ids[1]));
+    assert!(!world.shares.is_live(Nanos(400 * SECOND), world.ids[1]));
     let back = world.ask(1, 400);
     assert!(back.window > Pages(1), "a stream that comes back gets a window: {back:?}");
 }
 
 #[test]
 fn a_stream_at_the_end_of_its_file_needs_no_more_and_leaves_the_rest_to_the_others_at_once() {
-    let mut world = World::new(&[100; 4], 1000, 1 << 20);
+    let mut world = SharesWorld::new(&[100; 4], 1000, 1 << 20);
     let before = world.settle(10)[0].window.0;
-    let now = Instant(10 * SECOND);
+    let now = Nanos(10 * SECOND);
     for id in &world.ids[1..] {
         world.shares.set_ahead(now, *id, Pages(50), true);
     }
     let alone = world.ask(0, 11).window.0;
     assert!(alone > 3 * before, "half a second later they have read all: {before} {alone}");
-    assert!(world.ids.iter().all(|id| world.shares.is_live(Instant(13 * SECOND), *id)));
+    assert!(world.ids.iter().all(|id| world.shares.is_live(Nanos(13 * SECOND), *id)));
     // One begins again from the start, and has its share again.
     world.ask(1, 12);
     let again = world.ask(0, 12).window.0;
@@ -188,7 +193,7 @@ fn a_stream_at_the_end_of_its_file_needs_no_more_and_leaves_the_rest_to_the_othe
 
 #[test]
 fn sixteen_have_weights_of_their_own_and_the_next_is_told_that_it_has_none() {
-    let mut world = World::new(&[10; 20], 4096, 4096);
+    let mut world = SharesWorld::new(&[10; 20], 4096, 4096);
     for number in 0..16 {
         assert!(world.shares.set_weight(Submitter(number), 3));
     }
@@ -210,11 +215,11 @@ fn sixteen_have_weights_of_their_own_and_the_next_is_told_that_it_has_none() {
 
 #[test]
 fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
-    let mut world = World::new(&[100; 10], 1000, 1 << 20);
+    let mut world = SharesWorld::new(&[100; 10], 1000, 1 << 20);
     let quiet = world.settle(10)[0].lead.unwrap();
     for second in 11..40 {
         for stream in 0..10 {
-            let question = Question { has_waited: true, ..world.question(stream, second) };
+            let question = ShareQuestion { has_waited: true, ..world.question(stream, second) };
             let grant = world.shares.ask(world.ids[stream], question, world.memory);
             assert!(grant.lead.unwrap() <= grant.window);
             if second == 39 {
@@ -228,20 +233,20 @@ fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
 
 #[test]
 fn sums_end_where_they_began() {
-    let mut world = World::new(&[1, 10, 100, 1000, 10_000], 500, 64);
+    let mut world = SharesWorld::new(&[1, 10, 100, 1000, 10_000], 500, 64);
     assert!(world.shares.set_weight(Submitter(3), 7));
     world.settle(30);
     for id in world.ids.split_off(0) {
         world.shares.end(id);
     }
-    let empty = world.shares.ask_new(Question { now: Instant(0), ..question() }, Pages(100));
+    let empty = world.shares.ask_new(ShareQuestion { now: Nanos(0), ..question() }, Pages(100));
     assert_eq!((empty.window, empty.lead), (Pages(8), None));
     let again = world.shares.begin(question());
-    assert!(world.shares.is_live(Instant(0), again));
+    assert!(world.shares.is_live(Nanos(0), again));
 }
 
-fn question() -> Question {
-    let mut world = World::new(&[1], 10, 8);
+fn question() -> ShareQuestion {
+    let mut world = SharesWorld::new(&[1], 10, 8);
     world.rates = Vec::from([1]);
     world.question(0, 1)
 }

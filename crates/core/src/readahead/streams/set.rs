@@ -16,17 +16,17 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Entry;
+use super::StreamEntry;
 use crate::units::PageIndex;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Set {
-    lanes: Vec<Lane>,
-    entries: Vec<Entry>,
+pub(super) struct StreamSet {
+    lanes: Vec<SearchLane>,
+    entries: Vec<StreamEntry>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Lane {
+struct SearchLane {
     starts: [u32; LANE],
     lens: [u32; LANE],
     /// Where the entries begin: of a random read only its end is a start.
@@ -35,25 +35,30 @@ struct Lane {
 
 const LANE: usize = 8;
 
-impl Set {
+impl StreamSet {
     /// What each entry costs, if there are a multiple of eight.
-    pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>() + size_of::<Lane>() / LANE;
+    pub(super) const BYTES_PER_ENTRY: usize =
+        size_of::<StreamEntry>() + size_of::<SearchLane>() / LANE;
 
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[StreamEntry] {
         &self.entries
     }
 
-    pub(super) fn get(&self, index: usize) -> &Entry {
+    pub(super) fn get(&self, index: usize) -> &StreamEntry {
         &self.entries[index]
     }
 
     /// The first entry from whose start to whose end the page lies, and of which more is true.
     #[inline]
-    pub(super) fn find(&self, page: PageIndex, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
+    pub(super) fn find(
+        &self,
+        page: PageIndex,
+        is_it: impl Fn(&StreamEntry) -> bool,
+    ) -> Option<usize> {
         let low = low_half(page.0);
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut is_near = false;
@@ -80,7 +85,7 @@ impl Set {
     pub(super) fn find_start(
         &self,
         pages: &Range<PageIndex>,
-        is_it: impl Fn(&Entry) -> bool,
+        is_it: impl Fn(&StreamEntry) -> bool,
     ) -> Option<usize> {
         let low = low_half(pages.start.0 + 1);
         let most = u32::try_from(pages.end.0 - pages.start.0 - 1).unwrap_or(u32::MAX);
@@ -99,15 +104,15 @@ impl Set {
         None
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: StreamEntry) {
         if self.entries.len() == self.lanes.len() * LANE {
-            self.lanes.push(Lane::default());
+            self.lanes.push(SearchLane::default());
         }
         self.entries.push(entry);
         self.set(self.entries.len() - 1, entry);
     }
 
-    pub(super) fn set(&mut self, index: usize, entry: Entry) {
+    pub(super) fn set(&mut self, index: usize, entry: StreamEntry) {
         self.entries[index] = entry;
         let lane = &mut self.lanes[index / LANE];
         lane.heads[index % LANE] = low_half(entry.start.0);
@@ -131,13 +136,13 @@ mod tests {
     use super::*;
     use crate::units::Pages;
 
-    fn entry(start: u64, end: u64) -> Entry {
-        Entry::new(PageIndex(start), PageIndex(end), None, Pages(1))
+    fn entry(start: u64, end: u64) -> StreamEntry {
+        StreamEntry::new(PageIndex(start), PageIndex(end), None, Pages(1))
     }
 
     #[test]
     fn a_page_is_found_from_the_start_to_the_end_and_nowhere_else() {
-        let mut set = Set::default();
+        let mut set = StreamSet::default();
         for number in 0..30 {
             set.push(entry(100 * number + 50, 100 * number + 60));
         }

@@ -11,7 +11,7 @@ use crate::sched::{BadSetting, setting};
 
 /// The settings of `cfq`. Each may change while requests are queued.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Settings {
+pub struct CfqSettings {
     /// How many requests of one queue may be in flight while others wait; four times as many
     /// while none does.
     pub quantum: u32,
@@ -33,7 +33,7 @@ pub struct Settings {
     pub back_seek_penalty: u32,
 }
 
-impl Settings {
+impl CfqSettings {
     /// The names of all settings.
     pub const NAMES: &'static [&'static str] = &[
         "quantum",
@@ -89,7 +89,7 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for CfqSettings {
     /// Those of Linux 2.6.30. Its two expiries are an eighth and a quarter of a second; that the
     /// shorter one is that of reads is our reading.
     fn default() -> Self {

@@ -9,7 +9,7 @@ use crate::sched::Choice;
 #[derive(Debug)]
 struct Nothing;
 
-impl Load for Nothing {
+impl Payload for Nothing {
     fn can_take(&self, _next: &Self) -> bool {
         true
     }
@@ -25,7 +25,7 @@ struct Bench {
 
 impl Bench {
     fn new(settings: &[(&str, &str)]) -> Self {
-        let mut of_queue = Settings::default();
+        let mut of_queue = CfqSettings::default();
         for (name, value) in settings {
             of_queue.set(name, value).unwrap();
         }
@@ -71,8 +71,8 @@ impl Bench {
     }
 }
 
-fn at(ms: u64) -> Instant {
-    Instant(ms * 1_000_000)
+fn at(ms: u64) -> Nanos {
+    Nanos(ms * 1_000_000)
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn the_oldest_begins_a_slice_if_it_has_expired() {
 
 #[test]
 fn neighbours_of_one_submitter_merge() {
-    let queue = |max| Cfq::<Nothing>::new(&Settings::default(), Sectors(max));
+    let queue = |max| Cfq::<Nothing>::new(&CfqSettings::default(), Sectors(max));
     let mut bench = Bench { queue: queue(64), flying: Vec::new() };
     for (submitter, start) in [(1, 100), (1, 116), (2, 124), (1, 108), (1, 92)] {
         bench.read(0, submitter, start);
@@ -282,11 +282,11 @@ fn too_many_submitters_are_forgotten() {
 
 #[test]
 fn all_settings_can_be_set_by_their_names() {
-    for name in Settings::NAMES {
+    for name in CfqSettings::NAMES {
         let mut choice = Choice::from_name("cfq").unwrap();
         choice.set(name, "77").unwrap();
         assert_ne!(choice, Choice::from_name("cfq").unwrap(), "{name}");
     }
-    let error = Settings::default().set("slice", "1").unwrap_err();
+    let error = CfqSettings::default().set("slice", "1").unwrap_err();
     assert!(error.to_string().contains("there are quantum, slice_sync"), "{error}");
 }

@@ -4,12 +4,12 @@
 //! Out:   whether the mean is below a bound.
 //! Never: more memory than three numbers: each sample weighs an eighth, the older ones the rest.
 
-use crate::units::Instant;
+use crate::units::Nanos;
 
 /// A mean that forgets.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTime {
-    left: Option<Instant>,
+    left: Option<Nanos>,
     /// The weights of all samples, in 256ths.
     weight: u64,
     /// The weighted samples, in 256ths of a nanosecond.
@@ -18,12 +18,12 @@ pub(super) struct ThinkTime {
 
 impl ThinkTime {
     /// A request has ended.
-    pub(super) fn left(&mut self, now: Instant) {
+    pub(super) fn left(&mut self, now: Nanos) {
         self.left = Some(now);
     }
 
     /// A request came; a longer time than `longest_ns` counts as that, lest one pause decide.
-    pub(super) fn came_back(&mut self, now: Instant, longest_ns: u64) {
+    pub(super) fn came_back(&mut self, now: Nanos, longest_ns: u64) {
         let Some(left) = self.left else { return };
         let ns = now.0.saturating_sub(left.0).min(longest_ns);
         self.weight = (7 * self.weight + 256) / 8;

@@ -7,10 +7,10 @@
 //! Facts: Linux 2.6.16 to 4.20 (docs/deadline.md).
 
 use super::direction::{self, Both};
-use super::{CLASS, Settings};
+use super::{CLASS, DeadlineSettings};
 use crate::sched::queue::{Grouping, Id, Queue};
-use crate::sched::{Load, Op, Why};
-use crate::units::Instant;
+use crate::sched::{Op, Payload, Why};
+use crate::units::Nanos;
 
 pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: false };
 
@@ -28,13 +28,13 @@ pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: fal
 /// Next is what lay above the last request when that one went; what comes later between the two
 /// waits for another sweep. There is none after a change of direction, or at the top: the oldest
 /// begins anew.
-pub(super) fn next<L: Load>(
+pub(super) fn next<L: Payload>(
     queue: &mut Queue<L>,
-    settings: &Settings,
+    settings: &DeadlineSettings,
     open: Both<bool>,
     starved: &mut u32,
     batching: &mut u32,
-    now: Instant,
+    now: Nanos,
 ) -> Option<(Id<L>, Why)> {
     let next = |queue: &Queue<L>, op| queue.cursor(CLASS, op).filter(|_| open.of(op));
     let in_batch = next(queue, Op::Write).or_else(|| next(queue, Op::Read));

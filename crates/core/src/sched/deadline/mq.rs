@@ -6,17 +6,17 @@
 //!
 //! Facts: `mq-deadline` of Linux today (docs/deadline.md).
 
-use super::Settings;
+use super::DeadlineSettings;
 use super::direction::{self, Both};
 use crate::sched::queue::{Grouping, Id, Queue};
-use crate::sched::{Class, Load, Op, Why};
-use crate::units::{Instant, Sector};
+use crate::sched::{Class, Op, Payload, Why};
+use crate::units::{Nanos, Sector};
 
 pub(super) const GROUPING: Grouping = Grouping { by_class: true, is_circle: false };
 
 /// What the rule remembers.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct MqState {
     /// The batch that may go on: its direction, and how many it has had.
     batch: Option<(Op, u32)>,
     /// Where the last request of each class and direction began; None: the oldest begins.
@@ -25,19 +25,19 @@ pub(super) struct State {
 
 /// What is asked for beside the queue.
 pub(super) struct Ask<'a> {
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a DeadlineSettings,
     pub(super) open: Both<bool>,
     /// Whether a class has requests that are queued or in flight.
     pub(super) is_busy: [bool; 3],
-    pub(super) now: Instant,
+    pub(super) now: Nanos,
 }
 
-impl State {
+impl MqState {
     /// Nothing has been sent yet.
     ///
     /// With quirks it starts inside a batch of writes that was never chosen, at the bottom of the
     /// device. Without them, or warm, a direction is chosen first.
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &DeadlineSettings) -> Self {
         let bottom = settings.quirks.then_some(Sector(0));
         let last = [Both { reads: bottom, writes: bottom }; 3];
         let batch = (settings.quirks && !settings.warm).then_some((Op::Write, 0));
@@ -53,7 +53,7 @@ impl State {
     ///   3  best effort                > the first that gives a request; one with requests in
     ///   4  idle                      /  flight that gives none keeps those below waiting
     /// ```
-    pub(super) fn next<L: Load>(
+    pub(super) fn next<L: Payload>(
         &mut self,
         queue: &Queue<L>,
         ask: &Ask<'_>,
@@ -83,7 +83,7 @@ impl State {
     ///
     /// With quirks, a search that finds something too young has ended the batch and counted a turn
     /// all the same.
-    fn of_class<L: Load>(
+    fn of_class<L: Payload>(
         &mut self,
         queue: &Queue<L>,
         ask: &Ask<'_>,
@@ -141,7 +141,7 @@ impl State {
     }
 }
 
-fn is_aged<L: Load>(queue: &Queue<L>, id: Id<L>, ask: &Ask<'_>) -> bool {
+fn is_aged<L: Payload>(queue: &Queue<L>, id: Id<L>, ask: &Ask<'_>) -> bool {
     let age_ns = ask.now.0.saturating_sub(queue.get(id).arrival.0);
     age_ns >= crate::sched::setting::ns(ask.settings.prio_aging_expire_ms)
 }

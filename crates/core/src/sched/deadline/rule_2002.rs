@@ -9,10 +9,10 @@
 use alloc::collections::VecDeque;
 
 use super::direction::{self, Both};
-use super::{CLASS, Settings};
+use super::{CLASS, DeadlineSettings};
 use crate::sched::queue::{Grouping, Id, Queue};
-use crate::sched::{Load, Op, Request, Why};
-use crate::units::{Instant, Sector};
+use crate::sched::{Op, Payload, Request, Why};
+use crate::units::{Nanos, Sector};
 
 pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: true };
 
@@ -29,14 +29,14 @@ pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: tru
 /// or a long run. The last one may overdraw, so a `fifo_batch` up to `seek_cost` means one seek.
 /// The batch ends with the sweep. An expired read begins its batch, for single expired requests
 /// would be a seek each.
-pub(super) fn move_batch<L: Load>(
+pub(super) fn move_batch<L: Payload>(
     queue: &mut Queue<L>,
     moved: &mut VecDeque<Request<L>>,
-    settings: &Settings,
+    settings: &DeadlineSettings,
     open: Both<bool>,
     starved: &mut u32,
     head: Sector,
-    now: Instant,
+    now: Nanos,
 ) -> Option<Why> {
     let waits = Both {
         reads: open.reads && queue.has(CLASS, Op::Read),
@@ -75,7 +75,7 @@ pub(super) fn move_batch<L: Load>(
 ///   head 60, new 80   80 100 -- 300 ..             ahead of the head: it comes along
 ///   head 60, new 30      100 -- 300 .. 20 30 50    behind it: the next sweep
 /// ```
-pub(super) fn queued<L: Load>(queue: &mut Queue<L>, id: Id<L>, op: Op, head: Sector) {
+pub(super) fn queued<L: Payload>(queue: &mut Queue<L>, id: Id<L>, op: Op, head: Sector) {
     let Some(front) = queue.cursor(CLASS, op) else {
         return queue.set_cursor(CLASS, op, Some(id));
     };
@@ -87,7 +87,7 @@ pub(super) fn queued<L: Load>(queue: &mut Queue<L>, id: Id<L>, op: Op, head: Sec
 }
 
 /// The sweeps begin at the head, whatever was before.
-pub(super) fn start<L: Load>(queue: &mut Queue<L>, head: Sector) {
+pub(super) fn start<L: Payload>(queue: &mut Queue<L>, head: Sector) {
     for op in [Op::Read, Op::Write] {
         let lowest = queue.at_or_above(CLASS, op, Sector(0));
         let front = queue.at_or_above(CLASS, op, head).or(lowest);

@@ -8,13 +8,13 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use crate::sched::{BadSetting, Op, setting};
-use crate::units::Instant;
+use crate::units::Nanos;
 
 /// The settings of `deadline`. Each may change while requests are queued.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Settings {
+pub struct DeadlineSettings {
     /// How the next request is chosen.
-    pub rule: Rule,
+    pub rule: DeadlineRule,
     /// The age, in milliseconds, at which a read goes first among reads.
     pub read_expire_ms: u64,
     /// The age, in milliseconds, at which a write goes first among writes; 2002 has none.
@@ -61,7 +61,7 @@ pub enum WriteLimit {
 
 /// How `deadline` chooses the next request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Rule {
+pub enum DeadlineRule {
     /// The first one, of September 2002: batches by what they cost.
     R2002,
     /// Linux 2.6.16 to 4.20: batches of so many requests.
@@ -71,7 +71,7 @@ pub enum Rule {
     Mq,
 }
 
-impl Settings {
+impl DeadlineSettings {
     /// The names of all settings.
     pub const NAMES: &'static [&'static str] = &[
         "rule",
@@ -101,7 +101,9 @@ impl Settings {
         let count = || setting::number(name, value, setting::COUNT);
         let switch = || setting::switch(name, value);
         match name {
-            "rule" => self.rule = Rule::from_name(value).ok_or_else(|| bad_rule(name, value))?,
+            "rule" => {
+                self.rule = DeadlineRule::from_name(value).ok_or_else(|| bad_rule(name, value))?
+            }
             "read_expire" => self.read_expire_ms = ms()?,
             "write_expire" => self.write_expire_ms = ms()?,
             "writes_starved" => self.writes_starved = setting::number(name, value, BATCHES)?,
@@ -154,22 +156,22 @@ impl Settings {
     }
 
     /// When a request that arrived then expires.
-    pub(super) fn expiry(&self, op: Op, arrival: Instant) -> Instant {
+    pub(super) fn expiry(&self, op: Op, arrival: Nanos) -> Nanos {
         let ms = match op {
             Op::Read => self.read_expire_ms,
             Op::Write => self.write_expire_ms,
         };
-        Instant(arrival.0.saturating_add(setting::ns(ms)))
+        Nanos(arrival.0.saturating_add(setting::ns(ms)))
     }
 }
 
-impl Default for Settings {
+impl Default for DeadlineSettings {
     /// The kernel's, with rule 4.x; what the kernel does not have is off.
     ///
     /// `fifo_batch` was 64 at first, 32 a day later, and 16 from then on, in all rules since.
     fn default() -> Self {
         Self {
-            rule: Rule::default(),
+            rule: DeadlineRule::default(),
             read_expire_ms: 500,
             write_expire_ms: 5000,
             writes_starved: 2,
@@ -188,7 +190,7 @@ impl Default for Settings {
     }
 }
 
-impl Rule {
+impl DeadlineRule {
     /// All rules, in the order of their age.
     pub const ALL: [Self; 3] = [Self::R2002, Self::Linux4, Self::Mq];
 

@@ -3,7 +3,7 @@
 use foreread_core::geometry::{DEFAULT_WINDOW, LimitRule, readahead_limit, scaled_down};
 use foreread_core::readahead::Policy;
 use foreread_core::sched::Op;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 use crate::device::Model;
 use crate::record::Keep;
@@ -36,8 +36,8 @@ enum Change {
     Lseek,
 }
 
-const SMALL: Change = Change::Limit(Size(foreread_core::units::Bytes(4096)));
-const LARGE: Change = Change::Limit(Size(foreread_core::units::Bytes(64 << 10)));
+const SMALL: Change = Change::Limit(Size(foreread_core::units::ByteCount(4096)));
+const LARGE: Change = Change::Limit(Size(foreread_core::units::ByteCount(64 << 10)));
 
 const fn way(name: &'static str, policy: Policy, change: Change, pages: [u64; 2]) -> Way {
     let [pages, waited] = pages;
@@ -134,8 +134,8 @@ impl Way {
         let kb_per_s = chips.mb_per_s * 1e3;
         let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
         // Another process goes on, so that what was read ahead arrives too.
-        building.run.spawn("rest", async move |process| process.until(Instant(REST_NS)).await);
-        building.run.go(Instant(u64::MAX));
+        building.run.spawn("rest", async move |process| process.until(Nanos(REST_NS)).await);
+        building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let (stick, wait_s) = (&ran.devices[0], ran.processes[0].seconds(ran.end));
         Came {

@@ -1,7 +1,7 @@
 //! `time cat kernel/*.c` while a dd writes: each setting of the scheduler, each depth of the drive.
 
 use foreread_core::sched::Choice;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 use super::Targets;
 use crate::device::Model;
@@ -140,9 +140,9 @@ impl Setting<'_> {
         let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
         let run = &mut building.run;
         // The dd has no end that matters: it is left alone once the cat is done.
-        run.go(Instant(0));
+        run.go(Nanos(0));
         while run.left() > 1 && run.now() < scenario.until() {
-            run.go(Instant(run.now().0 + 500_000_000));
+            run.go(Nanos(run.now().0 + 500_000_000));
         }
         let ran = building.run.end();
         let cat = ran.processes.last().expect("cat is the last process");

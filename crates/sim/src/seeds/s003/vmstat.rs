@@ -1,7 +1,7 @@
 //! Five readers, then a dd: what vmstat printed, and the same rates here.
 
 use foreread_core::sched::Op;
-use foreread_core::units::Instant;
+use foreread_core::units::Nanos;
 
 use super::Targets;
 use crate::record::Keep;
@@ -99,7 +99,7 @@ fn measured(base: &Scenario, batch: &str) -> Rates {
     reason = "a minute of a disk"
 )]
 fn moved(run: &mut Run, at_s: f64) -> (f64, f64) {
-    run.go(Instant((at_s * 1e9) as u64));
+    run.go(Nanos((at_s * 1e9) as u64));
     let disk = &run.devices()[0];
     let kib = |op| disk.bytes(op).0 as f64 / 1024.0;
     (kib(Op::Read), kib(Op::Write))

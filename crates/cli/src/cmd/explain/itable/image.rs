@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 
 use foreread_core::itable::{
-    Adaptive, BlockIndex, Bound, Cost, Decision, FixedWindow, InodeTable, Why,
+    Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound, ItableDecision, Why,
 };
 use serde::Serialize;
 
@@ -17,13 +17,13 @@ use crate::output::{Failure, Printer};
 
 /// Which windows are explained.
 pub(super) enum ItableWindows {
-    Fixed(FixedWindow, Bound),
+    Fixed(FixedWindow, ItableBound),
     Adaptive(Cost),
 }
 
 /// What comes of one inode, as JSON says it.
 #[derive(Serialize)]
-struct ImageItableDecision {
+struct ImageTableRead {
     inode: u32,
     block: u64,
     first: u64,
@@ -49,7 +49,7 @@ pub(super) fn run(
     if json {
         return out.json(explained);
     }
-    for ImageItableDecision { inode, block, first, last, blocks, why, .. } in explained {
+    for ImageTableRead { inode, block, first, last, blocks, why, .. } in explained {
         match blocks {
             0 => writeln!(out, "inode {inode}: block {block}: {why}")?,
             _ => writeln!(out, "inode {inode}: block {block}: {first}..{last} ({blocks}), {why}")?,
@@ -63,7 +63,7 @@ fn explain(
     target: &ImageTarget,
     inodes: &[u32],
     windows: &ItableWindows,
-) -> Result<Vec<ImageItableDecision>, Failure> {
+) -> Result<Vec<ImageTableRead>, Failure> {
     let fs = target.open()?;
     let superblock = fs.superblock();
     let block_bytes = superblock.block_size;
@@ -94,7 +94,7 @@ fn explain(
         let blocks = decision.as_ref().map(|decision| decision.blocks.clone());
         let blocks = blocks.map_or(block.0..block.0, |blocks| blocks.start.0..blocks.end.0);
         cached.extend(blocks.clone().map(BlockIndex));
-        let mut one = ImageItableDecision {
+        let mut one = ImageTableRead {
             inode,
             block: block.0,
             first: blocks.start,
@@ -107,7 +107,7 @@ fn explain(
             chance_back: None,
             chance_ahead: None,
         };
-        if let Some(Decision { why: Why::Weighed { pays, back, ahead }, .. }) = decision {
+        if let Some(ItableDecision { why: Why::Weighed { pays, back, ahead }, .. }) = decision {
             (one.pays, one.chance_back, one.chance_ahead) = (Some(pays), back, ahead);
         }
         explained.push(one);
@@ -121,22 +121,22 @@ fn decide(
     table: InodeTable,
     block: BlockIndex,
     block_bytes: u32,
-) -> Decision {
+) -> ItableDecision {
     let decision = match windows {
         ItableWindows::Fixed(window, _) => {
             let why = if block >= table.used_end() { Why::Unused } else { Why::Single };
-            window.decide(table, block).map(|blocks| Decision { blocks, why })
+            window.decide(table, block).map(|blocks| ItableDecision { blocks, why })
         }
         ItableWindows::Adaptive(cost) => adaptive.decide(table, block, *cost, block_bytes),
     };
     decision.expect("a block of its table")
 }
 
-fn why_of(windows: &ItableWindows, decision: &Decision) -> String {
+fn why_of(windows: &ItableWindows, decision: &ItableDecision) -> String {
     let (back, ahead, pays) = match (windows, decision.why) {
         (_, Why::Unused) => return "behind the used inodes".into(),
-        (ItableWindows::Fixed(_, Bound::Exact), _) => return "fixed window".into(),
-        (ItableWindows::Fixed(_, Bound::OffByOne), _) => {
+        (ItableWindows::Fixed(_, ItableBound::Exact), _) => return "fixed window".into(),
+        (ItableWindows::Fixed(_, ItableBound::OffByOne), _) => {
             return "fixed window, as Linux reads it".into();
         }
         (ItableWindows::Adaptive(_), Why::Single) => {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use foreread_core::readahead::Advice;
-use foreread_core::units::{Bytes, MAX_FILE_PAGES, PageIndex, Pages};
+use foreread_core::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};
 
 use foreread_core::sizes;
 
@@ -23,9 +23,9 @@ pub(super) enum ReadAction {
     Read {
         /// Whether an explicit seek comes before it.
         seeks: bool,
-        pos: Bytes,
+        pos: ByteCount,
         /// One past its last byte; may be past the end of the file.
-        end: Bytes,
+        end: ByteCount,
     },
     /// What it says of itself, from here on.
     Advise(Advice),
@@ -71,7 +71,7 @@ pub(super) fn parse_step(text: &str) -> Result<ReadStep, String> {
     Ok(ReadStep { stream: name.map(str::to_owned), action })
 }
 
-fn parse_place(place: &str) -> Result<(Bytes, Bytes), String> {
+fn parse_place(place: &str) -> Result<(ByteCount, ByteCount), String> {
     let numbers = match place.strip_prefix('@') {
         Some(bytes) => bytes
             .split_once(':')
@@ -92,8 +92,8 @@ const FORMS: &str = "write PAGE+COUNT (64+32) or @POS:LEN in bytes (@1536:16384)
 
 /// Where a read begins and ends, if it ends where files do and if its pages can be walked in
 /// reasonable time.
-fn bounded(pos: u64, len: u64) -> Result<(Bytes, Bytes), String> {
-    if Bytes(len).pages_up() > Pages(MOST_PAGES) {
+fn bounded(pos: u64, len: u64) -> Result<(ByteCount, ByteCount), String> {
+    if ByteCount(len).pages_up() > Pages(MOST_PAGES) {
         return Err(format!(
             "too long: a read is walked page by page, at most {MOST_PAGES} of them (4 GiB); \
              split it"
@@ -103,7 +103,7 @@ fn bounded(pos: u64, len: u64) -> Result<(Bytes, Bytes), String> {
     let Some(end) = end else {
         return Err("ends past 2^63 - 1 bytes, where the longest file ends".to_owned());
     };
-    Ok((Bytes(pos), Bytes(end)))
+    Ok((ByteCount(pos), ByteCount(end)))
 }
 
 /// Digits only: no sign, no blank.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn read(stream: Option<&str>, pos: u64, end: u64) -> Result<ReadStep, String> {
-        step(stream, ReadAction::Read { seeks: false, pos: Bytes(pos), end: Bytes(end) })
+        step(stream, ReadAction::Read { seeks: false, pos: ByteCount(pos), end: ByteCount(end) })
     }
 
     #[test]
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn seeks_advice_and_hints_stand_after_the_name() {
-        let seek = |pos, end| ReadAction::Read { seeks: true, pos: Bytes(pos), end: Bytes(end) };
+        let seek =
+            |pos, end| ReadAction::Read { seeks: true, pos: ByteCount(pos), end: ByteCount(end) };
         assert_eq!(parse_step("seek:0+1"), step(None, seek(0, 4096)));
         assert_eq!(parse_step("b:seek:@1536:16384"), step(Some("b"), seek(1536, 17920)));
         assert_eq!(parse_step("advise:random"), step(None, ReadAction::Advise(Advice::Random)));
