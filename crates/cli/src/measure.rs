@@ -1,6 +1,6 @@
 //! Measuring: what `demo` and `bench` have in common.
 //!
-//! In:    a target, a pattern, ways to read it.
+//! In:    a target, a pattern, access methods.
 //! Out:   runs: how many reads took how long, and what the device was asked for.
 //! Never: a figure that was not measured in this process.
 

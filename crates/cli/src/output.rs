@@ -62,19 +62,13 @@ impl Printer {
         self.is_coloured
     }
 
-    /// A list as JSON, one element a line.
+    /// What `--json` prints: see [`write_json`].
     pub(crate) fn json<T: Serialize>(
         &mut self,
-        elements: impl IntoIterator<Item = T>,
+        command: &str,
+        data: impl IntoIterator<Item = T>,
     ) -> Result<(), Failure> {
-        write_json(&mut self.writer, elements)?;
-        Ok(())
-    }
-
-    /// One value as JSON, on one line.
-    pub(crate) fn json_one<T: Serialize>(&mut self, value: &T) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.writer, value).map_err(io::Error::from)?;
-        writeln!(self.writer)?;
+        write_json(&mut self.writer, command, data)?;
         Ok(())
     }
 
@@ -107,20 +101,43 @@ impl Printer {
     }
 }
 
-/// A list as JSON, one element a line.
+/// The one shape of `--json`: a version, the command, and a list of objects, one a line.
+///
+/// ```text
+/// {"version":1,"command":"explain geometry","data":[
+///   {"bytes":67108864, ..},
+///   {"bytes":267386880, ..}
+/// ]}
+/// ```
+///
+/// docs/json.md says what the version promises.
 pub(crate) fn write_json<T: Serialize>(
     writer: &mut impl Write,
-    elements: impl IntoIterator<Item = T>,
+    command: &str,
+    data: impl IntoIterator<Item = T>,
 ) -> io::Result<()> {
-    let mut separator = "[\n  ";
-    for element in elements {
+    write!(writer, "{}", json_head(command))?;
+    let mut separator = "\n  ";
+    for element in data {
         write!(writer, "{separator}")?;
         serde_json::to_writer(&mut *writer, &element).map_err(io::Error::from)?;
         separator = ",\n  ";
     }
-    let end = if separator.starts_with('[') { "[]" } else { "\n]" };
-    writeln!(writer, "{end}")
+    writeln!(writer, "\n]}}")
 }
+
+/// How the JSON of a command begins.
+///
+/// # Panics
+///
+/// If the command's name would have to be escaped.
+pub(crate) fn json_head(command: &str) -> String {
+    assert!(command.bytes().all(|byte| byte.is_ascii_lowercase() || b" -".contains(&byte)));
+    format!("{{\"version\":{JSON_VERSION},\"command\":\"{command}\",\"data\":[")
+}
+
+/// Of the shape and the keys: it grows when a key goes or changes its meaning.
+const JSON_VERSION: u32 = 1;
 
 impl Write for Printer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

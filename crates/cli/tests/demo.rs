@@ -1,5 +1,7 @@
 //! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
 
+mod said;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -43,10 +45,10 @@ fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the scratch file is gone");
 
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said::data(&output.stdout);
     let row = |target: &str, pattern: &str| {
         let is_it = |row: &&Value| {
-            row["target"] == target && row["pattern"] == pattern && row["arm"] == "foreread"
+            row["target"] == target && row["pattern"] == pattern && row["method"] == "foreread"
         };
         rows.iter().find(is_it).unwrap_or_else(|| panic!("{target} {pattern}"))
     };

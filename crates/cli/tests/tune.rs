@@ -7,6 +7,8 @@
 #[path = "../../tune/tests/machine/mod.rs"]
 mod machine;
 
+mod said;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -25,10 +27,17 @@ fn ran(args: &[&str]) -> Output {
     tune(args).output().unwrap()
 }
 
+/// The one object of an answer.
+fn one(output: &Output) -> Value {
+    let mut data = said::data(&output.stdout);
+    assert_eq!(data.len(), 1, "{output:?}");
+    data.remove(0)
+}
+
 fn report(args: &[&str]) -> Value {
     let output = ran(args);
     assert!(output.status.success(), "{args:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    one(&output)
 }
 
 /// The report of a sweep that comes to a recommendation: a machine that has much else to do needs
@@ -36,7 +45,7 @@ fn report(args: &[&str]) -> Value {
 fn recommended(args: &[&str]) -> Value {
     let found = ["10", "20", "60"].into_iter().find_map(|seconds| {
         let output = ran(&[args, &["--seconds", seconds]].concat());
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = one(&output);
         let is_known = !found["recommended"].is_null();
         assert!(output.status.success() || !is_known, "{args:?}: {output:?}");
         is_known.then_some(found)
@@ -161,7 +170,7 @@ fn ctrl_c_restores_and_prints_what_is_known() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(disk.window_kib(), before);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = one(&output);
     assert_eq!((&found["restored"], &found["recommended"]), (&true.into(), &Value::Null));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("interrupted; every setting is as it was"), "{said}");
@@ -262,7 +271,7 @@ fn forced(name: &str) -> u64 {
         output.status.success().then_some(output)
     });
     let found = found.expect("a minute is enough");
-    let (text, report): (_, Value) = (said(&found), serde_json::from_slice(&found.stdout).unwrap());
+    let (text, report) = (said(&found), one(&found));
     let chosen = report["recommended"]["read_ahead_kb"].as_u64().unwrap();
     let undo = format!("undo: foreread tune forget {name} (or echo 36 > /sys/block/{name}/");
     let says = [format!("set: read_ahead_kb={chosen}, before 36; {undo}"), "in force".to_owned()];
@@ -295,9 +304,9 @@ fn what_is_remembered_is_listed_checked_and_undone() {
     let chosen = found["recommended"]["read_ahead_kb"].as_u64().unwrap();
     assert_eq!(disk.window_kib(), chosen, "it is in force at once");
 
-    let listed = report(&["--list", "--json"]);
+    let listed = said::data(&ran(&["--list", "--json"]).stdout);
     let is_ours = |known: &&Value| known["device"] == disk.name.as_str();
-    let known = listed.as_array().unwrap().iter().find(is_ours).expect("it is listed").clone();
+    let known = listed.iter().find(is_ours).expect("it is listed").clone();
     assert_eq!(known["before"][0]["value"], "36");
     let id = known["identity"]["id"].as_str().unwrap();
     let rule = format!("/etc/udev/rules.d/99-foreread-{id}.rules");
@@ -305,9 +314,9 @@ fn what_is_remembered_is_listed_checked_and_undone() {
     assert!(text.contains(&format!("ATTR{{queue/read_ahead_kb}}=\"{chosen}\"")), "{text}");
 
     let verdict = || {
-        let all: Value = serde_json::from_slice(&ran(&["verify", "--json"]).stdout).unwrap();
+        let all = said::data(&ran(&["verify", "--json"]).stdout);
         let is_it = |verdict: &&Value| verdict["name"] == id;
-        all.as_array().unwrap().iter().find(is_it).expect("it is checked").clone()
+        all.iter().find(is_it).expect("it is checked").clone()
     };
     assert_eq!(verdict()["ok"], true, "{}", verdict());
     fs::write(&window, "40").unwrap();
@@ -389,7 +398,7 @@ fn unprivileged_users_measure_a_file_they_own() {
         return;
     }
     assert!(output.status.success(), "{said}");
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = one(&output);
     assert_eq!(found["method"], "direct");
     let notes = found["notes"].to_string();
     let is_late = notes.contains("not all windows were tried");

@@ -1,6 +1,6 @@
-//! `foreread bench`: the classic patterns on a file or device of the user's, three ways.
+//! `foreread bench`: the classic patterns on a file or device of the user's, three methods.
 //!
-//! In:    a target, patterns, ways to read.
+//! In:    a target, patterns, access methods.
 //! Out:   a table of medians and ratios, or every figure as JSON.
 //! Never: a setting or a page that stays behind; a ratio of runs that were not made side by side;
 //!        a write to what the user has not given up in so many words.
@@ -12,13 +12,15 @@ mod flood;
 mod plan;
 mod report;
 mod saved;
+mod selection;
 
 use std::io;
 use std::path::Path;
 
 pub(crate) use self::args::BenchArgs;
-use self::args::{BenchPattern, NamedMethod};
+use self::args::BenchPattern;
 use self::saved::{created, save};
+use self::selection::ReadSelection;
 use crate::args::max_window::MaxWindow;
 use crate::measure::figures::BenchRow;
 use crate::measure::method::AccessMethod;
@@ -29,67 +31,33 @@ use crate::output::{Failure, Printer};
 use crate::progress::progress;
 
 pub(crate) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
-    if args.asked.contains(&BenchPattern::Flood) {
+    if args.patterns.contains(&BenchPattern::Flood) {
         return flood::run(args, out);
     }
-    reads(&reading(args)?, out)
+    read(&ReadSelection::of(args)?, out)
 }
 
-/// Patterns that read only, and the ways that they have.
-fn reading(args: &BenchArgs) -> Result<BenchArgs, Failure> {
-    let mut args = args.clone();
-    let of_flood = [
-        ("--overwrite", args.overwrite),
-        ("--scheduler", args.scheduler != "deadline"),
-        ("--set", !args.set.is_empty()),
-    ];
-    if let Some((flag, _)) = of_flood.iter().find(|(_, is_given)| *is_given) {
-        return Err(Failure::WrongUse(format!(
-            "{flag}: these patterns only read; leave it out, or give --pattern flood"
-        )));
-    }
-    for asked in &args.asked {
-        match asked {
-            BenchPattern::Read(pattern) => args.patterns.push(*pattern),
-            BenchPattern::Flood => unreachable!("it has a run of its own"),
-        }
-    }
-    for way in &args.ways {
-        match way {
-            NamedMethod::AccessMethod(arm) => args.arms.push(*arm),
-            NamedMethod::Scheduler(name) => {
-                return Err(Failure::WrongUse(format!(
-                    "--arm direct:{name}: only flood sets schedulers; give --pattern flood, or \
-                     --arm direct"
-                )));
-            }
-        }
-    }
-    if args.arms.is_empty() {
-        args.arms.extend(AccessMethod::ALL);
-    }
-    Ok(args)
-}
-
-fn reads(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
+fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure> {
+    let args = selection.args;
     let target = BenchTarget::existing(Path::new(&args.target))?;
     // Before an hour has passed.
     let saved = created(args)?;
     let mut notes = Vec::new();
-    let mut course = course(args, &target)?;
-    let plan = plan::plan(args, &course)?;
+    let mut testbed = testbed(args, &target)?;
+    let plan = plan::plan(selection, &testbed)?;
     notes.extend(plan.notes);
-    if args.arms.contains(&AccessMethod::Buffered) {
-        notes.extend(course.notes());
+    if selection.methods.contains(&AccessMethod::Buffered) {
+        notes.extend(testbed.notes());
         if let Some(MaxWindow::Size(window)) = args.max_window
-            && let Err(error) = course.hold_kernel_window(window.0)
+            && let Err(error) = testbed.hold_kernel_window(window.0)
         {
-            notes.push(kernel_window_stays(&course, &error));
+            notes.push(kernel_window_stays(&testbed, &error));
         }
     }
 
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
-    let bar = progress(plan.works.len() as u64 * u64::from(args.runs) * args.arms.len() as u64);
+    let bar =
+        progress(plan.works.len() as u64 * u64::from(args.runs) * selection.methods.len() as u64);
     if args.delay.is_none() {
         target.read_once().map_err(failed)?;
     }
@@ -97,7 +65,7 @@ fn reads(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     for work in &plan.works {
         bar.set_message(work.pattern.name());
         let rounds = Rounds {
-            arms: &args.arms,
+            methods: &selection.methods,
             runs: args.runs,
             // A first run that does not count: on a virtual machine the first touch of memory is
             // slow, for the kernel's page cache as for ours.
@@ -105,11 +73,11 @@ fn reads(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
             own_pages: false,
             direct_time: plan.direct_time,
         };
-        rows.extend(measure(&course, work, &rounds, &bar).map_err(failed)?);
+        rows.extend(measure(&testbed, work, &rounds, &bar).map_err(failed)?);
     }
     bar.finish_and_clear();
     // This restores the kernel's window before the answer is printed.
-    drop(course);
+    drop(testbed);
 
     if let Some(why) = target.buffered {
         notes.push(format!("{why}: there is no O_DIRECT, and foreread reads buffered"));
@@ -124,7 +92,7 @@ fn reads(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     let written = save(saved, &rows);
     if args.json {
-        out.json(&rows)?;
+        out.json("bench", &rows)?;
     } else {
         report::print(out, &target, args, &rows)?;
     }
@@ -132,14 +100,14 @@ fn reads(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     written
 }
 
-fn course<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>, Failure> {
+fn testbed<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>, Failure> {
     // The mount is for the kernel's sake.
-    let course = Testbed::new(target, args.delay, args.policy, args.max_window, args.memory.0);
-    course.map_err(|error| Failure::WrongUse(error.to_string()))
+    let testbed = Testbed::new(target, args.delay, args.policy, args.max_window, args.memory.0);
+    testbed.map_err(|error| Failure::WrongUse(error.to_string()))
 }
 
-fn kernel_window_stays(course: &Testbed<'_>, error: &io::Error) -> String {
-    match course.kernel_window {
+fn kernel_window_stays(testbed: &Testbed<'_>, error: &io::Error) -> String {
+    match testbed.kernel_window {
         Some(window) => format!("the kernel's window stays {} KiB: {error}", window / 1024),
         None => format!("the kernel's window is not known: {error}"),
     }

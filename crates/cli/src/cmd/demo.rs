@@ -49,20 +49,20 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
         ));
     }
     // The slow device first: it does not mind that the disk is still busy with the scratch file.
-    let courses = [(Some(args.delay), &DELAYED[..]), (None, &PLAIN[..])];
-    let patterns = courses.iter().map(|(_, patterns)| patterns.len() as u64).sum::<u64>();
+    let testbeds = [(Some(args.delay), &DELAYED[..]), (None, &PLAIN[..])];
+    let patterns = testbeds.iter().map(|(_, patterns)| patterns.len() as u64).sum::<u64>();
     let bar = progress(patterns * u64::from(args.runs) * AccessMethod::ALL.len() as u64);
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
     target.read_once().map_err(failed)?;
-    for (delay, patterns) in courses {
+    for (delay, patterns) in testbeds {
         let window = args.max_window.map(MaxWindow::Size);
-        let course = Testbed::new(&target, delay, args.policy, window, args.memory.0)
+        let testbed = Testbed::new(&target, delay, args.policy, window, args.memory.0)
             .map_err(|error| Failure::WrongUse(error.to_string()))?;
-        notes.extend(course.notes());
+        notes.extend(testbed.notes());
         for pattern in patterns {
-            bar.set_message(format!("{} {}", report::title(&course), report::name(*pattern)));
+            bar.set_message(format!("{} {}", report::title(&testbed), report::name(*pattern)));
             let rounds = Rounds {
-                arms: &AccessMethod::ALL,
+                methods: &AccessMethod::ALL,
                 runs: args.runs,
                 // A first run that does not count: on a virtual machine the first touch of memory
                 // is slow, for the kernel's page cache as for ours.
@@ -71,15 +71,15 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
                 own_pages: true,
                 direct_time: Duration::MAX,
             };
-            let measured = measure(&course, &work(&course, *pattern), &rounds, &bar);
+            let measured = measure(&testbed, &work(&testbed, *pattern), &rounds, &bar);
             let mut measured = measured.map_err(failed)?;
-            measured.iter_mut().for_each(|row| row.target = Some(report::key(&course)));
+            measured.iter_mut().for_each(|row| row.target = Some(report::key(&testbed)));
             rows.append(&mut measured);
         }
     }
     bar.finish_and_clear();
     if args.json {
-        out.json(&rows)?;
+        out.json("demo", &rows)?;
     } else {
         report::print(out, &target, args, &rows)?;
     }
@@ -88,23 +88,23 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
 }
 
 /// Long enough to see many windows, and short enough for all runs to end within a minute.
-fn work(course: &Testbed<'_>, pattern: AccessPattern) -> BenchWork {
-    let ms = match (course.delay, pattern.hot_set()) {
+fn work(testbed: &Testbed<'_>, pattern: AccessPattern) -> BenchWork {
+    let ms = match (testbed.delay, pattern.hot_set()) {
         (Some(_), _) => 700,
         (None, Some(_)) => 300,
         (None, None) => 500,
     };
     // A look at the clock costs a tenth of a cached read, and nothing beside a slow one.
-    let look = if course.delay.is_some() { 1 } else { 16 };
-    let len = course.target.len;
+    let look = if testbed.delay.is_some() { 1 } else { 16 };
+    let len = testbed.target.len;
     BenchWork {
         pattern,
         len,
         shift: 0,
-        hot_set: Some(HOT_SET.min(course.half_the_memory()).min(len / PAGE * PAGE)),
+        hot_set: Some(HOT_SET.min(testbed.half_the_memory()).min(len / PAGE * PAGE)),
         threads: 1,
         seed: 0,
-        enough: RunLimit { reads: u64::MAX, time: Duration::from_millis(ms), look },
+        limit: RunLimit { reads: u64::MAX, time: Duration::from_millis(ms), look },
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct DoctorArgs {
     #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     devices: Vec<String>,
 
-    /// Print the findings as a list of JSON objects
+    /// Print the findings as JSON, one object of data each
     ///
     /// Keys: device, check, what, why, evidence, mend, confidence (measured, computed, cited or
     /// likely). The names of checks stay as they are.
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     let facts = Facts { remembered: &remembered, measured: measured.as_ref(), only: &only };
     let examination = examine(&sys, &facts);
     if args.json {
-        out.json(&examination.findings)?;
+        out.json("doctor", &examination.findings)?;
         let figures = measured.as_ref().map(report::measured_in_one_line);
         out.notes(&Vec::from_iter(figures))?;
     } else {

@@ -40,7 +40,7 @@ pub(crate) struct LsArgs {
     #[arg(short = 'R', long)]
     recursive: bool,
 
-    /// Print a list of JSON objects
+    /// Print JSON, one object of data a name
     ///
     /// Keys: name (of bytes that are no text, control characters and backslashes, \xNN), inode,
     /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
@@ -55,7 +55,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread ls disk.img
   foreread ls disk.img /var/log
-  foreread ls -R disk.img --json | jq -r '.[] | select(.size == 0) | .name'
+  foreread ls -R disk.img --json | jq -r '.data[] | select(.size == 0) | .name'
   foreread ls --ignore-journal /dev/vdb1 /etc
 
 ";
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
     lines.sort_by(|a, b| a.name.cmp(&b.name));
 
     if args.json {
-        out.json(lines.iter().map(ListedKind::of))?;
+        out.json("ls", lines.iter().map(ListedKind::of))?;
     } else {
         print(&lines, out)?;
     }

@@ -36,7 +36,7 @@ pub(crate) struct SeedsArgs {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
-    /// Print a list of JSON objects, one a table
+    /// Print JSON, one object of data a table
     ///
     /// Keys: seed, table, title, cells (row, column, seed, ours, error_percent, is_marked), notes,
     /// verdict (holds, why). What was not published is null.
@@ -47,7 +47,7 @@ pub(crate) struct SeedsArgs {
 pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
     let tables = run_all(args.only.as_deref());
     if args.json {
-        out.json(&tables)?;
+        out.json("seeds", &tables)?;
     } else if args.markdown {
         report::markdown(out, &tables)?;
     } else {

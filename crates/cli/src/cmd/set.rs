@@ -32,7 +32,7 @@ pub(crate) struct SetArgs {
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
 
-    /// Print a list of JSON objects, one a tunable
+    /// Print JSON, one object of data a tunable
     ///
     /// Keys: name, value, of (engine, scheduler or file).
     #[arg(long)]
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &SetArgs, out: &mut Printer) -> Result<(), Failure> {
     let is_asked = |one: &Setting| args.settings.iter().any(|(name, _)| *name == one.name);
     let all = all.into_iter().filter(|one| args.settings.is_empty() || is_asked(one));
     if args.json {
-        return out.json(all);
+        return out.json("set", all);
     }
     let all: Vec<_> = all.collect();
     let width = |of: fn(&Setting) -> &str| all.iter().map(|one| of(one).len()).max().unwrap_or(0);

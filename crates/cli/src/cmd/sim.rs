@@ -67,7 +67,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     compare: Option<PathBuf>,
 
-    /// Print the result as a list of one JSON object
+    /// Print JSON with one object of data
     ///
     /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
     /// seconds, mb_per_s, latency_ms, other), devices (name, reads, read_bytes, writes,
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     let ran = go(&scenario, keep(args)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
-        out.json([report::json(&scenario, &ran)])?;
+        out.json("sim", [report::json(&scenario, &ran)])?;
     } else {
         report::print(out, &scenario, &ran)?;
     }

@@ -33,7 +33,7 @@ pub(crate) struct StatArgs {
     #[arg(required = true)]
     path: Vec<OsString>,
 
-    /// Print a list of JSON objects
+    /// Print JSON, one object of data a path
     ///
     /// The keys of `foreread ls --json`, and: inode_at (the byte of the image), flags, generation,
     /// block_size, attributes (name, value: bytes that are no text as \xNN), inline (whether the
@@ -46,7 +46,7 @@ pub(crate) struct StatArgs {
 const EXAMPLES: &str = "\
 Examples:
   foreread stat disk.img /etc/os-release
-  foreread stat disk.img / /var/lib/db/table --json | jq '.[].runs | length'
+  foreread stat disk.img / /var/lib/db/table --json | jq '.data[].runs | length'
 
 ";
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
         shown.push(one.map_err(|error| Failure::WrongUse(args.target.says_at(path, &error)))?);
     }
     if args.json {
-        return out.json(shown);
+        return out.json("stat", shown);
     }
     for (index, one) in shown.iter().enumerate() {
         if index > 0 {

@@ -23,7 +23,7 @@ pub(crate) struct StatsArgs {
     /// The Unix socket of the server, or its NBD URI
     socket: String,
 
-    /// Print one JSON object
+    /// Print JSON with one object of data
     ///
     /// Keys: version, up_s, export, memory, reads, pages, ahead (with windows, a list of
     /// up_to_bytes and count), cache, writes, device (read and write: requests, bytes, queued,
@@ -36,7 +36,7 @@ pub(crate) struct StatsArgs {
 const EXAMPLES: &str = "\
 Examples:
   foreread stats /tmp/disk.sock
-  foreread stats /tmp/disk.sock --json | jq .ahead.evicted_before_use
+  foreread stats /tmp/disk.sock --json | jq .data[0].ahead.evicted_before_use
 
 ";
 
@@ -44,5 +44,5 @@ pub(crate) fn run(args: &StatsArgs, out: &mut Printer) -> Result<(), Failure> {
     let text = ask(&args.socket, "stats")?;
     // Through our own shape, so that a stranger's answer is not passed on.
     let stats: Stats = understood(&args.socket, &text)?;
-    if args.json { out.json_one(&stats) } else { report::print(out, &stats) }
+    if args.json { out.json("stats", [&stats]) } else { report::print(out, &stats) }
 }

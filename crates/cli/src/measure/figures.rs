@@ -1,6 +1,6 @@
 //! What the runs of a pattern come to: medians with their range, and ratios.
 //!
-//! In:    the runs of one pattern in one way.
+//! In:    the runs of one pattern by one access method.
 //! Out:   a row, as JSON has it; cells of tables.
 //! Never: a ratio of runs that were not made side by side.
 
@@ -11,14 +11,14 @@ use super::pattern::{AccessPattern, PAGE};
 use super::run::TimedRun;
 use super::testbed::Testbed;
 
-/// All runs of one pattern in one way.
+/// All runs of one pattern by one access method.
 #[derive(Debug, Serialize)]
 pub(crate) struct BenchRow {
     /// Which of several courses, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<&'static str>,
     pub(crate) pattern: AccessPattern,
-    pub(crate) arm: AccessMethod,
+    pub(crate) method: AccessMethod,
     /// The read-ahead policy; of foreread only.
     policy: Option<&'static str>,
     threads: u32,
@@ -45,9 +45,9 @@ pub(crate) struct Spread {
 
 impl BenchRow {
     pub(crate) fn new(
-        course: &Testbed<'_>,
+        testbed: &Testbed<'_>,
         pattern: AccessPattern,
-        arm: AccessMethod,
+        method: AccessMethod,
         taken: Vec<TimedRun>,
     ) -> Self {
         let mut by_speed: Vec<&TimedRun> = taken.iter().collect();
@@ -56,13 +56,13 @@ impl BenchRow {
         Self {
             target: None,
             pattern,
-            arm,
-            policy: (arm == AccessMethod::Foreread).then(|| course.policy.name()),
+            method,
+            policy: (method == AccessMethod::Foreread).then(|| testbed.policy.name()),
             threads: median.threads,
-            window_kib: match arm {
-                AccessMethod::Buffered => course.kernel_window.map(|window| window / 1024),
+            window_kib: match method {
+                AccessMethod::Buffered => testbed.kernel_window.map(|window| window / 1024),
                 AccessMethod::Direct => None,
-                AccessMethod::Foreread => (!course.learns_window).then_some(course.window / 1024),
+                AccessMethod::Foreread => (!testbed.learns_window).then_some(testbed.window / 1024),
             },
             runs: taken.len(),
             mb_per_s: Spread::of(&taken, TimedRun::mb_per_s),
@@ -84,7 +84,7 @@ impl BenchRow {
         }
     }
 
-    /// How many times as fast as `other`: the median over rounds, each way beside the other.
+    /// How many times as fast as `other`: the median over rounds, each method beside the other.
     pub(crate) fn times(&self, other: &Self) -> f64 {
         let mut ratios: Vec<f64> = self
             .taken

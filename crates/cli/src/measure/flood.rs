@@ -1,7 +1,7 @@
-//! A flood of writes beside a chain of reads: how long each waits, in several ways.
+//! A flood of writes beside a chain of reads: how long each waits, by several access methods.
 //!
-//! In:    a target to overwrite, the ways to reach its device.
-//! Out:   [`FloodRow`]s: what each way gives the chain and the writers.
+//! In:    a target to overwrite, the methods to reach its device.
+//! Out:   [`FloodRow`]s: what each method gives the chain and the writers.
 //! Never: a byte outside the target, or in one that is mounted; a scheduler of the kernel's that
 //!        stays behind.
 //!
@@ -35,8 +35,8 @@ pub(crate) use target::FloodTarget;
 
 /// What is measured.
 pub(crate) struct Flood<'a> {
-    pub(crate) victim: &'a FloodTarget,
-    pub(crate) ways: &'a [FloodMethod],
+    pub(crate) target: &'a FloodTarget,
+    pub(crate) methods: &'a [FloodMethod],
     pub(crate) delay: Option<Delay>,
     pub(crate) ours: FloodSettings,
     pub(crate) runs: u32,
@@ -45,30 +45,32 @@ pub(crate) struct Flood<'a> {
 }
 
 impl Flood<'_> {
-    /// All ways in turns, and another one begins each round: A B C, B C A, C A B.
+    /// All methods in turns, and another one begins each round: A B C, B C A, C A B.
     pub(crate) fn measure(&self, bar: &ProgressBar) -> io::Result<Vec<FloodRow>> {
-        let kernel = KernelDisk::new(self.victim.disk.clone());
-        for way in self.ways {
+        let kernel = KernelDisk::new(self.target.disk.clone());
+        for method in self.methods {
             // Before a byte is written: a device without this scheduler refuses it.
-            kernel.use_scheduler_of(way)?;
+            kernel.use_scheduler_of(method)?;
         }
-        let mut taken: Vec<Vec<FloodRun>> = self.ways.iter().map(|_| Vec::new()).collect();
-        let mut schedulers: Vec<Option<String>> = vec![None; self.ways.len()];
+        let mut taken: Vec<Vec<FloodRun>> = self.methods.iter().map(|_| Vec::new()).collect();
+        let mut schedulers: Vec<Option<String>> = vec![None; self.methods.len()];
         for round in 0..self.runs as usize {
-            for turn in 0..self.ways.len() {
-                let at = (round + turn) % self.ways.len();
-                let way = &self.ways[at];
-                bar.set_message(way.name());
-                kernel.use_scheduler_of(way)?;
+            for turn in 0..self.methods.len() {
+                let at = (round + turn) % self.methods.len();
+                let method = &self.methods[at];
+                bar.set_message(method.name());
+                kernel.use_scheduler_of(method)?;
                 schedulers[at] = kernel.scheduler();
-                let opened = handle::open(way, self.victim, self.delay, &self.ours)?;
+                let opened = handle::open(method, self.target, self.delay, &self.ours)?;
                 // Other places each time, lest a cache below the kernel favours the next run.
-                let seed = (round * self.ways.len() + at) as u64;
-                taken[at].push(run::run(opened, self.victim.len, self.time, seed)?);
+                let seed = (round * self.methods.len() + at) as u64;
+                taken[at].push(run::run(opened, self.target.len, self.time, seed)?);
                 bar.inc(1);
             }
         }
-        let of_way = self.ways.iter().zip(taken).zip(schedulers);
-        Ok(of_way.map(|((way, taken), scheduler)| FloodRow::new(way, scheduler, &taken)).collect())
+        let of_method = self.methods.iter().zip(taken).zip(schedulers);
+        Ok(of_method
+            .map(|((method, taken), scheduler)| FloodRow::new(method, scheduler, &taken))
+            .collect())
     }
 }

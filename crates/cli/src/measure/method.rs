@@ -24,14 +24,14 @@ impl AccessMethod {
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|arm| arm.name() == name)
+        Self::ALL.into_iter().find(|method| method.name() == name)
     }
 }
 
 /// Whether an arm can run a pattern: direct reads have no cache that a hot set could stay in, and
 /// only foreread pins pages.
-pub(crate) fn can(arm: AccessMethod, pattern: AccessPattern) -> bool {
-    match arm {
+pub(crate) fn can(method: AccessMethod, pattern: AccessPattern) -> bool {
+    match method {
         AccessMethod::Foreread => true,
         AccessMethod::Buffered => !pattern.is_pinned(),
         AccessMethod::Direct => pattern.hot_set().is_none(),

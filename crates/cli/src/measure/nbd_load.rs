@@ -83,7 +83,8 @@ pub(crate) fn run(args: &NbdLoadArgs, out: &mut Printer) -> Result<(), Failure> 
         return Err(Failure::WrongUse(line));
     }
     let figures = NbdLoad::new(args, wire, blocks).run().map_err(failed)?;
-    out.json_one(&figures)
+    let line = serde_json::to_string(&figures).map_err(io::Error::from)?;
+    out.line(&line)
 }
 
 #[derive(Debug, Serialize)]

@@ -2,7 +2,7 @@
 //!
 //! In:    a pattern, the part of a file that is a reader's, the number of a read, a seed.
 //! Out:   where that read begins.
-//! Never: a clock or a file. All ways to read are given the same offsets.
+//! Never: a clock or a file. All access methods are given the same offsets.
 //!
 //! What each is good for: docs/bench.md.
 

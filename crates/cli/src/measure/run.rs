@@ -25,7 +25,7 @@ pub(crate) struct BenchWork {
     pub(crate) hot_set: Option<u64>,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
-    pub(crate) enough: RunLimit,
+    pub(crate) limit: RunLimit,
 }
 
 /// When a run is long enough: at whichever comes first.
@@ -143,22 +143,24 @@ impl BenchWork {
         shared: &AtomicU64,
         started: Instant,
     ) -> io::Result<u64> {
-        let (pattern, enough) = (self.pattern, self.enough);
+        let pattern = self.pattern;
         let area = self.area(thread);
         let room = pattern.room(&area);
         let mut buffer = AlignedBuffer::new(pattern.block());
         let buffer = buffer.bytes();
         let (is_shared, is_pinned) = (pattern.is_shared(), pattern.is_pinned());
         let limit = if is_shared {
-            enough.reads.min(room)
+            self.limit.reads.min(room)
         } else {
-            enough.reads.div_ceil(u64::from(self.threads)).min(room)
+            self.limit.reads.div_ceil(u64::from(self.threads)).min(room)
         };
         let seed = self.seed ^ u64::from(thread) << 48;
         let mut reads: u64 = 0;
         let mut turn = (0..readers.len()).cycle();
         loop {
-            if reads.is_multiple_of(enough.look) && clock().duration_since(started) >= enough.time {
+            if reads.is_multiple_of(self.limit.look)
+                && clock().duration_since(started) >= self.limit.time
+            {
                 return Ok(reads);
             }
             let i = if is_shared { shared.fetch_add(1, Ordering::Relaxed) } else { reads };

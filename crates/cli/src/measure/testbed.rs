@@ -1,4 +1,4 @@
-//! The three ways to read: through the kernel's page cache, around it, and through foreread.
+//! The three access methods: through the kernel's page cache, around it, and through foreread.
 //!
 //! In:    a target, and how slow its device shall be.
 //! Out:   cold readers of it, and what the device was asked for.
@@ -54,7 +54,7 @@ pub(crate) struct DeviceReads {
     pub(crate) evicted_before_use: Option<u64>,
 }
 
-/// One way to read, cold: a reader for each thread.
+/// One access method, cold: a reader for each thread.
 pub(crate) struct ColdReaders<'c> {
     pub(crate) readers: Vec<ColdReader>,
     pub(crate) meter: RequestMeter<'c>,
@@ -80,7 +80,7 @@ impl<'t> Testbed<'t> {
     ) -> Result<Self, EngineError> {
         let mount = delay.map(|delay| SlowMount::new(target.file(), target.len, delay));
         let mount = mount.map(|mount| mount.map(Mutex::new));
-        let mut course = Self {
+        let mut testbed = Self {
             target,
             delay,
             mount,
@@ -91,15 +91,15 @@ impl<'t> Testbed<'t> {
             learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
         };
-        course.kernel_window = course.kernel_setting().and_then(|setting| bytes_of(&setting));
-        course.window = match asked_window {
+        testbed.kernel_window = testbed.kernel_setting().and_then(|setting| bytes_of(&setting));
+        testbed.window = match asked_window {
             Some(MaxWindow::Size(window)) => window.0,
             Some(MaxWindow::Auto) => LEARNT_WINDOW,
-            None => course.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
+            None => testbed.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
         };
-        let engine = Engine::builder().memory(memory).max_window(course.window).build()?;
-        course.window = engine.max_window();
-        Ok(course)
+        let engine = Engine::builder().memory(memory).max_window(testbed.window).build()?;
+        testbed.window = engine.max_window();
+        Ok(testbed)
     }
 
     /// Sets the kernel's largest window, as long as this lives; else says why it is what it was.
@@ -151,9 +151,9 @@ impl<'t> Testbed<'t> {
         !matches!(self.mount, Some(Err(_)))
     }
 
-    /// Whether this way of reading can be had here at all.
-    pub(crate) fn has(&self, arm: AccessMethod) -> bool {
-        match arm {
+    /// Whether this access method can be had here at all.
+    pub(crate) fn has(&self, method: AccessMethod) -> bool {
+        match method {
             AccessMethod::Buffered => self.has_kernel(),
             AccessMethod::Direct => self.target.buffered.is_none(),
             AccessMethod::Foreread => true,
@@ -163,14 +163,14 @@ impl<'t> Testbed<'t> {
     /// Cold readers, one for each thread; None where the arm cannot read this target.
     pub(crate) fn open(
         &self,
-        arm: AccessMethod,
+        method: AccessMethod,
         threads: u32,
     ) -> io::Result<Option<ColdReaders<'_>>> {
-        if !self.has(arm) {
+        if !self.has(method) {
             return Ok(None);
         }
         self.target.drop_cache();
-        let (readers, meter) = match arm {
+        let (readers, meter) = match method {
             AccessMethod::Buffered => self.open_buffered(threads)?,
             AccessMethod::Direct => self.open_direct(threads)?,
             AccessMethod::Foreread => self.open_foreread(threads)?,
@@ -252,7 +252,7 @@ impl RequestMeter<'_> {
     /// What the device was asked for since an arbitrary start: take differences.
     pub(crate) fn asked(&self) -> io::Result<DeviceReads> {
         Ok(match self {
-            Self::Kernel(course) => course.kernel_asked()?,
+            Self::Kernel(testbed) => testbed.kernel_asked()?,
             Self::Readers(issued) => DeviceReads {
                 reads: Some(issued.reads.load(Ordering::Relaxed)),
                 bytes: Some(issued.bytes.load(Ordering::Relaxed)),

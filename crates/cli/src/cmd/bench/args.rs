@@ -17,13 +17,13 @@ use crate::measure::pattern::AccessPattern;
 
 /// Read a file or device of yours through the kernel, around it, and through foreread
 ///
-/// Reads TARGET in each pattern and each way, several times. The ways take turns, so that they
-/// meet the same moments of a busy machine, and read the same offsets; before each run the target
-/// is dropped from the kernel's page cache, and foreread begins with an empty cache of its own.
+/// Reads TARGET in each pattern by each access method, several times. The methods take turns, so
+/// that they meet the same moments of a busy machine, and read the same offsets; before each run
+/// the target is dropped from the kernel's page cache, and foreread begins with an empty cache of its own.
 /// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
 /// by side. Nothing is written, except by the pattern flood.
 ///
-/// The ways:
+/// The access methods:
 ///   buffered   pread through the kernel's page cache and its read-ahead
 ///   direct     pread with O_DIRECT and nothing else; the hot patterns are not for it
 ///   foreread   O_DIRECT through foreread
@@ -40,7 +40,7 @@ use crate::measure::pattern::AccessPattern;
 ///   hot-pin                    as hot4k, but each page is pinned and let go: foreread only
 ///   flood                      a chain of 20 dependent 4 KiB reads while 64 threads write 64 KiB
 ///                              anywhere; it OVERWRITES the target, needs --overwrite, has a table
-///                              of its own, and the ways direct, direct:SCHEDULER (a scheduler of
+///                              of its own, and the methods direct, direct:SCHEDULER (a scheduler of
 ///                              the kernel's, set as root and set back) and foreread
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment, after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
@@ -53,18 +53,13 @@ pub(crate) struct BenchArgs {
     /// for]
     #[arg(long = "pattern", value_name = "PATTERN,..", value_delimiter = ',')]
     #[arg(value_parser = pattern)]
-    pub(super) asked: Vec<BenchPattern>,
+    pub(super) patterns: Vec<BenchPattern>,
 
-    #[arg(skip)]
-    pub(super) patterns: Vec<AccessPattern>,
-
-    /// The ways to read, with commas between [default: buffered,direct,foreread; of flood
+    /// The access methods, with commas between [default: buffered,direct,foreread; of flood
     /// direct,foreread]
-    #[arg(long = "arm", value_name = "ARM,..", value_delimiter = ',', value_parser = way)]
-    pub(super) ways: Vec<NamedMethod>,
-
-    #[arg(skip)]
-    pub(super) arms: Vec<AccessMethod>,
+    #[arg(long = "method", alias = "arm", value_name = "METHOD,..", value_delimiter = ',')]
+    #[arg(value_parser = method)]
+    pub(super) methods: Vec<NamedMethod>,
 
     /// Let flood overwrite TARGET: what is on it is lost
     #[arg(long)]
@@ -107,7 +102,7 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) threads: u32,
 
-    /// How often each pattern is run in each way
+    /// How often each pattern is run by each method
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) runs: u32,
@@ -135,11 +130,11 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DELAY")]
     pub(super) delay: Option<Delay>,
 
-    /// Print every figure as a list of JSON objects, one a pattern and way
+    /// Print every figure as JSON, one object of data a pattern and method
     ///
-    /// Keys: pattern, arm, policy, threads, window_kib, runs, mb_per_s and ns_per_read (median,
-    /// min, max), device_reads, device_bytes, bytes_wanted, evicted_before_use; null where a way
-    /// has none. Those of flood are others. docs/bench.md says what each counts.
+    /// Keys: pattern, method, policy, threads, window_kib, runs, mb_per_s and ns_per_read (median,
+    /// min, max), device_reads, device_bytes, bytes_wanted, evicted_before_use; null where a
+    /// method has none. Those of flood are others. docs/bench.md says what each counts.
     #[arg(long)]
     pub(super) json: bool,
 
@@ -158,7 +153,7 @@ pub(super) enum BenchPattern {
     Flood,
 }
 
-/// A way to read, as it was named.
+/// An access method, as it was named.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum NamedMethod {
     AccessMethod(AccessMethod),
@@ -176,30 +171,31 @@ fn pattern(name: &str) -> Result<BenchPattern, String> {
     })
 }
 
-fn way(name: &str) -> Result<NamedMethod, String> {
+fn method(name: &str) -> Result<NamedMethod, String> {
     let scheduler = name.strip_prefix("direct:").filter(|scheduler| !scheduler.is_empty());
-    let arm = || AccessMethod::from_name(name).map(NamedMethod::AccessMethod);
-    scheduler.map(|scheduler| NamedMethod::Scheduler(scheduler.to_owned())).or_else(arm).ok_or_else(
-        || {
+    let method = || AccessMethod::from_name(name).map(NamedMethod::AccessMethod);
+    scheduler
+        .map(|scheduler| NamedMethod::Scheduler(scheduler.to_owned()))
+        .or_else(method)
+        .ok_or_else(|| {
             let names = AccessMethod::ALL.map(AccessMethod::name).join(", ");
-            format!("no such way to read; choose from {names}, and for flood direct:SCHEDULER")
-        },
-    )
+            format!("no such access method; choose from {names}, and for flood direct:SCHEDULER")
+        })
 }
 
 const EXAMPLES: &str = "\
 Examples:
   foreread bench /var/lib/db/table
-      all patterns, three ways, windows as the kernel has them for this disk
+      all patterns, three methods, windows as the kernel has them for this disk
   foreread bench /dev/sdb --pattern seq4k,inter2,rand4k --max-window 1M --json
       as root: the kernel's window is set to 1 MiB, too, and set back afterwards
   foreread bench big.file --pattern inter2 --start-page 1 --amount 64M
       two streams that begin on the second page of their halves
-  foreread bench big.file --pattern hot4k --threads 4 --arm buffered,foreread
+  foreread bench big.file --pattern hot4k --threads 4 --method buffered,foreread
       what a cached read costs each of four threads
   foreread bench big.file --pattern seq4k,coop8 --delay latency=4ms,parallel=1
-      the same file behind a device of one head; needs FUSE for the way 'buffered'
-  foreread bench /dev/sdx --pattern flood --overwrite --arm direct:bfq,direct:none,foreread
+      the same file behind a device of one head; needs FUSE for the method 'buffered'
+  foreread bench /dev/sdx --pattern flood --overwrite --method direct:bfq,direct:none,foreread
       how long a chain of reads takes while 64 threads write over all that is on the disk
 
 ";

@@ -25,8 +25,8 @@ pub(super) fn print(
     writeln!(
         out,
         "{}{slow}\nforeread: policy {}, memory {}; {}; {}\nMB/s, or time per read where a unit is \
-         named; median [least-most] of {}; ratios of\nruns made side by side; asked: device bytes \
-         for each byte wanted, kernel and foreread\n",
+         named; median [least-most] of {}; ratios of\nruns made side by side; read ampl(ification): device \
+         bytes for each byte wanted, kernel and foreread\n",
         target.name,
         args.policy.name(),
         Exact(args.memory),
@@ -40,7 +40,7 @@ pub(super) fn print(
 }
 
 fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 7] {
-    let row = |arm| rows.iter().find(|row| row.pattern == pattern && row.arm == arm);
+    let row = |method| rows.iter().find(|row| row.pattern == pattern && row.method == method);
     let (kernel, direct, ours) =
         (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread));
     let cell = |row: Option<&BenchRow>| table::or_dash(row.map(BenchRow::cell));
@@ -69,8 +69,8 @@ fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 7] {
 
 /// The largest windows: one figure where they are the same.
 fn windows(rows: &[BenchRow]) -> String {
-    let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
-    if rows.iter().any(|row| row.arm == AccessMethod::Foreread)
+    let of = |method| rows.iter().find(|row| row.method == method).and_then(|row| row.window_kib);
+    if rows.iter().any(|row| row.method == AccessMethod::Foreread)
         && of(AccessMethod::Foreread).is_none()
     {
         let kernel =
@@ -91,5 +91,12 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }
 
-const HEADING: [&str; 7] =
-    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "to bare", "asked"];
+const HEADING: [&str; 7] = [
+    "pattern",
+    "kernel buffered",
+    "O_DIRECT bare",
+    "foreread",
+    "to kernel",
+    "to bare",
+    "read ampl.",
+];

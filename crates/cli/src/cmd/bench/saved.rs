@@ -6,7 +6,7 @@ use foreread_files::{Input, Output as ResultFile};
 use serde::Serialize;
 
 use super::args::BenchArgs;
-use crate::output::{Failure, write_json};
+use crate::output::{Failure, json_head, write_json};
 
 /// The file of --save, before an hour of measuring has passed.
 pub(super) fn created(args: &BenchArgs) -> Result<Option<ResultFile>, Failure> {
@@ -18,11 +18,14 @@ pub(super) fn created(args: &BenchArgs) -> Result<Option<ResultFile>, Failure> {
 /// Writes the figures into it; what was there before stays if that fails.
 pub(super) fn save<T: Serialize>(file: Option<ResultFile>, rows: &[T]) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    file.write_whole(|mut file| write_json(&mut file, rows))
+    file.write_whole(|mut file| write_json(&mut file, COMMAND, rows))
         .map_err(|error| Failure::WrongUse(format!("--save {error}")))
 }
 
 /// Whether a file begins as the figures that --save writes.
 fn are_figures(head: &[u8]) -> bool {
-    head.starts_with(b"[\n  {\"pattern\":\"") || head == b"[]\n"
+    head.starts_with(json_head(COMMAND).as_bytes())
 }
+
+/// The command of the figures, as their JSON names it.
+const COMMAND: &str = "bench";

@@ -56,11 +56,11 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub(super) max_window: Option<ByteCount>,
 
-    /// How often each pattern is run in each way
+    /// How often each pattern is run by each method
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) runs: u32,
 
-    /// Print every figure as a list of JSON objects, one a pattern and way
+    /// Print every figure as JSON, one object of data a pattern and method
     ///
     /// Keys: target (plain or delayed), and those of foreread bench --json; docs/bench.md says what
     /// each counts.

@@ -1,6 +1,6 @@
 //! What the demo says: a table, and what it means.
 //!
-//! In:    the runs of each pattern in each way.
+//! In:    the runs of each pattern by each method.
 //! Out:   medians with their range, ratios of runs that were made side by side, two sentences.
 //! Never: a word that the figures do not bear out: each sentence is made from them.
 
@@ -16,13 +16,13 @@ use crate::output::{Failure, Printer};
 use crate::table;
 
 /// Which of the two courses, as JSON has it.
-pub(super) fn key(course: &Testbed<'_>) -> &'static str {
-    if course.delay.is_some() { "delayed" } else { "plain" }
+pub(super) fn key(testbed: &Testbed<'_>) -> &'static str {
+    if testbed.delay.is_some() { "delayed" } else { "plain" }
 }
 
 /// And as a person reads it.
-pub(super) fn title(course: &Testbed<'_>) -> &'static str {
-    if course.delay.is_some() { "slow device:" } else { "as it is:" }
+pub(super) fn title(testbed: &Testbed<'_>) -> &'static str {
+    if testbed.delay.is_some() { "slow device:" } else { "as it is:" }
 }
 
 /// What the demo calls its patterns.
@@ -60,7 +60,7 @@ pub(super) fn print(
 
 /// The largest windows: one figure where they are the same.
 fn windows(rows: &[&BenchRow]) -> String {
-    let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
+    let of = |method| rows.iter().find(|row| row.method == method).and_then(|row| row.window_kib);
     match (of(AccessMethod::Buffered), of(AccessMethod::Foreread)) {
         (Some(kernel), Some(ours)) if kernel != ours => {
             format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")
@@ -71,7 +71,7 @@ fn windows(rows: &[&BenchRow]) -> String {
 }
 
 fn line(rows: &[&BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
-    let row = |arm| rows.iter().find(|row| row.pattern == kind && row.arm == arm).copied();
+    let row = |method| rows.iter().find(|row| row.pattern == kind && row.method == method).copied();
     let (kernel, direct, ours) =
         (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread)?);
     let per_read = match kind.hot_set() {
@@ -90,8 +90,9 @@ fn line(rows: &[&BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
 
 /// What the table says, in two sentences: what it gives, and where it gives least.
 fn meaning(rows: &[BenchRow]) -> String {
-    let row = |target: &str, kind, arm| {
-        rows.iter().find(|row| row.target == Some(target) && row.pattern == kind && row.arm == arm)
+    let row = |target: &str, kind, method| {
+        rows.iter()
+            .find(|row| row.target == Some(target) && row.pattern == kind && row.method == method)
     };
     let times = |target, kind, other| {
         Some(row(target, kind, AccessMethod::Foreread)?.times(row(target, kind, other)?))
@@ -116,7 +117,7 @@ fn meaning(rows: &[BenchRow]) -> String {
             format!("A cached page comes {times:.1} times as fast as by pread; ")
         });
     let against_kernel =
-        rows.iter().filter(|row| row.arm == AccessMethod::Foreread).filter_map(|ours| {
+        rows.iter().filter(|row| row.method == AccessMethod::Foreread).filter_map(|ours| {
             let kernel = row(ours.target?, ours.pattern, AccessMethod::Buffered)?;
             Some((ours.times(kernel), ours))
         });

@@ -42,7 +42,7 @@ pub(crate) struct GeometryArgs {
     #[arg(long, value_name = "SIZE", default_value = "4096", value_parser = parse_page)]
     page_size: ByteCount,
 
-    /// Print JSON: a list of objects, one a SIZE, sizes in bytes or KiB as their names say
+    /// Print JSON, one object of data a SIZE, sizes in bytes or KiB as their names say
     ///
     /// Keys: bytes, readahead_limit_kib, readahead_limit_rounded_kib, effective_kib, block_size,
     /// nearest_whole (two sizes, below and above). The limits of a device without a known size are
@@ -65,7 +65,7 @@ struct GeometryAnswer {
 pub(super) fn run(args: &GeometryArgs, out: &mut Printer) -> Result<(), Failure> {
     let devices = args.sizes.iter().map(|&size| explain(size, args));
     if args.json {
-        return out.json(devices);
+        return out.json("explain geometry", devices);
     }
     let rows = devices.map(|device| {
         let kib = |kib: u64| Exact(ByteCount(kib * KIB)).to_string();

@@ -77,7 +77,7 @@ pub(crate) struct ItableArgs {
     #[arg(long, conflicts_with = "json", requires = "table")]
     picture: bool,
 
-    /// Print JSON: a list of objects, one a BLOCK or INODE
+    /// Print JSON, one object of data a BLOCK or INODE
     ///
     /// Keys: block, first, last (both included), blocks (how many); of an image also inode, why,
     /// and where chances decided: pays, chance_back, chance_ahead.
@@ -109,7 +109,7 @@ pub(super) fn run(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     let Some(table) = args.table else { return of_image(args, out) };
     let explained = explain(args, table)?;
     if args.json {
-        return out.json(explained);
+        return out.json("explain itable", explained);
     }
     for TableRead { block, first, last, blocks } in explained {
         writeln!(out, "{block}: {first}..{last} ({blocks})")?;

@@ -72,7 +72,7 @@ pub(crate) struct ReadaheadArgs {
     #[arg(long, conflicts_with = "json")]
     picture: bool,
 
-    /// Print JSON: a list of objects, one a decision
+    /// Print JSON, one object of data a decision
     ///
     /// Keys: stream (null if it has no name), pattern, req_page, req_pages, ra_start, ra_size,
     /// ra_async, async, submitted; numbers in pages.
@@ -134,7 +134,7 @@ struct DecisionJson<'line> {
 pub(super) fn run(args: &ReadaheadArgs, out: &mut Printer) -> Result<(), Failure> {
     let ReadaheadExplanation { lines, hints } = explain(args, resident(args)?);
     if args.json {
-        return out.json(lines.iter().map(explained));
+        return out.json("explain readahead", lines.iter().map(explained));
     }
     for DecisionLine { stream, decided } in &lines {
         let pattern = decided.decision.pattern.name();

@@ -65,7 +65,7 @@ pub(crate) struct ScheduleArgs {
     #[arg(long, conflicts_with = "json")]
     why: bool,
 
-    /// Print JSON: a list of objects, one a dispatch
+    /// Print JSON, one object of data a dispatch
     ///
     /// Keys: id (what the line says), start, sectors, arrival_ms, dispatch_ms, why (null if the
     /// scheduler does not say).
@@ -122,7 +122,7 @@ struct DispatchDecision {
 pub(super) fn run(args: &ScheduleArgs, out: &mut Printer) -> Result<(), Failure> {
     let explained = explain(args)?;
     if args.json {
-        return out.json(explained);
+        return out.json("explain schedule", explained);
     }
     let width = explained.iter().map(|each| each.id.len()).max().unwrap_or(0);
     for DispatchDecision { id, dispatch_ms, why, .. } in explained {

@@ -56,7 +56,7 @@ pub(super) struct RivalsArgs {
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     markdown: bool,
 
-    /// Print a list of JSON objects, one a row
+    /// Print JSON, one object of data a row
     ///
     /// Keys: scenario, policy, max_window (bytes; null: learnt), without, elapsed_s, requests,
     /// device_s, amplification, evicted_unread, waited_s, optimum_requests (null where nothing says
@@ -84,7 +84,7 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     if args.json {
-        return out.json(&rows);
+        return out.json("sim rivals", &rows);
     }
     if args.markdown {
         return page::print(out, &rows);

@@ -91,7 +91,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
     pub(super) list: bool,
 
-    /// Print what was found as one JSON object (for --all and --list as a list)
+    /// Print what was found as JSON, one object of data a device
     ///
     /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,
     /// low, high, samples), random (size_kib, median_us, p90_us, reads), plateau_kib,
@@ -129,7 +129,7 @@ pub(super) enum TuneCommand {
     ///
     /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
     Verify {
-        /// Print a list of JSON objects: name, device (null if it is not here), ok, findings
+        /// Print JSON, one object of data a device: name, device (null if it is not here), ok, findings
         #[arg(long)]
         json: bool,
     },

@@ -104,11 +104,7 @@ fn print_json(
     measured: &[MeasuredDevice],
     out: &mut Printer,
 ) -> Result<(), Failure> {
-    match measured {
-        _ if !args.json => Ok(()),
-        [one] if !args.all => out.json_one(one),
-        many => out.json(many.iter()),
-    }
+    if args.json { out.json("tune", measured) } else { Ok(()) }
 }
 
 /// A device in virtual time.
@@ -127,7 +123,7 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
     report.restored = true;
     let one = MeasuredDevice { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
     if args.json {
-        out.json_one(&one)?;
+        out.json("tune", [&one])?;
     } else {
         one.print(args, out)?;
     }

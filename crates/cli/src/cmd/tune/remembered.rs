@@ -26,7 +26,7 @@ pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Fa
         format!("{device}: {now} until the next boot, before {was}; foreread tune forget {device}")
     }));
     if is_json {
-        out.json(listed.remembered.iter())?;
+        out.json("tune --list", listed.remembered.iter())?;
     } else if listed.remembered.is_empty() {
         writeln!(out, "nothing is remembered; foreread tune DEVICE --remember does that")?;
     } else {
@@ -67,7 +67,7 @@ pub(super) fn words(settings: &[Setting]) -> String {
 pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     if is_json {
-        out.json(verdicts.iter().map(CheckedRecord::of))?;
+        out.json("tune verify", verdicts.iter().map(CheckedRecord::of))?;
     } else if verdicts.is_empty() {
         writeln!(out, "nothing is remembered")?;
     }

@@ -1,6 +1,6 @@
-//! The ways to reach the device, opened for reading and writing.
+//! The methods to reach the device, opened for reading and writing.
 //!
-//! In:    a way, a target to overwrite.
+//! In:    a method, a target to overwrite.
 //! Out:   a [`ColdReader`] for the chain, a [`FloodWriter`] for all threads of the flood.
 //! Never: a write that ends before the device has it: what is compared is the device's work, not
 //!        the size of a cache.
@@ -34,18 +34,18 @@ pub(crate) enum FloodWriter {
     Foreread(foreread::File),
 }
 
-/// One way, cold.
+/// One method, cold.
 pub(super) fn open(
-    way: &FloodMethod,
-    victim: &FloodTarget,
+    method: &FloodMethod,
+    target: &FloodTarget,
     delay: Option<Delay>,
     ours: &FloodSettings,
 ) -> io::Result<(ColdReader, FloodWriter)> {
-    match way {
+    match method {
         FloodMethod::Direct { .. } => {
             let device = delay.map(SlowDevice::shared);
             let issued = Arc::new(IssuedReads::default());
-            let file = victim.open_direct()?;
+            let file = target.open_direct()?;
             let reader =
                 ColdReader::Direct { file: file.try_clone()?, device: device.clone(), issued };
             Ok((reader, FloodWriter::Direct { file, device }))
@@ -55,7 +55,7 @@ pub(super) fn open(
             let engine = builder.build().map_err(io::Error::other)?;
             let scheduler = ours.scheduler.clone();
             let options = OpenOptions { write: true, delay, scheduler, ..OpenOptions::default() };
-            let file = engine.open_with(&victim.path, &options).map_err(io::Error::other)?;
+            let file = engine.open_with(&target.path, &options).map_err(io::Error::other)?;
             for (name, value) in &ours.set {
                 file.set_scheduler(name, value).map_err(io::Error::other)?;
             }

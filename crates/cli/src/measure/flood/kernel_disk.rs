@@ -21,13 +21,13 @@ impl KernelDisk {
         Self { disk, held: OnceCell::new() }
     }
 
-    /// Sets the scheduler that a way wants; all others get the one that was there.
-    pub(super) fn use_scheduler_of(&self, way: &FloodMethod) -> io::Result<()> {
-        let FloodMethod::Direct { scheduler: Some(name) } = way else {
+    /// Sets the scheduler that a method wants; all others get the one that was there.
+    pub(super) fn use_scheduler_of(&self, method: &FloodMethod) -> io::Result<()> {
+        let FloodMethod::Direct { scheduler: Some(name) } = method else {
             return self.held.get().map_or(Ok(()), |held| held.restore().map(drop));
         };
         let refused = |why: &dyn std::fmt::Display| {
-            io::Error::other(format!("{} cannot be had: {why}", way.name()))
+            io::Error::other(format!("{} cannot be had: {why}", method.name()))
         };
         let disk = self.disk.clone();
         let device = disk.ok_or_else(|| refused(&"no disk of the kernel's lies below"))?;

@@ -1,6 +1,6 @@
 //! How a flood reaches the device.
 
-/// One way to reach the device.
+/// One method to reach the device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum FloodMethod {
     /// `O_DIRECT`, with this scheduler of the kernel's, or with the one in force.

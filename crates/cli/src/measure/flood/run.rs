@@ -1,6 +1,6 @@
 //! One run: the chain alone, the writers alone, and both.
 //!
-//! In:    a cold reader and writer of one way.
+//! In:    a cold reader and writer of one method.
 //! Out:   [`FloodRun`]: how long chains took, what was written meanwhile, and between.
 //! Never: a thread that goes on when the run is over, also if one of them failed.
 //!

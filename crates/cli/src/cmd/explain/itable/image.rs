@@ -47,7 +47,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let explained = explain(target, inodes, windows)?;
     if json {
-        return out.json(explained);
+        return out.json("explain itable", explained);
     }
     for ImageTableRead { inode, block, first, last, blocks, why, .. } in explained {
         match blocks {
