@@ -13,8 +13,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use foreread_core::readahead::walk::{PageSet, PolicyMemory, ReadWalk};
-use foreread_core::readahead::{
+use foreread_core::prefetch::walk::{PageSet, PolicyMemory, ReadWalk};
+use foreread_core::prefetch::{
     Advice, Policy, Residency, Rules, StreamState, Streams, WindowLimits,
 };
 use foreread_core::units::{ByteCount, PageIndex, Pages};

@@ -19,7 +19,7 @@ use std::time::Instant as Clock;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, IoPath, ReadReady, Tag};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages};

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use foreread::{Advice, Engine, Stream};
+use foreread::{Advice, Engine, ReadStream};
 use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
 use crate::output::Failure;
@@ -76,8 +76,8 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
 #[derive(Debug)]
 pub(crate) struct Image {
     size: u64,
-    metadata: Stream,
-    contents: Stream,
+    metadata: ReadStream,
+    contents: ReadStream,
 }
 
 impl BlockSource for Image {
@@ -94,7 +94,7 @@ impl BlockSource for Image {
     }
 }
 
-fn whole(stream: &Stream, offset: u64, to: &mut [u8]) -> io::Result<()> {
+fn whole(stream: &ReadStream, offset: u64, to: &mut [u8]) -> io::Result<()> {
     let len = stream.read_at(to, offset).map_err(io::Error::other)?;
     if len == to.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

@@ -12,19 +12,19 @@
 use std::fs;
 use std::path::Path;
 
-use foreread::{Advice, Engine, Policy, Rules, Stream};
+use foreread::{Advice, Engine, Policy, ReadStream, Rules};
 use foreread_core::path::Config;
-use foreread_core::readahead::Advice as Pattern;
+use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Choice;
 use foreread_core::stats::Stats;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
-use foreread_sim::device::Model;
+use foreread_sim::device::DeviceParams;
 use foreread_sim::device::flash::Flash;
-use foreread_sim::reader::Reader;
-use foreread_sim::record::Keep;
+use foreread_sim::reader::SimReader;
+use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
-use foreread_sim::run::{Ran, Run};
+use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::size::Size;
 use tempfile::TempDir;
 
@@ -78,7 +78,7 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
     let builder = builder.max_window(WINDOW.0 * 4096).trace(1 << 20).record(usize::MAX);
     let engine = builder.build().unwrap();
     let file = engine.open(path).unwrap();
-    let streams: Vec<Stream> = (0..STREAMS).map(|_| file.stream()).collect();
+    let streams: Vec<ReadStream> = (0..STREAMS).map(|_| file.stream()).collect();
     for step in steps {
         match *step {
             Step::Read { stream, pos, len } => {
@@ -112,8 +112,8 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
 }
 
 fn by_simulator(policy: Policy, rules: Rules, steps: &[Step], what: &str) -> Came {
-    let lines = run(policy, rules, steps, Keep::Lines);
-    let recorded = run(policy, rules, steps, Keep::Log);
+    let lines = run(policy, rules, steps, RecordMode::Lines);
+    let recorded = run(policy, rules, steps, RecordMode::Log);
     assert_eq!(recorded.hash, lines.hash, "{what}: what is kept changes nothing");
     recorded.replay().unwrap_or_else(|mismatch| panic!("{what}: the run's replay: {mismatch}"));
     let decided = |line: &str| {
@@ -125,10 +125,10 @@ fn by_simulator(policy: Policy, rules: Rules, steps: &[Step], what: &str) -> Cam
     came(decisions, &lines.stats)
 }
 
-fn run(policy: Policy, rules: Rules, steps: &[Step], keep: Keep) -> Ran {
+fn run(policy: Policy, rules: Rules, steps: &[Step], keep: RecordMode) -> RunOutcome {
     let config = Config { memory: ByteCount(MEMORY), policy, max_window: WINDOW, rules };
-    let mut run = Run::new(config, 1, keep).unwrap();
-    let model = Model::Flash(Flash {
+    let mut run = SimRun::new(config, 1, keep).unwrap();
+    let model = DeviceParams::Flash(Flash {
         capacity: Size(ByteCount(1 << 30)),
         mb_per_s: 500.0,
         overhead_us: 100.0,
@@ -143,7 +143,7 @@ fn run(policy: Policy, rules: Rules, steps: &[Step], keep: Keep) -> Ran {
     let file = run.file(device, Sector(0), ByteCount(LEN));
     let steps = steps.to_vec();
     run.spawn("", async move |process| {
-        let readers: Vec<Reader> = (0..STREAMS).map(|_| process.open(file)).collect();
+        let readers: Vec<SimReader> = (0..STREAMS).map(|_| process.open(file)).collect();
         for step in steps {
             match step {
                 Step::Read { stream, pos, len } => {

@@ -392,7 +392,7 @@ fn unprivileged_users_measure_a_file_they_own() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
     if said.contains("has no block device") {
         skip(NAME, "/var/tmp lies on no block device");
         return;

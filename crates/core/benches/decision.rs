@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use foreread_core::cache::{PageCache, Use};
-use foreread_core::readahead::{
+use foreread_core::prefetch::{
     Ask, Policy, Residency, StreamState, Streams, Trigger, Window, WindowLimits,
 };
 use foreread_core::table::FileSlot;

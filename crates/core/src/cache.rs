@@ -19,7 +19,7 @@ use self::frames::Frames;
 pub(crate) use self::unstable::FlushInterval;
 use self::unstable::Unstable;
 pub use self::writes::Fresh;
-use crate::readahead::Residency;
+use crate::prefetch::Residency;
 use crate::replay::{CallLog, FlagSeen, PathOutput};
 use crate::shadow::Shadows;
 use crate::table::{

@@ -5,7 +5,7 @@
 //! Never: a clock, a file, a thread, a page's bytes, an error. It cannot fail: what a device says
 //!        is an input like any other.
 //!
-//! Programs with a page cache of their own need only [`readahead`]; programs with an event loop of
+//! Programs with a page cache of their own need only [`prefetch`]; programs with an event loop of
 //! their own drive [`path::IoPath`] themselves. The crate `foreread` does both over io_uring.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
@@ -13,11 +13,11 @@
 extern crate alloc;
 
 pub mod cache;
-pub mod fit;
+pub mod device_model;
 pub mod geometry;
 pub mod itable;
 pub mod path;
-pub mod readahead;
+pub mod prefetch;
 pub mod replay;
 pub mod sched;
 pub mod sizes;

@@ -59,10 +59,10 @@ use write::{
 };
 
 use crate::cache::{CacheStats, FlushInterval, PageCache};
-use crate::fit::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
+use crate::device_model::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
 use crate::geometry::Geometry;
-use crate::readahead::shares::MemoryShares;
-use crate::readahead::{Advice, Policy, Rules, StreamState, Streams};
+use crate::prefetch::memory_shares::MemoryShares;
+use crate::prefetch::{Advice, Policy, Rules, StreamState, Streams};
 use crate::replay::{PathCall, PathOutput};
 use crate::sched::{Op, Request, Scheduler, Submitter};
 use crate::slab::{Id, Slab};

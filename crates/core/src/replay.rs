@@ -36,7 +36,7 @@ use crate::path::{
     Config, DeviceId, DeviceIo, DirectDone, DirectId, ExtentMap, FileId, IoPath, ReadId, ReadReady,
     StreamId, Tag, WriteFill, WriteId, WriteMode, WriteReady,
 };
-use crate::readahead::Advice;
+use crate::prefetch::Advice;
 use crate::sched::{Choice, Origin, Submitter};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};

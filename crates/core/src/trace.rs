@@ -8,7 +8,7 @@
 use alloc::collections::VecDeque;
 
 use crate::path::{DeviceId, StreamId};
-use crate::readahead::Decided;
+use crate::prefetch::Decided;
 use crate::sched::Op;
 use crate::units::{Nanos, Pages, Sector, Sectors};
 

@@ -10,7 +10,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{PlainPages, PlainStream};
-use foreread_core::readahead::{Decided, Pattern, Policy, Streams, Trigger, Window};
+use foreread_core::prefetch::{Decided, Pattern, Policy, Streams, Trigger, Window};
 use foreread_core::units::Pages;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

@@ -9,7 +9,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{PlainPages, PlainStream};
-use foreread_core::readahead::{Decided, Pattern, Policy, Trigger};
+use foreread_core::prefetch::{Decided, Pattern, Policy, Trigger};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

@@ -17,7 +17,7 @@ mod steps;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foreread_core::cache::{Filling, PageCache, Use};
-use foreread_core::readahead::Residency;
+use foreread_core::prefetch::Residency;
 use foreread_core::table::{FileSlot, Frame, Generation};
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 use model::{Model, Name};

@@ -5,10 +5,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use foreread_core::fit::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
+use foreread_core::device_model::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 

@@ -11,7 +11,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{PlainPages, PlainStream};
-use foreread_core::readahead::{Decided, Decision, Pattern, Policy, Rules};
+use foreread_core::prefetch::{Decided, Decision, Pattern, Policy, Rules};
 use foreread_core::units::{ByteCount, Pages};
 
 /// One read: the stream, and the bytes it asks for.
@@ -322,7 +322,7 @@ fn csv_row(seq: usize, stream: Option<usize>, decided: &Decided, runs: &[String]
     } else {
         format!("{},{},{}", window.start, window.size, window.async_size)
     };
-    let is_async = u8::from(ask.trigger == foreread_core::readahead::Trigger::Marker);
+    let is_async = u8::from(ask.trigger == foreread_core::prefetch::Trigger::Marker);
     let runs = runs.join(" ");
     format!("{seq},{pattern},{},{},{window},{is_async},{submitted},{runs}", ask.page, ask.count)
 }

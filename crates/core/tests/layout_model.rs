@@ -12,7 +12,7 @@
 mod world;
 
 use foreread_core::path::{BadExtents, ExtentMap, Fault, FileExtent, OpenError};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::{ByteCount, PageIndex};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, FileId, IoPath, StreamId};
-use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 

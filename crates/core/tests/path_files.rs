@@ -8,7 +8,7 @@
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadReady, StreamId, Tag};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::table::PageEntry;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};

@@ -16,7 +16,7 @@ mod replay;
 mod world;
 
 use common::{PlainPages, PlainStream};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId, Tag};
-use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin, Submitter};
 use foreread_core::table::FileSlot;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};

@@ -2,7 +2,7 @@
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin, Submitter};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 

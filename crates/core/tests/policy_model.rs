@@ -18,8 +18,8 @@ mod rivals;
 use std::ops::Range;
 
 use every::{every_small_case, marked_at, marker, miss, previous_ends, state_of, unopened, window};
-use foreread_core::readahead::walk::{PolicyMemory, ReadWalk};
-use foreread_core::readahead::{
+use foreread_core::prefetch::walk::{PolicyMemory, ReadWalk};
+use foreread_core::prefetch::{
     Advice, Ask, Decided, Decision, Pattern, Policy, Rules, StreamState, Streams, Window,
     WindowLimits,
 };

@@ -83,7 +83,8 @@ fn op(random: &mut Random) -> Op {
     // Often the same places, so that pages are written again while they are on their way.
     let pos = random.below(12) * 4096 + [0, random.below(4096)][random.below(2) as usize];
     let len = [4096, 1 + random.below(6000), 1 + random.below(60_000)][random.below(3) as usize];
-    let mode = [WriteMode::Back, WriteMode::Back, WriteMode::Through, WriteMode::Fua];
+    let mode =
+        [WriteMode::WriteBack, WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::Fua];
     let answer = match random.below(12) {
         0 => Answer::Failed,
         1 => Answer::Short(random.below(64)),

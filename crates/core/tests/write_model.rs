@@ -31,8 +31,8 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     let len = || prop_oneof![Just(4096), 1..20_000_u64, 1..300_000_u64];
     let mode = prop_oneof![
-        4 => Just(WriteMode::Back),
-        1 => Just(WriteMode::Through),
+        4 => Just(WriteMode::WriteBack),
+        1 => Just(WriteMode::WriteThrough),
         1 => Just(WriteMode::Fua),
     ];
     let place =

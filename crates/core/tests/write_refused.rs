@@ -8,7 +8,7 @@
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
@@ -148,7 +148,7 @@ fn a_flush_on_a_full_device_costs_a_bounded_number_of_requests() {
     for (runs, pages, gap) in [(900, 1, 2), (14, 64, 65), (100, 8, 9)] {
         let mut bench = Bench::new(ENOSPC, |_| false);
         for run in 0..runs {
-            bench.write(run * gap, pages, WriteMode::Back);
+            bench.write(run * gap, pages, WriteMode::WriteBack);
         }
         let dirty = bench.dirty();
         assert_eq!(dirty, runs * pages);
@@ -170,7 +170,7 @@ fn a_flush_ends_although_failed_pages_come_of_age_while_it_waits() {
     let mut bench = Bench::new(ENOSPC, |_| false);
     bench.path.set("dirty_age", "200").unwrap();
     for page in 0..400 {
-        bench.write(page * 2, 1, WriteMode::Back);
+        bench.write(page * 2, 1, WriteMode::WriteBack);
     }
     let flush = bench.flush();
     assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(ENOSPC)));
@@ -182,7 +182,7 @@ fn a_flush_ends_although_failed_pages_come_of_age_while_it_waits() {
 fn what_a_full_device_still_takes_is_written_by_the_flush() {
     let mut bench = Bench::new(ENOSPC, |page| page % 64 < 16);
     for run in 0..8 {
-        bench.write(run * 64, 64, WriteMode::Back);
+        bench.write(run * 64, 64, WriteMode::WriteBack);
     }
     let flush = bench.flush();
     assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(ENOSPC)));
@@ -194,7 +194,7 @@ fn what_a_full_device_still_takes_is_written_by_the_flush() {
 fn one_bad_page_costs_its_neighbours_nothing() {
     for bad in [0, 1, 31, 62, 63] {
         let mut bench = Bench::new(EIO, |page| page != bad);
-        bench.write(0, 64, WriteMode::Back);
+        bench.write(0, 64, WriteMode::WriteBack);
         let flush = bench.flush();
         assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(EIO)));
         assert_eq!(bench.dirty(), 1, "page {bad}");
@@ -207,7 +207,7 @@ fn a_full_device_is_asked_for_one_page_at_growing_intervals() {
     let is_full = std::cell::Cell::new(true);
     let mut bench = Bench::new(ENOSPC, |_| !is_full.get());
     bench.path.set("dirty_age", "200").unwrap();
-    bench.write(0, 64, WriteMode::Back);
+    bench.write(0, 64, WriteMode::WriteBack);
     let flush = bench.flush();
     assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(ENOSPC)));
     while bench.serve_one() {}
@@ -229,13 +229,13 @@ fn a_full_device_is_asked_for_one_page_at_growing_intervals() {
 fn a_permanent_error_is_left_alone_until_a_flush_or_a_write_of_the_page() {
     let is_read_only = std::cell::Cell::new(true);
     let mut bench = Bench::new(EROFS, |_| !is_read_only.get());
-    bench.write(3, 2, WriteMode::Back);
+    bench.write(3, 2, WriteMode::WriteBack);
     let flush = bench.flush();
     assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(EROFS)));
     while bench.serve_one() {}
     assert_eq!(bench.path.poll_timeout(), None, "no probe");
     bench.requests = 0;
-    bench.write(3, 1, WriteMode::Back);
+    bench.write(3, 1, WriteMode::WriteBack);
     while bench.serve_one() {}
     assert_eq!(bench.requests, 1, "the page that was written is tried");
     is_read_only.set(false);
@@ -249,7 +249,7 @@ fn a_permanent_error_is_left_alone_until_a_flush_or_a_write_of_the_page() {
 fn a_flush_ends_although_others_flush_and_write_the_same_pages_all_the_time() {
     let mut bench = Bench::new(ENOSPC, |_| false);
     for page in 0..200 {
-        bench.write(page * 2, 1, WriteMode::Back);
+        bench.write(page * 2, 1, WriteMode::WriteBack);
     }
     let first = bench.flush();
     for turn in 0_usize.. {
@@ -260,7 +260,7 @@ fn a_flush_ends_although_others_flush_and_write_the_same_pages_all_the_time() {
         assert!(turn < MOST + 16, "it is kept waiting");
         bench.serve_one();
         bench.flush();
-        bench.write(turn as u64 % 200 * 2, 1, WriteMode::Back);
+        bench.write(turn as u64 % 200 * 2, 1, WriteMode::WriteBack);
     }
 }
 
@@ -269,7 +269,7 @@ fn a_flush_ends_although_others_flush_and_write_the_same_pages_all_the_time() {
 fn a_fua_write_of_a_page_that_a_full_device_takes_succeeds() {
     let mut bench = Bench::new(ENOSPC, |page| page == 500);
     for page in 0..200 {
-        bench.write(page * 2, 1, WriteMode::Back);
+        bench.write(page * 2, 1, WriteMode::WriteBack);
     }
     let flush = bench.flush();
     let fua = bench.write(500, 1, WriteMode::Fua);
@@ -284,17 +284,17 @@ fn a_writer_that_is_refused_for_want_of_room_brings_the_next_probe_forward() {
     let mut bench = Bench::new(ENOSPC, |_| !is_full.get());
     bench.path.set("dirty_limit", "64K").unwrap();
     for page in 0..16 {
-        bench.write(page * 2, 1, WriteMode::Back);
+        bench.write(page * 2, 1, WriteMode::WriteBack);
     }
     let flush = bench.flush();
     assert_eq!(bench.serve_until_over(flush), Some(Fault::Io(ENOSPC)));
     while bench.wait_for_probe().unwrap().0 < 30_000 {}
-    let refused = bench.write(100, 1, WriteMode::Back);
+    let refused = bench.write(100, 1, WriteMode::WriteBack);
     assert_eq!(bench.serve_until_over(refused), Some(Fault::Io(ENOSPC)));
     is_full.set(false);
     let (waited_ms, _) = bench.wait_for_probe().unwrap();
     assert!(waited_ms <= 1000, "{waited_ms} ms");
-    let taken = bench.write(100, 1, WriteMode::Back);
+    let taken = bench.write(100, 1, WriteMode::WriteBack);
     assert_eq!(bench.serve_until_over(taken), None);
 }
 
@@ -303,14 +303,14 @@ fn a_writer_that_is_refused_for_want_of_room_brings_the_next_probe_forward() {
 #[test]
 fn a_flush_is_told_of_its_refused_page_however_many_later_ones_are_refused() {
     let mut bench = Bench::new(ENOSPC, |_| false);
-    bench.write(0, 1, WriteMode::Back);
-    bench.write(10, 1, WriteMode::Back);
+    bench.write(0, 1, WriteMode::WriteBack);
+    bench.write(10, 1, WriteMode::WriteBack);
     let flush = bench.flush();
     let (refused, slow) = (bench.dispatch().unwrap(), bench.dispatch().unwrap());
     assert_eq!((refused.1, slow.1), (0, 10));
     bench.complete(refused.0, Err(ENOSPC));
     for page in 0..200 {
-        bench.write(100 + 2 * page, 1, WriteMode::Back);
+        bench.write(100 + 2 * page, 1, WriteMode::WriteBack);
     }
     bench.path.set("dirty_background", "0").unwrap();
     let now = bench.now();
@@ -334,11 +334,11 @@ fn the_unaligned_end_of_a_file_is_durable_each_time_it_is_sent() {
     let geometry = Geometry { depth: 8, write_block, ..Geometry::new(ByteCount(0)) };
     let device = bench.path.add_device(geometry, &Choice::Noop);
     bench.file = bench.path.open(device, ByteCount(10 * 4096 + 100)).unwrap();
-    bench.write(0, 1, WriteMode::Through);
+    bench.write(0, 1, WriteMode::WriteThrough);
     let (tag, page, len, is_durable) = bench.dispatch().unwrap();
     assert_eq!((page, is_durable), (0, false));
     bench.complete(tag, Ok(len));
-    bench.write(10, 1, WriteMode::Back);
+    bench.write(10, 1, WriteMode::WriteBack);
     let mut tails = 0;
     for _ in 0..3 {
         bench.flush();
@@ -372,7 +372,7 @@ fn a_write_without_room_is_no_failed_flush_past_the_kernels_cache() {
 #[test]
 fn a_write_beside_flushes_that_fail_all_the_time_ends() {
     let mut bench = Bench::new(EIO, |_| false);
-    let good = bench.write(0, 1, WriteMode::Through);
+    let good = bench.write(0, 1, WriteMode::WriteThrough);
     for _ in 0..20 {
         if bench.over.iter().any(|(id, _)| *id == good) {
             return;
@@ -406,7 +406,7 @@ fn a_new_file_inherits_no_loss_from_the_one_that_had_its_slot() {
     assert!(bench.path.poll_write().is_some(), "it is over");
     bench.file = bench.path.open(device, ByteCount(1 << 20)).unwrap();
     assert_eq!(IoPath::slot(old), IoPath::slot(bench.file));
-    bench.write(0, 1, WriteMode::Through);
+    bench.write(0, 1, WriteMode::WriteThrough);
     let (tag, _, len, _) = bench.dispatch().unwrap();
     bench.complete(tag, Ok(len));
     let now = bench.now();

@@ -10,7 +10,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceIo, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep,
 };
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{BadSetting, Choice, Op, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 
@@ -46,7 +46,7 @@ impl Bench {
         let id = self.ask(page * 4096, pages * 4096, mode);
         assert_eq!(self.step(), Some((id, WriteStep::Fill { len: ByteCount(pages * 4096) })));
         self.fill(id);
-        if mode == WriteMode::Back {
+        if mode == WriteMode::WriteBack {
             assert_eq!(self.step(), Some((id, wrote(pages))));
         }
         id
@@ -107,7 +107,7 @@ const EIO: Option<Fault> = Some(Fault::Io(5));
 #[test]
 fn a_whole_page_is_never_read_and_a_dirty_one_is_written_when_it_is_old() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(3, 2, WriteMode::Back);
+    bench.write(3, 2, WriteMode::WriteBack);
     assert_eq!(bench.io(), None, "neither read nor written yet");
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(2));
     assert!(bench.path.poll_timeout().unwrap() <= Nanos(bench.now + 5_000_000_000));
@@ -124,10 +124,10 @@ fn a_whole_page_is_never_read_and_a_dirty_one_is_written_when_it_is_old() {
 #[test]
 fn a_second_flush_waits_for_nothing_that_comes_after_it() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(3, 1, WriteMode::Back);
+    bench.write(3, 1, WriteMode::WriteBack);
     let flushes = [bench.flush(), bench.flush()];
     let (tag, ..) = bench.written().unwrap();
-    bench.write(7, 1, WriteMode::Back);
+    bench.write(7, 1, WriteMode::WriteBack);
     assert_eq!(bench.step(), None, "the first page is on its way");
     bench.complete(tag, Ok(4096));
     assert_eq!(bench.step(), Some((flushes[0], WriteStep::Act)));
@@ -137,7 +137,7 @@ fn a_second_flush_waits_for_nothing_that_comes_after_it() {
 #[test]
 fn a_partial_page_is_read_first_but_not_the_last_one_of_a_file_that_is_whole_in_it() {
     let mut bench = Bench::new(10_000);
-    let id = bench.ask(100, 9_900, WriteMode::Back);
+    let id = bench.ask(100, 9_900, WriteMode::WriteBack);
     let io = bench.io().unwrap();
     assert_eq!((io.op, io.offset, io.len), (Op::Read, ByteCount(0), ByteCount(4096)));
     assert_eq!(bench.io(), None, "the page at the end is written whole");
@@ -163,8 +163,8 @@ fn a_partial_page_is_read_first_but_not_the_last_one_of_a_file_that_is_whole_in_
 #[test]
 fn a_partial_page_that_cannot_be_read_is_the_error_of_its_write_and_leaves_nothing_behind() {
     let mut bench = Bench::new(1 << 20);
-    let id = bench.ask(100, 100, WriteMode::Back);
-    let other = bench.ask(0, 4096, WriteMode::Back);
+    let id = bench.ask(100, 100, WriteMode::WriteBack);
+    let other = bench.ask(0, 4096, WriteMode::WriteBack);
     let io = bench.io().unwrap();
     bench.complete(io.tag, Err(5));
     assert_eq!(bench.step(), Some((id, done(EIO))));
@@ -176,7 +176,7 @@ fn a_partial_page_that_cannot_be_read_is_the_error_of_its_write_and_leaves_nothi
 #[test]
 fn writes_of_one_page_are_filled_one_after_the_other_in_the_order_of_their_arrival() {
     let mut bench = Bench::new(1 << 20);
-    let ids = [0, 2, 1, 4].map(|page| bench.ask(page * 4096, 8192, WriteMode::Back));
+    let ids = [0, 2, 1, 4].map(|page| bench.ask(page * 4096, 8192, WriteMode::WriteBack));
     let told: Vec<_> = std::iter::from_fn(|| bench.step()).map(|(id, _)| id).collect();
     assert_eq!(told, [ids[0], ids[1], ids[3]], "the third has pages of both before it");
     bench.fill(ids[0]);
@@ -190,10 +190,10 @@ fn writes_of_one_page_are_filled_one_after_the_other_in_the_order_of_their_arriv
 #[test]
 fn a_page_is_in_one_device_write_at_a_time_and_a_flush_gets_both_of_its_versions() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(0, 1, WriteMode::Back);
+    bench.write(0, 1, WriteMode::WriteBack);
     let early = bench.flush();
     let (first, ..) = bench.written().unwrap();
-    bench.write(0, 1, WriteMode::Back);
+    bench.write(0, 1, WriteMode::WriteBack);
     let late = bench.flush();
     assert_eq!(bench.io(), None, "not beside the older one");
     bench.complete(first, Ok(4096));
@@ -208,7 +208,7 @@ fn a_page_is_in_one_device_write_at_a_time_and_a_flush_gets_both_of_its_versions
 #[test]
 fn of_a_request_that_fails_only_the_bad_page_does_and_each_flush_says_so_until_it_is_written() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(4, 3, WriteMode::Back);
+    bench.write(4, 3, WriteMode::WriteBack);
     for _ in 0..2 {
         let flush = bench.flush();
         while let Some((tag, first, pages)) = bench.written() {
@@ -235,7 +235,7 @@ fn of_a_request_that_fails_only_the_bad_page_does_and_each_flush_says_so_until_i
 #[test]
 fn a_write_that_went_through_is_done_when_the_device_has_it_and_fua_says_so_to_the_device() {
     let mut bench = Bench::new(1 << 20);
-    let through = bench.write(0, 1, WriteMode::Through);
+    let through = bench.write(0, 1, WriteMode::WriteThrough);
     let fua = bench.write(1, 1, WriteMode::Fua);
     assert_eq!(bench.step(), None);
     let ios = [bench.io().unwrap(), bench.io().unwrap()];
@@ -253,8 +253,8 @@ fn a_writer_that_waits_for_room_has_the_flusher_write_and_goes_on() {
     let mut bench = Bench::new(64 << 20);
     bench.path.set("dirty_limit", "64K").unwrap();
     bench.path.set("dirty_background", "64K").unwrap();
-    bench.write(0, 14, WriteMode::Back);
-    let waits = bench.ask(100 * 4096, 4 * 4096, WriteMode::Back);
+    bench.write(0, 14, WriteMode::WriteBack);
+    let waits = bench.ask(100 * 4096, 4 * 4096, WriteMode::WriteBack);
     assert_eq!(bench.step(), None);
     let (tag, _, pages) = bench.written().unwrap();
     bench.complete(tag, Ok(pages * 4096));
@@ -267,9 +267,9 @@ fn a_writer_that_waits_for_room_which_only_bad_pages_hold_gets_their_fault() {
     let mut bench = Bench::new(64 << 20);
     bench.path.set("dirty_limit", "64K").unwrap();
     for page in 0..16 {
-        bench.write(page * 2, 1, WriteMode::Back);
+        bench.write(page * 2, 1, WriteMode::WriteBack);
     }
-    let waits = bench.ask(100 * 4096, 4096, WriteMode::Back);
+    let waits = bench.ask(100 * 4096, 4096, WriteMode::WriteBack);
     while let Some((tag, ..)) = bench.written() {
         bench.complete(tag, Err(5));
         if let Some(step) = bench.step() {
@@ -284,14 +284,14 @@ fn a_writer_that_waits_for_room_which_only_bad_pages_hold_gets_their_fault() {
 #[test]
 fn a_zero_waits_for_device_writes_there_and_writes_there_wait_for_it() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(0, 1, WriteMode::Back);
+    bench.write(0, 1, WriteMode::WriteBack);
     let flush = bench.flush();
     let (tag, ..) = bench.written().unwrap();
-    bench.write(1, 1, WriteMode::Back);
+    bench.write(1, 1, WriteMode::WriteBack);
     let now = bench.now();
     let zero = bench.path.zero(now, bench.file, PageIndex(0)..PageIndex(4));
     assert_eq!(bench.step(), None, "page 0 is being written");
-    let waits = bench.ask(0, 4096, WriteMode::Back);
+    let waits = bench.ask(0, 4096, WriteMode::WriteBack);
     bench.wait(60_000);
     assert_eq!(bench.io(), None, "page 1 is old, and not written under a zero");
     bench.complete(tag, Ok(4096));
@@ -310,7 +310,7 @@ fn a_zero_waits_for_device_writes_there_and_writes_there_wait_for_it() {
 #[test]
 fn a_zero_that_fails_leaves_what_is_dirty_and_flushes_waited_for_it() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(1, 1, WriteMode::Back);
+    bench.write(1, 1, WriteMode::WriteBack);
     let now = bench.now();
     let zero = bench.path.zero(now, bench.file, PageIndex(0)..PageIndex(4));
     assert_eq!(bench.step(), Some((zero, WriteStep::Act)));
@@ -329,11 +329,11 @@ fn a_zero_that_fails_leaves_what_is_dirty_and_flushes_waited_for_it() {
 #[test]
 fn a_zero_that_fails_leaves_nothing_clean_behind() {
     let mut bench = Bench::new(1 << 20);
-    let through = bench.write(0, 1, WriteMode::Through);
+    let through = bench.write(0, 1, WriteMode::WriteThrough);
     let (tag, ..) = bench.written().unwrap();
     bench.complete(tag, Ok(4096));
     assert_eq!(bench.step(), Some((through, wrote(1))));
-    bench.write(1, 1, WriteMode::Back);
+    bench.write(1, 1, WriteMode::WriteBack);
     assert!(bench.has(0) && bench.has(1));
     let now = bench.now();
     let zero = bench.path.zero(now, bench.file, PageIndex(0)..PageIndex(4));
@@ -347,13 +347,13 @@ fn a_zero_that_fails_leaves_nothing_clean_behind() {
 #[test]
 fn what_is_dirty_survives_an_invalidation_and_not_a_close() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(1, 2, WriteMode::Back);
+    bench.write(1, 2, WriteMode::WriteBack);
     let now = bench.now();
     bench.path.invalidate(now, bench.file, PageIndex(0)..PageIndex(9));
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(2));
-    let filling = bench.ask(0, 4096, WriteMode::Back);
+    let filling = bench.ask(0, 4096, WriteMode::WriteBack);
     assert!(matches!(bench.step(), Some((_, WriteStep::Fill { .. }))));
-    let waits = bench.ask(0, 4096, WriteMode::Back);
+    let waits = bench.ask(0, 4096, WriteMode::WriteBack);
     let flush = bench.flush();
     let now = bench.now();
     bench.path.close(now, bench.file);
@@ -372,8 +372,8 @@ fn what_is_dirty_survives_an_invalidation_and_not_a_close() {
 #[test]
 fn a_file_that_is_cut_drops_what_is_dirty_behind_its_end_and_flushes_do_not_wait_for_it() {
     let mut bench = Bench::new(1 << 20);
-    bench.write(0, 1, WriteMode::Back);
-    bench.write(9, 1, WriteMode::Back);
+    bench.write(0, 1, WriteMode::WriteBack);
+    bench.write(9, 1, WriteMode::WriteBack);
     let now = bench.now();
     bench.path.set_len(now, bench.file, ByteCount(5_000));
     assert_eq!(bench.path.dirty_pages(bench.file), Pages(1));
@@ -382,7 +382,7 @@ fn a_file_that_is_cut_drops_what_is_dirty_behind_its_end_and_flushes_do_not_wait
     assert_eq!(first, 0);
     bench.complete(tag, Ok(4096));
     assert_eq!(bench.step(), Some((flush, WriteStep::Act)));
-    let behind = bench.ask(5_000, 10, WriteMode::Back);
+    let behind = bench.ask(5_000, 10, WriteMode::WriteBack);
     assert_eq!(bench.step(), Some((behind, done(None))), "a write never makes a file longer");
 }
 
@@ -398,7 +398,8 @@ fn the_short_page_at_the_end_of_a_file_is_the_last_of_its_request() {
     ];
     for file in files {
         let len = ByteCount(if file == files[0] { 4608 } else { 4096 });
-        let id = path.write(Nanos(1), file, ByteCount(0), len, WriteMode::Through, Submitter(0));
+        let id =
+            path.write(Nanos(1), file, ByteCount(0), len, WriteMode::WriteThrough, Submitter(0));
         path.filled(Nanos(1), id);
     }
     let ios = [path.poll_dispatch(Nanos(2)).unwrap(), path.poll_dispatch(Nanos(2)).unwrap()];

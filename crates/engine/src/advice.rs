@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use foreread_core::readahead::Advice as Pattern;
+use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex};
 
 use crate::error::ReadError;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use foreread_core::cache::PageCache;
 use foreread_core::geometry;
 use foreread_core::path::{Config, IoPath};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
 use crate::Engine;
@@ -22,7 +22,7 @@ use crate::hits::Hits;
 use crate::inbox::Inbox;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
-use crate::ring::{Io, Ring};
+use crate::ring::{IoBackend, Ring};
 use crate::shared::Shared;
 use crate::waiting::Waiting;
 
@@ -34,13 +34,13 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// Settings of an [`Engine`].
 #[derive(Clone, Debug)]
-pub struct Builder {
+pub struct EngineBuilder {
     memory: u64,
     max_window: MaxWindow,
     policy: Policy,
     trace: usize,
     timeout: Option<Duration>,
-    io: Io,
+    io: IoBackend,
     rules: Rules,
     record: usize,
     dirty_limit: Option<u64>,
@@ -56,7 +56,7 @@ enum MaxWindow {
     Bytes(u64),
 }
 
-impl Builder {
+impl EngineBuilder {
     pub(crate) fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
@@ -64,7 +64,7 @@ impl Builder {
             policy: Policy::default(),
             trace: 0,
             timeout: None,
-            io: Io::default(),
+            io: IoBackend::default(),
             rules: Rules::default(),
             record: 0,
             dirty_limit: None,
@@ -142,7 +142,7 @@ impl Builder {
 
     /// How reads and writes get to the kernel.
     #[must_use]
-    pub fn io(mut self, io: Io) -> Self {
+    pub fn io_backend(mut self, io: IoBackend) -> Self {
         self.io = io;
         self
     }

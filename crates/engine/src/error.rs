@@ -359,7 +359,7 @@ impl fmt::Display for ReadError {
             Self::TimedOut { path, offset, after } => write!(
                 f,
                 "{}: read at {offset} has had no answer for {after:?}: check the device (dmesg), or \
-                 allow it more time with Builder::timeout",
+                 allow it more time with EngineBuilder::timeout",
                 path.display()
             ),
             Self::PinLimit { path } => write!(
@@ -399,7 +399,7 @@ impl fmt::Display for WriteError {
             Self::TimedOut { path, what, offset, after } => write!(
                 f,
                 "{}: {what} at {offset} has had no answer for {after:?}, and may still happen: check \
-                 the device (dmesg), or allow it more time with Builder::timeout",
+                 the device (dmesg), or allow it more time with EngineBuilder::timeout",
                 path.display()
             ),
             Self::Forked { path } => write!(

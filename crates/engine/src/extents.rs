@@ -24,7 +24,7 @@ use crate::open_files::Key;
 /// Bytes of a file that lie one after another on its device, or that are all zeros. All three are
 /// multiples of 512.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Extent {
+pub struct FileExtent {
     /// Where they begin in the file.
     pub start: u64,
     /// How many.
@@ -70,7 +70,7 @@ impl File {
         &self,
         identity: u64,
         len: u64,
-        extents: impl IntoIterator<Item = Extent>,
+        extents: impl IntoIterator<Item = FileExtent>,
     ) -> Result<Self, OpenError> {
         let (handle, device) = (self.handle(), &self.handle().file);
         assert!(device.pieces.is_none(), "a file in pieces is no device");
@@ -117,9 +117,9 @@ impl Pieces {
     }
 }
 
-impl From<Extent> for path::FileExtent {
-    fn from(extent: Extent) -> Self {
-        let Extent { start, len, place } = extent;
+impl From<FileExtent> for path::FileExtent {
+    fn from(extent: FileExtent) -> Self {
+        let FileExtent { start, len, place } = extent;
         Self { start: ByteCount(start), len: ByteCount(len), place: place.map(ByteCount) }
     }
 }

@@ -12,43 +12,43 @@ use std::task::{Context, Poll};
 use crate::error::ReadError;
 use crate::file::Handle;
 use crate::read_async::Progress;
-use crate::stream::Stream;
+use crate::stream::ReadStream;
 
-/// A read that does not block, with a buffer of its own. Made by [`Stream::fetch`].
+/// A read that does not block, with a buffer of its own. Made by [`ReadStream::read_owned`].
 ///
 /// For a caller with many reads of one stream in flight, such as a server of a client that
 /// pipelines: a [`crate::ReadAt`] borrows its stream for as long as it takes.
 #[must_use = "a fetch does nothing until it is polled"]
-pub struct Fetch {
+pub struct OwnedRead {
     handle: Arc<Handle>,
     buffer: Vec<u8>,
     progress: Progress,
 }
 
-impl Stream {
+impl ReadStream {
     /// Returns a read of as many bytes as `buffer` has, from `offset` on, which begins when it is
     /// first polled. Read-ahead sees the reads of a stream in the order in which they began.
-    pub fn fetch(&self, buffer: Vec<u8>, offset: u64) -> Fetch {
+    pub fn read_owned(&self, buffer: Vec<u8>, offset: u64) -> OwnedRead {
         let progress = Progress::one_of_several(offset);
-        Fetch { handle: Arc::clone(&self.handle), buffer, progress }
+        OwnedRead { handle: Arc::clone(&self.handle), buffer, progress }
     }
 }
 
-impl Fetch {
+impl OwnedRead {
     /// Polls the read. Ready with the number of bytes: fewer than asked only at the end of the
     /// file. The waker of the last call is woken when it is worth another call. Not to be called
     /// again after it was ready.
     ///
     /// # Errors
     ///
-    /// As [`Stream::read_at`].
+    /// As [`ReadStream::read_at`].
     ///
     /// # Panics
     ///
     /// If `stream` is not the one that made it, or another of the same open file.
     pub fn poll(
         &mut self,
-        stream: &Stream,
+        stream: &ReadStream,
         context: &Context<'_>,
     ) -> Poll<Result<usize, ReadError>> {
         assert!(Arc::ptr_eq(&self.handle, &stream.handle), "a fetch is polled with its own stream");
@@ -62,14 +62,14 @@ impl Fetch {
     }
 }
 
-impl Drop for Fetch {
+impl Drop for OwnedRead {
     fn drop(&mut self) {
         self.progress.abandon(&self.handle.file);
     }
 }
 
-impl fmt::Debug for Fetch {
+impl fmt::Debug for OwnedRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetch").field("progress", &self.progress).finish_non_exhaustive()
+        f.debug_struct("OwnedRead").field("progress", &self.progress).finish_non_exhaustive()
     }
 }

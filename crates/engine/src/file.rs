@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use foreread_core::fit::DeviceModel;
+use foreread_core::device_model::DeviceModel;
 use foreread_core::path::{DeviceId, DeviceState, ExtentMap, FileId, IoPath};
 use foreread_core::sched::BadSetting;
 use foreread_core::table::FileSlot;
@@ -31,7 +31,7 @@ use crate::read_async::ReadAt;
 use crate::reader::Reader;
 use crate::ring::RingKind;
 use crate::shared::Shared;
-use crate::stream::Stream;
+use crate::stream::ReadStream;
 use crate::waiting::IdHasher;
 
 /// An open file or block device. Cloning gives another handle to the same one; the last closes it.
@@ -82,7 +82,8 @@ impl File {
         let failed = |doing, source| OpenError::Io { path: path.clone(), doing, source };
         let ring = engine.working_ring().map_err(|source| failed("use the ring", source))?;
         if options.volatile.is_some() && ring == RingKind::IoUring {
-            let why = "the kernel does not know that device; make the engine with Io::Threads";
+            let why =
+                "the kernel does not know that device; make the engine with IoBackend::Threads";
             return Err(failed("use the ring", io::Error::other(why)));
         }
         if options.write {
@@ -128,7 +129,7 @@ impl File {
     ///
     /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
     /// polled. Each call is a stream of its own; a scan is better off with
-    /// [`Stream::read_at_async`]. A future that waits, or is ready and is not polled, keeps its
+    /// [`ReadStream::read_at_async`]. A future that waits, or is ready and is not polled, keeps its
     /// share of the memory: up to an eighth for a read as large as that.
     ///
     /// ```no_run
@@ -148,8 +149,8 @@ impl File {
 
     /// Begins a stream: for a scan that goes its own way while the same thread reads elsewhere.
     #[must_use]
-    pub fn stream(&self) -> Stream {
-        Stream::new(Arc::clone(&self.handle))
+    pub fn stream(&self) -> ReadStream {
+        ReadStream::new(Arc::clone(&self.handle))
     }
 
     /// Says that these bytes (offsets, the end not included) will be read soon. They are asked from
@@ -255,7 +256,7 @@ impl File {
 
     /// Why reads and writes go through the kernel's page cache; None if they go around it.
     #[must_use]
-    pub fn buffered(&self) -> Option<&'static str> {
+    pub fn direct_io_unavailable(&self) -> Option<&'static str> {
         self.handle.file.backend.buffered
     }
 

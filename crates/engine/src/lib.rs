@@ -19,7 +19,7 @@
 //!
 //! let options = foreread::OpenOptions { write: true, ..Default::default() };
 //! let disk = engine.open_with("/var/lib/images/disk.img", &options)?;
-//! disk.write_at(&page, 12345, foreread::WriteMode::Back)?; // in memory, where reads find it
+//! disk.write_at(&page, 12345, foreread::WriteMode::WriteBack)?; // in memory, where reads find it
 //! disk.flush()?; // on the device, for good
 //! # Ok(()) }
 //! ```
@@ -71,24 +71,24 @@ use std::sync::Arc;
 use shared::Shared;
 
 pub use advice::Advice;
-pub use builder::{Builder, DEFAULT_MEMORY};
+pub use builder::{DEFAULT_MEMORY, EngineBuilder};
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use error::{EngineError, OpenError, ReadError, WriteError};
-pub use extents::Extent;
+pub use extents::FileExtent;
 #[doc(hidden)]
 pub use faults::{Faults, Mishap};
-pub use fetch::Fetch;
+pub use fetch::OwnedRead;
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
-pub use foreread_core::readahead::{Policy, Rules};
+pub use foreread_core::prefetch::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
 pub use open_options::OpenOptions;
 pub use page_cache::cached_pages;
-pub use pin::Pin;
+pub use pin::PageRef;
 pub use read_async::ReadAt;
-pub use ring::Io;
-pub use stream::Stream;
+pub use ring::IoBackend;
+pub use stream::ReadStream;
 #[doc(hidden)]
 pub use volatile::Volatile;
 
@@ -129,8 +129,8 @@ pub struct Counters {
 impl Engine {
     /// Returns a builder with the default settings.
     #[must_use]
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::new()
     }
 
     /// Opens a regular file or a block device for reading.
@@ -203,7 +203,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Sets the weight of `submitter` ([`Stream::set_submitter`]): where memory is short,
+    /// Sets the weight of `submitter` ([`ReadStream::set_submitter`]): where memory is short,
     /// [`Policy::Adaptive`] shares it out for read-ahead by weight first, however many streams each
     /// has; what one cannot use is lent. All submitters without a weight are one, of weight 1; 0
     /// makes this one of them again.
@@ -231,10 +231,10 @@ impl Engine {
         self.shared.drive().path.settings()
     }
 
-    /// Replays on a fresh core what [`Builder::record`] kept, and compares all output: decisions,
-    /// requests, frames, reads that are ready. For tests and for reports of faults: if it is equal,
-    /// everything that happened follows from the calls, in their order, whatever the threads and
-    /// the device did. Takes what was kept.
+    /// Replays on a fresh core what [`EngineBuilder::record`] kept, and compares all output:
+    /// decisions, requests, frames, reads that are ready. For tests and for reports of faults: if
+    /// it is equal, everything that happened follows from the calls, in their order, whatever the
+    /// threads and the device did. Takes what was kept.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl Engine {
 
     /// How reads get to the kernel, in words: `io_uring`, or threads and why.
     #[must_use]
-    pub fn io(&self) -> String {
+    pub fn io_backend(&self) -> String {
         if self.shared.is_forked() {
             return "nothing: a forked child".into();
         }
@@ -273,8 +273,8 @@ impl Engine {
         (driver.path.idle_frames(), driver.path.frame_count().into())
     }
 
-    /// Takes the events since the last call, oldest first, if [`Builder::trace`] asked for them; in
-    /// a forked child, none.
+    /// Takes the events since the last call, oldest first, if [`EngineBuilder::trace`] asked for
+    /// them; in a forked child, none.
     #[must_use]
     pub fn take_trace(&self) -> Vec<TraceEvent> {
         if self.shared.is_forked() {
@@ -443,7 +443,7 @@ mod tests {
         let mut driver = engine.shared.drive();
         let mut write = || {
             driver.begin_write(|path, now| {
-                let (mode, whose) = (WriteMode::Back, Submitter::default());
+                let (mode, whose) = (WriteMode::WriteBack, Submitter::default());
                 path.write(now, id, ByteCount(0), ByteCount(4096), mode, whose)
             })
         };
@@ -455,7 +455,7 @@ mod tests {
         driver.stepped(copies, |path, now| path.filled(now, copies));
         drop(driver);
 
-        for wrote in [file.write_at(&[1; 4096], 0, WriteMode::Back), file.flush()] {
+        for wrote in [file.write_at(&[1; 4096], 0, WriteMode::WriteBack), file.flush()] {
             let Err(WriteError::Io { source, .. }) = wrote else { panic!("{wrote:?}") };
             assert_eq!(source.raw_os_error(), Some(libc::EBADF));
         }
@@ -467,8 +467,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
-        for io in [Io::Threads, Io::Probe] {
-            let engine = Engine::builder().memory(1 << 20).io(io).build().expect("an engine");
+        for io in [IoBackend::Threads, IoBackend::Probe] {
+            let engine =
+                Engine::builder().memory(1 << 20).io_backend(io).build().expect("an engine");
             let faults = Arc::new(Faults::default());
             faults.inject_writes(0..256, 0..u32::MAX, Mishap::Hold);
             let faults = Some(faults);
@@ -478,7 +479,7 @@ mod tests {
                 .map(|page| {
                     let file = file.clone();
                     std::thread::spawn(move || {
-                        file.write_at(&[1; 4096], page * 65536, WriteMode::Through)
+                        file.write_at(&[1; 4096], page * 65536, WriteMode::WriteThrough)
                     })
                 })
                 .collect();

@@ -29,7 +29,7 @@ pub struct OpenOptions {
     #[doc(hidden)]
     pub faults: Option<Arc<Faults>>,
     /// Reads and writes this device instead of the path, which is a name only: for tests of power
-    /// cuts, in engines with [`Io::Threads`](crate::Io::Threads).
+    /// cuts, in engines with [`IoBackend::Threads`](crate::IoBackend::Threads).
     #[doc(hidden)]
     pub volatile: Option<Arc<Volatile>>,
 }

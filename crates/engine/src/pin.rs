@@ -16,13 +16,13 @@ use crate::inbox::Post;
 use crate::pool::PAGE;
 use crate::reader::{Markers, Reader, in_page};
 use crate::shared::Shared;
-use crate::stream::Stream;
+use crate::stream::ReadStream;
 
-/// Some bytes of a file, in the cache's own memory. Made by [`Stream::pin`].
+/// Some bytes of a file, in the cache's own memory. Made by [`ReadStream::pin`].
 #[derive(Debug)]
 #[must_use = "a pin ends when it is dropped"]
-pub struct Pin<'s> {
-    stream: &'s Stream,
+pub struct PageRef<'s> {
+    stream: &'s ReadStream,
     page: Pinned,
     from: usize,
     to: usize,
@@ -88,7 +88,7 @@ impl PinsInHand {
     }
 }
 
-impl Stream {
+impl ReadStream {
     /// Pins the page that `offset` lies in, and gives its bytes from there on: to the end of the
     /// page, or of the file, where there are none. Reads it first if it is not resident.
     ///
@@ -96,7 +96,7 @@ impl Stream {
     ///
     /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: then copy, with
     /// [`Self::read_at`]. Else as [`Self::read_at`].
-    pub fn pin(&self, offset: u64) -> Result<Pin<'_>, ReadError> {
+    pub fn pin(&self, offset: u64) -> Result<PageRef<'_>, ReadError> {
         let (handle, engine) = (&*self.handle, &*self.handle.file.engine);
         let mut is_miss = false;
         for _ in 0..TRIES {
@@ -122,7 +122,7 @@ impl Stream {
     /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is in memory; None if it
     /// has to be read, or if as many pages are pinned as may be. Never waits.
     #[inline]
-    pub fn try_pin(&self, offset: u64) -> Option<Pin<'_>> {
+    pub fn try_pin(&self, offset: u64) -> Option<PageRef<'_>> {
         let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
         if ByteCount(offset) >= file.len() || !self.pins.take_one(table) {
             return None;
@@ -139,7 +139,7 @@ impl Stream {
     /// the bytes.
     ///
     /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
-    pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<Pin<'s>>) -> bool {
+    pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<PageRef<'s>>) -> bool {
         let file = &*self.handle.file;
         let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
         let end = offset.saturating_add(len as u64);
@@ -157,7 +157,7 @@ impl Stream {
                 break;
             };
             let to = PAGE.min(from + usize::try_from(end - at).expect("no more than was asked"));
-            pins.push(Pin { stream: self, page, from, to });
+            pins.push(PageRef { stream: self, page, from, to });
             if file_len < ByteCount(end) {
                 break;
             }
@@ -175,7 +175,7 @@ impl Stream {
     }
 
     #[inline]
-    fn pin_if_resident(&self, pos: ByteCount, is_read: bool) -> Option<Pin<'_>> {
+    fn pin_if_resident(&self, pos: ByteCount, is_read: bool) -> Option<PageRef<'_>> {
         let (page, from, found, len) = self.pin_page(pos)?;
         let end = (pos.page() + Pages(1)).offset().min(len);
         let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
@@ -183,7 +183,7 @@ impl Stream {
         // The read that brought it was its use, and was counted.
         let used = (!is_read).then_some(&found);
         reader.pinned(&self.handle, self.advised.get(), used, pos, end);
-        Some(Pin { stream: self, page, from, to })
+        Some(PageRef { stream: self, page, from, to })
     }
 
     /// Pins a page that is there; with it, how long the file is with which it is right.
@@ -206,13 +206,13 @@ impl Stream {
     }
 
     /// Of no page, at the end of the file.
-    fn pin_of_nothing(&self) -> Pin<'_> {
+    fn pin_of_nothing(&self) -> PageRef<'_> {
         let page = Pinned { frame: NO_FRAME, generation: Generation::default() };
-        Pin { stream: self, page, from: 0, to: 0 }
+        PageRef { stream: self, page, from: 0, to: 0 }
     }
 }
 
-impl Deref for Pin<'_> {
+impl Deref for PageRef<'_> {
     type Target = [u8];
 
     #[inline]
@@ -225,7 +225,7 @@ impl Deref for Pin<'_> {
     }
 }
 
-impl Drop for Pin<'_> {
+impl Drop for PageRef<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.page.frame == NO_FRAME {

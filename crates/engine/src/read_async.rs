@@ -16,10 +16,10 @@ use crate::error::ReadError;
 use crate::file::FileShared;
 use crate::lead::NotReady;
 use crate::reader::{Asked, Markers, error};
-use crate::stream::Stream;
+use crate::stream::ReadStream;
 use crate::waiting::{Ticket, Waiter};
 
-/// A read on its way. Made by [`crate::File::read_at_async`] and [`Stream::read_at_async`].
+/// A read on its way. Made by [`crate::File::read_at_async`] and [`ReadStream::read_at_async`].
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ReadAt<'a> {
@@ -30,8 +30,8 @@ pub struct ReadAt<'a> {
 
 #[derive(Debug)]
 enum Source<'a> {
-    Borrowed(&'a mut Stream),
-    Own(Box<Stream>),
+    Borrowed(&'a mut ReadStream),
+    Own(Box<ReadStream>),
 }
 
 /// How far a read that does not block has come.
@@ -51,11 +51,11 @@ enum State {
 }
 
 impl<'a> ReadAt<'a> {
-    pub(crate) fn of_stream(stream: &'a mut Stream, to: &'a mut [u8], offset: u64) -> Self {
+    pub(crate) fn of_stream(stream: &'a mut ReadStream, to: &'a mut [u8], offset: u64) -> Self {
         Self { stream: Source::Borrowed(stream), to, progress: Progress::lone(offset) }
     }
 
-    pub(crate) fn alone(stream: Stream, to: &'a mut [u8], offset: u64) -> Self {
+    pub(crate) fn alone(stream: ReadStream, to: &'a mut [u8], offset: u64) -> Self {
         Self { stream: Source::Own(Box::new(stream)), to, progress: Progress::lone(offset) }
     }
 }
@@ -71,7 +71,7 @@ impl Progress {
 
     pub(crate) fn poll(
         &mut self,
-        stream: &Stream,
+        stream: &ReadStream,
         to: &mut [u8],
         context: &Context<'_>,
     ) -> Poll<Result<usize, ReadError>> {
@@ -98,7 +98,7 @@ impl Progress {
 
     fn step(
         &mut self,
-        stream: &Stream,
+        stream: &ReadStream,
         to: &mut [u8],
         context: &Context<'_>,
     ) -> Result<Poll<usize>, ReadError> {
@@ -173,7 +173,7 @@ impl Drop for ReadAt<'_> {
 }
 
 impl Source<'_> {
-    fn get(&self) -> &Stream {
+    fn get(&self) -> &ReadStream {
         match self {
             Self::Borrowed(stream) => stream,
             Self::Own(stream) => stream,
@@ -183,7 +183,7 @@ impl Source<'_> {
 
 /// Begins to read what is left; false if nothing is.
 fn begin(
-    stream: &Stream,
+    stream: &ReadStream,
     read: &mut Asked,
     to: &mut [u8],
     markers: Option<&Markers>,

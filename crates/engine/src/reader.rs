@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io;
 
 use foreread_core::path::{Fault, ReadId, StreamId};
-use foreread_core::readahead::Advice as Pattern;
+use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Submitter;
 use foreread_core::table::{FoundPage, Frame};
 use foreread_core::units::{ByteCount, PageIndex, Pages};

@@ -68,7 +68,7 @@ enum Place {
 
 /// How reads and writes get to the kernel.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Io {
+pub enum IoBackend {
     /// io_uring if it works here, else threads: found by trying.
     #[default]
     Probe,
@@ -108,12 +108,12 @@ impl Ring {
     ///   IoUring     io_uring         error         error
     ///   Threads     threads          threads       threads
     /// ```
-    pub(crate) fn with(pool: Arc<Pool>, choice: Io) -> Result<Self, EngineError> {
+    pub(crate) fn with(pool: Arc<Pool>, choice: IoBackend) -> Result<Self, EngineError> {
         let kind = match choice {
-            Io::Threads => Kind::Threads(Threads::new(&pool, "as asked".into())),
-            Io::IoUring | Io::Probe => match Uring::new(&pool) {
+            IoBackend::Threads => Kind::Threads(Threads::new(&pool, "as asked".into())),
+            IoBackend::IoUring | IoBackend::Probe => match Uring::new(&pool) {
                 Ok(uring) => Kind::IoUring(uring),
-                Err(source) if choice == Io::IoUring || is_out_of_descriptors(&source) => {
+                Err(source) if choice == IoBackend::IoUring || is_out_of_descriptors(&source) => {
                     return Err(EngineError::Ring { source });
                 }
                 Err(source) => Kind::Threads(Threads::new(&pool, source.to_string())),

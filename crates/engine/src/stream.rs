@@ -18,14 +18,14 @@ use crate::reader::Reader;
 
 /// One reader of a file. Made by [`crate::File::stream`]; ends when it is dropped.
 #[derive(Debug)]
-pub struct Stream {
+pub struct ReadStream {
     pub(crate) handle: Arc<Handle>,
     pub(crate) reader: Reader,
     pub(crate) advised: Cell<Advised>,
     pub(crate) pins: PinsInHand,
 }
 
-impl Stream {
+impl ReadStream {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
         let (reader, advised) = (Reader::new(&handle.file), Cell::new(handle.advice.get()));
         Self { handle, reader, advised, pins: PinsInHand::default() }
@@ -44,8 +44,8 @@ impl Stream {
     /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
     ///
     /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
-    /// polled. How long to wait is the executor's business: [`crate::Builder::timeout`] is for
-    /// reads that block.
+    /// polled. How long to wait is the executor's business: [`crate::EngineBuilder::timeout`] is
+    /// for reads that block.
     pub fn read_at_async<'a>(&'a mut self, to: &'a mut [u8], offset: u64) -> ReadAt<'a> {
         ReadAt::of_stream(self, to, offset)
     }
@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for ReadStream {
     fn drop(&mut self) {
         self.reader.close(&self.handle.file);
         self.pins.give_back(&self.handle.file.engine.table);

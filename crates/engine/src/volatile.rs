@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// A disk of so many bytes that is only memory: given to
 /// [`OpenOptions::volatile`](crate::OpenOptions::volatile), for engines with
-/// [`Io::Threads`](crate::Io::Threads).
+/// [`IoBackend::Threads`](crate::IoBackend::Threads).
 #[derive(Debug)]
 pub struct Volatile {
     state: Mutex<State>,

@@ -28,15 +28,15 @@ impl File {
     /// Writes all of `from` at `offset`; when that is done, `mode` says.
     ///
     /// ```text
-    ///   Back      it is in memory, where reads find it. The device gets it later; flush() says
-    ///             that it has it
-    ///   Through   the device has it, perhaps in a cache of its own
-    ///   Fua       the device has it for good
+    ///   WriteBack      it is in memory, where reads find it. The device gets it later; flush()
+    ///                  says that it has it
+    ///   WriteThrough   the device has it, perhaps in a volatile cache of its own
+    ///   Fua            the device has it durably
     /// ```
     ///
     /// Offset and length need no alignment. Where a part of a page is written, its other bytes are
     /// read first. With too much in memory that the device does not have yet
-    /// ([`Builder::dirty_limit`](crate::Builder::dirty_limit)) it waits for room.
+    /// ([`EngineBuilder::dirty_limit`](crate::EngineBuilder::dirty_limit)) it waits for room.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,7 +45,7 @@ impl File {
     /// let engine = Engine::builder().build()?;
     /// let options = OpenOptions { write: true, ..OpenOptions::default() };
     /// let image = engine.open_with("/var/lib/images/disk.img", &options)?;
-    /// image.write_at(b"some bytes", 1 << 20, WriteMode::Back)?;
+    /// image.write_at(b"some bytes", 1 << 20, WriteMode::WriteBack)?;
     /// image.flush()?; // from here on no power cut takes them away
     /// # Ok(()) }
     /// ```
@@ -62,7 +62,7 @@ impl File {
 
     /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
     /// engine's other threads: not for room, nor for the rest of a page. Returns how many bytes
-    /// that were; they are in memory, as with [`WriteMode::Back`].
+    /// that were; they are in memory, as with [`WriteMode::WriteBack`].
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl File {
     pub fn try_write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
         handle.check_writable(offset, from.len() as u64)?;
-        handle.write_all(from, offset, WriteMode::Back, true)
+        handle.write_all(from, offset, WriteMode::WriteBack, true)
     }
 
     /// Waits until all that was written before is on the device, for good: no kill and no power cut
@@ -81,7 +81,7 @@ impl File {
     /// # let engine = foreread::Engine::builder().build()?;
     /// let options = foreread::OpenOptions { write: true, ..Default::default() };
     /// let file = engine.open_with("/dev/sdb", &options)?;
-    /// file.zero(0..1 << 20, false)?;
+    /// file.write_zeroes(0..1 << 20, false)?;
     /// if let Err(error) = file.flush() {
     ///     // What did not get there is still in memory: put things right, and flush again.
     ///     eprintln!("{error}");
@@ -93,10 +93,10 @@ impl File {
     ///
     /// If the device failed to take any of it, now or before: then each flush tries again, and says
     /// so again, until it is there. Where the device took all and failed to flush its own cache, or
-    /// the kernel its own (of a [buffered](File::buffered) file), what is still in memory is
-    /// written once more, and a later flush can succeed. If some of it is in memory no more, this
-    /// is [`WriteError::Lost`], and so is each later flush until [`Self::accept_lost`], or until
-    /// the file is opened again.
+    /// the kernel its own (of a [buffered](File::direct_io_unavailable) file), what is still in
+    /// memory is written once more, and a later flush can succeed. If some of it is in memory no
+    /// more, this is [`WriteError::Lost`], and so is each later flush until [`Self::accept_lost`],
+    /// or until the file is opened again.
     pub fn flush(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
         handle.check_forked()?;
@@ -132,14 +132,14 @@ impl File {
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
-    /// a later write may find no room. As [`Self::write_at`] with [`WriteMode::Back`], a flush has
-    /// to follow.
+    /// a later write may find no room. As [`Self::write_at`] with [`WriteMode::WriteBack`], a flush
+    /// has to follow.
     ///
     /// # Errors
     ///
     /// As [`Self::write_at`]. Of a range that failed the bytes are zeros or what they were at any
     /// time before.
-    pub fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), WriteError> {
+    pub fn write_zeroes(&self, range: Range<u64>, may_unmap: bool) -> Result<(), WriteError> {
         let handle = self.handle();
         let len = range.end.saturating_sub(range.start);
         handle.check_writable(range.start, len)?;
@@ -149,7 +149,7 @@ impl File {
         let [before, pages, behind] = around_whole_pages(&range);
         for part in [before, behind] {
             let zeros = &[0; PAGE][..usize::try_from(part.end - part.start).expect("in a page")];
-            handle.write_all(zeros, part.start, WriteMode::Back, false)?;
+            handle.write_all(zeros, part.start, WriteMode::WriteBack, false)?;
         }
         let backend = &handle.file.backend;
         handle.act_on("zeroing", &pages, IoPath::zero, &|from, len| {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use foreread::{Engine, Io, Mishap, ReadError};
+use foreread::{Engine, IoBackend, Mishap, ReadError};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_closed,
@@ -141,8 +141,8 @@ impl Executor {
     }
 }
 
-fn engine(io: Io, memory: u64) -> Recorded {
-    recorded(Engine::builder().memory(memory).io(io))
+fn engine(io: IoBackend, memory: u64) -> Recorded {
+    recorded(Engine::builder().memory(memory).io_backend(io))
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn it_starts_with_the_first_task_and_ends_with_the_engine() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, LEN);
     with_each_io("it_starts_with_the_first_task_and_ends_with_the_engine", |io| {
-        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
         let file = engine.open(&path).unwrap();
         for offset in (0..LEN).step_by(100_000) {
             read_and_check(&file, 1, &mut [0; 5000], offset);

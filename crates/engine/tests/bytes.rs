@@ -95,7 +95,7 @@ fn through_the_page_cache() {
     let path = written(dir.path(), &want);
     let options = OpenOptions { buffered: true, ..OpenOptions::default() };
     let file = engine(1 << 20, Policy::Linux6).open_with(&path, &options).unwrap();
-    assert_eq!(file.buffered(), Some("as asked"));
+    assert_eq!(file.direct_io_unavailable(), Some("as asked"));
     check_everything(&path, &want, &options);
 }
 

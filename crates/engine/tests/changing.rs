@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use foreread::{Advice, Engine, File, Io, Mishap, OpenOptions, ReadError};
+use foreread::{Advice, Engine, File, IoBackend, Mishap, OpenOptions, ReadError};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, append, check, open_faulty, read_and_check, wait_until, wait_until_idle,
@@ -22,8 +22,8 @@ use tempfile::TempDir;
 
 const LEN: u64 = (1 << 20) + 777;
 
-fn engine(io: Io) -> Recorded {
-    recorded(Engine::builder().memory(4 << 20).io(io))
+fn engine(io: IoBackend) -> Recorded {
+    recorded(Engine::builder().memory(4 << 20).io_backend(io))
 }
 
 fn set_len(path: &Path, len: u64) {

@@ -6,7 +6,7 @@ mod plain;
 
 use std::fs;
 
-use foreread::core::readahead::Decided;
+use foreread::core::prefetch::Decided;
 use foreread::core::sched::Submitter;
 use foreread::core::trace::EventKind;
 use foreread::core::units::{ByteCount, Pages};

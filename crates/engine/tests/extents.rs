@@ -8,8 +8,8 @@ mod recorded;
 mod support;
 
 use foreread::{
-    BadExtents, Engine, Extent, Faults, File, Io, Mishap, OpenError, OpenOptions, ReadError,
-    WriteError, WriteMode,
+    BadExtents, Engine, Faults, File, FileExtent, IoBackend, Mishap, OpenError, OpenOptions,
+    ReadError, WriteError, WriteMode,
 };
 use recorded::{Recorded, recorded};
 use support::{PAGE, Random, check, fill, open_faulty, wait_until_idle, with_each_io, write_file};
@@ -27,15 +27,15 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(io: Io) -> Self {
+    fn new(io: IoBackend) -> Self {
         let dir = TempDir::new_in(common::scratch()).unwrap();
         let path = write_file(dir.path(), 0, 8 * MIB);
-        let engine = recorded(Engine::builder().memory(4 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));
         let (image, faults) = open_faulty(&engine, &path);
         Self { engine, image, faults, path, _dir: dir }
     }
 
-    fn open(&self, identity: u64, len: u64, extents: &[Extent]) -> File {
+    fn open(&self, identity: u64, len: u64, extents: &[FileExtent]) -> File {
         self.image.open_extents(identity, len, extents.iter().copied()).unwrap()
     }
 
@@ -44,12 +44,12 @@ impl Bench {
     }
 }
 
-fn data(start: u64, len: u64, place: u64) -> Extent {
-    Extent { start, len, place: Some(place) }
+fn data(start: u64, len: u64, place: u64) -> FileExtent {
+    FileExtent { start, len, place: Some(place) }
 }
 
 /// The bytes that a file of these extents has.
-fn content(len: u64, extents: &[Extent]) -> Vec<u8> {
+fn content(len: u64, extents: &[FileExtent]) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(len).unwrap()];
     for extent in extents {
         let Some(place) = extent.place else { continue };
@@ -79,7 +79,7 @@ fn a_file_in_pieces_has_the_bytes_of_its_pieces_and_zeros_between() {
         let extents = [
             data(0, 64 * PAGE, 4 * MIB),
             data(64 * PAGE, 10 * PAGE, MIB),
-            Extent { start: 80 * PAGE, len: 5 * PAGE, place: None },
+            FileExtent { start: 80 * PAGE, len: 5 * PAGE, place: None },
             data(90 * PAGE, 200 * PAGE, 2 * MIB),
         ];
         let len = 300 * PAGE + 100;
@@ -152,7 +152,7 @@ fn one_name_is_one_file_while_it_is_open() {
 
 /// Extents of blocks of so many bytes, some after one another on the device and most not, with
 /// holes between some of them.
-fn scattered(block: u64, len: u64, seed: u64) -> Vec<Extent> {
+fn scattered(block: u64, len: u64, seed: u64) -> Vec<FileExtent> {
     let mut random = Random(seed);
     let (mut extents, mut at) = (Vec::new(), 0);
     while at < len {
@@ -299,8 +299,8 @@ fn a_file_whose_device_shrank_is_an_error_where_it_is_gone_and_has_its_length_st
 
 #[test]
 fn extents_that_make_no_sense_are_refused_and_writes_are() {
-    let bench = Bench::new(Io::Threads);
-    let open = |extents: &[Extent]| bench.image.open_extents(1, 99, extents.iter().copied());
+    let bench = Bench::new(IoBackend::Threads);
+    let open = |extents: &[FileExtent]| bench.image.open_extents(1, 99, extents.iter().copied());
     let error = open(&[data(0, PAGE, 0), data(0, PAGE, PAGE)]).unwrap_err();
     assert!(matches!(error, OpenError::Extents { why: BadExtents::Disorder(1), .. }), "{error}");
     let error = open(&[data(0, 100, 0)]).unwrap_err();
@@ -317,7 +317,7 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     assert!(matches!(error, OpenError::ManyExtents { limit, .. } if limit.0 == 4 * MIB / 16));
 
     let file = open(&[data(0, PAGE, 0)]).unwrap();
-    let error = file.write_at(&[1], 0, WriteMode::Back).unwrap_err();
+    let error = file.write_at(&[1], 0, WriteMode::WriteBack).unwrap_err();
     assert!(matches!(error, WriteError::ReadOnly { .. }), "{error}");
     assert!(!file.is_writable());
     drop(file);
@@ -341,7 +341,7 @@ fn extents_without_an_end_are_refused_when_they_are_too_many() {
     let mut asked = 0;
     let endless = (0..u64::MAX).map(|number| {
         asked += 1;
-        Extent { start: number * 8192, len: 512, place: Some(0) }
+        FileExtent { start: number * 8192, len: 512, place: Some(0) }
     });
     let refused = device.open_extents(7, 4096, endless).unwrap_err();
     assert!(matches!(refused, OpenError::ManyExtents { .. }), "{refused}");

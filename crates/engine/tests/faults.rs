@@ -7,7 +7,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, Faults, File, Io, Mishap, ReadError};
+use foreread::{Engine, Faults, File, IoBackend, Mishap, ReadError};
 use recorded::{Recorded, recorded};
 use support::{open_faulty, wait_until_closed, wait_until_idle, with_each_io};
 use tempfile::TempDir;
@@ -24,12 +24,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(io: Io) -> Self {
+    fn new(io: IoBackend) -> Self {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("file");
         let byte = |at: usize| u8::try_from(at / PAGE).unwrap();
         fs::write(&path, (0..PAGES * PAGE).map(byte).collect::<Vec<u8>>()).unwrap();
-        let engine = recorded(Engine::builder().memory(4 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));
         let (file, faults) = open_faulty(&engine, &path);
         Self { engine, file, faults, _dir: dir }
     }

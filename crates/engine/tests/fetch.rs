@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use foreread::core::sched::Submitter;
-use foreread::{Fetch, File, Stream};
+use foreread::{File, OwnedRead, ReadStream};
 use support::{Random, check, wait_until_idle, with_each_io, write_file};
 
 const LEN: u64 = (2 << 20) + 777;
@@ -33,7 +33,7 @@ fn waker() -> Waker {
 }
 
 /// Polls until it is ready; returns the buffer, cut to what was read.
-fn finish(stream: &Stream, mut fetch: Fetch, waker: &Waker) -> Vec<u8> {
+fn finish(stream: &ReadStream, mut fetch: OwnedRead, waker: &Waker) -> Vec<u8> {
     loop {
         match fetch.poll(stream, &Context::from_waker(waker)) {
             Poll::Ready(bytes) => {
@@ -54,7 +54,7 @@ fn len(random: &mut Random) -> usize {
 #[test]
 fn reads_of_one_stream_come_in_any_order_and_each_has_its_bytes() {
     with_each_io("reads_of_one_stream_come_in_any_order", |io| {
-        let builder = foreread::Engine::builder().io(io);
+        let builder = foreread::Engine::builder().io_backend(io);
         let dir = tempfile::tempdir_in(common::scratch()).expect("a directory");
         let path = write_file(dir.path(), 1, LEN);
         let engine = builder.memory(4 << 20).build().expect("an engine");
@@ -64,7 +64,7 @@ fn reads_of_one_stream_come_in_any_order_and_each_has_its_bytes() {
             let mut fetches = Vec::new();
             for _ in 0..16 {
                 let offset = random.below(LEN);
-                let mut fetch = stream.fetch(vec![0; len(&mut random)], offset);
+                let mut fetch = stream.read_owned(vec![0; len(&mut random)], offset);
                 match fetch.poll(&stream, &Context::from_waker(&waker)) {
                     Poll::Ready(bytes) => {
                         let bytes = bytes.expect("the device is well");
@@ -92,7 +92,7 @@ fn reads_of_one_stream_come_in_any_order_and_each_has_its_bytes() {
 #[test]
 fn a_sequence_of_which_several_are_on_their_way_is_read_ahead() {
     with_each_io("a_sequence_of_which_several_are_on_their_way", |io| {
-        let builder = foreread::Engine::builder().io(io);
+        let builder = foreread::Engine::builder().io_backend(io);
         let dir = tempfile::tempdir_in(common::scratch()).expect("a directory");
         let path = write_file(dir.path(), 1, LEN);
         let engine = builder.memory(4 << 20).max_window(128 << 10).build().expect("an engine");
@@ -100,7 +100,7 @@ fn a_sequence_of_which_several_are_on_their_way_is_read_ahead() {
         let waker = waker();
         let mut on_their_way = std::collections::VecDeque::new();
         for offset in (0..LEN - 4096).step_by(4096) {
-            on_their_way.push_back((offset, stream.fetch(vec![0; 4096], offset)));
+            on_their_way.push_back((offset, stream.read_owned(vec![0; 4096], offset)));
             if let Some((_, fetch)) = on_their_way.back_mut()
                 && fetch.poll(&stream, &Context::from_waker(&waker)).is_ready()
             {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Need, needs, output, scratch};
-use foreread::{Engine, File, Io, OpenOptions};
+use foreread::{Engine, File, IoBackend, OpenOptions};
 use mounted::{FileSystem, Mounted, run, text};
 use recorded::recorded;
 use support::{Random, check, fill, read_and_check, wait_until_idle, with_each_io, write_file};
@@ -23,8 +23,8 @@ use tempfile::TempDir;
 const LEN: u64 = (3 << 20) + 1234;
 
 /// Reads it with little memory, in order and in none: file number 1, of `len` bytes.
-fn check_everything(path: &Path, len: u64, io: Io, options: &OpenOptions) -> File {
-    let engine = recorded(Engine::builder().memory(1 << 20).io(io));
+fn check_everything(path: &Path, len: u64, io: IoBackend, options: &OpenOptions) -> File {
+    let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
     let file = engine.open_with(path, options).unwrap();
     assert_eq!(file.len(), len);
     let mut buffer = vec![0; 1_000_000];
@@ -58,10 +58,10 @@ fn on_a_file_system(test: &str, make: &[&'static str], bytes: u64) {
     let path = write_file(&disk.at, 1, LEN);
     with_each_io(test, |io| {
         let file = check_everything(&path, LEN, io, &OpenOptions::default());
-        assert_eq!(file.buffered(), None);
+        assert_eq!(file.direct_io_unavailable(), None);
         let buffered = OpenOptions { buffered: true, ..OpenOptions::default() };
         let file = check_everything(&path, LEN, io, &buffered);
-        assert_eq!(file.buffered(), Some("as asked"));
+        assert_eq!(file.direct_io_unavailable(), Some("as asked"));
     });
 }
 
@@ -102,7 +102,7 @@ fn where_direct_io_is_refused() {
     let path = write_file(dir.path(), 1, LEN);
     with_each_io(TEST, |io| {
         let file = check_everything(&path, LEN, io, &OpenOptions::default());
-        assert_eq!(file.buffered(), Some("no O_DIRECT on this file system"));
+        assert_eq!(file.direct_io_unavailable(), Some("no O_DIRECT on this file system"));
     });
 }
 
@@ -156,7 +156,7 @@ fn on_block_devices_of_even_and_odd_size() {
         };
         with_each_io(TEST, |io| {
             let file = check_everything(&device.0, sectors * size, io, &OpenOptions::default());
-            assert_eq!(file.buffered(), None, "{sectors} sectors of {size}");
+            assert_eq!(file.direct_io_unavailable(), None, "{sectors} sectors of {size}");
         });
     }
 }

@@ -25,7 +25,7 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     fs::write(&written, &content[..PAGE]).unwrap();
     let options = OpenOptions { write: true, ..OpenOptions::default() };
     let writer = engine.open_with(&written, &options).unwrap();
-    writer.write_at(&[9], 0, WriteMode::Back).unwrap();
+    writer.write_at(&[9], 0, WriteMode::WriteBack).unwrap();
     // Read-ahead is on its way when the process forks.
     for index in 100..104 {
         stream.read_at(&mut page, index * PAGE as u64).unwrap();
@@ -54,7 +54,8 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
         let is_error = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
         assert!(is_error || child_fails(child));
         let refused = |result| matches!(result, Err(WriteError::Forked { .. }));
-        let writes = refused(writer.write_at(&[8], 0, WriteMode::Back)) && refused(writer.flush());
+        let writes =
+            refused(writer.write_at(&[8], 0, WriteMode::WriteBack)) && refused(writer.flush());
         assert!(writes || child_fails(child));
         // What the parent has yet to write is not the child's to write.
         drop(writer.clone());

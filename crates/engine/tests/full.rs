@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Need, needs, scratch};
-use foreread::{Builder, Engine, Faults, File, Io, Mishap, OpenOptions, WriteError, WriteMode};
+use foreread::{
+    Engine, EngineBuilder, Faults, File, IoBackend, Mishap, OpenOptions, WriteError, WriteMode,
+};
 use mounted::FileSystem;
 use recorded::recorded;
 use support::with_each_io;
@@ -30,8 +32,8 @@ const PIECE: usize = 64 << 10;
 const LEN: u64 = 32 * MIB;
 const ROOM: u64 = 4 * MIB;
 
-fn builder(io: Io) -> Builder {
-    Engine::builder().memory(8 * MIB).dirty_age(Duration::from_millis(200)).io(io)
+fn builder(io: IoBackend) -> EngineBuilder {
+    Engine::builder().memory(8 * MIB).dirty_age(Duration::from_millis(200)).io_backend(io)
 }
 
 fn errno_of(error: &WriteError) -> Option<i32> {
@@ -56,7 +58,7 @@ fn pieces_of(path: &Path, numbers: std::ops::Range<u64>) {
 }
 
 /// Fills a sparse file until there is no room, and makes room again.
-fn overflows(path: &Path, spare: &Path, io: Io) {
+fn overflows(path: &Path, spare: &Path, io: IoBackend) {
     fs::File::create(path).unwrap().set_len(LEN).unwrap();
     let engine = recorded(builder(io));
     let options = OpenOptions { write: true, ..OpenOptions::default() };
@@ -64,13 +66,13 @@ fn overflows(path: &Path, spare: &Path, io: Io) {
     let write = |number: u64, mode| file.write_at(&piece(number), number * PIECE as u64, mode);
 
     let flushed = ROOM / 2 / PIECE as u64;
-    (0..flushed).for_each(|number| write(number, WriteMode::Back).expect("room"));
+    (0..flushed).for_each(|number| write(number, WriteMode::WriteBack).expect("room"));
     file.flush().expect("room");
     pieces_of(path, 0..flushed);
 
     let mut written = flushed..flushed;
     while written.end < LEN / PIECE as u64 {
-        match write(written.end, WriteMode::Back) {
+        match write(written.end, WriteMode::WriteBack) {
             Ok(()) => written.end += 1,
             Err(error) => {
                 assert!(is_full(&error), "{error}");
@@ -136,7 +138,7 @@ fn a_full_tmpfs() {
 }
 
 /// A file whose device refuses all writes from page 100 on.
-fn refusing(errno: i32, io: Io) -> (recorded::Recorded, File, Arc<Faults>, TempDir) {
+fn refusing(errno: i32, io: IoBackend) -> (recorded::Recorded, File, Arc<Faults>, TempDir) {
     let dir = TempDir::new_in(scratch()).unwrap();
     let path = dir.path().join("file");
     fs::write(&path, vec![0; LEN as usize]).unwrap();
@@ -156,9 +158,9 @@ fn errors_that_stay_cost_each_flush_few_requests() {
     with_each_io("errors_that_stay_cost_each_flush_few_requests", |io| {
         for errno in [libc::EDQUOT, libc::EROFS, libc::ENODEV, libc::ENXIO, libc::EIO] {
             let (_engine, file, faults, _dir) = refusing(errno, io);
-            file.write_at(&[1; 4096], 0, WriteMode::Back).expect("memory");
+            file.write_at(&[1; 4096], 0, WriteMode::WriteBack).expect("memory");
             for page in (100..800).step_by(2) {
-                let written = file.write_at(&[2; 4096], page * 4096, WriteMode::Back);
+                let written = file.write_at(&[2; 4096], page * 4096, WriteMode::WriteBack);
                 written.expect("memory");
             }
             for _ in 0..3 {

@@ -61,7 +61,7 @@ fn a_waker_that_is_dropped_may_close_a_file() {
     with_each_io("a_waker_that_is_dropped_may_close_a_file", |io| {
         let dir = TempDir::new().unwrap();
         let (path, other) = (write_file(dir.path(), 1, 1 << 20), write_file(dir.path(), 2, PAGE));
-        let engine = Engine::builder().memory(1 << 20).io(io).build().unwrap();
+        let engine = Engine::builder().memory(1 << 20).io_backend(io).build().unwrap();
         let owner = || Waker::from(Arc::new(Owner(Mutex::new(engine.open(&other).ok()))));
         let (file, faults) = open_faulty(&engine, &path);
         faults.inject(0..256, 0..1, Mishap::Hold);
@@ -87,7 +87,7 @@ fn futures_that_a_panic_drops_leave_no_reader_waiting() {
     with_each_io("futures_that_a_panic_drops_leave_no_reader_waiting", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, 8 << 20);
-        let builder = Engine::builder().memory(1 << 20).policy(Policy::None).io(io);
+        let builder = Engine::builder().memory(1 << 20).policy(Policy::None).io_backend(io);
         let engine = builder.build().unwrap();
         let (file, faults) = open_faulty(&engine, &path);
         faults.inject(0..2048, 0..100, Mishap::Hold);

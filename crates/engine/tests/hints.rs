@@ -7,7 +7,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Advice, Engine, File, Io, Mishap, OpenOptions, Policy};
+use foreread::{Advice, Engine, File, IoBackend, Mishap, OpenOptions, Policy};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_idle, with_each_io,
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 /// 769 pages, the last of which is short.
 const LEN: u64 = (3 << 20) + 777;
 
-fn engine(io: Io, memory: u64) -> Recorded {
-    recorded(Engine::builder().memory(memory).io(io))
+fn engine(io: IoBackend, memory: u64) -> Recorded {
+    recorded(Engine::builder().memory(memory).io_backend(io))
 }
 
 /// What the device is asked for while `act` acts, in pages.
@@ -185,7 +185,7 @@ fn a_reader_at_random_gets_what_it_asked_for_and_no_more() {
     let path = write_file(dir.path(), 1, LEN);
     with_each_io("a_reader_at_random", |io| {
         for policy in Policy::ALL {
-            let builder = Engine::builder().memory(8 << 20).policy(policy).io(io);
+            let builder = Engine::builder().memory(8 << 20).policy(policy).io_backend(io);
             let engine = recorded(builder);
             let file = engine.open(&path).unwrap();
             assert_eq!(pages_for_a_stride(&engine, &file, Advice::Random), 70, "{policy:?}");
@@ -279,7 +279,7 @@ fn all_of_a_hint_is_read_without_another_call() {
             eprintln!("SKIP all_of_a_hint_is_read_without_another_call: a file system in memory");
             return;
         }
-        let engine = Engine::builder().memory(128 << 20).io(io).build().unwrap();
+        let engine = Engine::builder().memory(128 << 20).io_backend(io).build().unwrap();
         let options = OpenOptions { buffered: true, ..OpenOptions::default() };
         let file = engine.open_with(&path, &options).unwrap();
         // More requests than a device takes at a time.

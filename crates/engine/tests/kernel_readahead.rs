@@ -14,7 +14,7 @@ use std::fmt;
 
 use cache::{PlainPages, PlainStream};
 use common::{Need, needs, skip};
-use foreread_core::readahead::{Policy, Trigger};
+use foreread_core::prefetch::{Policy, Trigger};
 use foreread_core::units::{ByteCount, Pages};
 use kernel::{Answer, Kernel, Line};
 

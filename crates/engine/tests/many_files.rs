@@ -47,7 +47,7 @@ fn ten_thousand_files_are_open_and_read_and_closed() {
     let dir = TempDir::new_in(scratch()).unwrap();
     let paths: Vec<_> = (0..FILES).map(|file| small_file(&dir, file)).collect();
     with_each_io(TEST, |io| {
-        let engine = Engine::builder().memory(MEMORY).io(io).build().unwrap();
+        let engine = Engine::builder().memory(MEMORY).io_backend(io).build().unwrap();
         let open = |files: std::ops::Range<usize>| -> Vec<File> {
             paths[files].iter().map(|path| engine.open(path).unwrap()).collect()
         };

@@ -27,7 +27,7 @@ fn a_thousand_streams_in_turns_take_no_more_than_the_bound() {
     fs::File::create(&path).unwrap().set_len(TERABYTE).unwrap();
     with_each_io("a_thousand_streams_in_turns", |io| {
         let before = resident_bytes();
-        let engine = Engine::builder().memory(BOUND).io(io).build().unwrap();
+        let engine = Engine::builder().memory(BOUND).io_backend(io).build().unwrap();
         let file = engine.open(&path).unwrap();
         let streams: Vec<_> = (0..1000).map(|_| file.stream()).collect();
         let mut buffer = [1; 8192];

@@ -29,7 +29,7 @@ fn no_thread_waits_for_what_no_thread_does() {
             let age = age[usize::from(random.below(2) == 0)];
             let limit = 32 << (10 + random.below(2));
             let builder = Engine::builder().memory(1 << 20).dirty_limit(limit).dirty_age(age);
-            let engine = recorded(builder.io(io));
+            let engine = recorded(builder.io_backend(io));
             let slow = Delay { latency: Duration::from_micros(300), parallel: 2, bandwidth: None };
             let delay = (random.below(3) == 0).then_some(slow);
             let options = OpenOptions { write: true, delay, ..OpenOptions::default() };
@@ -58,10 +58,10 @@ fn work(engine: &Engine, file: &File, mut random: Random) {
         let offset = random.below(LEN - len);
         let part = &mut bytes[..usize::try_from(len).expect("small")];
         match random.below(20) {
-            0..8 => file.write_at(part, offset, WriteMode::Back).expect("room comes"),
-            8..11 => file.write_at(part, offset, WriteMode::Through).expect("it is written"),
+            0..8 => file.write_at(part, offset, WriteMode::WriteBack).expect("room comes"),
+            8..11 => file.write_at(part, offset, WriteMode::WriteThrough).expect("it is written"),
             11 => file.write_at(part, offset, WriteMode::Fua).expect("it is written"),
-            12..14 => file.zero(offset..offset + len, false).expect("zeros"),
+            12..14 => file.write_zeroes(offset..offset + len, false).expect("zeros"),
             14 => file.flush().expect("it is written"),
             15 => (0..random.below(300)).for_each(|_| std::thread::yield_now()),
             16 => {

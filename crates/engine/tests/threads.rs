@@ -10,7 +10,7 @@ mod support;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
-use foreread::{Advice, Engine, File, Pin, Policy, ReadError, Stream};
+use foreread::{Advice, Engine, File, PageRef, Policy, ReadError, ReadStream};
 use recorded::recorded;
 use support::{PAGE, Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ struct Reader<'f> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, stream: Option<&Stream>, file: u64, offset: u64, room: u64) -> u64 {
+    fn read(&mut self, stream: Option<&ReadStream>, file: u64, offset: u64, room: u64) -> u64 {
         let to = &mut self.buffer[..room as usize];
         let got = match stream {
             Some(stream) => stream.read_at(to, offset).unwrap(),
@@ -100,8 +100,8 @@ impl Reader<'_> {
         let file = self.random.below(FILES);
         let stream = self.files[file as usize].stream();
         let most = 1 + self.random.below(12) as usize;
-        let mut pins: VecDeque<(u64, Pin<'_>)> = VecDeque::new();
-        let let_go = |(offset, pin): (u64, Pin<'_>)| check(file, offset, &pin);
+        let mut pins: VecDeque<(u64, PageRef<'_>)> = VecDeque::new();
+        let let_go = |(offset, pin): (u64, PageRef<'_>)| check(file, offset, &pin);
         let mut next = self.random.below(len(file));
         for _ in 0..reads {
             if self.random.below(4) == 0 {
@@ -175,7 +175,7 @@ fn sixteen_threads_that_fight_for_memory_read_the_right_bytes() {
     let paths: Vec<_> = (0..FILES).map(|file| write_file(dir.path(), file, len(file))).collect();
     with_each_io("sixteen_threads_that_fight_for_memory", |io| {
         for (memory, policy) in [(1 << 20, Policy::Linux6), (4 << 20, Policy::Thrash2009)] {
-            let engine = recorded(Engine::builder().memory(memory).policy(policy).io(io));
+            let engine = recorded(Engine::builder().memory(memory).policy(policy).io_backend(io));
             let files: Vec<_> = paths.iter().map(|path| engine.open(path).unwrap()).collect();
             std::thread::scope(|scope| {
                 for thread in 0..THREADS {
@@ -212,7 +212,7 @@ fn two_threads_that_always_meet_at_the_same_pages_both_get_them() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 0, len(0));
     with_each_io("two_threads_that_always_meet", |io| {
-        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
         let (file, meeting) = (engine.open(&path).unwrap(), Barrier::new(2));
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -239,7 +239,7 @@ fn threads_that_open_and_close_the_same_files_all_the_time_read_the_right_bytes(
     let dir = TempDir::new().unwrap();
     let paths: Vec<_> = (0..FILES).map(|file| write_file(dir.path(), file, len(file))).collect();
     with_each_io("threads_that_open_and_close", |io| {
-        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
         std::thread::scope(|scope| {
             for thread in 0..6 {
                 let (engine, paths) = (&engine, &paths);

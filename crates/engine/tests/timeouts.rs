@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread::{Engine, Faults, File, Io, Mishap, ReadError};
+use foreread::{Engine, Faults, File, IoBackend, Mishap, ReadError};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, open_faulty, read_and_check, wait_until_closed, wait_until_idle, with_each_io, write_file,
@@ -36,8 +36,8 @@ fn paths(dir: &TempDir) -> [PathBuf; 2] {
 }
 
 impl Bench {
-    fn new(io: Io, timeout: Option<Duration>, paths: &[PathBuf; 2]) -> Self {
-        let builder = Engine::builder().memory(2 << 20).io(io);
+    fn new(io: IoBackend, timeout: Option<Duration>, paths: &[PathBuf; 2]) -> Self {
+        let builder = Engine::builder().memory(2 << 20).io_backend(io);
         let builder = timeout.into_iter().fold(builder, |it, timeout| it.timeout(timeout));
         let engine = recorded(builder);
         let (hung, faults) = open_faulty(&engine, &paths[0]);
@@ -51,7 +51,7 @@ impl Bench {
         let ReadError::TimedOut { offset, after, .. } = &error else { panic!("{error}") };
         assert_eq!((*offset, *after), (page * PAGE, TIMEOUT));
         let text = error.to_string();
-        assert!(text.contains("Builder::timeout"), "{text}");
+        assert!(text.contains("EngineBuilder::timeout"), "{text}");
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::TimedOut);
     }
 

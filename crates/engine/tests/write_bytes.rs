@@ -10,12 +10,12 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, Io, OpenOptions, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteMode};
 use recorded::recorded;
 use support::{Random, Watchdog, fill, with_each_io, write_file};
 use tempfile::TempDir;
 
-const MODES: [WriteMode; 3] = [WriteMode::Back, WriteMode::Through, WriteMode::Fua];
+const MODES: [WriteMode; 3] = [WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::Fua];
 
 fn options(buffered: bool) -> OpenOptions {
     OpenOptions { write: true, buffered, ..OpenOptions::default() }
@@ -62,7 +62,7 @@ impl Writer {
                 5 => {
                     self.want[place.clone()].fill(0);
                     let (start, end) = (place.start as u64, place.end as u64);
-                    self.file.zero(start..end, step % 2 == 0).expect("it is writable");
+                    self.file.write_zeroes(start..end, step % 2 == 0).expect("it is writable");
                 }
                 6 if step % 50 == 0 => self.file.flush().expect("the disk is fine"),
                 _ => {
@@ -91,10 +91,10 @@ fn check_all(path: &Path, results: Vec<(usize, usize, usize, Vec<u8>)>) {
     }
 }
 
-fn many_threads(io: Io, buffered: bool, len: u64, chunk: usize, memory: u64) {
+fn many_threads(io: IoBackend, buffered: bool, len: u64, chunk: usize, memory: u64) {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = write_file(dir.path(), 7, len);
-    let engine = recorded(Engine::builder().memory(memory).io(io));
+    let engine = recorded(Engine::builder().memory(memory).io_backend(io));
     let file = engine.open_with(&path, &options(buffered)).expect("it is there");
     let results = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
@@ -134,7 +134,7 @@ fn so_they_are_through_the_page_cache() {
 fn files_of_every_small_size_keep_it() {
     with_each_io("files_of_every_small_size_keep_it", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
-        let engine = recorded(Engine::builder().memory(1 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
         for len in [1, 511, 512, 513, 4095, 4096, 4097, 8191, 8193, 12288] {
             let path = write_file(dir.path(), len, len);
             let file = engine.open_with(&path, &options(false)).expect("it is there");
@@ -164,7 +164,7 @@ fn a_page_is_seen_as_one_write_left_it() {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         let path = dir.path().join("file");
         fs::write(&path, vec![0; 64 * 4096]).expect("a file");
-        let engine = recorded(Engine::builder().memory(2 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(2 << 20).io_backend(io));
         let file = engine.open_with(&path, &options(false)).expect("it is there");
         std::thread::scope(|scope| {
             for writer in 0..2_u64 {
@@ -237,7 +237,7 @@ fn a_range_that_ends_before_it_begins_is_empty() {
     let engine = recorded(Engine::builder().memory(1 << 20));
     let options = OpenOptions { write: true, ..OpenOptions::default() };
     let file = engine.open_with(&path, &options).expect("it is there");
-    file.zero(9000..100, true).expect("nothing to do");
+    file.write_zeroes(9000..100, true).expect("nothing to do");
     file.discard(9000..100).expect("nothing to do");
     file.flush().expect("the disk is fine");
     assert_eq!(fs::read(&path).expect("it is there"), bytes);

@@ -12,7 +12,7 @@ mod recorded;
 mod support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, Io, OpenOptions, Volatile, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteMode};
 use recorded::recorded;
 use support::{Random, with_each_io};
 use tempfile::TempDir;
@@ -34,12 +34,12 @@ fn mix(file: &File, len: u64, seed: u64, on_disk: impl Fn() -> Vec<u8>) {
         match random.below(5) {
             0 | 1 => {
                 support::fill(step, from, &mut want[place.clone()]);
-                let mode = if step % 7 == 0 { WriteMode::Fua } else { WriteMode::Back };
+                let mode = if step % 7 == 0 { WriteMode::Fua } else { WriteMode::WriteBack };
                 file.write_at(&want[place], from, mode).expect("room");
             }
             2 | 3 => {
                 want[place].fill(0);
-                file.zero(from..to, step % 2 == 0).expect("zeros");
+                file.write_zeroes(from..to, step % 2 == 0).expect("zeros");
             }
             _ => {
                 let mut got = vec![1; place.len()];
@@ -54,9 +54,9 @@ fn mix(file: &File, len: u64, seed: u64, on_disk: impl Fn() -> Vec<u8>) {
     assert_eq!(at, None, "the disk has other bytes");
 }
 
-fn mix_in_file(io: Io, dir: &Path, options: &OpenOptions) {
+fn mix_in_file(io: IoBackend, dir: &Path, options: &OpenOptions) {
     let path = support::write_file(dir, 5, LEN);
-    let engine = recorded(Engine::builder().memory(2 << 20).io(io));
+    let engine = recorded(Engine::builder().memory(2 << 20).io_backend(io));
     let file = engine.open_with(&path, options).expect("it is there");
     mix(&file, LEN, 3, || fs::read(&path).expect("it is there"));
 }
@@ -75,7 +75,7 @@ fn zeros_are_written_where_the_system_has_no_call_for_them() {
     let _watchdog = support::Watchdog::new("zeros_are_written_where_the_system_has_no_call");
     let len = 1 << 20;
     let device = Volatile::new(vec![9; 1 << 20]);
-    let engine = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
+    let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(&device));
     let options = OpenOptions { volatile, ..for_writing() };
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
@@ -150,13 +150,13 @@ fn zeros_and_holes_on_each_file_system() {
 }
 
 /// Holes are punched and found; what is written into one is data, though it is in memory only.
-fn holes(io: Io, dir: &Path) {
+fn holes(io: IoBackend, dir: &Path) {
     let path = support::write_file(dir, 9, 1 << 20);
-    let engine = recorded(Engine::builder().memory(2 << 20).io(io));
+    let engine = recorded(Engine::builder().memory(2 << 20).io_backend(io));
     let file = engine.open_with(&path, &for_writing()).expect("it is there");
     let blocks = || fs::metadata(&path).expect("it is there").blocks();
     let before = blocks();
-    file.zero(100_000..900_000, true).expect("zeros");
+    file.write_zeroes(100_000..900_000, true).expect("zeros");
     file.flush().expect("the disk is fine");
     assert!(blocks() < before, "blocks were given back");
     let is_data = |at: u64| {
@@ -167,7 +167,7 @@ fn holes(io: Io, dir: &Path) {
         extents.into_iter().find(|extent| extent.0.contains(&at)).expect("no gaps").1
     };
     assert!(is_data(0) && !is_data(500_000) && is_data(1_000_000));
-    file.write_at(&[1], 500_000, WriteMode::Back).expect("room");
+    file.write_at(&[1], 500_000, WriteMode::WriteBack).expect("room");
     assert!(is_data(500_000), "what was written is data");
     file.discard(0..90_000).expect("a hint");
     let mut got = vec![1; 100];
@@ -175,7 +175,7 @@ fn holes(io: Io, dir: &Path) {
     support::check(9, 95_000, &got);
     let middle = file.extents(450_000..460_000).expect("an answer");
     assert_eq!(middle, [(450_000..460_000, false)]);
-    file.zero(0..1 << 20, false).expect("zeros");
+    file.write_zeroes(0..1 << 20, false).expect("zeros");
     file.flush().expect("the disk is fine");
     assert!(fs::read(&path).expect("it is there").iter().all(|&byte| byte == 0));
 }
@@ -192,12 +192,12 @@ fn zeros_and_discards_on_a_block_device() {
         let path = support::write_file(dir.path(), 5, len);
         let attach = output(Command::new("losetup").args(["--find", "--show"]).arg(&path));
         let node = attach.expect("it attaches").trim().to_owned();
-        let engine = recorded(Engine::builder().memory(2 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(2 << 20).io_backend(io));
         let file = engine.open_with(&node, &for_writing()).expect("it is not in use");
-        assert!(file.buffered().is_none());
+        assert!(file.direct_io_unavailable().is_none());
         mix(&file, len, 4, || fs::read(&path).expect("it is there"));
         assert_eq!(file.extents(5..9000).expect("an answer"), [(5..9000, true)], "all is data");
-        file.write_at(&[1; 8192], 0, WriteMode::Back).expect("room");
+        file.write_at(&[1; 8192], 0, WriteMode::WriteBack).expect("room");
         file.discard(0..1 << 20).expect("a hint");
         file.flush().expect("the disk is fine");
         drop(file);

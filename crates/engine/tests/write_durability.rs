@@ -11,7 +11,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, Io, OpenOptions, Volatile, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog, wait_until_idle};
 
@@ -84,7 +84,7 @@ fn content(block: usize, version: u32) -> Vec<u8> {
 }
 
 fn open(device: &Arc<Volatile>) -> (Recorded, File) {
-    let engine = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
+    let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
     let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
@@ -129,8 +129,8 @@ fn write(file: &File, books: &Books, number: usize, is_never_evicted: bool) {
         let losses = books.losses.load(Ordering::SeqCst);
         let mode = match random.below(16) {
             0 => WriteMode::Fua,
-            1 => WriteMode::Through,
-            _ => WriteMode::Back,
+            1 => WriteMode::WriteThrough,
+            _ => WriteMode::WriteBack,
         };
         let done = file.write_at(&content(block, version), (block * BLOCK) as u64, mode);
         match &done {

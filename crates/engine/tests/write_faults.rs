@@ -9,7 +9,9 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Builder, Engine, Faults, File, Io, Mishap, OpenOptions, WriteError, WriteMode};
+use foreread::{
+    Engine, EngineBuilder, Faults, File, IoBackend, Mishap, OpenOptions, WriteError, WriteMode,
+};
 use recorded::{Recorded, recorded};
 use support::{wait_until, wait_until_idle, with_each_io};
 use tempfile::TempDir;
@@ -28,11 +30,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(io: Io) -> Self {
-        Self::with(Engine::builder().memory(4 << 20).io(io), false)
+    fn new(io: IoBackend) -> Self {
+        Self::with(Engine::builder().memory(4 << 20).io_backend(io), false)
     }
 
-    fn with(builder: Builder, buffered: bool) -> Self {
+    fn with(builder: EngineBuilder, buffered: bool) -> Self {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         let path = dir.path().join("file");
         fs::write(&path, vec![0; PAGES * PAGE]).expect("a file");
@@ -51,7 +53,7 @@ impl Bench {
     /// Fills pages with a byte.
     fn write(&self, pages: std::ops::Range<usize>, byte: u8) -> Result<(), WriteError> {
         let bytes = vec![byte; pages.len() * PAGE];
-        self.file.write_at(&bytes, (pages.start * PAGE) as u64, WriteMode::Back)
+        self.file.write_at(&bytes, (pages.start * PAGE) as u64, WriteMode::WriteBack)
     }
 
     fn on_disk(&self, page: usize) -> u8 {
@@ -133,7 +135,7 @@ fn a_page_of_which_a_part_is_written_fails_with_what_became_of_the_rest() {
 fn a_write_that_has_to_reach_the_device_is_told_when_it_does_not() {
     with_each_io("a_write_that_has_to_reach_the_device_is_told", |io| {
         let bench = Bench::new(io);
-        for mode in [WriteMode::Through, WriteMode::Fua] {
+        for mode in [WriteMode::WriteThrough, WriteMode::Fua] {
             bench.faults.inject_writes(5..6, ALWAYS, Mishap::Errno(libc::EIO));
             let wrote = bench.file.write_at(&[3; 3 * PAGE], 4 * PAGE as u64, mode);
             assert_eq!(errno(wrote), Some(libc::EIO), "{mode:?}");
@@ -169,7 +171,7 @@ fn a_device_that_ends_writes_early_costs_time_and_no_bytes() {
 fn pages_in_memory_are_written_again_after_a_device_flush_that_failed() {
     with_each_io("pages_in_memory_are_written_again_after_a_device_flush", |io| {
         for buffered in [false, true] {
-            let bench = Bench::with(Engine::builder().memory(4 << 20).io(io), buffered);
+            let bench = Bench::with(Engine::builder().memory(4 << 20).io_backend(io), buffered);
             bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
             bench.write(0..4, 1).expect("room");
             assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
@@ -188,7 +190,7 @@ fn pages_in_memory_are_written_again_after_a_fua_write_that_failed() {
     with_each_io("pages_in_memory_are_written_again_after_a_fua_write", |io| {
         let bench = Bench::new(io);
         bench.write(0..4, 1).expect("room");
-        let written = bench.file.write_at(&[1; PAGE], 9 * 4096, WriteMode::Through);
+        let written = bench.file.write_at(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough);
         written.expect("the device has it, perhaps in a cache");
         wait_until(|| {
             bench.engine.set("dirty_age", "0").expect("there is such a setting");
@@ -213,7 +215,7 @@ fn pages_in_memory_are_written_again_after_the_tail_of_a_file_failed() {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         let path = dir.path().join("file");
         fs::write(&path, vec![0; 8 * PAGE + 100]).expect("a file");
-        let engine = recorded(Engine::builder().memory(4 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));
         let faults = Arc::new(Faults::default());
         let options = OpenOptions {
             write: true,
@@ -221,12 +223,12 @@ fn pages_in_memory_are_written_again_after_the_tail_of_a_file_failed() {
             ..OpenOptions::default()
         };
         let file = engine.open_with(&path, &options).expect("it is there");
-        if file.buffered().is_some() {
+        if file.direct_io_unavailable().is_some() {
             return; // The kernel takes any length there.
         }
-        file.write_at(&[1; PAGE], 0, WriteMode::Through).expect("the device has it");
+        file.write_at(&[1; PAGE], 0, WriteMode::WriteThrough).expect("the device has it");
         faults.inject_writes(8..9, 0..1, Mishap::Errno(libc::EIO));
-        file.write_at(&[2; 100], 8 * 4096, WriteMode::Back).expect("room");
+        file.write_at(&[2; 100], 8 * 4096, WriteMode::WriteBack).expect("room");
         assert_eq!(errno(file.flush()), Some(libc::EIO));
         assert_eq!(errno(file.flush()), None);
         assert_eq!(engine.counters().path.pages_rewritten, 1);
@@ -240,9 +242,12 @@ fn pages_in_memory_are_written_again_after_the_tail_of_a_file_failed() {
 fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
     with_each_io("writes_that_are_in_memory_no_more_are_lost", |io| {
         for buffered in [false, true] {
-            let bench = Bench::with(Engine::builder().memory(4 << 20).io(io), buffered);
+            let bench = Bench::with(Engine::builder().memory(4 << 20).io_backend(io), buffered);
             bench.write(0..4, 1).expect("room");
-            bench.file.write_at(&[1; PAGE], 9 * 4096, WriteMode::Through).expect("on the device");
+            bench
+                .file
+                .write_at(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough)
+                .expect("on the device");
             bench.file.extents(0..4096).expect("written back");
             bench.file.invalidate(0..PAGES as u64 * 4096);
             bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
@@ -289,7 +294,7 @@ fn a_page_whose_rest_cannot_be_read_is_not_written() {
     with_each_io("a_page_whose_rest_cannot_be_read_is_not_written", |io| {
         let bench = Bench::new(io);
         bench.faults.inject(30..31, 0..1, Mishap::Errno(libc::EIO));
-        let write = || bench.file.write_at(&[1; 100], 30 * PAGE as u64 + 10, WriteMode::Back);
+        let write = || bench.file.write_at(&[1; 100], 30 * PAGE as u64 + 10, WriteMode::WriteBack);
         assert_eq!(errno(write()), Some(libc::EIO));
         assert_eq!(errno(write()), None, "the next try can");
         assert_eq!(errno(bench.file.flush()), None);
@@ -301,7 +306,7 @@ fn a_page_whose_rest_cannot_be_read_is_not_written() {
 #[test]
 fn writers_whose_room_is_held_by_pages_that_fail_are_told_so() {
     with_each_io("writers_whose_room_is_held_by_pages_that_fail", |io| {
-        let builder = Engine::builder().memory(4 << 20).io(io).dirty_limit(64 << 10);
+        let builder = Engine::builder().memory(4 << 20).io_backend(io).dirty_limit(64 << 10);
         let bench = Bench::with(builder, false);
         bench.faults.inject_writes(0..256, ALWAYS, Mishap::Errno(libc::EIO));
         let told = (0..PAGES).find_map(|page| bench.write(page..page + 1, 1).err());
@@ -316,13 +321,13 @@ fn writers_whose_room_is_held_by_pages_that_fail_are_told_so() {
 fn a_device_that_does_not_answer_holds_up_its_writers_until_their_time_is_over() {
     with_each_io("a_device_that_does_not_answer_holds_up_its_writers", |io| {
         let timeout = Duration::from_millis(30);
-        let builder = Engine::builder().memory(4 << 20).io(io).timeout(timeout);
+        let builder = Engine::builder().memory(4 << 20).io_backend(io).timeout(timeout);
         let bench = Bench::with(builder.dirty_limit(64 << 10), false);
         bench.faults.inject_writes(0..256, 0..1, Mishap::Hold);
         bench.write(3..4, 9).expect("in memory");
         let is_timed_out = |result| matches!(result, Err(WriteError::TimedOut { .. }));
         assert!(is_timed_out(bench.file.flush()));
-        assert!(is_timed_out(bench.file.write_at(&[1; PAGE], 3 * 4096, WriteMode::Through)));
+        assert!(is_timed_out(bench.file.write_at(&[1; PAGE], 3 * 4096, WriteMode::WriteThrough)));
         bench.faults.let_go();
         // It answers; whether in time is a matter of how much else runs here.
         wait_until(|| bench.file.flush().is_ok());
@@ -335,7 +340,8 @@ fn a_device_that_does_not_answer_holds_up_its_writers_until_their_time_is_over()
 fn an_engine_ends_with_writes_that_are_held_and_files_that_are_dirty() {
     with_each_io("an_engine_ends_with_writes_that_are_held", |io| {
         let timeout = Duration::from_millis(30);
-        let bench = Bench::with(Engine::builder().memory(4 << 20).io(io).timeout(timeout), false);
+        let bench =
+            Bench::with(Engine::builder().memory(4 << 20).io_backend(io).timeout(timeout), false);
         bench.faults.inject_writes(0..256, ALWAYS, Mishap::Hold);
         bench.write(3..9, 9).expect("in memory");
         assert!(bench.file.flush().is_err());

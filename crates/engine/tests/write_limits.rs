@@ -30,7 +30,7 @@ fn open(engine: &Engine, dir: &TempDir, number: u64) -> (File, Arc<Faults>) {
 fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
     with_each_io("what_is_dirty_never_passes_its_limit", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
-        let engine = recorded(Engine::builder().memory(4 << 20).dirty_limit(LIMIT).io(io));
+        let engine = recorded(Engine::builder().memory(4 << 20).dirty_limit(LIMIT).io_backend(io));
         let files = [open(&engine, &dir, 1).0, open(&engine, &dir, 2).0];
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -41,7 +41,8 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
                         let (mut random, bytes) = (Random(writer), vec![1; 50_000]);
                         for _ in 0..200 {
                             let offset = random.below(LEN - 50_000);
-                            file.write_at(&bytes, offset, WriteMode::Back).expect("room comes");
+                            file.write_at(&bytes, offset, WriteMode::WriteBack)
+                                .expect("room comes");
                         }
                     })
                 })
@@ -74,14 +75,14 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
 fn writers_wait_for_room_and_go_on_when_the_device_does() {
     with_each_io("writers_wait_for_room_and_go_on_when_the_device_does", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
-        let engine = recorded(Engine::builder().memory(4 << 20).dirty_limit(LIMIT).io(io));
+        let engine = recorded(Engine::builder().memory(4 << 20).dirty_limit(LIMIT).io_backend(io));
         let (file, faults) = open(&engine, &dir, 1);
         faults.inject_writes(0..LEN / PAGE, 0..u32::MAX, Mishap::Hold);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for page in 0..256 {
-                    let wrote = file.write_at(&[7; 4096], page * PAGE, WriteMode::Back);
+                    let wrote = file.write_at(&[7; 4096], page * PAGE, WriteMode::WriteBack);
                     wrote.expect("room comes");
                 }
                 done.store(true, Ordering::SeqCst);
@@ -104,13 +105,13 @@ fn writers_wait_for_room_and_go_on_when_the_device_does() {
 fn what_is_not_flushed_is_on_the_disk_when_the_last_handle_is_gone() {
     with_each_io("what_is_not_flushed_is_on_the_disk", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
-        let engine = recorded(Engine::builder().memory(4 << 20).io(io));
+        let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));
         let (file, faults) = open(&engine, &dir, 1);
         let path = dir.path().join("file-1");
         let options = OpenOptions { write: true, faults: Some(faults), ..OpenOptions::default() };
         let other = engine.open_with(&path, &options).expect("it is there");
-        file.write_at(&[1; 9000], 5, WriteMode::Back).expect("room");
-        other.write_at(&[2; 9000], 100_000, WriteMode::Back).expect("room");
+        file.write_at(&[1; 9000], 5, WriteMode::WriteBack).expect("room");
+        other.write_at(&[2; 9000], 100_000, WriteMode::WriteBack).expect("room");
         let stream = other.stream();
         drop((file, other));
         drop(stream);
@@ -126,7 +127,7 @@ fn what_is_not_flushed_is_on_the_disk_when_the_last_handle_is_gone() {
 fn settings_change_while_it_runs_and_are_named() {
     with_each_io("settings_change_while_it_runs_and_are_named", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
-        let builder = Engine::builder().memory(4 << 20).io(io);
+        let builder = Engine::builder().memory(4 << 20).io_backend(io);
         let engine = recorded(builder.dirty_limit(1 << 19).dirty_age(Duration::from_secs(60)));
         let setting = |name| {
             let all = engine.settings();
@@ -135,10 +136,10 @@ fn settings_change_while_it_runs_and_are_named() {
         assert_eq!(setting("dirty_limit"), (1 << 19).to_string());
         assert_eq!(setting("dirty_age"), "60000");
         let (file, _faults) = open(&engine, &dir, 1);
-        file.write_at(&[1; 200_000], 0, WriteMode::Back).expect("room");
+        file.write_at(&[1; 200_000], 0, WriteMode::WriteBack).expect("room");
         engine.set("dirty_limit", "64K").expect("bytes");
         assert_eq!(setting("dirty_limit"), (64 << 10).to_string());
-        file.write_at(&[1; 100_000], 1 << 20, WriteMode::Back).expect("room comes");
+        file.write_at(&[1; 100_000], 1 << 20, WriteMode::WriteBack).expect("room comes");
         assert!(engine.counters().dirty.0 <= 64 << 10);
         let error = engine.set("dirty_linit", "1").expect_err("no such setting").to_string();
         assert!(error.contains("dirty_limit"), "{error}");

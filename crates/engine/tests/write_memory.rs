@@ -34,11 +34,12 @@ fn what_is_written_never_takes_more_than_the_bound() {
     let file = engine.open_with(&path, &options).expect("it is there");
     // One after the other, and scattered: the worst case for the page table.
     for round in 0..60 {
-        file.write_at(&piece, round * piece.len() as u64, WriteMode::Back).expect("room comes");
+        file.write_at(&piece, round * piece.len() as u64, WriteMode::WriteBack)
+            .expect("room comes");
     }
     for page in 0..4000_u64 {
         let offset = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34 & !4095;
-        file.write_at(&piece[..100], offset, WriteMode::Back).expect("room comes");
+        file.write_at(&piece[..100], offset, WriteMode::WriteBack).expect("room comes");
     }
     file.flush().expect("the disk is fine");
     let after = resident_bytes() - before;

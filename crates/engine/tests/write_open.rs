@@ -8,7 +8,7 @@ mod recorded;
 mod support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, Io, OpenError, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenError, OpenOptions, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::Watchdog;
 use tempfile::TempDir;
@@ -60,9 +60,9 @@ fn a_handle_for_reading_does_not_write() {
     let file = engine.open(&path).expect("it is there");
     assert!(!file.is_writable());
     let refused = |result| matches!(result, Err(WriteError::ReadOnly { .. }));
-    assert!(refused(file.write_at(&[1], 0, WriteMode::Back)));
+    assert!(refused(file.write_at(&[1], 0, WriteMode::WriteBack)));
     assert!(refused(file.try_write_at(&[1], 0).map(drop)));
-    assert!(refused(file.zero(0..1, true)));
+    assert!(refused(file.write_zeroes(0..1, true)));
     assert!(refused(file.discard(0..1)));
     file.flush().expect("nothing was written");
     assert_eq!(file.extents(0..5000).expect("an answer"), [(0..5000, true)]);
@@ -77,11 +77,11 @@ fn a_write_over_the_end_is_refused_and_nothing_of_it_is_done() {
     let file = engine.open_with(&path, &for_writing()).expect("it is there");
     for (offset, len) in [(4999, 2), (5000, 1), (5001, 0), (u64::MAX, 1)] {
         let error =
-            file.write_at(&[0; 2][..len], offset, WriteMode::Back).expect_err("past the end");
+            file.write_at(&[0; 2][..len], offset, WriteMode::WriteBack).expect_err("past the end");
         assert!(matches!(error, WriteError::PastEnd { len: 5000, .. }), "{error}");
     }
     file.write_at(&[], 5000, WriteMode::Fua).expect("nothing, at the end");
-    assert!(matches!(file.zero(0..5001, true), Err(WriteError::PastEnd { .. })));
+    assert!(matches!(file.write_zeroes(0..5001, true), Err(WriteError::PastEnd { .. })));
     assert!(matches!(file.discard(5000..6000), Err(WriteError::PastEnd { .. })));
     drop(file);
     assert_eq!(fs::read(&path).expect("it is there"), [1; 5000]);
@@ -98,8 +98,8 @@ fn a_file_that_is_written_has_one_set_of_pages() {
     let writer = engine.open_with(&path, &for_writing()).expect("it is there");
     let twice = engine.open_with(&link, &for_writing()).expect("the same file");
     let reader = engine.open(&path).expect("the same file");
-    writer.write_at(&[2], 0, WriteMode::Back).expect("room");
-    twice.write_at(&[3], 4999, WriteMode::Back).expect("room");
+    writer.write_at(&[2], 0, WriteMode::WriteBack).expect("room");
+    twice.write_at(&[3], 4999, WriteMode::WriteBack).expect("room");
     let mut got = [0; 5000];
     reader.read_at(&mut got, 0).expect("bytes");
     assert_eq!((got[0], got[1], got[4999]), (2, 1, 3));
@@ -128,7 +128,7 @@ fn a_file_that_is_written_keeps_its_length() {
     support::append(&path, 0, 5000);
     assert_eq!(file.refresh().expect("an answer"), 5000);
     assert_eq!(file.read_at(&mut [0; 9000], 0).expect("bytes"), 5000);
-    let error = file.write_at(&[1], 5000, WriteMode::Back).expect_err("past the end");
+    let error = file.write_at(&[1], 5000, WriteMode::WriteBack).expect_err("past the end");
     assert!(error.to_string().contains("keeps its length"), "{error}");
 }
 
@@ -175,7 +175,7 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     let error = output(Command::new("mount").arg(&disk.0).arg(&mount)).expect_err("it is ours");
     assert!(error.contains("busy") || error.contains("mounted"), "{error}");
     let again = engine.open_with(&disk.0, &for_writing()).expect("we have it");
-    let another = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
+    let another = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let error =
         another.open_with(&disk.0, &for_writing()).map(drop).expect_err("another engine has it");
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
@@ -213,8 +213,8 @@ fn a_partition_beside_its_disk_is_refused() {
     let part = open_again(&engine, &first);
     assert!(is_refused(&disk.0), "beside one of its partitions");
     let other = open_again(&engine, &second);
-    part.write_at(b"first", 0, WriteMode::Back).expect("room");
-    other.write_at(b"second", 0, WriteMode::Back).expect("room");
+    part.write_at(b"first", 0, WriteMode::WriteBack).expect("room");
+    other.write_at(b"second", 0, WriteMode::WriteBack).expect("room");
     drop((part, other));
     let whole = open_again(&engine, &disk.0);
     let mut got = [0; 6];

@@ -15,7 +15,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, Io, OpenOptions, Volatile, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog};
 
@@ -60,7 +60,7 @@ fn device() -> Vec<u8> {
 }
 
 fn open(device: &Arc<Volatile>) -> (Recorded, File) {
-    let engine = recorded(Engine::builder().memory(1 << 20).io(Io::Threads));
+    let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
     let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
@@ -77,8 +77,8 @@ fn write(file: &File, books: &Books, number: usize) {
         let bytes = content(block, version);
         let mode = match random.below(20) {
             0 => WriteMode::Fua,
-            1 => WriteMode::Through,
-            _ => WriteMode::Back,
+            1 => WriteMode::WriteThrough,
+            _ => WriteMode::WriteBack,
         };
         file.write_at(&bytes, (block * BLOCK) as u64, mode).expect("the device is fine");
         written[block] = version;
@@ -165,19 +165,19 @@ fn what_is_old_is_written_back_without_a_flush() {
     let _watchdog = Watchdog::new("what_is_old_is_written_back_without_a_flush");
     let device = Volatile::new(vec![0; 1 << 20]);
     let age = std::time::Duration::from_millis(20);
-    let builder = Engine::builder().memory(1 << 20).io(Io::Threads).dirty_age(age);
+    let builder = Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads).dirty_age(age);
     let engine = recorded(builder);
     let volatile = Some(Arc::clone(&device));
     let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
     for round in 1..=20 {
-        file.write_at(&[round; 4096], 8192, WriteMode::Back).expect("room");
+        file.write_at(&[round; 4096], 8192, WriteMode::WriteBack).expect("room");
         device.wait_written(8 * u64::from(round));
         assert_eq!(device.newest()[8192], round);
     }
     // What is old and not written is told from what is young: the setting is changed meanwhile.
     engine.set("dirty_age", "3600000").expect("there is such a setting");
-    file.write_at(&[21; 4096], 8192, WriteMode::Back).expect("room");
+    file.write_at(&[21; 4096], 8192, WriteMode::WriteBack).expect("room");
     // The one before may still be on its way back from the device.
     support::wait_until(|| engine.counters().dirty.0 == 4096);
     engine.set("dirty_age", "0").expect("there is such a setting");
@@ -188,9 +188,12 @@ fn what_is_old_is_written_back_without_a_flush() {
 #[test]
 fn a_device_that_the_kernel_does_not_know_needs_threads() {
     let device = Volatile::new(vec![0; 4096]);
-    let Ok(engine) = Engine::builder().memory(1 << 20).io(Io::IoUring).build() else { return };
+    let Ok(engine) = Engine::builder().memory(1 << 20).io_backend(IoBackend::IoUring).build()
+    else {
+        return;
+    };
     let options = OpenOptions { volatile: Some(device), ..OpenOptions::default() };
     let error =
         engine.open_with("a device of a test", &options).map(drop).expect_err("no ring reads it");
-    assert!(error.to_string().contains("Io::Threads"), "{error}");
+    assert!(error.to_string().contains("IoBackend::Threads"), "{error}");
 }

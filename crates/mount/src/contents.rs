@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use foreread::{Extent, File};
+use foreread::{File, FileExtent};
 use foreread_ext4::{Error, FileKind, Inode};
 
 use crate::inodes::Inodes;
@@ -120,7 +120,7 @@ fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
             return None;
         }
         let Some(at) = run.at else { continue };
-        extents.push(Extent {
+        extents.push(FileExtent {
             start: run.first * block_size,
             len: run.blocks * block_size,
             place: Some(at * block_size),

@@ -5,8 +5,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let engine = foreread::Engine::builder().build()?;
 //! let image = engine.open("disk.img")?;
-//! let settings = foreread_mount::Settings::default();
-//! let mount = foreread_mount::Ready::new(image, "/mnt".as_ref(), settings)?.mount()?;
+//! let settings = foreread_mount::MountSettings::default();
+//! let mount = foreread_mount::PreparedMount::new(image, "/mnt".as_ref(), settings)?.mount()?;
 //! let stopper = mount.stopper(); // for a signal's thread
 //! mount.run()?; // until it is unmounted
 //! # drop(stopper);
@@ -42,7 +42,7 @@ use std::{mem, thread};
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL};
-pub use place::{Stopped, detach};
+pub use place::{UnmountOutcome, detach};
 
 use crate::ahead::Told;
 use crate::contents::Contents;
@@ -65,7 +65,7 @@ pub enum ItableReadahead {
 }
 
 /// How an image is mounted.
-pub struct Settings {
+pub struct MountSettings {
     /// How far to read ahead in inode tables.
     pub itable: ItableReadahead,
     /// Whether directories that a walk comes to next are read ahead.
@@ -85,7 +85,7 @@ pub struct Settings {
     pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Default for Settings {
+impl Default for MountSettings {
     fn default() -> Self {
         Self {
             itable: ItableReadahead::default(),
@@ -100,10 +100,10 @@ impl Default for Settings {
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for MountSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { itable, walks, journal, name, allow_other, max_window, memory, log: _ } = self;
-        let mut f = f.debug_struct("Settings");
+        let mut f = f.debug_struct("MountSettings");
         f.field("itable", itable)
             .field("walks", walks)
             .field("journal", journal)
@@ -115,14 +115,14 @@ impl fmt::Debug for Settings {
 }
 
 /// An image that can be mounted, and is not yet: nothing is left of one that is dropped.
-pub struct Ready {
+pub struct PreparedMount {
     shared: Arc<Shared>,
     directory: PathBuf,
     config: Config,
     max_window: u64,
 }
 
-impl Ready {
+impl PreparedMount {
     /// Reads the superblock and looks at the directory.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Ready {
     pub fn new(
         image: foreread::File,
         directory: &Path,
-        settings: Settings,
+        settings: MountSettings,
     ) -> Result<Self, MountError> {
         let directory = place::checked(directory)?;
         let fs = Ext4::open(Image::new(image), settings.journal).map_err(MountError::Image)?;
@@ -168,12 +168,12 @@ impl Ready {
     }
 
     /// Mounts: names below the directory are the image's from now on, and answered as soon as
-    /// [`Mount::run`] runs. Waits for no device.
+    /// [`MountedImage::run`] runs. Waits for no device.
     ///
     /// # Errors
     ///
     /// If the system refuses, or another mount has come to the directory meanwhile.
-    pub fn mount(self) -> Result<Mount, MountError> {
+    pub fn mount(self) -> Result<MountedImage, MountError> {
         let Self { shared, directory, config, max_window } = self;
         let refused = |source| MountError::Mount { path: directory.clone(), source };
         let lock = MountLock::take(&directory)?;
@@ -189,8 +189,8 @@ impl Ready {
             }
         };
         place.widen_read_ahead(max_window);
-        let stopper = Stopper(Arc::new(place));
-        Ok(Mount { session, shared, stopper })
+        let stopper = Unmounter(Arc::new(place));
+        Ok(MountedImage { session, shared, stopper })
     }
 
     /// What the file system says of itself.
@@ -207,25 +207,25 @@ impl Ready {
 
     /// What changes how far is read ahead, while it is mounted.
     #[must_use]
-    pub fn controls(&self) -> Controls {
-        Controls(Arc::clone(&self.shared))
+    pub fn controls(&self) -> MountControls {
+        MountControls(Arc::clone(&self.shared))
     }
 }
 
-impl fmt::Debug for Ready {
+impl fmt::Debug for PreparedMount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ready").field("directory", &self.directory).finish_non_exhaustive()
+        f.debug_struct("PreparedMount").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
 /// A mount that is there. Dropping it unmounts.
-pub struct Mount {
+pub struct MountedImage {
     session: Session<Answers>,
     shared: Arc<Shared>,
-    stopper: Stopper,
+    stopper: Unmounter,
 }
 
-impl Mount {
+impl MountedImage {
     /// What the file system says of itself.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
@@ -234,7 +234,7 @@ impl Mount {
 
     /// What unmounts, from any thread.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> Unmounter {
         self.stopper.clone()
     }
 
@@ -262,17 +262,17 @@ impl Mount {
     }
 }
 
-impl fmt::Debug for Mount {
+impl fmt::Debug for MountedImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mount").field("place", &self.stopper.0).finish_non_exhaustive()
+        f.debug_struct("MountedImage").field("place", &self.stopper.0).finish_non_exhaustive()
     }
 }
 
 /// Changes a mount while it is there.
 #[derive(Clone, Debug)]
-pub struct Controls(Arc<Shared>);
+pub struct MountControls(Arc<Shared>);
 
-impl Controls {
+impl MountControls {
     /// How far is read ahead in inode tables.
     #[must_use]
     pub fn itable(&self) -> ItableReadahead {
@@ -287,13 +287,13 @@ impl Controls {
 
 /// Unmounts.
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<Place>);
+pub struct Unmounter(Arc<Place>);
 
-impl Stopper {
+impl Unmounter {
     /// Unmounts the mount wherever it is now. If files in it are open, detaches it: it ends with
     /// the last of them. A mount of others is never touched, so one that others have covered stays.
     #[must_use]
-    pub fn stop(&self) -> Stopped {
+    pub fn stop(&self) -> UnmountOutcome {
         self.0.unmount()
     }
 }

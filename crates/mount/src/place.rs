@@ -140,7 +140,7 @@ impl MountLock {
             parent: self.parent,
         };
         if stack.len() > 1 {
-            if !matches!(place.unmount(), Stopped::Unmounted { .. }) {
+            if !matches!(place.unmount(), UnmountOutcome::Unmounted { .. }) {
                 place.cut();
             }
             return Err(busy());
@@ -151,7 +151,7 @@ impl MountLock {
 
 /// How a mount has ended, or why it has not.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Stopped {
+pub enum UnmountOutcome {
     /// It is unmounted.
     Unmounted {
         /// Where it was, if it was moved since it was made.
@@ -205,7 +205,7 @@ impl Place {
     }
 
     /// Unmounts our mount wherever it is now, and no other. If it is in use, detaches it.
-    pub(crate) fn unmount(&self) -> Stopped {
+    pub(crate) fn unmount(&self) -> UnmountOutcome {
         let mut moved = None;
         for _ in 0..UNMOUNT_TRIES {
             let Some((mounts, ours)) = self.found() else { return self.remaining(moved) };
@@ -214,11 +214,11 @@ impl Place {
             }
             if let Some(over) = mounts.iter().find(|mount| mount.parent == ours.id) {
                 let by = format!("{} on {}", over.kind, over.point.display());
-                return Stopped::Covered { by };
+                return UnmountOutcome::Covered { by };
             }
             let Some(path) = self.path_to(&ours) else {
                 let by = format!("a mount over a directory above {}", ours.point.display());
-                return Stopped::Covered { by };
+                return UnmountOutcome::Covered { by };
             };
             let done = match unmount(&path, UnmountFlags::NOFOLLOW) {
                 Err(Errno::PERM) if helped("-u", &path) => Ok(()),
@@ -229,13 +229,13 @@ impl Place {
                 Ok(()) => return self.remaining(moved),
                 Err(Errno::BUSY) if !self.is_covered() => {
                     detach(&path);
-                    return Stopped::InUse { also: None };
+                    return UnmountOutcome::InUse { also: None };
                 }
                 // The table has changed meanwhile: look again.
                 Err(_) => {}
             }
         }
-        Stopped::Covered { by: "mounts that come and go".to_owned() }
+        UnmountOutcome::Covered { by: "mounts that come and go".to_owned() }
     }
 
     /// Detaches what no server answers any more: a mount whose connection was cut, as
@@ -298,17 +298,17 @@ impl Place {
     }
 
     /// What keeps the file system when our mount is at no path.
-    fn remaining(&self, moved: Option<PathBuf>) -> Stopped {
+    fn remaining(&self, moved: Option<PathBuf>) -> UnmountOutcome {
         if self.is_over() {
-            return Stopped::Unmounted { moved };
+            return UnmountOutcome::Unmounted { moved };
         }
         let mounts = mountinfo::read().unwrap_or_default();
         let also = mounts.into_iter().find(|mount| mount.device == self.device);
         // It ends a moment after it was unmounted: only what stays is in use.
         if also.is_none() && self.ends_soon() {
-            return Stopped::Unmounted { moved };
+            return UnmountOutcome::Unmounted { moved };
         }
-        Stopped::InUse { also: also.map(|mount| mount.point) }
+        UnmountOutcome::InUse { also: also.map(|mount| mount.point) }
     }
 
     /// Whether the kernel has given the file system up.

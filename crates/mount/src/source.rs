@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use foreread::{Advice, File, Stream};
+use foreread::{Advice, File, ReadStream};
 use foreread_ext4::BlockSource;
 
 /// An image or a device that the engine has open.
@@ -23,7 +23,7 @@ pub(crate) struct Image {
     pub(crate) file: File,
     size: u64,
     /// Streams that no thread reads by now. There are never more than threads that read.
-    idle: Mutex<Vec<Stream>>,
+    idle: Mutex<Vec<ReadStream>>,
 }
 
 impl Image {
@@ -67,7 +67,7 @@ impl Image {
         bytes.min(GAP_MAX)
     }
 
-    fn with_stream<T>(&self, read: impl FnOnce(&Stream) -> T) -> T {
+    fn with_stream<T>(&self, read: impl FnOnce(&ReadStream) -> T) -> T {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = idle().pop().unwrap_or_else(|| {
             let stream = self.file.stream();

@@ -16,12 +16,12 @@ use std::path::Path;
 
 use rustix::event::PollFlags;
 
-use crate::nbd::handshake::Agreed;
+use crate::nbd::handshake::Negotiated;
 use crate::nbd::peer::{self, OptionReply};
 use crate::nbd::wire;
 use crate::socket::{Socket, wait};
 
-pub use session::{Answer, Session};
+pub use session::{ReplyPiece, Session};
 
 /// A connection to a server which has not taken an export yet.
 #[derive(Debug)]
@@ -151,7 +151,8 @@ impl Client {
     /// If the server does not give it.
     pub fn go_to(mut self, name: &str, structured: bool) -> Result<Session, ClientError> {
         let is_ack = |reply: &OptionReply<'_>| reply.kind == wire::REP_ACK;
-        let mut agreed = Agreed { structured, base_allocation: structured, ..Agreed::default() };
+        let mut agreed =
+            Negotiated { structured, base_allocation: structured, ..Negotiated::default() };
         if structured {
             let mut out = Vec::new();
             peer::option(&mut out, wire::OPT_STRUCTURED_REPLY, &[]);
@@ -275,8 +276,8 @@ impl From<io::Error> for ClientError {
     }
 }
 
-impl From<crate::nbd::Bad> for ClientError {
-    fn from(bad: crate::nbd::Bad) -> Self {
+impl From<crate::nbd::ProtocolError> for ClientError {
+    fn from(bad: crate::nbd::ProtocolError) -> Self {
         Self::new(format!("the server is none, or is broken: {bad}"))
     }
 }

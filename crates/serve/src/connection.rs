@@ -28,14 +28,14 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread::Stream;
+use foreread::ReadStream;
 use rustix::event::PollFlags;
 
 use crate::Counters;
 use crate::lane::{Job, Work};
-use crate::nbd::handshake::Agreed;
-use crate::nbd::request::{Command, Request};
-use crate::nbd::{Bad, Errno, reply, wire};
+use crate::nbd::handshake::Negotiated;
+use crate::nbd::request::{NbdCommand, NbdRequest};
+use crate::nbd::{NbdErrno, ProtocolError, reply, wire};
 use crate::server::Shared;
 use crate::socket::{Socket, wait};
 
@@ -49,7 +49,7 @@ use writes::Incoming;
 #[derive(Debug)]
 pub(crate) enum End {
     /// The client broke the protocol.
-    Bad(Bad),
+    Protocol(ProtocolError),
     /// It left in the middle of something.
     Cut,
     /// It did not say in time what it wants.
@@ -65,8 +65,8 @@ pub(crate) enum End {
 pub(crate) struct Connection<'s> {
     shared: &'s Shared,
     socket: &'s Socket,
-    stream: &'s Stream,
-    agreed: Agreed,
+    stream: &'s ReadStream,
+    agreed: Negotiated,
     input: Input,
     output: Output<'s>,
     mailbox: Arc<Mailbox>,
@@ -171,7 +171,7 @@ impl Connection<'_> {
                 }
                 continue;
             }
-            let Some(request) = Request::parse(self.input.bytes())? else {
+            let Some(request) = NbdRequest::parse(self.input.bytes())? else {
                 return Ok(Need::Bytes);
             };
             let limits = &self.shared.limits;
@@ -182,7 +182,7 @@ impl Connection<'_> {
                 return Ok(Need::Room);
             }
             let Some(paid) = self.price(&request) else { return Ok(Need::Room) };
-            self.input.consume(Request::LEN);
+            self.input.consume(NbdRequest::LEN);
             self.handle(request, paid)?;
             if self.output.bytes() >= SEND_AT {
                 self.output.send(self.socket)?;
@@ -193,7 +193,7 @@ impl Connection<'_> {
     /// Takes from the server's budget what a request needs beyond what the connection has anyway.
     /// None: there is not so much. Then what is in hand is ended first; with nothing in hand, the
     /// request is answered piece by piece.
-    fn price(&mut self, request: &Request) -> Option<usize> {
+    fn price(&mut self, request: &NbdRequest) -> Option<usize> {
         let mut paid = self.try_price(request);
         if paid.is_none() && !self.is_in_line {
             self.is_in_line = true;
@@ -203,7 +203,7 @@ impl Connection<'_> {
         paid
     }
 
-    fn try_price(&mut self, request: &Request) -> Option<usize> {
+    fn try_price(&mut self, request: &NbdRequest) -> Option<usize> {
         match request.command {
             wire::CMD_READ => self.price_of_read(request),
             wire::CMD_BLOCK_STATUS if self.output.purse.take(EXTENTS) => Some(EXTENTS),
@@ -212,11 +212,11 @@ impl Connection<'_> {
         }
     }
 
-    fn handle(&mut self, request: Request, paid: usize) -> Result<(), End> {
-        let has_next = self.input.bytes().len() >= Request::LEN;
+    fn handle(&mut self, request: NbdRequest, paid: usize) -> Result<(), End> {
+        let has_next = self.input.bytes().len() >= NbdRequest::LEN;
         let is_alone = self.in_hand() == 0 && !has_next;
         self.pipelines = if is_alone { self.pipelines.saturating_sub(1) } else { PIPELINES };
-        let Request { cookie, offset, .. } = request;
+        let NbdRequest { cookie, offset, .. } = request;
         let range = offset..request.end();
         let work = match request.check(&self.agreed) {
             Err(errno) if request.payload() > 0 => {
@@ -229,40 +229,40 @@ impl Connection<'_> {
                 self.reply_error(&request, errno);
                 return Ok(());
             }
-            Ok(Command::Read { whole }) => {
+            Ok(NbdCommand::Read { whole }) => {
                 self.tally.reads += 1;
                 return self.read(&request, whole, is_alone && self.pipelines == 0, paid);
             }
-            Ok(Command::Write { fua }) => {
+            Ok(NbdCommand::Write { fua }) => {
                 self.tally.writes += 1;
                 self.incoming = Some(Incoming::new(&request, fua));
                 return Ok(());
             }
-            Ok(Command::Disconnect) => {
+            Ok(NbdCommand::Disconnect) => {
                 // Bytes after it are ignored.
                 self.input.consume(self.input.bytes().len());
                 self.is_over = true;
                 return Ok(());
             }
-            Ok(Command::Cache) => {
+            Ok(NbdCommand::Cache) => {
                 self.tally.caches += 1;
                 let asked = self.shared.export.file.will_need([range]);
-                self.reply(&request, asked.map(drop).map_err(|_| Errno::Io));
+                self.reply(&request, asked.map(drop).map_err(|_| NbdErrno::Io));
                 return Ok(());
             }
-            Ok(Command::Flush) => {
+            Ok(NbdCommand::Flush) => {
                 self.tally.flushes += 1;
                 Work::Flush { cookie }
             }
-            Ok(Command::Trim { fua }) => {
+            Ok(NbdCommand::Trim { fua }) => {
                 self.tally.trims += 1;
                 Work::Trim { cookie, range, fua }
             }
-            Ok(Command::WriteZeroes { fua, may_unmap }) => {
+            Ok(NbdCommand::WriteZeroes { fua, may_unmap }) => {
                 self.tally.zeroes += 1;
                 Work::Zero { cookie, range, may_unmap, fua }
             }
-            Ok(Command::BlockStatus { one }) => {
+            Ok(NbdCommand::BlockStatus { one }) => {
                 self.tally.block_status += 1;
                 Work::Extents { cookie, range, one }
             }
@@ -413,14 +413,14 @@ impl Connection<'_> {
         self.jobs + self.fetches.count()
     }
 
-    fn reply(&mut self, request: &Request, result: Result<(), Errno>) {
+    fn reply(&mut self, request: &NbdRequest, result: Result<(), NbdErrno>) {
         match result {
             Ok(()) => self.output.push(&reply::simple(request.cookie, Ok(()))),
             Err(errno) => self.reply_error(request, errno),
         }
     }
 
-    fn reply_error(&mut self, request: &Request, errno: Errno) {
+    fn reply_error(&mut self, request: &NbdRequest, errno: NbdErrno) {
         self.tally.errors += 1;
         if self.agreed.structured && request.is_answered_in_chunks() {
             self.output.push(&reply::error(request.cookie, errno));
@@ -439,7 +439,7 @@ impl End {
     /// Whether the client is to blame, which is worth a line.
     pub(crate) fn is_worth_a_line(&self) -> bool {
         match self {
-            Self::Bad(_) | Self::Cut | Self::TooSlow | Self::Idle | Self::Broken => true,
+            Self::Protocol(_) | Self::Cut | Self::TooSlow | Self::Idle | Self::Broken => true,
             Self::Io(error) => {
                 !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
             }
@@ -450,7 +450,7 @@ impl End {
 impl std::fmt::Display for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Bad(bad) => bad.fmt(f),
+            Self::Protocol(bad) => bad.fmt(f),
             Self::Cut => write!(f, "it left in the middle of a request"),
             Self::TooSlow => write!(f, "its handshake took too long"),
             Self::Idle => write!(f, "it was silent for too long"),
@@ -460,9 +460,9 @@ impl std::fmt::Display for End {
     }
 }
 
-impl From<Bad> for End {
-    fn from(bad: Bad) -> Self {
-        Self::Bad(bad)
+impl From<ProtocolError> for End {
+    fn from(bad: ProtocolError) -> Self {
+        Self::Protocol(bad)
     }
 }
 

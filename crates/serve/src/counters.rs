@@ -41,9 +41,9 @@ pub struct Counters {
     pub errors: u64,
 }
 
-/// Shows the counters of a server, wherever that runs. Made by [`crate::Server::meter`].
+/// Shows the counters of a server, wherever that runs. Made by [`crate::Server::counter_reader`].
 #[derive(Clone, Debug, Default)]
-pub struct Meter {
+pub struct CounterReader {
     counts: Arc<Counts>,
 }
 
@@ -87,7 +87,7 @@ counts!(
     errors
 );
 
-impl Meter {
+impl CounterReader {
     /// What was done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::connection::mailbox::{Mail, Mailbox};
-use crate::nbd::{Errno, reply};
+use crate::nbd::{NbdErrno, reply};
 use crate::store::{Store, errno_of};
 
 /// Something that may wait.
@@ -139,7 +139,7 @@ impl Job {
         let cookie = work.cookie();
         let is_in_chunks = matches!(work, Work::Extents { .. });
         let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
-        let done = done.unwrap_or(Err(Errno::Io));
+        let done = done.unwrap_or(Err(NbdErrno::Io));
         mailbox.post(match cookie {
             None => Mail::Written { result: done.map(drop), paid },
             Some(cookie) => {
@@ -168,7 +168,7 @@ impl Work {
     }
 
     /// Does it. Some: a reply that is more than yes.
-    fn run(self, store: &dyn Store) -> Result<Option<Vec<u8>>, Errno> {
+    fn run(self, store: &dyn Store) -> Result<Option<Vec<u8>>, NbdErrno> {
         let flush = || store.flush().map_err(|error| errno_of(&error));
         let durable = |fua| if fua { flush() } else { Ok(()) };
         match self {

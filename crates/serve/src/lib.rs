@@ -23,7 +23,7 @@ mod store;
 
 use std::time::Duration;
 
-pub use counters::{Counters, Meter};
+pub use counters::{CounterReader, Counters};
 pub use error::ServeError;
 pub use server::{Server, Stopper};
 
@@ -42,7 +42,7 @@ pub struct Export {
 
 /// How much a client may have.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at a time. One more is closed at once.
     pub connections: usize,
     /// Requests of one connection that are in hand at a time; then it is not received from.
@@ -65,7 +65,7 @@ pub struct Limits {
     pub exit_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 1024,

@@ -1,6 +1,6 @@
 //! Metrics for Prometheus and what reads its format.
 //!
-//! In:    [`Stats`].
+//! In:    [`ServerStats`].
 //! Out:   a text of families, at `/metrics`.
 //! Never: a number that `foreread stats --json` has not. A label whose values are not known before.
 
@@ -13,7 +13,7 @@ use exposition::Kind::{Counter, Gauge};
 use exposition::{Exposition, Labels, float};
 use foreread::core::windows::Windows;
 
-use crate::stats::{Direction, Fit, Stats};
+use crate::stats::{CostStats, DirectionStats, ServerStats};
 
 const NONE: Labels<'static> = &[];
 const READ: Labels<'static> = &[("direction", "read")];
@@ -22,7 +22,7 @@ const PAGE_BYTES: f64 = 4096.0;
 
 /// The page of all metrics.
 #[must_use]
-pub fn page(stats: &Stats) -> String {
+pub fn page(stats: &ServerStats) -> String {
     let mut to = Exposition::default();
     served(&mut to, stats);
     cached(&mut to, stats);
@@ -33,7 +33,7 @@ pub fn page(stats: &Stats) -> String {
     to.into_text()
 }
 
-fn served(to: &mut Exposition, stats: &Stats) {
+fn served(to: &mut Exposition, stats: &ServerStats) {
     let gauge = |to: &mut Exposition, name, help, value| {
         to.family(name, Gauge, help, [(NONE, value)]);
     };
@@ -57,7 +57,7 @@ fn served(to: &mut Exposition, stats: &Stats) {
     gauge(to, "foreread_dirty_bytes", help, float(memory.dirty_bytes));
 }
 
-fn cached(to: &mut Exposition, stats: &Stats) {
+fn cached(to: &mut Exposition, stats: &ServerStats) {
     let reads = &stats.reads;
     to.family(
         "foreread_reads_total",
@@ -96,7 +96,7 @@ fn cached(to: &mut Exposition, stats: &Stats) {
     count(to, "foreread_cache_refaulted_pages_total", help, cache.refaulted);
 }
 
-fn read_ahead(to: &mut Exposition, stats: &Stats) {
+fn read_ahead(to: &mut Exposition, stats: &ServerStats) {
     let ahead = &stats.ahead;
     let count = |to: &mut Exposition, name, help, value| {
         to.family(name, Counter, help, [(NONE, float(value))]);
@@ -126,7 +126,7 @@ fn read_ahead(to: &mut Exposition, stats: &Stats) {
     to.histogram("foreread_ahead_window_bytes", help, &buckets, counted(None), sum);
 }
 
-fn written(to: &mut Exposition, stats: &Stats) {
+fn written(to: &mut Exposition, stats: &ServerStats) {
     let writes = &stats.writes;
     let count = |to: &mut Exposition, name, help, value| {
         to.family(name, Counter, help, [(NONE, float(value))]);
@@ -154,8 +154,8 @@ fn written(to: &mut Exposition, stats: &Stats) {
     to.family("foreread_writes_lost", Gauge, help, [(NONE, lost)]);
 }
 
-fn device(to: &mut Exposition, read: &Direction, write: &Direction) {
-    let both = |to: &mut Exposition, name, kind, help, value: fn(&Direction) -> f64| {
+fn device(to: &mut Exposition, read: &DirectionStats, write: &DirectionStats) {
+    let both = |to: &mut Exposition, name, kind, help, value: fn(&DirectionStats) -> f64| {
         to.family(name, kind, help, [(READ, value(read)), (WRITE, value(write))]);
     };
     let help = "Requests that the device got.";
@@ -169,11 +169,11 @@ fn device(to: &mut Exposition, read: &Direction, write: &Direction) {
     let help = "Requests that the device works on.";
     both(to, "foreread_device_in_flight_requests", Gauge, help, |one| float(one.in_flight));
 
-    let known = |value: fn(&Direction) -> Option<f64>| {
+    let known = |value: fn(&DirectionStats) -> Option<f64>| {
         let both = [(READ, value(read)), (WRITE, value(write))];
         both.into_iter().filter_map(|(labels, value)| Some((labels, value?)))
     };
-    let fit = |value: fn(Fit) -> Option<f64>| {
+    let fit = |value: fn(CostStats) -> Option<f64>| {
         let both = [(READ, read.fit), (WRITE, write.fit)];
         both.into_iter().filter_map(move |(labels, fit)| Some((labels, value(fit?)?)))
     };
@@ -190,7 +190,7 @@ fn device(to: &mut Exposition, read: &Direction, write: &Direction) {
     to.family("foreread_device_parallel", Gauge, help, fit(|fit| fit.parallel.map(f64::from)));
 }
 
-fn clients(to: &mut Exposition, stats: &Stats) {
+fn clients(to: &mut Exposition, stats: &ServerStats) {
     let clients = &stats.clients;
     let help = "Connections that are open.";
     to.family("foreread_connections", Gauge, help, [(NONE, float(clients.connections))]);

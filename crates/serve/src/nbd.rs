@@ -9,8 +9,8 @@
 //!   handshake::Handshake  ---- greeting ------------------>
 //!                         <--- flags, options ------------- peer::option
 //!                         ---- option replies ------------> peer::OptionReply
-//!   request::Request      <--- requests, payloads --------- Request::bytes
-//!   reply                 ---- replies, chunks -----------> peer::Reply
+//!   request::NbdRequest   <--- requests, payloads --------- NbdRequest::bytes
+//!   reply                 ---- replies, chunks -----------> peer::ReplyHead
 //! ```
 //!
 //! Fixed newstyle, with structured replies and the metadata context `base:allocation`.
@@ -29,7 +29,7 @@ use std::fmt;
 /// peer asks for more than is given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Bad {
+pub enum ProtocolError {
     /// A number that every message of this kind begins with is another one.
     Magic {
         /// Which message.
@@ -50,7 +50,7 @@ pub enum Bad {
     NotFixed,
 }
 
-impl fmt::Display for Bad {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Magic { of, found } => write!(f, "no {of}: it begins with {found:#x}"),
@@ -62,12 +62,12 @@ impl fmt::Display for Bad {
     }
 }
 
-impl Error for Bad {}
+impl Error for ProtocolError {}
 
 /// Why a request failed, in the numbers of the protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub enum Errno {
+pub enum NbdErrno {
     /// The export is read-only.
     Perm = 1,
     /// The device failed.

@@ -35,7 +35,7 @@ use crate::lane::Lane;
 use crate::log::Log;
 use crate::socket::{Socket, wait};
 use crate::store::Store;
-use crate::{Counters, Export, Limits, Meter, ServeError, clock, connection};
+use crate::{CounterReader, Counters, Export, ServeError, ServerLimits, clock, connection};
 use listen::{Listener, Named};
 
 /// Answers a control request: the text of the answer, or of the error.
@@ -52,8 +52,8 @@ pub(crate) struct Shared {
     engine: Engine,
     pub(crate) export: Export,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) limits: Limits,
-    pub(crate) meter: Meter,
+    pub(crate) limits: ServerLimits,
+    pub(crate) meter: CounterReader,
     pub(crate) budget: Arc<Budget>,
     pub(crate) lane: Arc<Lane>,
     pub(crate) answer: Option<Answer>,
@@ -96,7 +96,7 @@ impl Stopper {
 impl Server {
     /// A server that listens nowhere yet.
     #[must_use]
-    pub fn new(engine: Engine, export: Export, limits: Limits) -> Self {
+    pub fn new(engine: Engine, export: Export, limits: ServerLimits) -> Self {
         let store = Arc::new(export.file.clone());
         let export = Export { read_only: export.read_only || !export.file.is_writable(), ..export };
         let memory = usize::try_from(engine.frames().1).unwrap_or(usize::MAX).saturating_mul(4096);
@@ -107,7 +107,7 @@ impl Server {
             store,
             budget: Arc::new(Budget::new(limits.shared_bytes.unwrap_or(share))),
             limits,
-            meter: Meter::default(),
+            meter: CounterReader::default(),
             lane: Arc::default(),
             answer: None,
             log: Log::default(),
@@ -156,7 +156,7 @@ impl Server {
 
     /// Shows the server's counters while it runs.
     #[must_use]
-    pub fn meter(&self) -> Meter {
+    pub fn counter_reader(&self) -> CounterReader {
         self.shared.meter.clone()
     }
 
@@ -179,7 +179,8 @@ impl Server {
     }
 
     /// Serves until it is stopped: then requests in hand are answered, and all is flushed. That
-    /// takes at most [`Limits::stop_timeout`] and [`Limits::exit_timeout`], and a few seconds.
+    /// takes at most [`ServerLimits::stop_timeout`] and [`ServerLimits::exit_timeout`], and a few
+    /// seconds.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! What a server tells of itself: the shape of `foreread stats --json`, and of the metrics.
 //!
 //! In:    the counters of an engine, its file, its device and the server.
-//! Out:   [`Stats`], one value with everything.
+//! Out:   [`ServerStats`], one value with everything.
 //! Never: a name that changes: new ones are added, and read as zeroes from an older server.
 //!
 //! Counts begin with the server and only grow; what is "now" says so. Each number is read by
@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use foreread::core::fit;
+use foreread::core::device_model;
 use foreread::core::path::DeviceState;
 use foreread::core::stats as path_stats;
 use foreread::core::units::PAGE_SIZE;
@@ -21,36 +21,36 @@ use crate::Counters;
 /// All statistics of a server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Stats {
+pub struct ServerStats {
     /// Of the program that serves.
     pub version: String,
     /// Seconds since it was ready.
     pub up_s: f64,
     /// What is served, and how.
-    pub export: Export,
+    pub export: ExportStats,
     /// The cache's memory, now.
-    pub memory: Memory,
+    pub memory: MemoryStats,
     /// Reads as the engine sees them: one of a client is one of the engine, or one for each eighth
     /// of the memory.
-    pub reads: Reads,
+    pub reads: ReadStats,
     /// Pages that reads found, or did not.
-    pub pages: Pages,
+    pub pages: PageStats,
     /// What was read before a read asked for it.
-    pub ahead: Ahead,
+    pub ahead: ReadAheadStats,
     /// What left the cache, and came back.
-    pub cache: Cache,
+    pub cache: EvictionStats,
     /// Writes as the engine sees them.
-    pub writes: Writes,
+    pub writes: WriteStats,
     /// The device below, both ways.
-    pub device: Device,
+    pub device: DeviceStats,
     /// Connections and what they asked for.
-    pub clients: Clients,
+    pub clients: ClientStats,
 }
 
 /// What is served, and how.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Export {
+pub struct ExportStats {
     /// The file or device.
     pub target: String,
     /// The name that clients ask for.
@@ -68,7 +68,7 @@ pub struct Export {
 /// The cache's memory, now.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct MemoryStats {
     /// The bound for pages and all that is needed to find them, in bytes.
     pub bound_bytes: u64,
     /// Bytes of pages in frames that are not being filled or held.
@@ -80,7 +80,7 @@ pub struct Memory {
 /// Reads as the engine sees them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Reads {
+pub struct ReadStats {
     /// They found all pages, waited for nothing, and met no marker.
     pub hit: u64,
     /// They waited: a page had to come from the device, or was on its way.
@@ -94,7 +94,7 @@ pub struct Reads {
 /// Pages of the reads that waited; those of a hit are not counted, as the driver never sees them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Pages {
+pub struct PageStats {
     /// All that they wanted.
     pub wanted: u64,
     /// Of those, the ones that were on their way already: read ahead, but not early enough.
@@ -110,7 +110,7 @@ pub struct Pages {
 /// What was read before a read asked for it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Ahead {
+pub struct ReadAheadStats {
     /// Pages that read-ahead asked from the device.
     pub issued: u64,
     /// Pages that clients announced (NBD's cache request), asked from the device.
@@ -126,7 +126,7 @@ pub struct Ahead {
     /// Announcements that were cut, for the same reason.
     pub hints_shortened: u64,
     /// How large windows were, smallest first; sizes that never were are left out.
-    pub windows: Vec<Window>,
+    pub windows: Vec<WindowCount>,
     /// Pages of all windows.
     pub window_pages: u64,
 }
@@ -134,7 +134,7 @@ pub struct Ahead {
 /// Windows of one size.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Window {
+pub struct WindowCount {
     /// Bytes of the largest of them; the smallest is larger than half of it. Null: larger than all.
     pub up_to_bytes: Option<u64>,
     /// How many there were.
@@ -144,7 +144,7 @@ pub struct Window {
 /// What left the cache, and came back.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Cache {
+pub struct EvictionStats {
     /// Pages that left because another needed their frame.
     pub evicted: u64,
     /// Pages that became active: used twice.
@@ -158,7 +158,7 @@ pub struct Cache {
 /// Writes as the engine sees them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Writes {
+pub struct WriteStats {
     /// Writes that were asked for.
     pub asked: u64,
     /// Pages that they wrote into the cache.
@@ -186,17 +186,17 @@ pub struct Writes {
 /// The device below.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Device {
+pub struct DeviceStats {
     /// What reads it.
-    pub read: Direction,
+    pub read: DirectionStats,
     /// What writes to it.
-    pub write: Direction,
+    pub write: DirectionStats,
 }
 
 /// One direction of a device.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Direction {
+pub struct DirectionStats {
     /// Requests that it got.
     pub requests: u64,
     /// Their bytes, in whole pages.
@@ -210,13 +210,13 @@ pub struct Direction {
     /// Requests that went out of turn because they had waited too long.
     pub expired: u64,
     /// What its completions tell; null as long as they tell too little.
-    pub fit: Option<Fit>,
+    pub fit: Option<CostStats>,
 }
 
 /// What a device is like. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Fit {
+pub struct CostStats {
     /// Nanoseconds that each request costs, whatever its size.
     pub per_request_ns: f64,
     /// Nanoseconds that 1024 bytes cost; null as long as all requests were of about one size.
@@ -230,7 +230,7 @@ pub struct Fit {
 /// Connections, and what they asked for.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Clients {
+pub struct ClientStats {
     /// Connections, now.
     pub connections: u64,
     /// Connections that were ever accepted.
@@ -249,7 +249,7 @@ pub struct Clients {
     pub written_bytes: u64,
 }
 
-impl From<Counters> for Clients {
+impl From<Counters> for ClientStats {
     fn from(counters: Counters) -> Self {
         let requests = [
             ("read", counters.reads),
@@ -273,20 +273,20 @@ impl From<Counters> for Clients {
     }
 }
 
-impl From<fit::DeviceModel> for Fit {
-    fn from(fit: fit::DeviceModel) -> Self {
-        let fit::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
+impl From<device_model::DeviceModel> for CostStats {
+    fn from(fit: device_model::DeviceModel) -> Self {
+        let device_model::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
         Self { per_request_ns, per_kib_ns, parallel, samples }
     }
 }
 
-fn windows(windows: &Windows) -> Vec<Window> {
+fn windows(windows: &Windows) -> Vec<WindowCount> {
     let classes = windows.counts.iter().enumerate().filter(|(_, count)| **count > 0);
     let up_to = |class| Windows::largest(class).map(|pages| pages.bytes().0);
-    classes.map(|(class, count)| Window { up_to_bytes: up_to(class), count: *count }).collect()
+    classes.map(|(class, count)| WindowCount { up_to_bytes: up_to(class), count: *count }).collect()
 }
 
-impl Device {
+impl DeviceStats {
     /// What was counted of all devices, which are one, and what is known of it.
     fn of(path: &path_stats::Stats, state: Option<DeviceState>) -> Self {
         let bytes = |pages: u64| pages * PAGE_SIZE;
@@ -301,50 +301,50 @@ impl Device {
         device.write.in_flight = state.in_flight_writes.into();
         device.write.limit = state.write_limit.map(u64::from);
         (device.read.expired, device.write.expired) = (state.expired_reads, state.expired_writes);
-        device.read.fit = state.reads.map(Fit::from);
-        device.write.fit = state.writes.map(Fit::from);
+        device.read.fit = state.reads.map(CostStats::from);
+        device.write.fit = state.writes.map(CostStats::from);
         device
     }
 }
 
-impl Stats {
+impl ServerStats {
     /// What an engine and its server have counted, and how the file's device is.
     #[must_use]
-    pub fn gather(about: About<'_>, file: &foreread::File, counters: Counters) -> Self {
-        let About { version, target, name, read_only, memory, up_s, engine } = about;
+    pub fn gather(about: ServerInfo<'_>, file: &foreread::File, counters: Counters) -> Self {
+        let ServerInfo { version, target, name, read_only, memory, up_s, engine } = about;
         let counted = engine.counters();
         let (path, cache) = (counted.path, counted.cache);
         let (idle, _) = engine.frames();
         Self {
             version: version.to_owned(),
             up_s,
-            export: Export {
+            export: ExportStats {
                 target: target.to_owned(),
                 name: name.to_owned(),
                 bytes: file.len(),
                 read_only,
-                buffered: file.buffered().map(str::to_owned),
-                io: engine.io(),
+                buffered: file.direct_io_unavailable().map(str::to_owned),
+                io: engine.io_backend(),
             },
-            memory: Memory {
+            memory: MemoryStats {
                 bound_bytes: memory,
                 idle_bytes: idle * PAGE_SIZE,
                 dirty_bytes: counted.dirty.0,
             },
-            reads: Reads {
+            reads: ReadStats {
                 hit: counted.hits,
                 waited: path.reads,
                 alone: counted.read_alone,
                 waited_for_memory: path.waited_for_frames,
             },
-            pages: Pages {
+            pages: PageStats {
                 wanted: path.pages_wanted,
                 hit_in_flight: path.pages_joined,
                 miss: path.pages_missed,
                 failed: path.pages_failed,
                 retried: path.retries,
             },
-            ahead: Ahead {
+            ahead: ReadAheadStats {
                 issued: path.pages_ahead,
                 hinted: path.pages_hinted,
                 evicted_before_use: cache.evicted_before_use,
@@ -355,13 +355,13 @@ impl Stats {
                 windows: windows(&counted.windows),
                 window_pages: counted.windows.pages,
             },
-            cache: Cache {
+            cache: EvictionStats {
                 evicted: cache.evictions,
                 activated: cache.activations,
                 demoted: cache.demotions,
                 refaulted: cache.refaults,
             },
-            writes: Writes {
+            writes: WriteStats {
                 asked: path.writes,
                 pages: path.pages_written,
                 partial: path.pages_rmw,
@@ -374,7 +374,7 @@ impl Stats {
                 rewritten: path.pages_rewritten,
                 lost: file.has_lost(),
             },
-            device: Device::of(&path, file.device_state()),
+            device: DeviceStats::of(&path, file.device_state()),
             clients: counters.into(),
         }
     }
@@ -383,7 +383,7 @@ impl Stats {
 /// Something that can be set while a server runs: the shape of `foreread set SOCKET --json`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Setting {
+pub struct SettingValue {
     /// What it is called.
     pub name: String,
     /// What is in force.
@@ -394,7 +394,7 @@ pub struct Setting {
 
 /// What a server knows of itself and does not count.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct ServerInfo<'a> {
     /// Of the program.
     pub version: &'a str,
     /// The file or device.

@@ -9,29 +9,29 @@ use std::ops::Range;
 
 use foreread::{File, WriteMode};
 
-use crate::nbd::Errno;
+use crate::nbd::NbdErrno;
 
 /// Where writes go: the engine's file; in tests, something that waits and fails as it is told.
 pub(crate) trait Store: Send + Sync {
     /// Takes as many bytes as it can without waiting.
-    fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, Errno>;
+    fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno>;
     /// Takes all of them; with `fua`, they are durable afterwards.
-    fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), Errno>;
+    fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno>;
     /// All that was written is durable afterwards.
     fn flush(&self) -> io::Result<()>;
-    fn discard(&self, range: Range<u64>) -> Result<(), Errno>;
-    fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), Errno>;
+    fn discard(&self, range: Range<u64>) -> Result<(), NbdErrno>;
+    fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), NbdErrno>;
     /// What is data (true) and what is a hole, from the start of the range on; it may end early.
-    fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, Errno>;
+    fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno>;
 }
 
 impl Store for File {
-    fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, Errno> {
+    fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
         self.try_write_at(from, offset).map_err(|error| errno_of(&error.into()))
     }
 
-    fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), Errno> {
-        let mode = if fua { WriteMode::Fua } else { WriteMode::Back };
+    fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno> {
+        let mode = if fua { WriteMode::Fua } else { WriteMode::WriteBack };
         self.write_at(from, offset, mode).map_err(|error| errno_of(&error.into()))
     }
 
@@ -39,29 +39,29 @@ impl Store for File {
         Ok(File::flush(self)?)
     }
 
-    fn discard(&self, range: Range<u64>) -> Result<(), Errno> {
+    fn discard(&self, range: Range<u64>) -> Result<(), NbdErrno> {
         File::discard(self, range).map_err(|error| errno_of(&error.into()))
     }
 
-    fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), Errno> {
-        File::zero(self, range, may_unmap).map_err(|error| errno_of(&error.into()))
+    fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), NbdErrno> {
+        File::write_zeroes(self, range, may_unmap).map_err(|error| errno_of(&error.into()))
     }
 
-    fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, Errno> {
+    fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         File::extents(self, range).map_err(|error| errno_of(&error.into()))
     }
 }
 
 /// The protocol has few numbers: what has none of its own is an error of the device.
-pub(crate) fn errno_of(error: &io::Error) -> Errno {
+pub(crate) fn errno_of(error: &io::Error) -> NbdErrno {
     let kind = error.kind();
     if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-        Errno::NoSpc
+        NbdErrno::NoSpc
     } else if kind == io::ErrorKind::OutOfMemory {
-        Errno::NoMem
+        NbdErrno::NoMem
     } else if matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) {
-        Errno::Perm
+        NbdErrno::Perm
     } else {
-        Errno::Io
+        NbdErrno::Io
     }
 }

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use foreread::{Engine, Faults, Io, Mishap, OpenOptions};
+use foreread::{Engine, Faults, IoBackend, Mishap, OpenOptions};
 use foreread_serve::client::{Client, Session};
-use foreread_serve::nbd::request::Request;
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
-use foreread_serve::{Export, Limits, Meter, ServeError, Server, Stopper};
+use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits, Stopper};
 use support::with_each_io;
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ const SOON: Duration = Duration::from_millis(100);
 struct Running {
     faults: Arc<Faults>,
     path: PathBuf,
-    meter: Meter,
+    meter: CounterReader,
     stopper: Stopper,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
     /// The file, which outlives the engine's thread that may still write there.
@@ -37,12 +37,13 @@ struct Running {
 }
 
 impl Running {
-    fn new(io: Io) -> Self {
+    fn new(io: IoBackend) -> Self {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let disk = dir.path().join("disk");
         std::fs::write(&disk, vec![0; LEN]).unwrap();
         let age = Duration::from_secs(3600);
-        let engine = Engine::builder().memory(4 << 20).dirty_age(age).io(io).build().unwrap();
+        let engine =
+            Engine::builder().memory(4 << 20).dirty_age(age).io_backend(io).build().unwrap();
         let faults = Arc::new(Faults::default());
         let options = OpenOptions {
             write: true,
@@ -52,11 +53,12 @@ impl Running {
         let file = engine.open_with(&disk, &options).unwrap();
         let (name, description) = (String::new(), "the disk".to_owned());
         let export = Export { name, file, read_only: false, description };
-        let limits = Limits { stop_timeout: SOON, exit_timeout: SOON, ..Limits::default() };
+        let limits =
+            ServerLimits { stop_timeout: SOON, exit_timeout: SOON, ..ServerLimits::default() };
         let mut server = Server::new(engine, export, limits);
         let path = dir.path().join("socket");
         server.unix(&path).unwrap();
-        let (meter, stopper) = (server.meter(), server.stopper());
+        let (meter, stopper) = (server.counter_reader(), server.stopper());
         let thread = Some(std::thread::spawn(move || server.run()));
         Self { faults, path, meter, stopper, thread, _dir: dir }
     }
@@ -115,7 +117,7 @@ fn requests_in_hand_that_are_never_answered_end_with_their_connection() {
         running.faults.inject_writes(0..256, ALWAYS, Mishap::Hold);
         running.faults.inject(0..256, ALWAYS, Mishap::Hold);
         let request =
-            |command, flags, offset, len| Request { command, cookie: 1, offset, len, flags };
+            |command, flags, offset, len| NbdRequest { command, cookie: 1, offset, len, flags };
         // The read is of another page than the write, which would make it a hit.
         let asks = [
             (request(wire::CMD_READ, 0, 100 * 4096, 4096), vec![]),
@@ -150,7 +152,7 @@ fn a_server_whose_device_refuses_everything_answers_and_ends() {
         for page in (0..200).step_by(2) {
             session.write(page * 4096, &[7; 4096], false).unwrap();
         }
-        let flush = Request { command: wire::CMD_FLUSH, cookie: 1, offset: 0, len: 0, flags: 0 };
+        let flush = NbdRequest { command: wire::CMD_FLUSH, cookie: 1, offset: 0, len: 0, flags: 0 };
         for _ in 0..3 {
             assert_eq!(session.ask(flush, &[]).unwrap(), Err(28));
         }

@@ -1,8 +1,8 @@
 //! Any bytes, split anywhere: no panic, no memory, and what is valid means the same.
 
-use foreread_serve::nbd::handshake::{Agreed, Handshake, Offer, Step};
-use foreread_serve::nbd::peer::{self, OptionReply, Reply};
-use foreread_serve::nbd::request::Request;
+use foreread_serve::nbd::handshake::{Handshake, HandshakeStep, Negotiated, Offer};
+use foreread_serve::nbd::peer::{self, OptionReply, ReplyHead};
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -40,11 +40,11 @@ fn shake(parts: &[&[u8]]) -> (Vec<u8>, String) {
             let before = out.len();
             let (used, goes_on) = match handshake.step(&kept, &OFFER, &mut out) {
                 Err(bad) => return (out, format!("{bad:?}")),
-                Ok((_, Step::Agreed(agreed))) => return (out, format!("{agreed:?}")),
-                Ok((_, Step::End)) => return (out, "left".into()),
-                Ok((used, Step::More)) => (used, false),
-                Ok((used, Step::Answered)) => (used, true),
-                Ok((used, Step::Control(text))) => {
+                Ok((_, HandshakeStep::Agreed(agreed))) => return (out, format!("{agreed:?}")),
+                Ok((_, HandshakeStep::End)) => return (out, "left".into()),
+                Ok((used, HandshakeStep::More)) => (used, false),
+                Ok((used, HandshakeStep::Answered)) => (used, true),
+                Ok((used, HandshakeStep::Control(text))) => {
                     let answer = Ok(text.to_owned());
                     handshake.answer(&answer, &mut out);
                     (used, true)
@@ -97,19 +97,19 @@ fn handshake_bytes() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(flags, options)| [flags.to_be_bytes().to_vec(), options.concat()].concat())
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = NbdRequest> {
     let number = || prop_oneof![0_u64..5000, any::<u64>(), (1 << 20) - 3..(1 << 20) + 3_u64];
     let len = prop_oneof![0_u32..5000, any::<u32>(), select(vec![wire::MAX_PAYLOAD, 1 << 20])];
     (any::<u16>(), 0_u16..10, any::<u64>(), number(), len).prop_map(
         |(flags, command, cookie, offset, len)| {
             let flags = flags >> (flags % 16);
-            Request { flags, command, cookie, offset, len }
+            NbdRequest { flags, command, cookie, offset, len }
         },
     )
 }
 
 /// A stream of requests with their payloads, read as a server reads it.
-fn requests(parts: &[&[u8]]) -> (Vec<Request>, usize, bool) {
+fn requests(parts: &[&[u8]]) -> (Vec<NbdRequest>, usize, bool) {
     let (mut kept, mut skip, mut found): (Vec<u8>, usize, _) = (Vec::new(), 0, Vec::new());
     for part in parts {
         kept.extend_from_slice(part);
@@ -120,29 +120,29 @@ fn requests(parts: &[&[u8]]) -> (Vec<Request>, usize, bool) {
             if skip > 0 {
                 break;
             }
-            match Request::parse(&kept) {
+            match NbdRequest::parse(&kept) {
                 Err(_) => return (found, kept.len().min(4), true),
                 Ok(None) => break,
                 Ok(Some(request)) => {
-                    kept.drain(..Request::LEN);
+                    kept.drain(..NbdRequest::LEN);
                     skip = request.payload() as usize;
                     found.push(request);
                 }
             }
         }
-        assert!(kept.len() < Request::LEN, "no more than the begin of a request is kept");
+        assert!(kept.len() < NbdRequest::LEN, "no more than the begin of a request is kept");
     }
     (found, kept.len() + skip, false)
 }
 
 /// What holds of a request whatever is in it: no offset past the end is ever handed on.
-fn check(request: &Request) {
+fn check(request: &NbdRequest) {
     for bits in 0..8 {
         let [read_only, structured, base_allocation] = [1, 2, 4].map(|bit| bits & bit != 0);
-        let agreed = Agreed { size: 1 << 20, read_only, structured, base_allocation };
+        let agreed = Negotiated { size: 1 << 20, read_only, structured, base_allocation };
         if let Ok(command) = request.check(&agreed) {
-            use foreread_serve::nbd::request::Command;
-            let is_free = matches!(command, Command::Disconnect | Command::Flush);
+            use foreread_serve::nbd::request::NbdCommand;
+            let is_free = matches!(command, NbdCommand::Disconnect | NbdCommand::Flush);
             assert!(is_free || request.offset + u64::from(request.len) <= agreed.size);
             assert!(is_free || request.len > 0);
         }
@@ -166,7 +166,7 @@ fn transmissions(cases: u32) {
         let mut bytes = Vec::new();
         for request in &asked {
             check(request);
-            prop_assert_eq!(Request::parse(&request.bytes()), Ok(Some(*request)));
+            prop_assert_eq!(NbdRequest::parse(&request.bytes()), Ok(Some(*request)));
             bytes.extend_from_slice(&request.bytes());
             // Long payloads end where the stream ends.
             bytes.extend(std::iter::repeat_n(9, request.payload().min(5000) as usize));
@@ -192,9 +192,9 @@ fn answers(cases: u32) {
         if let Ok(Some((reply, used))) = OptionReply::parse(&bytes) {
             prop_assert!(used <= bytes.len());
             let _ = reply.text();
-            reply.note_export(&mut Agreed::default());
+            reply.note_export(&mut Negotiated::default());
         }
-        if let Ok(Some((_, used))) = Reply::parse(&bytes) {
+        if let Ok(Some((_, used))) = ReplyHead::parse(&bytes) {
             prop_assert!(used <= bytes.len());
         }
         let _ = peer::greeting(&bytes);

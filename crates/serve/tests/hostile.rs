@@ -6,17 +6,17 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use foreread_serve::Limits;
-use foreread_serve::nbd::request::Request;
+use foreread_serve::ServerLimits;
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
 use support::{Random, Running, check, read, serve, until_closed};
 
 const LEN: u64 = 3 << 20;
 
-/// Limits under which hostile clients are found out soon.
-fn strict() -> Limits {
+/// ServerLimits under which hostile clients are found out soon.
+fn strict() -> ServerLimits {
     let soon = Duration::from_millis(50);
-    Limits { handshake_timeout: soon, stop_timeout: soon, ..Limits::default() }
+    ServerLimits { handshake_timeout: soon, stop_timeout: soon, ..ServerLimits::default() }
 }
 
 /// Another client is served meanwhile.
@@ -28,7 +28,7 @@ fn others_are_served(running: &Running) {
 
 #[test]
 fn garbage_of_any_kind_is_closed_with_one_line() {
-    let running = serve(LEN, 1 << 20, Limits::default());
+    let running = serve(LEN, 1 << 20, ServerLimits::default());
     let mut random = Random(4);
     for round in 0..100 {
         let mut socket = if round % 2 == 0 { running.socket() } else { running.raw() };
@@ -77,11 +77,11 @@ fn a_client_that_asks_in_the_handshake_and_does_not_listen_is_closed_after_a_whi
 
 #[test]
 fn lengths_that_lie_are_errors_or_the_end() {
-    let running = serve(LEN, 1 << 20, Limits::default());
+    let running = serve(LEN, 1 << 20, ServerLimits::default());
     // A write beyond the limit: its bytes are thrown away, then it goes on.
     let mut socket = running.raw();
     let len = wire::MAX_PAYLOAD + 1;
-    let write = Request { command: wire::CMD_WRITE, cookie: 1, len, ..Request::default() };
+    let write = NbdRequest { command: wire::CMD_WRITE, cookie: 1, len, ..NbdRequest::default() };
     socket.write_all(&write.bytes()).expect("it listens");
     let chunk = vec![0x25; 1 << 20];
     for _ in 0..32 {
@@ -112,7 +112,7 @@ fn lengths_that_lie_are_errors_or_the_end() {
 /// What it asked for and does not take is bounded, and no page is held for it.
 #[test]
 fn a_client_that_never_reads_stalls_alone() {
-    let limits = Limits { reply_bytes: 1 << 20, ..strict() };
+    let limits = ServerLimits { reply_bytes: 1 << 20, ..strict() };
     let running = serve(LEN, 1 << 20, limits);
     let mut sockets = Vec::new();
     for len in [4096, 65_536, 300_000, 1 << 20, 3 << 20] {
@@ -145,7 +145,7 @@ fn a_client_that_never_reads_stalls_alone() {
 
 #[test]
 fn clients_that_vanish_leave_nothing_behind() {
-    let running = serve(LEN, 1 << 20, Limits::default());
+    let running = serve(LEN, 1 << 20, ServerLimits::default());
     let mut random = Random(8);
     for round in 0..200_u64 {
         let mut socket = running.raw();
@@ -157,7 +157,7 @@ fn clients_that_vanish_leave_nothing_behind() {
         }
         let cut = usize::try_from(random.below(asks.len() as u64)).unwrap();
         socket.write_all(&asks[..cut]).expect("it listens");
-        if round % 3 == 0 && cut >= Request::LEN {
+        if round % 3 == 0 && cut >= NbdRequest::LEN {
             let _ = socket.read(&mut [0; 1000]).expect("some bytes, or none");
         }
         drop(socket);
@@ -170,7 +170,7 @@ fn clients_that_vanish_leave_nothing_behind() {
 
 #[test]
 fn a_flood_of_requests_is_served_within_the_limits() {
-    let limits = Limits { requests: 16, reply_bytes: 1 << 20, ..Limits::default() };
+    let limits = ServerLimits { requests: 16, reply_bytes: 1 << 20, ..ServerLimits::default() };
     let running = serve(LEN, 1 << 20, limits);
     let socket = running.raw();
     let mut writer = socket.try_clone().expect("a descriptor");
@@ -181,7 +181,7 @@ fn a_flood_of_requests_is_served_within_the_limits() {
                 .flat_map(|cookie| {
                     // Most make no sense.
                     let command = if cookie % 100 == 0 { wire::CMD_READ } else { 77 };
-                    Request { command, cookie, len: 512, ..Request::default() }.bytes()
+                    NbdRequest { command, cookie, len: 512, ..NbdRequest::default() }.bytes()
                 })
                 .collect();
             writer.write_all(&asks).expect("it goes on");
@@ -198,7 +198,7 @@ fn a_flood_of_requests_is_served_within_the_limits() {
 
 #[test]
 fn one_connection_too_many_is_closed_and_the_others_go_on() {
-    let running = serve(LEN, 1 << 20, Limits { connections: 2, ..Limits::default() });
+    let running = serve(LEN, 1 << 20, ServerLimits { connections: 2, ..ServerLimits::default() });
     let mut first = running.session(true);
     let second = running.session(true);
     let mut third = running.socket();
@@ -215,7 +215,8 @@ fn one_connection_too_many_is_closed_and_the_others_go_on() {
 #[test]
 fn a_silent_client_is_closed_where_that_is_wanted() {
     let soon = Duration::from_millis(50);
-    let running = serve(LEN, 1 << 20, Limits { idle_timeout: Some(soon), ..Limits::default() });
+    let running =
+        serve(LEN, 1 << 20, ServerLimits { idle_timeout: Some(soon), ..ServerLimits::default() });
     assert!(until_closed(&mut running.raw()).is_empty());
     assert_eq!(running.stop().len(), 1);
 }

@@ -2,8 +2,8 @@
 
 mod support;
 
-use foreread_serve::Limits;
-use foreread_serve::client::{Answer, Session};
+use foreread_serve::ServerLimits;
+use foreread_serve::client::{ReplyPiece, Session};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use support::{Random, check, read, serve};
 
@@ -29,7 +29,7 @@ fn a_thousand_clients_are_served_at_once_and_cost_little() {
     limit.current = Some(wanted);
     setrlimit(Resource::Nofile, limit).expect("no more than the hard limit");
 
-    let running = serve(LEN, 4 << 20, Limits::default());
+    let running = serve(LEN, 4 << 20, ServerLimits::default());
     let mut random = Random(2);
     let before = resident_kib();
     let mut sessions: Vec<Session> = (0..CLIENTS).map(|_| running.session(true)).collect();
@@ -43,13 +43,15 @@ fn a_thousand_clients_are_served_at_once_and_cost_little() {
         for (session, offset) in sessions.iter_mut().zip(&offsets) {
             let mut done = 0;
             while done < 2 {
-                let answer = |_, answer: Answer<'_>| match answer {
-                    Answer::Data(at, data) => {
+                let answer = |_, answer: ReplyPiece<'_>| match answer {
+                    ReplyPiece::Data(at, data) => {
                         assert_eq!(at, *offset);
                         check(at, data);
                     }
-                    Answer::Done => {}
-                    other @ (Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_)) => {
+                    ReplyPiece::Done => {}
+                    other @ (ReplyPiece::Zeroes(..)
+                    | ReplyPiece::Extents(_)
+                    | ReplyPiece::Error(_)) => {
                         panic!("{other:?}")
                     }
                 };

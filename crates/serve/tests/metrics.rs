@@ -3,23 +3,24 @@
 mod scrape;
 
 use foreread_serve::metrics::page;
-use foreread_serve::stats::{Fit, Stats, Window};
+use foreread_serve::stats::{CostStats, ServerStats, WindowCount};
 use scrape::scrape;
 
 /// With something in every place, and names that need escaping.
-fn stats() -> Stats {
-    let mut stats = Stats::default();
+fn stats() -> ServerStats {
+    let mut stats = ServerStats::default();
     stats.export.target = "/a \"b\"\\\n{c}".to_owned();
     stats.export.bytes = 4_194_404;
     stats.up_s = 1.5;
     (stats.reads.hit, stats.reads.waited) = (u64::from(u32::MAX) * 1000, 7);
     stats.ahead.windows = vec![
-        Window { up_to_bytes: Some(4096), count: 3 },
-        Window { up_to_bytes: Some(131_072), count: 40 },
-        Window { up_to_bytes: None, count: 2 },
+        WindowCount { up_to_bytes: Some(4096), count: 3 },
+        WindowCount { up_to_bytes: Some(131_072), count: 40 },
+        WindowCount { up_to_bytes: None, count: 2 },
     ];
     stats.ahead.window_pages = 1_283;
-    let fit = Fit { per_request_ns: 4e6, per_kib_ns: Some(9.5e3), parallel: None, samples: 9 };
+    let fit =
+        CostStats { per_request_ns: 4e6, per_kib_ns: Some(9.5e3), parallel: None, samples: 9 };
     stats.device.read.fit = Some(fit);
     stats.device.write.limit = Some(3);
     stats.clients.requests = [("read".to_owned(), 12), ("block_status".to_owned(), 1)].into();
@@ -65,7 +66,7 @@ fn what_is_not_known_is_not_there() {
 /// A server that has done nothing yet has all counters, at zero: a scraper sees no gap later.
 #[test]
 fn a_new_server_has_its_counters() {
-    let samples = scrape(&page(&Stats::default()));
+    let samples = scrape(&page(&ServerStats::default()));
     assert!(samples.len() > 50, "{samples:?}");
     let counters = samples.iter().filter(|(name, _)| name.contains("_total"));
     assert!(counters.clone().count() > 25);
@@ -121,5 +122,5 @@ fn the_keys_of_the_json_are_these() {
             "windows"
         ]
     );
-    assert_eq!(serde_json::from_value::<Stats>(json).expect("it reads itself"), stats());
+    assert_eq!(serde_json::from_value::<ServerStats>(json).expect("it reads itself"), stats());
 }

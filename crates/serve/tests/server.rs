@@ -8,10 +8,10 @@ use std::os::unix::net::UnixListener;
 
 use foreread::OpenOptions;
 use foreread_files::FileError;
-use foreread_serve::client::{Answer, Client, Session};
-use foreread_serve::nbd::request::Request;
+use foreread_serve::client::{Client, ReplyPiece, Session};
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
-use foreread_serve::{Export, Limits, ServeError, Server};
+use foreread_serve::{Export, ServeError, Server, ServerLimits};
 use support::{Random, bytes, check, read, serve, serve_with};
 
 const LEN: u64 = (3 << 20) + 777;
@@ -25,16 +25,16 @@ fn batch(session: &mut Session, reads: &[(u64, u32)]) -> bool {
     let mut got: HashMap<u64, Vec<u8>> = HashMap::new();
     let mut order = Vec::new();
     while order.len() < asked.len() {
-        let done = |cookie, answer: Answer<'_>| match answer {
-            Answer::Data(offset, data) => {
+        let done = |cookie, answer: ReplyPiece<'_>| match answer {
+            ReplyPiece::Data(offset, data) => {
                 let request = asked[usize::try_from(cookie).unwrap() - 1];
                 let part = got.entry(cookie).or_default();
                 assert_eq!(offset, request.offset + part.len() as u64, "pieces are in order");
                 check(offset, data);
                 part.extend_from_slice(data);
             }
-            Answer::Done => order.push(cookie),
-            other @ (Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_)) => {
+            ReplyPiece::Done => order.push(cookie),
+            other @ (ReplyPiece::Zeroes(..) | ReplyPiece::Extents(_) | ReplyPiece::Error(_)) => {
                 panic!("{cookie}: {other:?}")
             }
         };
@@ -48,7 +48,7 @@ fn batch(session: &mut Session, reads: &[(u64, u32)]) -> bool {
 
 #[test]
 fn reads_of_all_alignments_have_the_bytes_of_the_file() {
-    let running = serve(LEN, 8 << 20, Limits::default());
+    let running = serve(LEN, 8 << 20, ServerLimits::default());
     for structured in [true, false] {
         let mut session = running.session(structured);
         assert_eq!(session.agreed().size, LEN);
@@ -72,7 +72,7 @@ fn reads_of_all_alignments_have_the_bytes_of_the_file() {
 #[test]
 fn many_reads_at_once_come_in_any_order_hits_before_misses() {
     // The cache holds a third of the file: there are hits and misses all the time.
-    let running = serve(LEN, 1 << 20, Limits::default());
+    let running = serve(LEN, 1 << 20, ServerLimits::default());
     let mut random = Random(1);
     let mut overtook = false;
     for structured in [true, false] {
@@ -94,7 +94,7 @@ fn many_reads_at_once_come_in_any_order_hits_before_misses() {
 
 #[test]
 fn a_client_that_asks_for_more_than_may_be_in_hand_gets_it_all() {
-    let limits = Limits { requests: 3, reply_bytes: 10_000, ..Limits::default() };
+    let limits = ServerLimits { requests: 3, reply_bytes: 10_000, ..ServerLimits::default() };
     let running = serve(LEN, 1 << 20, limits);
     let mut session = running.session(true);
     let mut random = Random(9);
@@ -109,7 +109,7 @@ fn a_client_that_asks_for_more_than_may_be_in_hand_gets_it_all() {
 #[test]
 fn a_sequential_client_is_read_ahead_for_alone_and_in_pipelines() {
     for depth in [1, 8] {
-        let running = serve(LEN, 8 << 20, Limits::default());
+        let running = serve(LEN, 8 << 20, ServerLimits::default());
         let mut session = running.session(true);
         let reads: Vec<_> = (0..LEN / 4096).map(|page| (page * 4096, 4096)).collect();
         for reads in reads.chunks(depth) {
@@ -125,11 +125,11 @@ fn a_sequential_client_is_read_ahead_for_alone_and_in_pipelines() {
 
 #[test]
 fn wrong_requests_have_errors_and_the_connection_goes_on() {
-    let running = serve(LEN, 1 << 20, Limits::default());
+    let running = serve(LEN, 1 << 20, ServerLimits::default());
     for structured in [true, false] {
         let mut session = running.session(structured);
         let mut refused = |command, offset, len, payload: &[u8]| {
-            let request = Request { command, offset, len, ..Request::default() };
+            let request = NbdRequest { command, offset, len, ..NbdRequest::default() };
             let errno = session.ask(request, payload).expect("it goes on").expect_err("wrong");
             let read = session.read(7, 9).expect("the next one is right");
             assert_eq!(read, bytes(7, 9));
@@ -147,13 +147,14 @@ fn wrong_requests_have_errors_and_the_connection_goes_on() {
         assert_eq!(refused(wire::CMD_TRIM, 0, 1, &[]), 1);
         assert_eq!(refused(wire::CMD_WRITE_ZEROES, 0, 1, &[]), 1);
         session.flush().expect("of nothing");
-        let cache = Request { command: wire::CMD_CACHE, len: 1 << 20, ..Request::default() };
+        let cache = NbdRequest { command: wire::CMD_CACHE, len: 1 << 20, ..NbdRequest::default() };
         assert_eq!(session.ask(cache, &[]).expect("it goes on"), Ok(Vec::new()));
     }
     let mut session = running.session(true);
-    let whole = Request { flags: wire::CMD_FLAG_DF, len: 2 << 20, ..Request::default() };
+    let whole = NbdRequest { flags: wire::CMD_FLAG_DF, len: 2 << 20, ..NbdRequest::default() };
     assert_eq!(session.ask(whole, &[]).expect("it goes on"), Err(75));
-    let status = Request { command: wire::CMD_BLOCK_STATUS, len: 1 << 20, ..Request::default() };
+    let status =
+        NbdRequest { command: wire::CMD_BLOCK_STATUS, len: 1 << 20, ..NbdRequest::default() };
     let extents = session.ask(status, &[]).expect("it goes on").expect("there are some");
     assert_eq!(extents.len() % 8, 0);
     assert!(extents.len() >= 8);
@@ -164,7 +165,7 @@ fn wrong_requests_have_errors_and_the_connection_goes_on() {
 #[test]
 fn control_requests_are_answered_over_the_same_socket_and_not_over_tcp() {
     let mut addr = None;
-    let running = serve_with(LEN, 1 << 20, Limits::default(), |server| {
+    let running = serve_with(LEN, 1 << 20, ServerLimits::default(), |server| {
         addr = Some(server.tcp("127.0.0.1:0".parse().unwrap()).expect("a free port"));
         server.on_control(Box::new(|text| match text {
             "stats" => Ok("{}".repeat(50_000)),
@@ -197,7 +198,7 @@ fn server_of(dir: &std::path::Path) -> Server {
     let options = OpenOptions { buffered: true, ..OpenOptions::default() };
     let file = engine.open_with(dir.join("disk"), &options).expect("it is there");
     let export = Export { name: String::new(), file, read_only: true, description: String::new() };
-    Server::new(engine, export, Limits::default())
+    Server::new(engine, export, ServerLimits::default())
 }
 
 #[test]

@@ -5,10 +5,10 @@ mod support;
 use std::os::unix::fs::FileExt as _;
 
 use foreread::{Engine, OpenOptions};
-use foreread_serve::client::{Answer, Session};
-use foreread_serve::nbd::request::Request;
+use foreread_serve::client::{ReplyPiece, Session};
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
-use foreread_serve::{Export, Limits, Server};
+use foreread_serve::{Export, Server, ServerLimits};
 use support::{Random, bytes, read};
 
 const LEN: usize = (2 << 20) + 777;
@@ -32,7 +32,7 @@ impl Disk {
         let file = engine.open_with(dir.path().join("disk"), &options).expect("it is there");
         let (name, description) = (String::new(), String::new());
         let export = Export { name, file, read_only: false, description };
-        let mut server = Server::new(engine.clone(), export, Limits::default());
+        let mut server = Server::new(engine.clone(), export, ServerLimits::default());
         server.unix(dir.path().join("socket")).expect("a socket");
         let stopper = server.stopper();
         let thread = std::thread::spawn(move || server.run());
@@ -109,7 +109,7 @@ fn zeroes_read_as_zeroes_and_trims_are_answered() {
         let flags = round & (wire::CMD_FLAG_FUA | wire::CMD_FLAG_NO_HOLE);
         let len = u32::try_from(len).expect("small");
         let command = wire::CMD_WRITE_ZEROES;
-        let zero = Request { command, flags, offset, len, cookie: 0 };
+        let zero = NbdRequest { command, flags, offset, len, cookie: 0 };
         assert_eq!(session.ask(zero, &[]).expect("it goes on"), Ok(Vec::new()));
         disk.model[at..end].fill(0);
         let got = session.read(offset, len).expect("it is there");
@@ -117,10 +117,11 @@ fn zeroes_read_as_zeroes_and_trims_are_answered() {
     }
     // What is there after a trim is anything: it is written again.
     let trim =
-        Request { command: wire::CMD_TRIM, offset: 5000, len: 300_000, ..Request::default() };
+        NbdRequest { command: wire::CMD_TRIM, offset: 5000, len: 300_000, ..NbdRequest::default() };
     assert_eq!(session.ask(trim, &[]).expect("it goes on"), Ok(Vec::new()));
     session.write(5000, &disk.model[5000..305_000], false).expect("within the disk");
-    let status = Request { command: wire::CMD_BLOCK_STATUS, len: 1 << 20, ..Request::default() };
+    let status =
+        NbdRequest { command: wire::CMD_BLOCK_STATUS, len: 1 << 20, ..NbdRequest::default() };
     let extents = session.ask(status, &[]).expect("it goes on").expect("there are some");
     let lens = extents.chunks(8).map(|extent| u32::from_be_bytes(*extent.first_chunk().unwrap()));
     assert!(lens.sum::<u32>() <= 1 << 20);
@@ -150,20 +151,21 @@ fn a_flood_of_writes_and_reads_in_one_pipeline_ends_with_the_right_bytes() {
                 let flags = u16::from(random.below(4) == 0);
                 let len = u32::try_from(len).unwrap();
                 let command = wire::CMD_WRITE;
-                asked.push((Request { command, flags, cookie, offset, len }, written));
+                asked.push((NbdRequest { command, flags, cookie, offset, len }, written));
             }
         }
         let all: Vec<_> = asked.iter().map(|(request, written)| (*request, &written[..])).collect();
         session.send(&all).expect("it is there");
         let mut done = 0;
         while done < asked.len() {
-            let answer = |_, answer: Answer<'_>| match answer {
-                Answer::Data(offset, data) => {
+            let answer = |_, answer: ReplyPiece<'_>| match answer {
+                ReplyPiece::Data(offset, data) => {
                     let at = usize::try_from(offset).expect("small");
                     assert!(data == &disk.model[at..at + data.len()]);
                 }
-                Answer::Done => {}
-                other @ (Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_)) => {
+                ReplyPiece::Done => {}
+                other
+                @ (ReplyPiece::Zeroes(..) | ReplyPiece::Extents(_) | ReplyPiece::Error(_)) => {
                     panic!("{other:?}")
                 }
             };

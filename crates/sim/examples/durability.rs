@@ -8,7 +8,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant as Clock;
 
-use foreread_sim::durability::{Outcome, Sabotage, run};
+use foreread_sim::durability::{DurabilityOutcome, Sabotage, run};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -44,12 +44,12 @@ fn main() {
 }
 
 /// Runs the seeds on all cores; of those that fail, the lowest that was found.
-fn run_all(first: u64, runs: u64) -> Result<Outcome, (u64, String)> {
+fn run_all(first: u64, runs: u64) -> Result<DurabilityOutcome, (u64, String)> {
     let (next, done) = (AtomicU64::new(first), AtomicU64::new(0));
     let end = first.saturating_add(runs);
     let shows = std::io::stderr().is_terminal();
     let work = || {
-        let mut sum = Outcome::default();
+        let mut sum = DurabilityOutcome::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end {
@@ -75,7 +75,7 @@ fn run_all(first: u64, runs: u64) -> Result<Outcome, (u64, String)> {
     if shows {
         eprintln!();
     }
-    let mut sum = Outcome::default();
+    let mut sum = DurabilityOutcome::default();
     let mut failed: Option<(u64, String)> = None;
     for result in results {
         match result {

@@ -7,7 +7,7 @@
 use std::time::Instant as Clock;
 
 use foreread_core::units::Nanos;
-use foreread_sim::record::Keep;
+use foreread_sim::record::RecordMode;
 use foreread_sim::scenario::Scenario;
 
 fn main() {
@@ -33,7 +33,7 @@ fn main() {
 
 /// The requests of a run, and the seconds that it took.
 fn measure(scenario: &Scenario) -> (u64, f64) {
-    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     #[expect(clippy::disallowed_methods, reason = "a measurement takes the time")]
     let began = Clock::now();
     building.run.go(Nanos(u64::MAX));

@@ -11,20 +11,20 @@ use foreread_core::units::Nanos;
 
 /// Things to come.
 #[derive(Debug)]
-pub(crate) struct Clock<T> {
+pub(crate) struct VirtualClock<T> {
     now: Nanos,
     said: u64,
-    coming: BinaryHeap<Reverse<Coming<T>>>,
+    coming: BinaryHeap<Reverse<ScheduledEvent<T>>>,
 }
 
 #[derive(Debug)]
-struct Coming<T> {
+struct ScheduledEvent<T> {
     at: Nanos,
     said: u64,
     what: T,
 }
 
-impl<T> Clock<T> {
+impl<T> VirtualClock<T> {
     pub(crate) fn new() -> Self {
         Self { now: Nanos(0), said: 0, coming: BinaryHeap::new() }
     }
@@ -35,7 +35,7 @@ impl<T> Clock<T> {
 
     pub(crate) fn say(&mut self, at: Nanos, what: T) {
         assert!(at >= self.now, "what comes is not over");
-        self.coming.push(Reverse(Coming { at, said: self.said, what }));
+        self.coming.push(Reverse(ScheduledEvent { at, said: self.said, what }));
         self.said += 1;
     }
 
@@ -59,22 +59,22 @@ impl<T> Clock<T> {
     }
 }
 
-impl<T> Ord for Coming<T> {
+impl<T> Ord for ScheduledEvent<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.said).cmp(&(other.at, other.said))
     }
 }
 
-impl<T> PartialOrd for Coming<T> {
+impl<T> PartialOrd for ScheduledEvent<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Coming<T> {
+impl<T> PartialEq for ScheduledEvent<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<T> Eq for Coming<T> {}
+impl<T> Eq for ScheduledEvent<T> {}

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 /// What a device is told to do.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub struct DeviceCommand {
     /// By what it is known.
     pub tag: Tag,
     /// Which way.
@@ -32,7 +32,7 @@ pub struct Command {
 
 /// A command will end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Ending {
+pub struct CommandEnd {
     /// When.
     pub at: Nanos,
     /// Which.
@@ -47,19 +47,19 @@ pub struct Ending {
 ///
 /// Both calls say of at most one command when it will end: a device with one arm works on one at a
 /// time, and one with several channels knows each command's end when it gets it.
-pub trait Device: std::fmt::Debug {
+pub trait BlockDevice: std::fmt::Debug {
     /// Takes a command.
-    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending>;
+    fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd>;
 
     /// A command has ended at the time that was said.
-    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<Ending>;
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd>;
 
     /// From a time on, for the commands that come then, it is another. Said in the order of time.
     ///
     /// # Errors
     ///
     /// If it cannot become that.
-    fn change(&mut self, _at: Nanos, _to: &Model) -> Result<(), String> {
+    fn change(&mut self, _at: Nanos, _to: &DeviceParams) -> Result<(), String> {
         Err("change: wants flash, before and after".into())
     }
 }
@@ -67,7 +67,7 @@ pub trait Device: std::fmt::Debug {
 /// A device by its parameters.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Model {
+pub enum DeviceParams {
     /// A disk.
     Hdd(hdd::Hdd),
     /// Flash memory.
@@ -76,7 +76,7 @@ pub enum Model {
     Mapped(mapped::Mapped),
 }
 
-impl Model {
+impl DeviceParams {
     /// What the path must know of it.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
@@ -96,9 +96,9 @@ impl Model {
     /// # Errors
     ///
     /// Which parameter is impossible, and what would be possible.
-    pub fn build(&self) -> Result<Box<dyn Device>, String> {
+    pub fn build(&self) -> Result<Box<dyn BlockDevice>, String> {
         match self {
-            Self::Hdd(disk) => Ok(Box::new(hdd::Disk::new(disk.clone())?)),
+            Self::Hdd(disk) => Ok(Box::new(hdd::SpinningDisk::new(disk.clone())?)),
             Self::Flash(chips) => Ok(Box::new(flash::Chips::new(chips.clone())?)),
             Self::Mapped(mapped) => Ok(Box::new(mapped::Mapping::new(mapped)?)),
         }

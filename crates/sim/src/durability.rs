@@ -26,12 +26,12 @@ mod program;
 mod world;
 
 use crate::rng::Rng;
-pub use program::{End, Sabotage};
-use world::World;
+pub use program::{RunEnd, Sabotage};
+use world::DurabilityWorld;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Outcome {
+pub struct DurabilityOutcome {
     /// Steps of the program.
     pub steps: u64,
     /// Flushes and FUA writes that were acknowledged.
@@ -44,7 +44,7 @@ pub struct Outcome {
     pub lost: u64,
 }
 
-impl Outcome {
+impl DurabilityOutcome {
     /// Adds what another run came to.
     pub fn add(&mut self, other: Self) {
         self.steps += other.steps;
@@ -69,16 +69,16 @@ impl Outcome {
 /// let outcome = run(7, Sabotage::None).expect("nothing acknowledged is lost");
 /// assert!(outcome.steps > 0);
 /// ```
-pub fn run(seed: u64, sabotage: Sabotage) -> Result<Outcome, String> {
+pub fn run(seed: u64, sabotage: Sabotage) -> Result<DurabilityOutcome, String> {
     let mut rng = Rng::named(seed, "program");
-    let mut world = World::new(seed, sabotage, &mut rng);
+    let mut world = DurabilityWorld::new(seed, sabotage, &mut rng);
     let steps = 1 + rng.below(220);
     for step in 0..steps {
         let op = program::draw(&mut rng);
         world.apply(&op).map_err(|why| format!("step {step}, {op:?}: {why}"))?;
     }
     let end = program::draw_end(&mut rng);
-    let outcome = Outcome { steps, ..world.outcome() };
+    let outcome = DurabilityOutcome { steps, ..world.outcome() };
     world.end(end).map_err(|why| format!("after {steps} steps, {end:?}: {why}"))?;
     Ok(outcome)
 }

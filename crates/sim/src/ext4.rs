@@ -1,7 +1,7 @@
 //! Where ext4 puts the inodes and directories of a tree.
 //!
-//! In:    a tree that is drawn from random numbers ([`Tree`]), or one that was taken from an image
-//!        ([`Taken`]).
+//! In:    a tree that is drawn from random numbers ([`SyntheticTree`]), or one that was taken from
+//!        an image ([`RecordedLayout`]).
 //! Out:   for each directory its blocks and its entries; for each inode its block.
 //! Never: a read, a cache, a file's content.
 //!
@@ -9,19 +9,19 @@
 //!   group   |bitmaps|== inode table ==|------------ data: directories, files ------------|
 //! ```
 
-mod drawn;
-mod grown;
-mod taken;
+mod layout_source;
+mod recorded;
+mod synthetic;
 
 use foreread_core::itable::{BlockIndex, InodeTable};
 
-pub use drawn::Tree;
-pub use grown::Grown;
-pub use taken::{Taken, TakenDirectory, TakenEntry};
+pub use layout_source::LayoutSource;
+pub use recorded::{RecordedDirectory, RecordedEntry, RecordedLayout};
+pub use synthetic::SyntheticTree;
 
 /// Names an inode: its place among those of all groups, from 0.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Inode(pub u64);
+pub struct InodeNumber(pub u64);
 
 /// Names a directory of a layout, from 0: the order of their paths.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -31,20 +31,20 @@ pub struct DirectoryId(pub usize);
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// Its own inode.
-    pub inode: Inode,
+    pub inode: InodeNumber,
     /// In which it is an entry; None of a top-level one.
     pub parent: Option<DirectoryId>,
     /// Its blocks. None if its entries are in its inode.
     pub blocks: Vec<BlockIndex>,
     /// Its entries, in the order of their names.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirectoryEntry>,
 }
 
 /// What a directory says of a name.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Which inode has that name.
-    pub inode: Inode,
+    pub inode: InodeNumber,
     /// If it is a directory, which.
     pub directory: Option<DirectoryId>,
     /// Its place in the order of the hashes of the names.
@@ -55,17 +55,17 @@ pub struct Entry {
 
 /// A tree on its file system.
 #[derive(Debug)]
-pub struct Layout {
+pub struct TreeLayout {
     directories: Vec<Directory>,
     /// Of each group.
-    tables: Vec<Table>,
+    tables: Vec<GroupTable>,
     inodes_per_group: u32,
     inodes_per_block: u32,
 }
 
 /// The inode table of a group.
 #[derive(Clone, Copy, Debug)]
-struct Table {
+struct GroupTable {
     first: BlockIndex,
     /// How many inodes are used: all up to there, of the tree or not.
     used: u32,
@@ -74,12 +74,12 @@ struct Table {
 impl Directory {
     /// The block that names an entry; None if the directory's inode does.
     #[must_use]
-    pub fn block_of(&self, entry: &Entry) -> Option<BlockIndex> {
+    pub fn block_of(&self, entry: &DirectoryEntry) -> Option<BlockIndex> {
         self.blocks.get(usize::try_from(entry.block).ok()?).copied()
     }
 }
 
-impl Layout {
+impl TreeLayout {
     /// All directories, in the order of their paths.
     #[must_use]
     pub fn directories(&self) -> &[Directory] {
@@ -100,9 +100,9 @@ impl Layout {
 
     /// In which block an inode lies, and of which table that is one.
     #[must_use]
-    pub fn place(&self, inode: Inode) -> (BlockIndex, InodeTable) {
+    pub fn place(&self, inode: InodeNumber) -> (BlockIndex, InodeTable) {
         let (group, index) = self.split(inode);
-        let Table { first, used } = self.tables[group];
+        let GroupTable { first, used } = self.tables[group];
         let (in_group, in_block) = (self.inodes_per_group, self.inodes_per_block);
         let table = InodeTable::new(first, in_group, in_block, in_group - used);
         let block = BlockIndex(first.0 + u64::from(index / in_block));
@@ -110,7 +110,7 @@ impl Layout {
     }
 
     /// Group, and place in its table.
-    fn split(&self, inode: Inode) -> (usize, u32) {
+    fn split(&self, inode: InodeNumber) -> (usize, u32) {
         let per_group = u64::from(self.inodes_per_group);
         let group = usize::try_from(inode.0 / per_group).expect("few groups");
         (group, u32::try_from(inode.0 % per_group).expect("less than a group has"))

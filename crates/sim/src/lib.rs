@@ -9,7 +9,7 @@ pub mod durability;
 pub mod ext4;
 pub mod meter;
 pub mod optimum;
-pub mod pin;
+pub mod pinned_page;
 pub mod process;
 pub mod reader;
 pub mod record;

@@ -11,11 +11,11 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 use hdrhistogram::Histogram;
 
-use crate::device::Command;
+use crate::device::DeviceCommand;
 
 /// What a process did.
 #[derive(Clone, Debug)]
-pub struct Meter {
+pub struct ProcessMeter {
     /// Its name.
     pub name: String,
     /// How many reads, or writes, it did.
@@ -43,22 +43,22 @@ pub struct Meter {
 pub struct DeviceMeter {
     /// Its name.
     pub name: String,
-    reads: Counts,
-    writes: Counts,
+    reads: OpCounts,
+    writes: OpCounts,
     in_flight: u32,
     busy_since: Nanos,
     busy_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct OpCounts {
     requests: u64,
     bytes: u64,
 }
 
 /// What happened in a run up to a time, in sums: the difference of two is what happened between.
 #[derive(Clone, Debug)]
-pub struct Totals {
+pub struct RunTotals {
     /// The time.
     pub at: Nanos,
     /// How many requests all devices were sent.
@@ -68,7 +68,7 @@ pub struct Totals {
     /// How long devices were at work, in seconds.
     pub device_s: f64,
     /// What each process did, in the order in which they began.
-    pub processes: Vec<Done>,
+    pub processes: Vec<ProcessTotals>,
     /// How long all processes waited for reads, in seconds.
     pub waited_s: f64,
     /// How many pages were read ahead and evicted unused.
@@ -77,7 +77,7 @@ pub struct Totals {
 
 /// What a process did up to a time, in sums.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
+pub struct ProcessTotals {
     /// How many bytes it read.
     pub bytes: u64,
     /// How many windows its streams asked for.
@@ -88,7 +88,7 @@ pub struct Done {
     pub waited_ns: u64,
 }
 
-impl Done {
+impl ProcessTotals {
     /// What was done since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
@@ -101,10 +101,10 @@ impl Done {
     }
 }
 
-impl Meter {
-    pub(crate) fn done(&self) -> Done {
+impl ProcessMeter {
+    pub(crate) fn done(&self) -> ProcessTotals {
         let Self { bytes, windows, window_pages, waited_ns, .. } = *self;
-        Done { bytes: bytes.0, windows, window_pages, waited_ns }
+        ProcessTotals { bytes: bytes.0, windows, window_pages, waited_ns }
     }
 
     pub(crate) fn new(name: String, now: Nanos) -> Self {
@@ -155,15 +155,15 @@ impl DeviceMeter {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            reads: Counts::default(),
-            writes: Counts::default(),
+            reads: OpCounts::default(),
+            writes: OpCounts::default(),
             in_flight: 0,
             busy_since: Nanos(0),
             busy_ns: 0,
         }
     }
 
-    pub(crate) fn started(&mut self, now: Nanos, command: &Command) {
+    pub(crate) fn started(&mut self, now: Nanos, command: &DeviceCommand) {
         let counts = match command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
@@ -202,7 +202,7 @@ impl DeviceMeter {
         seconds(self.busy_ns + now_busy)
     }
 
-    fn counts(&self, op: Op) -> Counts {
+    fn counts(&self, op: Op) -> OpCounts {
         match op {
             Op::Read => self.reads,
             Op::Write => self.writes,

@@ -24,7 +24,7 @@
 
 use foreread_core::units::{Nanos, PAGE_SIZE};
 
-use crate::device::Model;
+use crate::device::DeviceParams;
 use crate::device::flash::Flash;
 use crate::scenario::Scenario;
 use crate::workload::Workload;
@@ -32,7 +32,7 @@ use crate::workload::streaming::Streaming;
 
 /// A stream: how fast it is read, and what its window may be at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stream {
+pub struct RatedStream {
     /// Pages a second.
     pub pages_per_s: f64,
     /// Pages.
@@ -42,14 +42,14 @@ pub struct Stream {
 /// The best windows, in pages: of streams in `pages` of memory, from a device that takes
 /// `latency_s` for a request.
 #[must_use]
-pub fn best_windows(streams: &[Stream], pages: f64, latency_s: f64) -> Vec<f64> {
+pub fn best_windows(streams: &[RatedStream], pages: f64, latency_s: f64) -> Vec<f64> {
     let all: f64 = streams.iter().map(|stream| stream.pages_per_s).sum();
     let mut to_share = 2.0 * (pages - all * latency_s).max(0.0);
     let mut windows: Vec<Option<f64>> = vec![None; streams.len()];
     loop {
         let open = || streams.iter().zip(&windows).filter(|(_, window)| window.is_none());
         let roots: f64 = open().map(|(stream, _)| stream.pages_per_s.sqrt()).sum();
-        let share = |stream: &Stream| to_share * stream.pages_per_s.sqrt() / roots;
+        let share = |stream: &RatedStream| to_share * stream.pages_per_s.sqrt() / roots;
         let shares: Vec<f64> = streams.iter().map(share).collect();
         let mut is_done = true;
         let mut taken = 0.0;
@@ -84,7 +84,7 @@ pub fn of_scenario(scenario: &Scenario, frames: u32, from: Nanos, until: Nanos) 
     let mut times: Vec<f64> = inside.chain([from, until]).collect();
     times.sort_unstable_by(f64::total_cmp);
     let part = |pair: &[f64]| {
-        let streams: Vec<Stream> =
+        let streams: Vec<RatedStream> =
             servers.iter().flat_map(|server| streams(server, pair[0], ceiling)).collect();
         requests(&streams, f64::from(frames), flash) * (pair[1] - pair[0])
     };
@@ -92,7 +92,7 @@ pub fn of_scenario(scenario: &Scenario, frames: u32, from: Nanos, until: Nanos) 
 }
 
 /// How many requests a second that is.
-fn requests(streams: &[Stream], frames: f64, flash: &Flash) -> f64 {
+fn requests(streams: &[RatedStream], frames: f64, flash: &Flash) -> f64 {
     let mut windows = best_windows(streams, frames, 0.0);
     // The latency of a request depends on its size, and hardly: this is at its end at once.
     for _ in 0..3 {
@@ -142,16 +142,16 @@ fn servers(scenario: &Scenario) -> Option<Vec<Server<'_>>> {
 fn only_flash(scenario: &Scenario) -> Option<&Flash> {
     let mut devices = scenario.device.values();
     let (spec, other) = (devices.next()?, devices.next());
-    let Model::Flash(flash) = &spec.model.get_ref().model else { return None };
+    let DeviceParams::Flash(flash) = &spec.model.get_ref().model else { return None };
     (other.is_none() && spec.change.is_empty()).then_some(flash)
 }
 
 /// The streams of a server at a time, in seconds, when all its clients have come.
-fn streams((server, name, start): &Server<'_>, at_s: f64, ceiling: f64) -> Vec<Stream> {
+fn streams((server, name, start): &Server<'_>, at_s: f64, ceiling: f64) -> Vec<RatedStream> {
     let changed = server.changes.iter().rev().find(|change| change.at_s <= at_s);
     let times = changed.map_or(1.0, |change| change.times);
     let file_pages = server.taken().0 as f64 / PAGE_SIZE as f64;
-    let stream = |kib_per_s: f64| Stream {
+    let stream = |kib_per_s: f64| RatedStream {
         pages_per_s: kib_per_s * times * 1024.0 / PAGE_SIZE as f64,
         most_pages: ceiling.min(file_pages),
     };

@@ -14,16 +14,16 @@ use foreread_core::path::{DeviceId, Fault};
 use foreread_core::sched::{Class, Op, Origin, Submitter};
 use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 
-use crate::meter::Meter;
-use crate::reader::Reader;
+use crate::meter::ProcessMeter;
+use crate::reader::SimReader;
 use crate::rng::Rng;
-use crate::run::{Shared, SimFile, TaskState};
-use crate::world::{Answer, Coming, SlotsId, TaskId, Tell, World};
+use crate::run::{RunState, SimFile, SimTask};
+use crate::world::{DirectReceiver, SimEvent, SimWorld, SlotsId, TaskCompletion, TaskId};
 
 /// A process, as it sees itself.
 #[derive(Clone, Debug)]
 pub struct Process {
-    pub(crate) shared: Rc<Shared>,
+    pub(crate) shared: Rc<RunState>,
     pub(crate) task: TaskId,
     pub(crate) meter: usize,
     class: Cell<Class>,
@@ -33,21 +33,21 @@ pub struct Process {
 
 /// A line of things that one process puts in and others take out.
 #[derive(Debug)]
-pub struct Line<T> {
+pub struct Channel<T> {
     waiting: RefCell<VecDeque<TaskId>>,
     things: RefCell<VecDeque<T>>,
 }
 
 /// What moves bytes one after the other at a rate: a network link, a bus, a processor.
 #[derive(Debug)]
-pub struct Link {
+pub struct BandwidthLink {
     mb_per_s: f64,
     free: Cell<Nanos>,
 }
 
 impl Process {
     pub(crate) fn begin<F: Future<Output = ()> + 'static>(
-        shared: &Rc<Shared>,
+        shared: &Rc<RunState>,
         name: &str,
         what: impl FnOnce(Self) -> F,
     ) {
@@ -55,7 +55,7 @@ impl Process {
         let meter = {
             let mut world = shared.world.borrow_mut();
             let now = world.now();
-            world.meters.push(Meter::new(name.to_owned(), now));
+            world.meters.push(ProcessMeter::new(name.to_owned(), now));
             world.wake(task);
             world.meters.len() - 1
         };
@@ -67,7 +67,7 @@ impl Process {
             life.await;
             own.note_end();
         };
-        shared.born.borrow_mut().push(TaskState(Some(Box::pin(task))));
+        shared.born.borrow_mut().push(SimTask(Some(Box::pin(task))));
     }
 
     /// Begins another process, which goes on beside this one, for whom this one does.
@@ -105,7 +105,7 @@ impl Process {
         if at <= self.now() {
             return;
         }
-        self.world(|world| world.clock.say(at, Coming::Wake(self.task)));
+        self.world(|world| world.clock.say(at, SimEvent::Wake(self.task)));
         poll_fn(|_| if self.now() >= at { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
@@ -116,8 +116,8 @@ impl Process {
 
     /// Opens a file: a reader, with a stream of its own.
     #[must_use]
-    pub fn open(&self, file: SimFile) -> Reader {
-        Reader::new(self.clone(), file)
+    pub fn open(&self, file: SimFile) -> SimReader {
+        SimReader::new(self.clone(), file)
     }
 
     /// Asks a device past the cache, and waits for it. The process's meter counts it.
@@ -133,9 +133,11 @@ impl Process {
         sectors: Sectors,
     ) -> Result<(), Fault> {
         let began = self.now();
-        let tell = Tell::Process(self.task);
+        let tell = DirectReceiver::Process(self.task);
         self.world(|world| world.direct(device, start, sectors, self.origin(op), tell));
-        let Answer::Direct(done) = self.answer().await else { panic!("it asked for no read") };
+        let TaskCompletion::Direct(done) = self.answer().await else {
+            panic!("it asked for no read")
+        };
         self.meter(|meter, now| meter.op(began, now, sectors.bytes()));
         done.fault.map_or(Ok(()), Err)
     }
@@ -152,7 +154,7 @@ impl Process {
     ) {
         let began = self.now();
         self.take_slot(slots).await;
-        let tell = Tell::Slots(slots);
+        let tell = DirectReceiver::Slots(slots);
         self.world(|world| world.direct(device, start, sectors, self.origin(op), tell));
         self.meter(|meter, now| meter.op(began, now, sectors.bytes()));
     }
@@ -176,7 +178,7 @@ impl Process {
 
     /// Sends so many bytes over a link, after those that came first, and waits until they are
     /// through.
-    pub async fn send(&self, link: &Link, bytes: ByteCount) {
+    pub async fn send(&self, link: &BandwidthLink, bytes: ByteCount) {
         let from = link.free.get().max(self.now());
         let end = crate::device::after_transfer(from, bytes, link.mb_per_s);
         link.free.set(end);
@@ -192,7 +194,7 @@ impl Process {
     }
 
     /// Changes its meter.
-    pub fn meter<R>(&self, change: impl FnOnce(&mut Meter, Nanos) -> R) -> R {
+    pub fn meter<R>(&self, change: impl FnOnce(&mut ProcessMeter, Nanos) -> R) -> R {
         self.world(|world| {
             let now = world.now();
             change(&mut world.meters[self.meter], now)
@@ -211,11 +213,11 @@ impl Process {
         self.submitter.set(submitter);
     }
 
-    pub(crate) fn world<R>(&self, with: impl FnOnce(&mut World) -> R) -> R {
+    pub(crate) fn world<R>(&self, with: impl FnOnce(&mut SimWorld) -> R) -> R {
         with(&mut self.shared.world.borrow_mut())
     }
 
-    pub(crate) async fn answer(&self) -> Answer {
+    pub(crate) async fn answer(&self) -> TaskCompletion {
         let take = || self.world(|world| world.take_answer(self.task));
         poll_fn(|_| take().map_or(Poll::Pending, Poll::Ready)).await
     }
@@ -230,7 +232,7 @@ impl Process {
     }
 }
 
-impl<T> Line<T> {
+impl<T> Channel<T> {
     /// An empty one.
     #[must_use]
     pub fn new() -> Rc<Self> {
@@ -258,7 +260,7 @@ impl<T> Line<T> {
     }
 }
 
-impl Link {
+impl BandwidthLink {
     /// One with this rate.
     #[must_use]
     pub fn new(mb_per_s: f64) -> Rc<Self> {

@@ -9,38 +9,38 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use foreread_core::path::{Fault, IoPath, StreamId};
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::process::Process;
-use crate::run::{Shared, SimFile};
-use crate::world::{Answer, World};
+use crate::run::{RunState, SimFile};
+use crate::world::{SimWorld, TaskCompletion};
 
 /// An open file of a process, with a stream of its own, or one that it shares.
 #[derive(Debug)]
-pub struct Reader {
+pub struct SimReader {
     process: Process,
     file: SimFile,
-    stream: Rc<Stream>,
+    stream: Rc<SimStream>,
     submitter: Cell<Submitter>,
 }
 
 /// What readers share that are one open file in several processes.
 #[derive(Debug)]
-struct Stream {
-    shared: Rc<Shared>,
+struct SimStream {
+    shared: Rc<RunState>,
     id: StreamId,
     prev_pos: Cell<Option<ByteCount>>,
     advice: Cell<Advice>,
 }
 
-impl Reader {
+impl SimReader {
     pub(crate) fn new(process: Process, file: SimFile) -> Self {
         let (submitter, shared) = (Cell::new(process.submitter()), Rc::clone(&process.shared));
         let id = process.world(|world| world.new_stream(file.id, process.meter));
         let (prev_pos, advice) = (Cell::new(None), Cell::new(Advice::Normal));
-        let stream = Rc::new(Stream { shared, id, prev_pos, advice });
+        let stream = Rc::new(SimStream { shared, id, prev_pos, advice });
         Self { process, file, stream, submitter }
     }
 
@@ -138,7 +138,7 @@ impl Reader {
                 world.expect_read(id, self.process.task);
                 world.pump();
             });
-            let Answer::Read(ready) = self.process.answer().await else {
+            let TaskCompletion::Read(ready) = self.process.answer().await else {
                 panic!("it asked for a read")
             };
             self.process.world(|world| {
@@ -166,7 +166,7 @@ impl Reader {
     /// on it are told to the path.
     fn hit(
         &self,
-        world: &mut World,
+        world: &mut SimWorld,
         pos: ByteCount,
         wanted: ByteCount,
         len: ByteCount,
@@ -207,7 +207,7 @@ impl Reader {
     }
 }
 
-impl Drop for Stream {
+impl Drop for SimStream {
     fn drop(&mut self) {
         // A run that ends drops its processes while the world is not borrowed.
         if let Ok(mut world) = self.shared.world.try_borrow_mut() {

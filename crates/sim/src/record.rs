@@ -7,14 +7,14 @@
 
 use std::fmt;
 
-use foreread_core::readahead::Decided;
+use foreread_core::prefetch::Decided;
 use foreread_core::sched::Op;
 use foreread_core::trace::{EventKind, TraceEvent};
 use foreread_core::units::Nanos;
 
 /// What is kept of a run beside its hash.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Keep {
+pub enum RecordMode {
     /// Nothing.
     #[default]
     Hash,
@@ -22,13 +22,14 @@ pub enum Keep {
     Lines,
     /// What another run said: the first line that differs.
     Compare(Vec<String>),
-    /// What was done to the path and what it said: see [`Ran::replay`](crate::run::Ran::replay).
+    /// What was done to the path and what it said: see
+    /// [`RunOutcome::replay`](crate::run::RunOutcome::replay).
     Log,
 }
 
 /// Where two runs part.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Difference {
+pub struct TraceDifference {
     /// Which event, from 1: the line of the file.
     pub line: usize,
     /// What the other run had; None if it was over.
@@ -39,16 +40,16 @@ pub struct Difference {
 
 /// The events of a run.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RunRecord {
     hash: u64,
     events: u64,
-    keep: Keep,
+    keep: RecordMode,
     lines: Vec<String>,
-    difference: Option<Difference>,
+    difference: Option<TraceDifference>,
 }
 
-impl Record {
-    pub(crate) fn new(keep: Keep) -> Self {
+impl RunRecord {
+    pub(crate) fn new(keep: RecordMode) -> Self {
         Self { hash: FIRST, events: 0, keep, lines: Vec::new(), difference: None }
     }
 
@@ -82,30 +83,31 @@ impl Record {
         self.hash = words.iter().fold(mix(self.hash, at.0), |hash, word| mix(hash, *word));
         self.events += 1;
         match &self.keep {
-            Keep::Hash | Keep::Log => {}
-            Keep::Lines => self.lines.push(format!("{} {}", Seconds(at), line())),
-            Keep::Compare(other) if self.difference.is_none() => {
+            RecordMode::Hash | RecordMode::Log => {}
+            RecordMode::Lines => self.lines.push(format!("{} {}", Seconds(at), line())),
+            RecordMode::Compare(other) if self.difference.is_none() => {
                 let index = usize::try_from(self.events - 1).expect("as many as lines");
                 let got = format!("{} {}", Seconds(at), line());
                 let wanted = other.get(index);
                 if wanted != Some(&got) {
                     let wanted = wanted.cloned();
-                    self.difference = Some(Difference { line: index + 1, wanted, got: Some(got) });
+                    self.difference =
+                        Some(TraceDifference { line: index + 1, wanted, got: Some(got) });
                 }
             }
-            Keep::Compare(_) => {}
+            RecordMode::Compare(_) => {}
         }
     }
 
     /// The hash, the number of events, the lines, and where they part from the other run's.
-    pub(crate) fn end(mut self) -> (u64, u64, Vec<String>, Option<Difference>) {
+    pub(crate) fn end(mut self) -> (u64, u64, Vec<String>, Option<TraceDifference>) {
         let events = usize::try_from(self.events).unwrap_or(usize::MAX);
-        if let Keep::Compare(other) = &self.keep
+        if let RecordMode::Compare(other) = &self.keep
             && self.difference.is_none()
             && let Some(wanted) = other.get(events)
         {
             let wanted = Some(wanted.clone());
-            self.difference = Some(Difference { line: events + 1, wanted, got: None });
+            self.difference = Some(TraceDifference { line: events + 1, wanted, got: None });
         }
         (self.hash, self.events, self.lines, self.difference)
     }
@@ -155,7 +157,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for TraceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = |line: &Option<String>| line.clone().unwrap_or_else(|| "(the end)".into());
         let (wanted, got) = (side(&self.wanted), side(&self.got));

@@ -11,23 +11,23 @@ mod losses;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Serialize;
 
 pub use list::{Rival, all, find};
 pub use losses::{Loss, losses};
 
-use crate::meter::{Done, Meter, Totals};
+use crate::meter::{ProcessMeter, ProcessTotals, RunTotals};
 use crate::optimum;
-use crate::record::Keep;
-use crate::run::{Ran, Run};
+use crate::record::RecordMode;
+use crate::run::{RunOutcome, SimRun};
 use crate::scenario::{PartName, PolicyName, Scenario};
 use crate::workload::Workload;
 
 /// What a policy came to in a scenario.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct RivalRow {
     /// Which scenario.
     pub scenario: &'static str,
     /// Which policy.
@@ -60,7 +60,7 @@ pub struct Row {
 
 /// How a scenario is run.
 #[derive(Clone, Debug)]
-pub struct How {
+pub struct PolicySetup {
     /// The read-ahead policy.
     pub policy: Policy,
     /// The largest window; None: learnt.
@@ -75,13 +75,13 @@ pub struct How {
 ///
 /// If a scenario that is part of the program cannot be built.
 #[must_use]
-pub fn run(rival: &Rival, how: &How, look: &mut dyn FnMut(&Run)) -> Row {
+pub fn run(rival: &Rival, how: &PolicySetup, look: &mut dyn FnMut(&SimRun)) -> RivalRow {
     let mut scenario = rival.scenario();
     how.set(&mut scenario);
     let measured = measure(&scenario, look);
     let at_rate = measured.at_rate(&scenario);
     let optimum = measured.optimum_requests(&scenario);
-    Row {
+    RivalRow {
         scenario: rival.name,
         policy: how.policy.name(),
         max_window: how.max_window.map(|window| window.0),
@@ -101,11 +101,11 @@ pub fn run(rival: &Rival, how: &How, look: &mut dyn FnMut(&Run)) -> Row {
 
 /// A scenario and a way to run it.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct RivalJob {
     /// Which.
     pub rival: &'static Rival,
     /// How.
-    pub how: How,
+    pub how: PolicySetup,
 }
 
 /// Runs all of them, on so many threads; the rows come in the order of the jobs. `progress` is told
@@ -114,7 +114,11 @@ pub struct Job {
 /// # Panics
 ///
 /// If one of them does.
-pub fn run_all(jobs: &[Job], threads: usize, progress: &(dyn Fn(usize, &Job) + Sync)) -> Vec<Row> {
+pub fn run_all(
+    jobs: &[RivalJob],
+    threads: usize,
+    progress: &(dyn Fn(usize, &RivalJob) + Sync),
+) -> Vec<RivalRow> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut rows = Vec::new();
@@ -125,7 +129,7 @@ pub fn run_all(jobs: &[Job], threads: usize, progress: &(dyn Fn(usize, &Job) + S
             rows.push((index, run(job.rival, &job.how, &mut |_| {})));
         }
     };
-    let mut rows: Vec<(usize, Row)> = std::thread::scope(|scope| {
+    let mut rows: Vec<(usize, RivalRow)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a run")).collect()
     });
@@ -133,7 +137,7 @@ pub fn run_all(jobs: &[Job], threads: usize, progress: &(dyn Fn(usize, &Job) + S
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-impl How {
+impl PolicySetup {
     /// Sets it in a scenario.
     pub fn set(&self, scenario: &mut Scenario) {
         scenario.cache.policy = PolicyName(self.policy);
@@ -144,13 +148,13 @@ impl How {
 
 /// A scenario that was run, from the time on from which it counts.
 #[derive(Debug)]
-pub struct Measured {
+pub struct MeasuredRun {
     /// When that was, and what had happened.
-    pub from: Totals,
+    pub from: RunTotals,
     /// The end.
-    pub to: Totals,
+    pub to: RunTotals,
     /// What came of it.
-    pub ran: Ran,
+    pub ran: RunOutcome,
 }
 
 /// Runs a scenario, and takes its figures from `count_from_s` on. `look` is called now and then.
@@ -158,8 +162,8 @@ pub struct Measured {
 /// # Panics
 ///
 /// If it cannot be built.
-pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&Run)) -> Measured {
-    let mut building = scenario.build(Keep::Hash).expect("it was checked when it was read");
+pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
+    let mut building = scenario.build(RecordMode::Hash).expect("it was checked when it was read");
     // What begins at once counts, too: a run that went to time 0 has begun it.
     let all = (scenario.count_from() == Nanos(0)).then(|| building.run.totals());
     let mut go = |until: Nanos| {
@@ -170,11 +174,11 @@ pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&Run)) -> Measured {
     };
     let from = all.unwrap_or_else(|| go(scenario.count_from()));
     let to = go(scenario.until());
-    Measured { from, to, ran: building.run.end() }
+    MeasuredRun { from, to, ran: building.run.end() }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
-impl Measured {
+impl MeasuredRun {
     /// Seconds that were counted.
     #[must_use]
     pub fn elapsed_s(&self) -> f64 {
@@ -189,15 +193,15 @@ impl Measured {
 
     /// What each process did, in the order in which they began.
     #[must_use]
-    pub fn processes(&self) -> Vec<Done> {
+    pub fn processes(&self) -> Vec<ProcessTotals> {
         let from = self.from.processes.iter().chain(std::iter::repeat(&NOTHING));
         self.to.processes.iter().zip(from).map(|(to, from)| to.since(*from)).collect()
     }
 
     /// What those did whose names begin so.
     #[must_use]
-    pub fn of(&self, prefix: &str) -> Vec<Done> {
-        let is_of = |meter: &Meter| meter.name.starts_with(prefix);
+    pub fn of(&self, prefix: &str) -> Vec<ProcessTotals> {
+        let is_of = |meter: &ProcessMeter| meter.name.starts_with(prefix);
         let all = self.ran.processes.iter().zip(self.processes());
         all.filter(|(meter, _)| is_of(meter)).map(|(_, done)| done).collect()
     }
@@ -234,7 +238,7 @@ impl Measured {
         for (spec, name, start) in scenario.processes() {
             let Workload::Streaming(server) = spec.run.get_ref() else { continue };
             for client in server.clients(&name, start) {
-                let is_it = |meter: &Meter| meter.name == client.name;
+                let is_it = |meter: &ProcessMeter| meter.name == client.name;
                 let index = self.ran.processes.iter().position(is_it).expect("it was begun");
                 let due = server.due_between(&client, self.from.at, self.to.at);
                 let short = due * 0.99 - processes[index].bytes as f64;
@@ -246,7 +250,8 @@ impl Measured {
 }
 
 /// What a process did that had not begun.
-const NOTHING: Done = Done { bytes: 0, windows: 0, window_pages: 0, waited_ns: 0 };
+const NOTHING: ProcessTotals =
+    ProcessTotals { bytes: 0, windows: 0, window_pages: 0, waited_ns: 0 };
 
 /// Some hundredths of a second.
 const STEPS_BETWEEN_LOOKS: u64 = 50_000;

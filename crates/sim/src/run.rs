@@ -20,37 +20,37 @@ use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
 use foreread_core::units::{ByteCount, Nanos, Sector};
 
-use crate::device::Model;
-use crate::meter::{DeviceMeter, Meter, Totals};
+use crate::device::DeviceParams;
+use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
 use crate::process::Process;
-use crate::record::{Difference, Keep};
-use crate::world::{TaskId, World};
+use crate::record::{RecordMode, TraceDifference};
+use crate::world::{SimWorld, TaskId};
 
 /// A process.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A run that can still be added to.
 #[derive(Debug)]
-pub struct Run {
-    shared: Rc<Shared>,
-    tasks: Vec<TaskState>,
+pub struct SimRun {
+    shared: Rc<RunState>,
+    tasks: Vec<SimTask>,
     /// How many of them have not ended.
     alive: usize,
 }
 
 /// What the run and its processes share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) world: RefCell<World>,
+pub(crate) struct RunState {
+    pub(crate) world: RefCell<SimWorld>,
     /// Processes that others began, and that the run has not taken in.
-    pub(crate) born: RefCell<Vec<TaskState>>,
+    pub(crate) born: RefCell<Vec<SimTask>>,
     pub(crate) count: RefCell<usize>,
     pub(crate) seed: u64,
 }
 
-pub(crate) struct TaskState(pub(crate) Option<Task>);
+pub(crate) struct SimTask(pub(crate) Option<TaskFuture>);
 
-impl std::fmt::Debug for TaskState {
+impl std::fmt::Debug for SimTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.0.is_some() { "Running" } else { "Ended" })
     }
@@ -67,7 +67,7 @@ pub struct SimFile {
 
 /// What a run came to.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunOutcome {
     /// When it ended.
     pub end: Nanos,
     /// One number for all that happened.
@@ -77,9 +77,9 @@ pub struct Ran {
     /// The events, if they were kept.
     pub lines: Vec<String>,
     /// Where it parts from the run that it was compared with.
-    pub difference: Option<Difference>,
+    pub difference: Option<TraceDifference>,
     /// What each process did, in the order in which they began.
-    pub processes: Vec<Meter>,
+    pub processes: Vec<ProcessMeter>,
     /// What each device did.
     pub devices: Vec<DeviceMeter>,
     /// The path's counters.
@@ -97,13 +97,13 @@ pub struct Ran {
     config: Config,
 }
 
-impl Run {
+impl SimRun {
     /// A run with nothing in it, at time 0.
     ///
     /// # Errors
     ///
     /// If the memory is less than a path needs, or more than is kept track of here.
-    pub fn new(config: Config, seed: u64, keep: Keep) -> Result<Self, String> {
+    pub fn new(config: Config, seed: u64, keep: RecordMode) -> Result<Self, String> {
         let least = foreread_core::cache::PageCache::MIN_BOUND;
         if config.memory < least {
             return Err(format!("memory: wants at least {least} bytes"));
@@ -111,9 +111,9 @@ impl Run {
         if config.memory > MOST_MEMORY {
             return Err("memory: wants at most 64G: a ninth of it is what finds the pages".into());
         }
-        let world = RefCell::new(World::new(config, keep));
+        let world = RefCell::new(SimWorld::new(config, keep));
         let (born, count) = (RefCell::default(), RefCell::default());
-        let shared = Rc::new(Shared { world, born, count, seed });
+        let shared = Rc::new(RunState { world, born, count, seed });
         Ok(Self { shared, tasks: Vec::new(), alive: 0 })
     }
 
@@ -125,7 +125,7 @@ impl Run {
     pub fn device(
         &mut self,
         name: &str,
-        model: &Model,
+        model: &DeviceParams,
         scheduler: &Choice,
     ) -> Result<DeviceId, String> {
         self.shared.world.borrow_mut().add_device(name, model, scheduler)
@@ -136,7 +136,12 @@ impl Run {
     /// # Errors
     ///
     /// If it cannot become that.
-    pub fn change_device(&mut self, device: DeviceId, at: Nanos, to: &Model) -> Result<(), String> {
+    pub fn change_device(
+        &mut self,
+        device: DeviceId,
+        at: Nanos,
+        to: &DeviceParams,
+    ) -> Result<(), String> {
         self.shared.world.borrow_mut().change_device(device, at, to)
     }
 
@@ -255,7 +260,7 @@ impl Run {
 
     /// What happened so far, in sums.
     #[must_use]
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> RunTotals {
         self.shared.world.borrow().totals()
     }
 
@@ -277,7 +282,7 @@ impl Run {
     ///
     /// If the caller keeps a process of it.
     #[must_use]
-    pub fn end(self) -> Ran {
+    pub fn end(self) -> RunOutcome {
         let unfinished = self.left();
         drop((self.tasks, self.shared.born.take()));
         let shared = Rc::try_unwrap(self.shared).expect("processes end with their run");
@@ -288,7 +293,7 @@ impl Run {
         let (end, stats, cache) = (world.now(), world.path.stats(), world.path.cache_stats());
         let (hash, events, lines, difference) = world.record.end();
         let processes = world.meters;
-        Ran {
+        RunOutcome {
             end,
             hash,
             events,
@@ -331,10 +336,10 @@ impl Run {
     }
 }
 
-impl Ran {
+impl RunOutcome {
     /// Does to a path of its own what was done to the run's, and compares all that it says: what
-    /// happened then follows from what was done, and from nothing else. Without [`Keep::Log`] there
-    /// is nothing to do.
+    /// happened then follows from what was done, and from nothing else. Without [`RecordMode::Log`]
+    /// there is nothing to do.
     ///
     /// # Errors
     ///

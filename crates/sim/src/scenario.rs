@@ -12,20 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Policy, Rules, Without};
+use foreread_core::prefetch::{Policy, Rules, Without};
 use foreread_core::sched::{Choice, Submitter};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;
 use toml::Spanned;
 
 pub use error::BadScenario;
-pub use max_window::MaxWindow;
-pub use scheduler::Scheduler;
+pub use max_window::MaxWindowSpec;
+pub use scheduler::SchedulerSpec;
 
-use crate::device::known::Chosen;
+use crate::device::known::ModelChoice;
 use crate::process::Process;
-use crate::record::Keep;
-use crate::run::{Run, SimFile};
+use crate::record::RecordMode;
+use crate::run::{SimFile, SimRun};
 use crate::size::Size;
 use crate::workload::Workload;
 
@@ -46,7 +46,7 @@ pub struct Scenario {
     pub count_from_s: f64,
     /// The one cache.
     #[serde(default)]
-    pub cache: Cache,
+    pub cache: CacheSpec,
     /// The devices, by name.
     pub device: BTreeMap<String, DeviceSpec>,
     /// The files, by name.
@@ -59,13 +59,13 @@ pub struct Scenario {
 /// The cache, and its read-ahead policy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Cache {
+pub struct CacheSpec {
     /// The bound for all pages and all that is needed to find them.
     pub memory: Size,
     /// The policy.
     pub policy: PolicyName,
     /// The largest window, or `auto`.
-    pub max_window: MaxWindow,
+    pub max_window: MaxWindowSpec,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
     /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`.
@@ -77,10 +77,10 @@ pub struct Cache {
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
     /// A known one by its name, or `hdd` or `flash` with parameters.
-    pub model: Spanned<Chosen>,
+    pub model: Spanned<ModelChoice>,
     /// `noop`, or another, with settings.
     #[serde(default)]
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerSpec,
     /// What becomes of it with the time.
     #[serde(default)]
     pub change: Vec<DeviceChange>,
@@ -93,7 +93,7 @@ pub struct DeviceChange {
     /// From when on, in seconds.
     pub at_s: f64,
     /// What it is then: of the same size, and it takes as much at once.
-    pub model: Spanned<Chosen>,
+    pub model: Spanned<ModelChoice>,
 }
 
 /// A file in one piece.
@@ -132,9 +132,9 @@ pub struct ProcessSpec {
 
 /// What workloads find in a run that is being built.
 #[derive(Debug)]
-pub struct Building {
+pub struct PreparedRun {
     /// The run.
-    pub run: Run,
+    pub run: SimRun,
     /// Its devices, by name.
     pub devices: BTreeMap<String, DeviceId>,
     /// Its files, by name.
@@ -199,10 +199,10 @@ impl Scenario {
     /// # Errors
     ///
     /// What is impossible, if it was changed after it was read.
-    pub fn build(&self, keep: Keep) -> Result<Building, String> {
-        let run = Run::new(self.cache.config(), self.seed, keep)?;
+    pub fn build(&self, keep: RecordMode) -> Result<PreparedRun, String> {
+        let run = SimRun::new(self.cache.config(), self.seed, keep)?;
         let (devices, files) = (BTreeMap::new(), BTreeMap::new());
-        let mut building = Building { run, devices, files, submitter: None };
+        let mut building = PreparedRun { run, devices, files, submitter: None };
         for (name, spec) in &self.device {
             let model = &spec.model.get_ref().model;
             let id = building.run.device(name, model, &spec.scheduler.choice)?;
@@ -288,7 +288,7 @@ impl Scenario {
         }
         let until = self.until_s.map_or(Ok(()), |seconds| check_time(seconds * 1e3, "until_s"));
         let count_from = check_time(self.count_from_s * 1e3, "count_from_s");
-        let built = until.and(count_from).and_then(|()| self.build(Keep::Hash).map(drop));
+        let built = until.and(count_from).and_then(|()| self.build(RecordMode::Hash).map(drop));
         built.map_err(|why| BadScenario::of_key(text, why))
     }
 
@@ -323,7 +323,7 @@ impl ProcessSpec {
     }
 }
 
-impl Cache {
+impl CacheSpec {
     /// What a path is made with.
     #[must_use]
     pub fn config(&self) -> Config {
@@ -347,7 +347,7 @@ impl Cache {
     }
 }
 
-impl Building {
+impl PreparedRun {
     /// Adds a process that begins at `start`.
     pub fn begin<F: Future<Output = ()> + 'static>(
         &mut self,
@@ -382,12 +382,12 @@ impl Building {
     }
 }
 
-impl Default for Cache {
+impl Default for CacheSpec {
     fn default() -> Self {
         Self {
             memory: Size(ByteCount(64 << 20)),
             policy: PolicyName::default(),
-            max_window: MaxWindow::Size(Size(DEFAULT_WINDOW)),
+            max_window: MaxWindowSpec::Size(Size(DEFAULT_WINDOW)),
             rules: Vec::new(),
             without: Vec::new(),
         }

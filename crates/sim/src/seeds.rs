@@ -19,7 +19,7 @@ use serde::Serialize;
 
 /// One table.
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
+pub struct SeedTable {
     /// The seed's number, `000` to `004`.
     pub seed: &'static str,
     /// The table's name.
@@ -27,16 +27,16 @@ pub struct Table {
     /// What it shows, and in which unit.
     pub title: String,
     /// Its cells, row by row.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<SeedCell>,
     /// What a reader has to know: how it was run, what cannot be met and why.
     pub notes: Vec<String>,
     /// What it comes to.
-    pub verdict: Verdict,
+    pub verdict: SeedVerdict,
 }
 
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
-pub struct Cell {
+pub struct SeedCell {
     /// Of which row.
     pub row: String,
     /// Of which column.
@@ -53,7 +53,7 @@ pub struct Cell {
 
 /// What a table comes to.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct SeedVerdict {
     /// Whether it is as it should be.
     pub holds: bool,
     /// Why, with the figures that say so.
@@ -61,12 +61,12 @@ pub struct Verdict {
 }
 
 /// Is told what is being run.
-pub type Progress<'p> = &'p mut dyn FnMut(&str);
+pub type SeedProgress<'p> = &'p mut dyn FnMut(&str);
 
 /// A seed by its number, and how its tables are made.
 struct Seed {
     number: &'static str,
-    tables: fn(Progress<'_>) -> Vec<Table>,
+    tables: fn(SeedProgress<'_>) -> Vec<SeedTable>,
 }
 
 const SEEDS: [Seed; 5] = [
@@ -84,12 +84,12 @@ pub fn numbers() -> impl Iterator<Item = &'static str> {
 
 /// The tables of all seeds, or of one; `progress` is told what is being run.
 #[must_use]
-pub fn tables(only: Option<&str>, progress: Progress<'_>) -> Vec<Table> {
+pub fn tables(only: Option<&str>, progress: SeedProgress<'_>) -> Vec<SeedTable> {
     let wanted = SEEDS.iter().filter(|seed| only.is_none_or(|only| only == seed.number));
     wanted.flat_map(|seed| (seed.tables)(progress)).collect()
 }
 
-impl Cell {
+impl SeedCell {
     /// A figure beside the one that was published.
     #[must_use]
     pub fn new(row: impl Into<String>, column: impl Into<String>, seed: f64, ours: f64) -> Self {
@@ -118,7 +118,7 @@ fn error_percent(seed: f64, ours: f64) -> f64 {
 }
 
 /// The largest and the median error of cells, both without their sign.
-fn errors<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Errors {
+fn errors<'c>(cells: impl IntoIterator<Item = &'c SeedCell>) -> Errors {
     let of_cells = cells.into_iter().filter_map(|cell| cell.error_percent);
     let mut errors: Vec<f64> = of_cells.map(f64::abs).collect();
     errors.sort_unstable_by(f64::total_cmp);

@@ -24,7 +24,7 @@ pub mod streaming;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
-use crate::scenario::{Building, Scenario};
+use crate::scenario::{PreparedRun, Scenario};
 
 /// A workload with its parameters.
 #[derive(Clone, Debug, Deserialize)]
@@ -75,7 +75,7 @@ impl Workload {
     /// Begins it at `start`; `index` is its number among those that are alike.
     pub(crate) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         index: u32,
         start: Nanos,

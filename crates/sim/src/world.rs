@@ -17,16 +17,16 @@ use foreread_core::path::{
     Config, DeviceId, DeviceIo, DirectDone, DirectId, FileId, IoPath, ReadId, ReadReady, StreamId,
     Tag,
 };
-use foreread_core::readahead::Decided;
+use foreread_core::prefetch::Decided;
 use foreread_core::sched::{BadSetting, Choice, Op, Origin};
 use foreread_core::table::PageTable;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 
-use crate::clock::Clock;
-use crate::device::{Command, Device, Ending, Model};
-use crate::meter::{DeviceMeter, Meter, Totals, seconds};
-use crate::record::{Keep, Record};
+use crate::clock::VirtualClock;
+use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
+use crate::meter::{DeviceMeter, ProcessMeter, RunTotals, seconds};
+use crate::record::{RecordMode, RunRecord};
 
 /// Names a process.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -34,14 +34,14 @@ pub(crate) struct TaskId(pub(crate) usize);
 
 /// What a process waited for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum TaskCompletion {
     Read(ReadReady),
     Direct(DirectDone),
 }
 
 /// The receiver of a direct request's completion.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Tell {
+pub(crate) enum DirectReceiver {
     Process(TaskId),
     Slots(SlotsId),
 }
@@ -51,43 +51,43 @@ pub(crate) enum Tell {
 pub struct SlotsId(usize);
 
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct SimWorld {
     pub(crate) path: IoPath,
     pub(crate) table: Arc<PageTable>,
-    pub(crate) clock: Clock<Coming>,
-    pub(crate) record: Record,
-    pub(crate) meters: Vec<Meter>,
+    pub(crate) clock: VirtualClock<SimEvent>,
+    pub(crate) record: RunRecord,
+    pub(crate) meters: Vec<ProcessMeter>,
     pub(crate) runnable: VecDeque<TaskId>,
-    disks: Vec<Disk>,
+    disks: Vec<SimDevice>,
     /// By the index of the read: the task that waits.
     reading: Vec<Option<TaskId>>,
     /// By the index of the direct request: the receiver of its completion.
-    telling: Vec<Option<Tell>>,
-    answers: Vec<Option<Answer>>,
+    telling: Vec<Option<DirectReceiver>>,
+    answers: Vec<Option<TaskCompletion>>,
     slots: Vec<Slots>,
     /// By the index of the stream.
-    asked: Vec<Asked>,
+    asked: Vec<RequestedPages>,
     /// When the path wants to be asked again, if that is on the clock.
     timeout: Option<Nanos>,
 }
 
 /// What comes with the time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Coming {
+pub(crate) enum SimEvent {
     Wake(TaskId),
     Ended(DeviceId, Tag),
     Timeout,
 }
 
 #[derive(Debug)]
-struct Disk {
-    model: Box<dyn Device>,
+struct SimDevice {
+    model: Box<dyn BlockDevice>,
     meter: DeviceMeter,
 }
 
 /// What a stream's decisions asked the device for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct RequestedPages {
     pages: Pages,
     /// One past the furthest of them.
     end: PageIndex,
@@ -101,18 +101,18 @@ struct Slots {
     waiting: VecDeque<TaskId>,
 }
 
-impl World {
-    pub(crate) fn new(config: Config, keep: Keep) -> Self {
+impl SimWorld {
+    pub(crate) fn new(config: Config, keep: RecordMode) -> Self {
         let mut path = IoPath::new(config);
         path.set_trace(EVENTS_AT_ONCE);
-        if keep == Keep::Log {
+        if keep == RecordMode::Log {
             path.record(usize::MAX);
         }
         Self {
             table: path.table(),
             path,
-            clock: Clock::new(),
-            record: Record::new(keep),
+            clock: VirtualClock::new(),
+            record: RunRecord::new(keep),
             meters: Vec::new(),
             runnable: VecDeque::new(),
             disks: Vec::new(),
@@ -128,13 +128,13 @@ impl World {
     pub(crate) fn add_device(
         &mut self,
         name: &str,
-        model: &Model,
+        model: &DeviceParams,
         scheduler: &Choice,
     ) -> Result<DeviceId, String> {
         let device = model.build()?;
         let id = self.path.add_device(model.geometry(), scheduler);
         assert!(id.index() as usize == self.disks.len(), "devices stay");
-        self.disks.push(Disk { model: device, meter: DeviceMeter::new(name) });
+        self.disks.push(SimDevice { model: device, meter: DeviceMeter::new(name) });
         Ok(id)
     }
 
@@ -142,7 +142,7 @@ impl World {
         &mut self,
         device: DeviceId,
         at: Nanos,
-        to: &Model,
+        to: &DeviceParams,
     ) -> Result<(), String> {
         self.disks[device.index() as usize].model.change(at, to)
     }
@@ -179,7 +179,7 @@ impl World {
         put(&mut self.reading, id.index(), task);
     }
 
-    pub(crate) fn take_answer(&mut self, task: TaskId) -> Option<Answer> {
+    pub(crate) fn take_answer(&mut self, task: TaskId) -> Option<TaskCompletion> {
         self.answers.get_mut(task.0)?.take()
     }
 
@@ -189,7 +189,7 @@ impl World {
         start: Sector,
         sectors: Sectors,
         origin: Origin,
-        tell: Tell,
+        tell: DirectReceiver,
     ) -> DirectId {
         let id = self.path.direct(self.now(), device, start, sectors, origin);
         put(&mut self.telling, id.index(), tell);
@@ -222,11 +222,11 @@ impl World {
     }
 
     /// Does what has come.
-    pub(crate) fn arrive(&mut self, coming: Coming) {
+    pub(crate) fn arrive(&mut self, coming: SimEvent) {
         let now = self.now();
         match coming {
-            Coming::Wake(task) => self.wake(task),
-            Coming::Ended(device, tag) => {
+            SimEvent::Wake(task) => self.wake(task),
+            SimEvent::Ended(device, tag) => {
                 let disk = &mut self.disks[device.index() as usize];
                 disk.meter.ended(now, tag);
                 let next = disk.model.ended(now, tag);
@@ -235,7 +235,7 @@ impl World {
                 self.path.complete(now, tag, Ok(len));
                 self.pump();
             }
-            Coming::Timeout => {
+            SimEvent::Timeout => {
                 self.timeout = None;
                 self.path.timeout(now);
                 self.pump();
@@ -251,15 +251,15 @@ impl World {
         }
         while let Some(ready) = self.path.poll_ready() {
             let task = self.reading[ready.id.index() as usize].take();
-            self.answer(task.expect("a task waits for each read"), Answer::Read(ready));
+            self.answer(task.expect("a task waits for each read"), TaskCompletion::Read(ready));
         }
         while let Some(done) = self.path.poll_done() {
             match self.telling[done.id.index() as usize]
                 .take()
                 .expect("each request has a receiver")
             {
-                Tell::Process(task) => self.answer(task, Answer::Direct(done)),
-                Tell::Slots(slots) => self.free_slot(slots),
+                DirectReceiver::Process(task) => self.answer(task, TaskCompletion::Direct(done)),
+                DirectReceiver::Slots(slots) => self.free_slot(slots),
             }
         }
         while let Some(event) = self.path.poll_trace() {
@@ -274,7 +274,7 @@ impl World {
 
     pub(crate) fn new_stream(&mut self, file: FileId, meter: usize) -> StreamId {
         let stream = self.path.stream(file);
-        *self.asked_by(stream) = Asked { meter, ..Asked::default() };
+        *self.asked_by(stream) = RequestedPages { meter, ..RequestedPages::default() };
         stream
     }
 
@@ -298,28 +298,29 @@ impl World {
     ///   |<------------ end ------------>|       what it would have been once
     /// ```
     pub(crate) fn read_twice(&mut self, stream: StreamId) -> Pages {
-        let Asked { pages, end, .. } = *self.asked_by(stream);
+        let RequestedPages { pages, end, .. } = *self.asked_by(stream);
         pages.saturating_sub(end - PageIndex(0))
     }
 
-    fn asked_by(&mut self, stream: StreamId) -> &mut Asked {
+    fn asked_by(&mut self, stream: StreamId) -> &mut RequestedPages {
         let index = stream.index() as usize;
-        self.asked.resize(self.asked.len().max(index + 1), Asked::default());
+        self.asked.resize(self.asked.len().max(index + 1), RequestedPages::default());
         &mut self.asked[index]
     }
 
     fn start(&mut self, now: Nanos, io: DeviceIo) {
         let start = Sector(io.offset.0 / 512);
-        let command = Command { tag: io.tag, op: io.op, start, sectors: Sectors(io.len.0 / 512) };
+        let command =
+            DeviceCommand { tag: io.tag, op: io.op, start, sectors: Sectors(io.len.0 / 512) };
         let disk = &mut self.disks[io.device.index() as usize];
         disk.meter.started(now, &command);
         let ending = disk.model.submit(now, command);
         self.note(io.device, ending);
     }
 
-    fn note(&mut self, device: DeviceId, ending: Option<Ending>) {
-        if let Some(Ending { at, tag }) = ending {
-            self.clock.say(at, Coming::Ended(device, tag));
+    fn note(&mut self, device: DeviceId, ending: Option<CommandEnd>) {
+        if let Some(CommandEnd { at, tag }) = ending {
+            self.clock.say(at, SimEvent::Ended(device, tag));
         }
     }
 
@@ -327,11 +328,11 @@ impl World {
         let Some(at) = self.path.poll_timeout() else { return };
         if self.timeout.is_none_or(|said| at < said) {
             self.timeout = Some(at);
-            self.clock.say(at.max(now), Coming::Timeout);
+            self.clock.say(at.max(now), SimEvent::Timeout);
         }
     }
 
-    fn answer(&mut self, task: TaskId, answer: Answer) {
+    fn answer(&mut self, task: TaskId, answer: TaskCompletion) {
         let answers = &mut self.answers;
         answers.resize(answers.len().max(task.0 + 1), None);
         assert!(answers[task.0].is_none(), "a process waits for one thing at a time");
@@ -343,18 +344,18 @@ impl World {
         self.disks.iter().map(|disk| &disk.meter)
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> RunTotals {
         let now = self.now();
         let both = |of: fn(&DeviceMeter, Op) -> u64| -> u64 {
             let sums = self.device_meters().map(|meter| of(meter, Op::Read) + of(meter, Op::Write));
             sums.sum()
         };
-        Totals {
+        RunTotals {
             at: now,
             requests: both(DeviceMeter::requests),
             device_bytes: both(|meter, op| meter.bytes(op).0),
             device_s: self.device_meters().map(|meter| meter.busy_seconds(now)).sum(),
-            processes: self.meters.iter().map(Meter::done).collect(),
+            processes: self.meters.iter().map(ProcessMeter::done).collect(),
             waited_s: self.meters.iter().map(|meter| seconds(meter.waited_ns)).sum(),
             evicted_unread: self.path.cache_stats().evicted_before_use,
         }

@@ -12,9 +12,9 @@ mod streaming;
 #[path = "adaptive/turns.rs"]
 mod turns;
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
-use foreread_sim::rivals::{self, How, Measured, Row};
+use foreread_sim::rivals::{self, MeasuredRun, PolicySetup, RivalRow};
 use foreread_sim::scenario::Scenario;
 
 /// A scenario with `adaptive`, which is told nothing.
@@ -24,21 +24,25 @@ fn scenario(name: &str) -> Scenario {
     scenario
 }
 
-fn how(policy: Policy, window_kib: Option<u64>) -> How {
-    How { policy, max_window: window_kib.map(|kib| ByteCount(kib << 10)), without: Vec::new() }
+fn how(policy: Policy, window_kib: Option<u64>) -> PolicySetup {
+    PolicySetup {
+        policy,
+        max_window: window_kib.map(|kib| ByteCount(kib << 10)),
+        without: Vec::new(),
+    }
 }
 
-fn row(name: &str, policy: Policy, window_kib: Option<u64>) -> Row {
+fn row(name: &str, policy: Policy, window_kib: Option<u64>) -> RivalRow {
     let row = rivals::run(rivals::find(name).expect(name), &how(policy, window_kib), &mut |_| {});
     println!("{row:?}");
     row
 }
 
-fn ours(name: &str) -> Row {
+fn ours(name: &str) -> RivalRow {
     row(name, Policy::Adaptive, None)
 }
 
-fn measure(scenario: &Scenario) -> Measured {
+fn measure(scenario: &Scenario) -> MeasuredRun {
     rivals::measure(scenario, &mut |_| {})
 }
 

@@ -2,22 +2,22 @@
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::known;
-use foreread_sim::record::{Difference, Keep};
-use foreread_sim::run::{Ran, Run};
+use foreread_sim::record::{RecordMode, TraceDifference};
+use foreread_sim::run::{RunOutcome, SimRun};
 
 /// Two readers of one file, one on from the other.
-fn run(keep: Keep) -> Ran {
+fn run(keep: RecordMode) -> RunOutcome {
     let config = Config {
         memory: ByteCount(8 << 20),
         policy: Policy::Linux6,
         max_window: Pages(DEFAULT_WINDOW.0 / 4096),
         rules: Rules::default(),
     };
-    let mut run = Run::new(config, 1, keep).unwrap();
+    let mut run = SimRun::new(config, 1, keep).unwrap();
     let model = &known::find("usb-stick-2g").unwrap().model;
     let device = run.device("stick", model, &Choice::Noop).unwrap();
     let file = run.file(device, Sector(0), ByteCount(4 << 20));
@@ -37,13 +37,13 @@ fn run(keep: Keep) -> Ran {
 }
 
 fn lines() -> Vec<String> {
-    let ran = run(Keep::Lines);
+    let ran = run(RecordMode::Lines);
     assert!(ran.lines.len() as u64 == ran.events && ran.events > 100, "{} events", ran.events);
     ran.lines
 }
 
-fn difference(lines: Vec<String>) -> Option<Difference> {
-    run(Keep::Compare(lines)).difference
+fn difference(lines: Vec<String>) -> Option<TraceDifference> {
+    run(RecordMode::Compare(lines)).difference
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn a_run_does_not_differ_from_itself() {
 
 #[test]
 fn what_is_kept_does_not_change_a_run() {
-    let hash = run(Keep::Hash).hash;
-    let others = [Keep::Lines, Keep::Log, Keep::Compare(vec!["another".into()])];
+    let hash = run(RecordMode::Hash).hash;
+    let others = [RecordMode::Lines, RecordMode::Log, RecordMode::Compare(vec!["another".into()])];
     assert_eq!(others.map(|keep| run(keep).hash), [hash; 3]);
 }
 
@@ -68,7 +68,7 @@ fn a_line_that_was_changed_is_named_with_both_texts() {
         let got = Some(lines[at].clone());
         assert_eq!(
             found,
-            Difference { line: at + 1, wanted: Some("0.000000000 another".into()), got }
+            TraceDifference { line: at + 1, wanted: Some("0.000000000 another".into()), got }
         );
         let text = format!(
             "event {}: there \"0.000000000 another\", here \"{}\"",
@@ -94,7 +94,7 @@ fn a_line_that_is_missing_is_where_the_next_one_stands() {
     let mut shorter = lines.clone();
     shorter.remove(57);
     let (wanted, got) = (Some(lines[58].clone()), Some(lines[57].clone()));
-    assert_eq!(difference(shorter), Some(Difference { line: 58, wanted, got }));
+    assert_eq!(difference(shorter), Some(TraceDifference { line: 58, wanted, got }));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_line_too_many_is_named() {
     let mut longer = lines.clone();
     longer.insert(57, "extra".into());
     let (wanted, got) = (Some("extra".into()), Some(lines[57].clone()));
-    assert_eq!(difference(longer), Some(Difference { line: 58, wanted, got }));
+    assert_eq!(difference(longer), Some(TraceDifference { line: 58, wanted, got }));
 }
 
 #[test]
@@ -112,13 +112,13 @@ fn the_end_of_either_is_a_difference_too() {
     let last = lines.len();
     let (cut, got) = (lines[..last - 1].to_vec(), Some(lines[last - 1].clone()));
     let found = difference(cut).expect("it goes on");
-    assert_eq!(found, Difference { line: last, wanted: None, got });
+    assert_eq!(found, TraceDifference { line: last, wanted: None, got });
     assert!(found.to_string().contains("there \"(the end)\", here "), "{found}");
 
     let mut longer = lines;
     longer.push("extra".into());
     let wanted = Some("extra".into());
     let found = difference(longer).expect("it is over");
-    assert_eq!(found, Difference { line: last + 1, wanted, got: None });
+    assert_eq!(found, TraceDifference { line: last + 1, wanted, got: None });
     assert!(found.to_string().ends_with("here \"(the end)\""), "{found}");
 }

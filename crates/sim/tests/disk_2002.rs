@@ -6,14 +6,14 @@ use std::rc::Rc;
 use foreread_core::path::DeviceId;
 use foreread_core::sched::{Choice, Op};
 use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
-use foreread_sim::device::Model;
+use foreread_sim::device::DeviceParams;
 use foreread_sim::process::Process;
-use foreread_sim::record::Keep;
-use foreread_sim::run::Run;
-use foreread_sim::scenario::{Cache, Scenario};
+use foreread_sim::record::RecordMode;
+use foreread_sim::run::SimRun;
+use foreread_sim::scenario::{CacheSpec, Scenario};
 
 /// 6 ms a turn, 128K in 4 ms.
-fn disk(more: &str) -> Model {
+fn disk(more: &str) -> DeviceParams {
     let common = "capacity = \"10G\"\nrpm = 10000\nouter_mb_per_s = 32.768\n\
                   inner_mb_per_s = 32.768\nseek_min_ms = 1\nseek_max_ms = 10\noverhead_us = 100\n\
                   max_command = \"128K\"\n";
@@ -26,7 +26,8 @@ fn ms_of<F: Future<Output = ()> + 'static>(
     more: &str,
     what: impl FnOnce(Process, DeviceId) -> F,
 ) -> f64 {
-    let mut run = Run::new(Cache::default().config(), 1, Keep::Hash).expect("enough memory");
+    let mut run =
+        SimRun::new(CacheSpec::default().config(), 1, RecordMode::Hash).expect("enough memory");
     let disk = run.device("disk", &disk(more), &Choice::Noop).expect("a possible disk");
     run.spawn("process", |process| what(process, disk));
     run.go(Nanos(u64::MAX));
@@ -109,7 +110,8 @@ fn writes_without_a_cache_lose_a_turn_each_unless_the_drive_holds_the_next_one()
 /// A read beside writes that never pause: how long it waits, in ms; None if for a minute.
 fn read_beside_writes_ms(age_weight: &str) -> Option<f64> {
     let more = format!("depth = 4\npick = \"nearest\"\nage_weight = {age_weight}");
-    let mut run = Run::new(Cache::default().config(), 1, Keep::Hash).expect("enough memory");
+    let mut run =
+        SimRun::new(CacheSpec::default().config(), 1, RecordMode::Hash).expect("enough memory");
     let disk = run.device("disk", &disk(&more), &Choice::Noop).expect("a possible disk");
     run.spawn("writes", async move |process: Process| {
         let slots = process.slots(8);
@@ -152,7 +154,7 @@ fn a_flood_keeps_to_its_rate_and_its_amount() {
     let text = "name = \"x\"\n[device.disk]\nmodel = \"ide-2002\"\n[[process]]\nname = \"dd\"\n\
                 run.flood = { device = \"disk\", size = \"1G\", amount = \"10M\", kib_per_s = 1024 }\n";
     let mut run =
-        Scenario::parse(text).expect("a scenario").build(Keep::Hash).expect("possible").run;
+        Scenario::parse(text).expect("a scenario").build(RecordMode::Hash).expect("possible").run;
     run.go(Nanos(u64::MAX));
     assert_eq!(run.devices()[0].bytes(Op::Write), ByteCount(10 << 20));
     let took_s = run.end().end.0 as f64 / 1e9;

@@ -2,15 +2,15 @@
 //! power cuts and kills at every step. docs/durability.md has the invariants; `./dev durability`
 //! runs any number of seeds.
 
-use foreread_sim::durability::{Outcome, Sabotage, run};
+use foreread_sim::durability::{DurabilityOutcome, Sabotage, run};
 
 const RUNS: u64 = 10_000;
 
 /// Runs seeds on as many threads as there are cores: the same outcome in any order.
-fn run_all(seeds: std::ops::Range<u64>) -> Outcome {
+fn run_all(seeds: std::ops::Range<u64>) -> DurabilityOutcome {
     let half = seeds.start + (seeds.end - seeds.start) / 2;
     let run_some = |seeds: std::ops::Range<u64>| {
-        let mut sum = Outcome::default();
+        let mut sum = DurabilityOutcome::default();
         for seed in seeds {
             match run(seed, Sabotage::None) {
                 Ok(outcome) => sum.add(outcome),

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_core::sched::Op;
 use foreread_core::units::ByteCount;
-use foreread_sim::ext4::{Directory, Grown, Inode, Layout, Taken, Tree};
-use foreread_sim::record::Keep;
+use foreread_sim::ext4::{
+    Directory, InodeNumber, LayoutSource, RecordedLayout, SyntheticTree, TreeLayout,
+};
+use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
-use foreread_sim::run::Ran;
+use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 use foreread_sim::workload::Workload;
-use foreread_sim::workload::mount::{Blocks, Order, WINDOWS};
+use foreread_sim::workload::mount::{EntryOrder, InodeReadahead, WINDOWS};
 
 const SIZE: ByteCount = ByteCount(8 << 30);
 const GROUP_BLOCKS: u64 = 32768;
@@ -20,11 +22,11 @@ const GIT_STATUS: &str = include_str!("../scenarios/002-git-status.toml");
 const HTREE: &str = include_str!("../scenarios/002-htree.toml");
 
 /// Trees of all kinds: small and large, tidy and aged, with full groups that spill into others.
-fn trees() -> impl Iterator<Item = (u64, Tree)> {
+fn trees() -> impl Iterator<Item = (u64, SyntheticTree)> {
     (0..60).map(|seed| {
         let mut rng = Rng::named(seed, "a tree");
         let directories = 1 + u32::try_from(rng.below(300)).unwrap();
-        let tree = Tree {
+        let tree = SyntheticTree {
             directories,
             top: 1 + u32::try_from(rng.below(u64::from(directories.min(40)))).unwrap(),
             files: rng.unit() * 40.0,
@@ -40,7 +42,7 @@ fn trees() -> impl Iterator<Item = (u64, Tree)> {
     })
 }
 
-fn layouts() -> Vec<(u64, Tree, Layout)> {
+fn layouts() -> Vec<(u64, SyntheticTree, TreeLayout)> {
     let all: Vec<_> = trees()
         .filter(|(_, tree)| tree.check(SIZE).is_ok())
         .map(|(seed, tree)| {
@@ -53,7 +55,7 @@ fn layouts() -> Vec<(u64, Tree, Layout)> {
 }
 
 /// All inodes of a tree: those of its entries, and those of the directories that are in no other.
-fn inodes(layout: &Layout) -> Vec<Inode> {
+fn inodes(layout: &TreeLayout) -> Vec<InodeNumber> {
     let of_entries = layout.directories().iter().flat_map(|directory| &directory.entries);
     let of_tops = layout.tops().map(|id| layout.directory(id).inode);
     of_entries.map(|entry| entry.inode).chain(of_tops).collect()
@@ -149,12 +151,12 @@ fn no_window_leaves_its_table() {
 
 #[test]
 fn a_tidy_tree_lies_in_one_piece_and_in_the_order_of_its_names() {
-    let tree: Tree = toml::from_str("directories = 20\nfiles = 30").expect("a tree");
+    let tree: SyntheticTree = toml::from_str("directories = 20\nfiles = 30").expect("a tree");
     let layout = tree.draw(SIZE, Rng::new(1)).expect("there is room");
     let mut all = inodes(&layout);
     all.sort_unstable();
     let first = all[0].0;
-    assert_eq!(all, (first..first + 20 * 31).map(Inode).collect::<Vec<_>>());
+    assert_eq!(all, (first..first + 20 * 31).map(InodeNumber).collect::<Vec<_>>());
 }
 
 #[test]
@@ -167,25 +169,26 @@ fn a_seed_gives_the_same_tree() {
 
 #[test]
 fn a_tree_that_has_no_room_is_none() {
-    let tree = Tree { files: 40.0, files_sigma: 0.0, ..trees().next().expect("one").1 };
-    let tree = Tree { directories: 100, top: 1, inodes_per_group: 1024, inode_size: 256, ..tree };
+    let tree = SyntheticTree { files: 40.0, files_sigma: 0.0, ..trees().next().expect("one").1 };
+    let tree =
+        SyntheticTree { directories: 100, top: 1, inodes_per_group: 1024, inode_size: 256, ..tree };
     assert!(tree.draw(ByteCount(128 << 20), Rng::new(1)).is_none());
     assert!(tree.check(ByteCount(128 << 20)).is_err());
 }
 
-fn go(scenario: &Scenario) -> Ran {
-    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+fn go(scenario: &Scenario) -> RunOutcome {
+    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     building.run.go(scenario.until());
     building.run.end()
 }
 
 /// A small one of the find's trees, with windows of so many blocks.
-fn find(blocks: u64, order: Order) -> (Ran, Layout) {
+fn find(blocks: u64, order: EntryOrder) -> (RunOutcome, TreeLayout) {
     let mut scenario = Scenario::built_in(FIND);
     let Workload::Find(find) = scenario.process[0].run.get_mut() else { panic!("it is a find") };
-    let Grown::Drawn(tree) = &mut find.tree else { panic!("it is drawn") };
+    let LayoutSource::Drawn(tree) = &mut find.tree else { panic!("it is drawn") };
     (tree.directories, tree.top) = (200, 8);
-    (find.mount.inode_readahead_blks, find.order) = (Blocks::Fixed(blocks), order);
+    (find.mount.inode_readahead_blks, find.order) = (InodeReadahead::Fixed(blocks), order);
     let (tree, file) = (find.tree.clone(), find.mount.file.clone());
     let size = scenario.file[&file].size.0;
     let layout = tree.layout(size, Rng::named(scenario.seed, &file)).expect("room");
@@ -193,7 +196,7 @@ fn find(blocks: u64, order: Order) -> (Ran, Layout) {
 }
 
 /// How many aligned windows of so many blocks have a wanted inode in them, if none is evicted.
-fn wanted(layout: &Layout, blocks: u64) -> usize {
+fn wanted(layout: &TreeLayout, blocks: u64) -> usize {
     let window = FixedWindow::new(blocks, ItableBound::Exact).unwrap();
     let starts = inodes(layout).into_iter().map(|inode| {
         let (block, table) = layout.place(inode);
@@ -204,7 +207,7 @@ fn wanted(layout: &Layout, blocks: u64) -> usize {
 
 #[test]
 fn a_find_reads_each_directory_and_each_window_once_whatever_the_order() {
-    for order in [Order::Sorted, Order::Htree] {
+    for order in [EntryOrder::Sorted, EntryOrder::Htree] {
         for blocks in [0, 1, 4, 32, 512] {
             let (ran, layout) = find(blocks, order);
             let [meter] = &ran.processes[..] else { panic!("one process") };
@@ -220,14 +223,14 @@ fn a_find_reads_each_directory_and_each_window_once_whatever_the_order() {
 }
 
 /// How many groups have inodes of the tree.
-fn groups(layout: &Layout) -> usize {
+fn groups(layout: &TreeLayout) -> usize {
     let of_inodes = inodes(layout).into_iter().map(|inode| layout.place(inode).0.0 / GROUP_BLOCKS);
     of_inodes.collect::<BTreeSet<_>>().len()
 }
 
 #[test]
 fn larger_windows_are_fewer_and_save_time_while_the_cache_holds_them() {
-    let runs = [1, 4, 16, 64].map(|blocks| find(blocks, Order::Htree).0);
+    let runs = [1, 4, 16, 64].map(|blocks| find(blocks, EntryOrder::Htree).0);
     for pair in runs.windows(2) {
         let [fewer, more] = [&pair[1], &pair[0]].map(|ran| ran.processes[0].other[WINDOWS]);
         assert!(fewer < more, "{fewer} after {more}");
@@ -252,7 +255,7 @@ fn in_hash_order_a_small_cache_loses_what_a_window_brings() {
 fn git_status_looks_at_each_file_and_reads_its_objects() {
     let mut scenario = Scenario::built_in(GIT_STATUS);
     let Workload::GitStatus(git) = scenario.process[0].run.get_mut() else { panic!("it is git") };
-    let Grown::Drawn(tree) = &mut git.tree else { panic!("it is drawn") };
+    let LayoutSource::Drawn(tree) = &mut git.tree else { panic!("it is drawn") };
     (tree.directories, git.objects) = (40, 25);
     let tree = git.tree.clone();
     let ran = go(&scenario);
@@ -297,7 +300,7 @@ const LAB_GIT: &str = include_str!("../scenarios/git-status.toml");
 const LAB: &str = include_str!("../data/lab.layout");
 
 /// Seconds and requests of a scenario with these windows.
-fn lab(text: &str, blocks: Blocks) -> (f64, u64) {
+fn lab(text: &str, blocks: InodeReadahead) -> (f64, u64) {
     let mut scenario = Scenario::built_in(text);
     let run = scenario.process[0].run.get_mut();
     if let Workload::Find(find) = run {
@@ -314,16 +317,16 @@ fn lab(text: &str, blocks: Blocks) -> (f64, u64) {
 #[test]
 fn over_a_real_layout_one_block_at_a_time_is_what_the_kernel_reads() {
     // Counted on the kernel's ext4 with a window of one block, in a find of such an image.
-    let (_, requests) = lab(LAB_FIND, Blocks::Fixed(1));
+    let (_, requests) = lab(LAB_FIND, InodeReadahead::Fixed(1));
     assert!(requests.abs_diff(7336) <= 1, "{requests}");
 }
 
 #[test]
 fn over_a_real_layout_adaptive_windows_reach_the_large_fixed_ones() {
     for text in [LAB_FIND, LAB_GIT] {
-        let (default_s, default) = lab(text, Blocks::Fixed(32));
-        let (large_s, _) = lab(text, Blocks::Fixed(256));
-        let (ours_s, ours) = lab(text, Blocks::Adaptive);
+        let (default_s, default) = lab(text, InodeReadahead::Fixed(32));
+        let (large_s, _) = lab(text, InodeReadahead::Fixed(256));
+        let (ours_s, ours) = lab(text, InodeReadahead::Adaptive);
         assert!(ours_s < default_s * 0.95, "{ours_s} s, {default_s} s");
         assert!(ours < default, "{ours} of {default}");
         assert!(ours_s < large_s * 1.05, "{ours_s} s, {large_s} s");
@@ -332,7 +335,7 @@ fn over_a_real_layout_adaptive_windows_reach_the_large_fixed_ones() {
 
 #[test]
 fn a_layout_is_read_as_it_was_written() {
-    let taken = Taken::parse(LAB).expect("a layout of ours");
+    let taken = RecordedLayout::parse(LAB).expect("a layout of ours");
     assert_eq!(taken.directories.len(), 1 + 1 + 20 + 1000, "root, lost+found and the rest");
     let text = taken.text();
     assert!(LAB.ends_with(&text), "the same bytes behind the comment");
@@ -358,7 +361,7 @@ fn impossible_layouts_name_their_line() {
         (&format!("{head}tables 9:3\n9 0:1\n9 -\n"), "line 5: wants no more directories"),
     ];
     for (text, why) in wrong {
-        let error = Taken::parse(text).expect_err(text);
+        let error = RecordedLayout::parse(text).expect_err(text);
         assert!(error.contains(why), "{text}: {error}");
     }
     for (from, to, why) in [

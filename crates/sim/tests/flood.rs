@@ -2,7 +2,7 @@
 
 use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
-use foreread_sim::record::Keep;
+use foreread_sim::record::RecordMode;
 use foreread_sim::scenario::Scenario;
 
 const MS: u64 = 1_000_000;
@@ -50,8 +50,8 @@ fn run(device: &Row, settings: &str) -> Came {
         model => text.replace("channels = 1, overhead_us = 4000", model),
     };
     let scenario = Scenario::parse(&text).expect("a scenario");
-    let mut run = scenario.build(Keep::Log).expect("it can be built").run;
-    let written = |run: &foreread_sim::run::Run| run.devices()[0].requests(Op::Write) as f64;
+    let mut run = scenario.build(RecordMode::Log).expect("it can be built").run;
+    let written = |run: &foreread_sim::run::SimRun| run.devices()[0].requests(Op::Write) as f64;
     let began = 1000 * MS;
     run.go(Nanos(began));
     let before = written(&run);

@@ -1,8 +1,8 @@
 //! Scenarios with numbers that no machine has: each is refused or ends, and none panics.
 
 use foreread_core::units::Nanos;
-use foreread_sim::record::Keep;
-use foreread_sim::run::Ran;
+use foreread_sim::record::RecordMode;
+use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 
 const FLASH: &str = "device.disk.model.flash = { capacity = '1G', mb_per_s = 100.0 }";
@@ -23,9 +23,9 @@ fn assert_refused(text: &str, wants: &str) {
 }
 
 /// Runs it for at most so many steps; None if it would go on.
-fn ran(text: &str) -> Option<Ran> {
+fn ran(text: &str) -> Option<RunOutcome> {
     let scenario = Scenario::parse(text).expect("it is good");
-    let mut building = scenario.build(Keep::Hash).expect("it is good");
+    let mut building = scenario.build(RecordMode::Hash).expect("it is good");
     let goes_on = building.run.go_some(100_000, scenario.until());
     (!goes_on).then(|| building.run.end())
 }
@@ -47,7 +47,7 @@ fn a_command_from_the_buffer_of_a_disk_takes_time() {
                 inner_mb_per_s = 30.0, seek_min_ms = 1.0, seek_max_ms = 10.0, read_on = '64K' }";
     let run = "random = { file = 'data', read = '4K', direct = true }";
     let text = scenario("until_s = 1.0", disk, "'4K'", run);
-    let mut run = Scenario::parse(&text).unwrap().build(Keep::Hash).unwrap().run;
+    let mut run = Scenario::parse(&text).unwrap().build(RecordMode::Hash).unwrap().run;
     let mut after_more = || {
         assert!(run.go_some(100, Nanos(u64::MAX)), "it goes on");
         run.now()

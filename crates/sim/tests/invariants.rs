@@ -21,7 +21,7 @@ mod scenario;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use foreread_sim::record::Keep;
+use foreread_sim::record::RecordMode;
 use scenario::Shape;
 
 /// What the scenarios of one test came to: those that never meet a rule would prove nothing.
@@ -100,7 +100,7 @@ impl Met {
 
 fn holds(seed: u64, met: &mut Met) {
     let shape = Shape::new(seed);
-    let (ran, tally) = shape.run(seed, Keep::Log);
+    let (ran, tally) = shape.run(seed, RecordMode::Log);
     assert_eq!(ran.unfinished, 0, "each process ends");
     assert_eq!(tally.begun.get(), tally.ended.get(), "each read and each direct request ends");
     assert_eq!(ran.idle_frames, u64::from(ran.frames), "no frame is lost");
@@ -114,9 +114,9 @@ fn holds(seed: u64, met: &mut Met) {
         }
     });
 
-    let again = shape.run(seed, Keep::Hash).0;
+    let again = shape.run(seed, RecordMode::Hash).0;
     assert_eq!((again.hash, again.events), (ran.hash, ran.events), "the same seed, the same run");
-    let other = shape.run(seed + SCENARIOS, Keep::Hash).0;
+    let other = shape.run(seed + SCENARIOS, RecordMode::Hash).0;
     assert_ne!(other.hash, ran.hash, "another seed, another run");
 
     met.reads += ran.stats.reads;

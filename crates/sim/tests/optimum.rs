@@ -1,19 +1,19 @@
 //! The fewest requests of the law, against an optimiser that knows no law.
 
 use foreread_core::units::Nanos;
-use foreread_sim::optimum::{self, Stream, best_windows};
+use foreread_sim::optimum::{self, RatedStream, best_windows};
 use foreread_sim::rivals;
 use foreread_sim::rng::Rng;
 use foreread_sim::scenario::Scenario;
 
 /// Gives the memory out, a small piece at a time, to the stream for which it saves most requests.
 /// What each piece saves gets less with each, so nothing does better.
-fn by_pieces(streams: &[Stream], pages: f64, latency_s: f64) -> Vec<f64> {
+fn by_pieces(streams: &[RatedStream], pages: f64, latency_s: f64) -> Vec<f64> {
     let all: f64 = streams.iter().map(|stream| stream.pages_per_s).sum();
     let to_share = 2.0 * (pages - all * latency_s);
     let piece = to_share / 40_000.0;
     let mut windows = vec![piece; streams.len()];
-    let saved = |stream: &Stream, window: f64| {
+    let saved = |stream: &RatedStream, window: f64| {
         stream.pages_per_s / window - stream.pages_per_s / (window + piece)
     };
     for _ in streams.len()..40_000 {
@@ -25,7 +25,7 @@ fn by_pieces(streams: &[Stream], pages: f64, latency_s: f64) -> Vec<f64> {
     windows
 }
 
-fn requests(streams: &[Stream], windows: &[f64]) -> f64 {
+fn requests(streams: &[RatedStream], windows: &[f64]) -> f64 {
     streams.iter().zip(windows).map(|(stream, window)| stream.pages_per_s / window).sum()
 }
 
@@ -36,7 +36,7 @@ fn no_windows_come_to_fewer_requests() {
     for case in 0..20 {
         let count = 2 + rng.below(30);
         let most_pages = if case % 2 == 0 { 1e9 } else { 300.0 + 500.0 * rng.unit() };
-        let mut stream = || Stream { pages_per_s: 10.0 * libm_exp(rng.normal()), most_pages };
+        let mut stream = || RatedStream { pages_per_s: 10.0 * libm_exp(rng.normal()), most_pages };
         let streams: Vec<_> = (0..count).map(|_| stream()).collect();
         let (pages, latency_s) = (4000.0, 0.01);
         let law = best_windows(&streams, pages, latency_s);
@@ -58,7 +58,7 @@ fn libm_exp(power: f64) -> f64 {
 
 #[test]
 fn streams_that_are_alike_have_twice_their_part_of_the_memory() {
-    let streams = vec![Stream { pages_per_s: 1.0, most_pages: 1e9 }; 800];
+    let streams = vec![RatedStream { pages_per_s: 1.0, most_pages: 1e9 }; 800];
     let windows = best_windows(&streams, 16_000.0, 0.0);
     assert!(windows.iter().all(|window| (window - 40.0).abs() < 1e-9), "{:?}", windows[0]);
 }

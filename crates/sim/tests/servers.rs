@@ -1,17 +1,17 @@
 //! Servers: an NFS server's threads, a streaming server's clients, and the disk behind them.
 
-use foreread_sim::record::Keep;
-use foreread_sim::run::Ran;
+use foreread_sim::record::RecordMode;
+use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 
-fn go(text: &str) -> Ran {
+fn go(text: &str) -> RunOutcome {
     let scenario = Scenario::parse(text).expect("a scenario");
-    let mut building = scenario.build(Keep::Hash).expect("it can be built");
+    let mut building = scenario.build(RecordMode::Hash).expect("it can be built");
     building.run.go(scenario.until());
     building.run.end()
 }
 
-fn nfsd(scheduler: &str, threads: u32, more: &str) -> Ran {
+fn nfsd(scheduler: &str, threads: u32, more: &str) -> RunOutcome {
     go(&format!(
         r#"
         name = "nfsd"

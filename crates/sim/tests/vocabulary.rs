@@ -1,23 +1,23 @@
 //! Words of scenarios that policies are compared in: what each of them makes a run do.
 
 use foreread_core::sched::Op;
-use foreread_sim::record::Keep;
-use foreread_sim::rivals::{self, Measured};
-use foreread_sim::run::Ran;
+use foreread_sim::record::RecordMode;
+use foreread_sim::rivals::{self, MeasuredRun};
+use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 
 fn parsed(text: &str) -> Scenario {
     Scenario::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn go(text: &str, keep: Keep) -> Ran {
+fn go(text: &str, keep: RecordMode) -> RunOutcome {
     let scenario = parsed(text);
     let mut building = scenario.build(keep).expect("it was checked");
     building.run.go(scenario.until());
     building.run.end()
 }
 
-fn measure(text: &str) -> Measured {
+fn measure(text: &str) -> MeasuredRun {
     rivals::measure(&parsed(text), &mut |_| {})
 }
 
@@ -36,7 +36,7 @@ fn reader(run: &str) -> String {
 
 /// The pages that the device was asked for, in their order.
 fn pages(run: &str) -> Vec<u64> {
-    let ran = go(&reader(run), Keep::Lines);
+    let ran = go(&reader(run), RecordMode::Lines);
     let starts = ran.lines.iter().filter_map(|line| line.split_once(" R")?.1.split_once('+'));
     starts.map(|(start, _)| start.parse::<u64>().unwrap() / 8).collect()
 }
@@ -58,7 +58,7 @@ fn what_was_dropped_behind_is_read_again() {
     let twice = |drops: bool| {
         let one = format!("run.sequential = {{ file = 'data', drops_behind = {drops} }}");
         let two = format!("{one}\n[[process]]\nname = 'again'\nstart_ms = 60000\n{one}");
-        go(&reader(&two), Keep::Hash).devices[0].requests(Op::Read)
+        go(&reader(&two), RecordMode::Hash).devices[0].requests(Op::Read)
     };
     assert_eq!((twice(false), twice(true)), (256, 512));
 }
@@ -69,7 +69,7 @@ fn streams_in_turns_may_have_handles_of_their_own() {
     let requests = |own: bool| {
         let run = format!("run.interleaved = {{ file = 'data', own_handles = {own} }}");
         let text = reader(&run).replace("'none'", "'linux-2.6.28'");
-        go(&text, Keep::Hash).devices[0].requests(Op::Read)
+        go(&text, RecordMode::Hash).devices[0].requests(Op::Read)
     };
     let (shared, own) = (requests(false), requests(true));
     assert!(shared > 3 * own, "{shared} {own}");
@@ -81,7 +81,7 @@ fn streams_in_turns_may_have_handles_of_their_own() {
 fn likely_places_are_read_again_from_the_cache() {
     let requests = |more: &str| {
         let run = format!("run.random = {{ file = 'data', read = '4K', reads = 100 {more} }}");
-        go(&reader(&run), Keep::Hash).devices[0].requests(Op::Read)
+        go(&reader(&run), RecordMode::Hash).devices[0].requests(Op::Read)
     };
     assert!(requests(", zipf = 0.99") + 15 < requests(""), "{}", requests(", zipf = 0.99"));
     let run = "run.random = { file = 'data', read = '4K', reads = 1, zipf = 1 }";

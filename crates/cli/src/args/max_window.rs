@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use foreread::Builder;
+use foreread::EngineBuilder;
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
@@ -31,7 +31,7 @@ impl MaxWindow {
     }
 
     /// An engine that has it.
-    pub(crate) fn give(self, builder: Builder) -> Builder {
+    pub(crate) fn give(self, builder: EngineBuilder) -> EngineBuilder {
         match self {
             Self::Auto => builder.learn_max_window(),
             Self::Size(window) => builder.max_window(window.0),

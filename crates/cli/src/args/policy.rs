@@ -1,7 +1,7 @@
 //! The names of read-ahead policies, as arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 
 /// The names of all policies, each with its line of help.
 pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {

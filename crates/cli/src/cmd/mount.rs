@@ -18,7 +18,10 @@ use foreread_core::sizes::{self, Exact};
 use foreread_core::units::ByteCount;
 use foreread_ext4::Journal;
 use foreread_files::SocketFile;
-use foreread_mount::{ItableReadahead, Mount, MountError, Ready, Settings, Stopped, Stopper};
+use foreread_mount::{
+    ItableReadahead, MountError, MountSettings, MountedImage, PreparedMount, UnmountOutcome,
+    Unmounter,
+};
 
 use self::control::Control;
 use crate::args::help::CODES_AND_UNITS;
@@ -102,7 +105,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     let (engine, image) = opened(args)?;
     let device = image.clone();
     let name = args.target.target.display().to_string();
-    let settings = Settings {
+    let settings = MountSettings {
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
         name: name.clone(),
         itable: args.inode_readahead_blks,
@@ -110,13 +113,14 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
         memory: args.memory.0,
         allow_other: args.allow_other,
         log: Box::new(move |line| say(&format!("{name}: {line}"))),
-        ..Settings::default()
+        ..MountSettings::default()
     };
-    let how = match image.buffered() {
+    let how = match image.direct_io_unavailable() {
         Some(why) => format!("buffered ({why})"),
         None => "direct".to_owned(),
     };
-    let ready = Ready::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
+    let ready =
+        PreparedMount::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
     // In front of the mount, which would keep the socket's folder waiting for ourselves.
     let control = args.control.as_deref().map(|path| {
         Control::start(path, &engine, device, &ready, &args.target.target, args.memory)
@@ -132,7 +136,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
         args.dir.display(),
         itable_readahead_text(args.inode_readahead_blks),
         Exact(args.memory),
-        engine.io(),
+        engine.io_backend(),
     ));
     let over = mount.run();
     // The thread that unmounts holds it until it has said how.
@@ -169,11 +173,11 @@ fn refused(args: &MountArgs, error: &MountError) -> Failure {
 ///   a signal: ends   | waits until then  | unmounts
 /// ```
 fn mounted(
-    ready: Ready,
+    ready: PreparedMount,
     args: &MountArgs,
     socket: Option<SocketFile>,
-    stopper: &Arc<Mutex<Option<Stopper>>>,
-) -> Result<Mount, Failure> {
+    stopper: &Arc<Mutex<Option<Unmounter>>>,
+) -> Result<MountedImage, Failure> {
     let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
     stop_on_signals(Arc::clone(stopper), args, socket)?;
     let mount = ready.mount().map_err(|error| refused(args, &error))?;
@@ -185,7 +189,7 @@ fn mounted(
 /// The first signal unmounts. If files are open, or the device does not answer, the second does not
 /// wait for them.
 fn stop_on_signals(
-    stopper: Arc<Mutex<Option<Stopper>>>,
+    stopper: Arc<Mutex<Option<Unmounter>>>,
     args: &MountArgs,
     socket: Option<SocketFile>,
 ) -> Result<(), Failure> {
@@ -203,11 +207,11 @@ fn stop_on_signals(
             // Without one there is no mount, and the main thread says why.
             let Some(stopper) = held.as_ref() else { return };
             let stopped = stopper.stop();
-            is_unmounted = Some(matches!(stopped, Stopped::Unmounted { .. }));
+            is_unmounted = Some(matches!(stopped, UnmountOutcome::Unmounted { .. }));
             if let Some(line) = outcome(&stopped) {
                 say(&format!("{dir}: {line}"));
             }
-            if matches!(stopped, Stopped::Covered { .. }) {
+            if matches!(stopped, UnmountOutcome::Covered { .. }) {
                 // The kernel ends the connection when the process ends.
                 leave(1);
             }
@@ -223,20 +227,20 @@ fn stop_on_signals(
 }
 
 /// What there is to say of an unmount.
-fn outcome(stopped: &Stopped) -> Option<String> {
+fn outcome(stopped: &UnmountOutcome) -> Option<String> {
     match stopped {
-        Stopped::Unmounted { moved: None } => None,
-        Stopped::Unmounted { moved: Some(to) } => {
+        UnmountOutcome::Unmounted { moved: None } => None,
+        UnmountOutcome::Unmounted { moved: Some(to) } => {
             Some(format!("the mount was moved to {}; it is unmounted there", to.display()))
         }
-        Stopped::InUse { also: None } => Some(
+        UnmountOutcome::InUse { also: None } => Some(
             "in use; unmounted as soon as nothing in it is open, or by another signal".to_owned(),
         ),
-        Stopped::InUse { also: Some(path) } => {
+        UnmountOutcome::InUse { also: Some(path) } => {
             let path = path.display();
             Some(format!("in use: also mounted on {path}; umount {path}, or send another signal"))
         }
-        Stopped::Covered { by } => Some(format!(
+        UnmountOutcome::Covered { by } => Some(format!(
             "covered by another mount ({by}), so it cannot be unmounted; it has no server any more: \
              unmount the other one, then this one"
         )),

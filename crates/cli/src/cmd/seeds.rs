@@ -8,7 +8,7 @@ mod report;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use foreread_sim::seeds::{self, Table};
+use foreread_sim::seeds::{self, SeedTable};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::output::{Failure, Printer};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
     Err(Failure::Check(format!("not as it should be: {}", names.join(", "))))
 }
 
-fn run_all(only: Option<&str>) -> Vec<Table> {
+fn run_all(only: Option<&str>) -> Vec<SeedTable> {
     let bar = spinner();
     let tables = seeds::tables(only, &mut |what| bar.set_message(what.to_owned()));
     bar.finish_and_clear();

@@ -22,7 +22,7 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
-use foreread_serve::{Export, Limits, Meter, ServeError, Server};
+use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use self::args::ServeArgs;
@@ -60,16 +60,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         read_only: args.read_only,
         description: served.target.clone(),
     };
-    let limits = Limits {
+    let limits = ServerLimits {
         connections: args.connections as usize,
         requests: args.requests as usize,
         exit_timeout: args.exit_timeout,
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let mut server = Server::new(engine, export, limits);
     let place = listen(args, private.as_ref(), &mut server)?;
     let stopper = server.stopper();
-    let meter = server.meter();
+    let meter = server.counter_reader();
     let control = (Served::clone(&served), meter.clone());
     server.on_control(Box::new(move |text| control.0.answer(text, &control.1)));
     let metrics = match args.metrics {
@@ -196,7 +196,11 @@ fn listen(
     Ok(ListenAddresses { unix, tcp })
 }
 
-fn serve_metrics(addr: SocketAddr, served: Served, meter: Meter) -> Result<Metrics, Failure> {
+fn serve_metrics(
+    addr: SocketAddr,
+    served: Served,
+    meter: CounterReader,
+) -> Result<Metrics, Failure> {
     let page = move || metrics::page(&served.stats(&meter));
     Metrics::serve(addr, page)
         .map_err(|error| Failure::WrongUse(format!("--metrics {addr}: {error}; give another port")))
@@ -210,7 +214,7 @@ fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Op
     for uri in place.uris(&args.export) {
         line += &format!(" at {uri}");
     }
-    let how = match file.buffered() {
+    let how = match file.direct_io_unavailable() {
         Some(why) => format!("buffered ({why})"),
         None => "direct".to_owned(),
     };
@@ -222,7 +226,7 @@ fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Op
         "; memory {}, window {window}, {}, {how}, {}",
         Exact(args.memory),
         args.scheduler,
-        engine.io()
+        engine.io_backend()
     );
     if let Some(delay) = args.delay {
         line += &format!(", slowed down: {delay}");

@@ -9,7 +9,7 @@ mod about;
 use std::io::Write as _;
 
 use clap::Args;
-use foreread_serve::stats::Setting;
+use foreread_serve::stats::SettingValue;
 
 use self::about::about;
 use crate::args::assignment::assignment;
@@ -51,14 +51,15 @@ pub(crate) fn run(args: &SetArgs, out: &mut Printer) -> Result<(), Failure> {
     for (name, value) in &args.settings {
         ask(&args.socket, &format!("set {name}={value}"))?;
     }
-    let all: Vec<Setting> = understood(&args.socket, &ask(&args.socket, "settings")?)?;
-    let is_asked = |one: &Setting| args.settings.iter().any(|(name, _)| *name == one.name);
+    let all: Vec<SettingValue> = understood(&args.socket, &ask(&args.socket, "settings")?)?;
+    let is_asked = |one: &SettingValue| args.settings.iter().any(|(name, _)| *name == one.name);
     let all = all.into_iter().filter(|one| args.settings.is_empty() || is_asked(one));
     if args.json {
         return out.json("set", all);
     }
     let all: Vec<_> = all.collect();
-    let width = |of: fn(&Setting) -> &str| all.iter().map(|one| of(one).len()).max().unwrap_or(0);
+    let width =
+        |of: fn(&SettingValue) -> &str| all.iter().map(|one| of(one).len()).max().unwrap_or(0);
     let (names, values) = (width(|one| &one.name), width(|one| &one.value));
     for one in &all {
         let line = format!("{:<names$}  {:>values$}  {}", one.name, one.value, about(&one.name));

@@ -15,11 +15,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::Nanos;
 use foreread_files::{Input, Output as ResultFile};
-use foreread_sim::record::Keep;
-use foreread_sim::run::{Ran, Run};
+use foreread_sim::record::RecordMode;
+use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::{PolicyName, Scenario};
 
 use crate::args::help::CODES_AND_UNITS;
@@ -123,15 +123,15 @@ fn read(args: &SimArgs, path: &Path) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn keep(args: &SimArgs) -> Result<Keep, Failure> {
+fn keep(args: &SimArgs) -> Result<RecordMode, Failure> {
     if let Some(path) = &args.compare {
         let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
-        return Ok(Keep::Compare(text.lines().map(str::to_owned).collect()));
+        return Ok(RecordMode::Compare(text.lines().map(str::to_owned).collect()));
     }
-    Ok(if args.trace.is_some() { Keep::Lines } else { Keep::Hash })
+    Ok(if args.trace.is_some() { RecordMode::Lines } else { RecordMode::Hash })
 }
 
-fn go(scenario: &Scenario, keep: Keep) -> Result<Ran, Failure> {
+fn go(scenario: &Scenario, keep: RecordMode) -> Result<RunOutcome, Failure> {
     let mut building = scenario.build(keep).map_err(Failure::WrongUse)?;
     let bar = spinner();
     while building.run.go_some(STEPS_BETWEEN_LOOKS, scenario.until()) {
@@ -142,12 +142,12 @@ fn go(scenario: &Scenario, keep: Keep) -> Result<Ran, Failure> {
     Ok(building.run.end())
 }
 
-fn state(run: &Run) -> String {
+fn state(run: &SimRun) -> String {
     let Nanos(ns) = run.now();
     format!("{} s, {} requests", ns / 1_000_000_000, run.requests())
 }
 
-fn check(args: &SimArgs, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
+fn check(args: &SimArgs, scenario: &Scenario, ran: &RunOutcome) -> Result<(), Failure> {
     if let (Some(path), Some(difference)) = (&args.compare, &ran.difference) {
         let path = path.display();
         return Err(Failure::Check(format!("not the run of {path}: {difference}")));

@@ -7,7 +7,7 @@
 mod report;
 
 use clap::Args;
-use foreread_serve::stats::Stats;
+use foreread_serve::stats::ServerStats;
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::control::client::{ask, understood};
@@ -43,6 +43,6 @@ Examples:
 pub(crate) fn run(args: &StatsArgs, out: &mut Printer) -> Result<(), Failure> {
     let text = ask(&args.socket, "stats")?;
     // Through our own shape, so that a stranger's answer is not passed on.
-    let stats: Stats = understood(&args.socket, &text)?;
+    let stats: ServerStats = understood(&args.socket, &text)?;
     if args.json { out.json("stats", [&stats]) } else { report::print(out, &stats) }
 }

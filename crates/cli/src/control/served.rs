@@ -9,8 +9,8 @@ use std::time::Instant;
 use foreread::Engine;
 use foreread_core::sched::BadSetting;
 use foreread_core::units::ByteCount;
-use foreread_serve::Meter;
-use foreread_serve::stats::{About, Setting, Stats};
+use foreread_serve::CounterReader;
+use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
 
 use crate::clock::clock;
 
@@ -28,7 +28,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// Answers one request.
-    pub(crate) fn answer(&self, text: &str, meter: &Meter) -> Result<String, String> {
+    pub(crate) fn answer(&self, text: &str, meter: &CounterReader) -> Result<String, String> {
         let in_words = |error: serde_json::Error| error.to_string();
         match text.split_once(' ') {
             None if text == "stats" => serde_json::to_string(&self.stats(meter)).map_err(in_words),
@@ -41,8 +41,8 @@ impl Served {
         }
     }
 
-    pub(crate) fn stats(&self, meter: &Meter) -> Stats {
-        let about = About {
+    pub(crate) fn stats(&self, meter: &CounterReader) -> ServerStats {
+        let about = ServerInfo {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
             name: &self.export,
@@ -51,12 +51,12 @@ impl Served {
             up_s: clock().duration_since(self.started).as_secs_f64(),
             engine: &self.engine,
         };
-        Stats::gather(about, &self.file, meter.counters())
+        ServerStats::gather(about, &self.file, meter.counters())
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
-    pub(crate) fn settings(&self) -> Vec<Setting> {
-        let of = |of: &str, (name, value): (&str, String)| Setting {
+    pub(crate) fn settings(&self) -> Vec<SettingValue> {
+        let of = |of: &str, (name, value): (&str, String)| SettingValue {
             name: name.to_owned(),
             value,
             of: of.to_owned(),

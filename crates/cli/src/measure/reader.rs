@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use foreread::Stream;
+use foreread::ReadStream;
 
 use super::slow_device::SlowDevice;
 
@@ -14,7 +14,7 @@ use super::slow_device::SlowDevice;
 pub(crate) enum ColdReader {
     Buffered(File),
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>>, issued: Arc<IssuedReads> },
-    Foreread(Stream),
+    Foreread(ReadStream),
 }
 
 impl ColdReader {

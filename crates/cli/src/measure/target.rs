@@ -75,7 +75,7 @@ impl BenchTarget {
         file.sync_all().map_err(failed)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let name = format!("a scratch file of {} MiB in {}", len >> 20, directory.display());
-        let buffered = opened(&path)?.buffered();
+        let buffered = opened(&path)?.direct_io_unavailable();
         Self::new(path, name, len, buffered, file).map_err(failed)
     }
 
@@ -92,7 +92,8 @@ impl BenchTarget {
         };
         let file = File::open(path).map_err(failed)?;
         let name = format!("{} ({} MiB)", path.display(), len >> 20);
-        Self::new(path.to_path_buf(), name, len, readable.buffered(), file).map_err(failed)
+        Self::new(path.to_path_buf(), name, len, readable.direct_io_unavailable(), file)
+            .map_err(failed)
     }
 
     fn new(

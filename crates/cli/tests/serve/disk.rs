@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use foreread_serve::client::Answer;
-use foreread_serve::nbd::request::Request;
+use foreread_serve::client::ReplyPiece;
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
 
 pub(crate) const SECTOR: usize = 512;
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
 }
 
 pub(crate) struct Ask {
-    pub(crate) request: Request,
+    pub(crate) request: NbdRequest,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -111,7 +111,7 @@ impl Disk {
         };
         let is_flush = kind == Kind::Flush;
         let (offset, len) = if is_flush { (0, 0) } else { (sectors.start, free) };
-        let request = Request {
+        let request = NbdRequest {
             command,
             flags,
             cookie: self.cookie,
@@ -131,11 +131,11 @@ impl Disk {
     }
 
     /// A piece of an answer.
-    pub(crate) fn answered(&mut self, cookie: u64, answer: Answer<'_>) {
+    pub(crate) fn answered(&mut self, cookie: u64, answer: ReplyPiece<'_>) {
         match answer {
-            Answer::Data(offset, data) => self.check_read(offset, data),
-            Answer::Done => self.done(cookie),
-            Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_) => {
+            ReplyPiece::Data(offset, data) => self.check_read(offset, data),
+            ReplyPiece::Done => self.done(cookie),
+            ReplyPiece::Zeroes(..) | ReplyPiece::Extents(_) | ReplyPiece::Error(_) => {
                 panic!("{:?}: {answer:?}", self.waiting[&cookie].kind)
             }
         }

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::record::{CLASSES, ItableCounts, REACH, Records, Side, class_end, class_of};
 use super::{BlockIndex, InodeTable};
-use crate::fit::DeviceModel;
+use crate::device_model::DeviceModel;
 
 /// What reading costs on a device: a request of n bytes takes `fixed_ns + n x ns_per_byte`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! The path's cache as one read sees it: what it fetches becomes requests, what it consumes is
 //! held.
 //!
-//! In:    the calls of [`crate::readahead::walk`].
+//! In:    the calls of [`crate::prefetch::walk`].
 //! Out:   requests for the device, frames held for the reader, waits noted.
 //! Never: a frame taken from the pages that the same read has yet to fetch.
 
@@ -16,8 +16,8 @@ use super::layout::{ExtentMap, FileLocation, PagePlace};
 use super::parts::PartialFills;
 use super::waiters::{Waiter, Waiters};
 use crate::cache::{PageCache, Use};
-use crate::readahead::walk::PageSet;
-use crate::readahead::{Allotment, Ask, Residency, Streams};
+use crate::prefetch::walk::PageSet;
+use crate::prefetch::{Allotment, Ask, Residency, Streams};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
 use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};

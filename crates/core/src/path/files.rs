@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::layout::{ExtentMap, FileLocation, OpenError};
 use super::waiters::Waiter;
 use super::{DeviceId, FileId, IoPath, OpenFile, PageRead, ReadReady};
-use crate::readahead::Streams;
+use crate::prefetch::Streams;
 use crate::replay::{PathCall, PathOutput};
 use crate::table::FILES_MAX;
 use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Sector};

@@ -12,7 +12,7 @@ use core::ops::Range;
 use super::fetching::PageInWalk;
 use super::{FileId, IoPath, OpenFile};
 use crate::cache::{Filling, PageCache};
-use crate::readahead::walk::PageSet as _;
+use crate::prefetch::walk::PageSet as _;
 use crate::replay::{FlagSeen, PathCall, PathOutput};
 use crate::sched::Origin;
 use crate::table::{FRAMES_MAX, FileSlot, Frame, Generation};

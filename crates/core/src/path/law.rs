@@ -16,8 +16,8 @@ use core::fmt;
 
 use super::{IoPath, OpenFile};
 use crate::cache::PageCache;
-use crate::readahead::shares::{MemoryShares, ShareId, ShareQuestion};
-use crate::readahead::{self, Allotment, Ask, Policy, Residency, Streams, Trigger, Without};
+use crate::prefetch::memory_shares::{MemoryShares, ShareId, ShareQuestion};
+use crate::prefetch::{self, Allotment, Ask, Policy, Residency, Streams, Trigger, Without};
 use crate::sched::Submitter;
 use crate::slab::Slab;
 use crate::table::FileSlot;
@@ -78,7 +78,7 @@ impl PrefetchTerms<'_> {
             patient: self.patient.min(ceiling),
             latency_ns: self.latency_ns,
         };
-        let asker = readahead::who(file, ask, &cache.residency(slot));
+        let asker = prefetch::who(file, ask, &cache.residency(slot));
         let id = asker.map(|(share, _)| share);
         let question = ShareQuestion { page: asker.map_or(ask.page, |(_, page)| page), ..question };
         let memory = cache.room_for_ahead();
@@ -89,7 +89,7 @@ impl PrefetchTerms<'_> {
         let mut max = if self.without.law { ceiling } else { grant.window };
         let lead = grant.lead.filter(|_| !self.without.lead);
         self.asked = Some((id, question, ask.page));
-        let wanted = |max| readahead::wants(file, ask, max, &cache.residency(slot));
+        let wanted = |max| prefetch::wants(file, ask, max, &cache.residency(slot));
         let (mut size, mut lacks) = wanted(max);
         let mut has_turn = None;
         if let (Some(id), Some(_), false) = (id, grant.lead, self.without.law) {

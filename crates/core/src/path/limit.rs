@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{DeviceId, DeviceQueue, IoPath};
-use crate::fit::{DeviceEstimator, DeviceModel, ObservedSince, SentRequest};
+use crate::device_model::{DeviceEstimator, DeviceModel, ObservedSince, SentRequest};
 use crate::sched::{BadSetting, Choice, Op, Origin, Why};
 use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sectors};
 

@@ -14,8 +14,8 @@ use super::{
     DeviceId, FileId, IoPath, OpenFile, PageRead, PathStream, ReadId, ReadReady, StreamId,
     largest_read,
 };
-use crate::readahead::walk::{PolicyMemory, ReadWalk};
-use crate::readahead::{Advice, Decided, Policy, WindowLimits};
+use crate::prefetch::walk::{PolicyMemory, ReadWalk};
+use crate::prefetch::{Advice, Decided, Policy, WindowLimits};
 use crate::sched::{Class, Op, Origin};
 use crate::trace::EventKind;
 use crate::units::{ByteCount, Nanos, PageIndex, Pages};

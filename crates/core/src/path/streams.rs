@@ -9,7 +9,7 @@
 //! ```
 
 use super::{FileId, IoPath, PathStream, StreamId};
-use crate::readahead::{Advice, StreamState};
+use crate::prefetch::{Advice, StreamState};
 use crate::replay::{PathCall, PathOutput};
 use crate::sched::Submitter;
 

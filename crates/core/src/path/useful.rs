@@ -15,7 +15,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::fit::{DeviceEstimator, DeviceModel};
+use crate::device_model::{DeviceEstimator, DeviceModel};
 use crate::geometry::{
     DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
 };
@@ -179,7 +179,7 @@ const LARGEST: Pages = Pages(1 << 18);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fit::LatencyObserver;
+    use crate::device_model::LatencyObserver;
     use crate::sched::Op;
 
     /// A device that takes so long for a request and for each page of it.

@@ -50,9 +50,9 @@ pub type WriteId = Id<WriteCommand>;
 pub enum WriteMode {
     /// When it is in the cache: the device gets it later.
     #[default]
-    Back,
+    WriteBack,
     /// When the device has it, perhaps in a cache of its own that a power cut empties.
-    Through,
+    WriteThrough,
     /// When the device has it for good.
     Fua,
 }
@@ -179,10 +179,10 @@ impl IoPath {
     /// never moves; one behind the end is done at once, with a length of 0.
     ///
     /// ```text
-    ///   mode      Done when                                 a failed device write is told to
-    ///   Back      it is in the cache                        the flushes that follow
-    ///   Through   the device has each of its pages          this write, and those flushes
-    ///   Fua       the device has each of them for good      this write, and those flushes
+    ///   mode           Done when                            a failed device write is told to
+    ///   WriteBack      it is in the cache                   the flushes that follow
+    ///   WriteThrough   the device has each of its pages     this write, and those flushes
+    ///   Fua            the device has each of them for good this write, and those flushes
     /// ```
     pub fn write(
         &mut self,
@@ -398,7 +398,7 @@ impl WriteCommand {
             pos: ByteCount::ZERO,
             asked: ByteCount::ZERO,
             len: ByteCount::ZERO,
-            mode: WriteMode::Back,
+            mode: WriteMode::WriteBack,
             submitter: Submitter::default(),
             room: 0,
             fresh: Vec::new(),

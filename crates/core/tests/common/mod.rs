@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use foreread_core::readahead::walk::{PageSet, PolicyMemory, ReadWalk};
-use foreread_core::readahead::{
+use foreread_core::prefetch::walk::{PageSet, PolicyMemory, ReadWalk};
+use foreread_core::prefetch::{
     Advice, Decided, Policy, Residency, Rules, StreamState, Streams, WindowLimits,
 };
 use foreread_core::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};

@@ -12,7 +12,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceId, ExtentMap, Fault, FileExtent, FileId, IoPath, ReadId, StreamId, Tag,
 };
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::replay;
 use foreread_core::sched::Choice;
 use foreread_core::table::Frame;

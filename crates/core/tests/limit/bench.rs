@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceState, DirectId, IoPath, Tag};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 

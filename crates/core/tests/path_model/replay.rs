@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use foreread_core::path::{Config, FileId, IoPath};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::{FlagSeen, LogStep, PathCall, PathOutput, replay};
 use foreread_core::sched::Choice;
 use foreread_core::table::{FileSlot, Frame, PageTable};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag};
-use foreread_core::readahead::{Decided, Policy, Rules};
+use foreread_core::prefetch::{Decided, Policy, Rules};
 use foreread_core::replay::{LogStep, replay};
 use foreread_core::sched::Choice;
 use foreread_core::table::{Frame, Generation};

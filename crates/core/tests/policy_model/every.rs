@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use foreread_core::readahead::{
+use foreread_core::prefetch::{
     Ask, Decision, Distance, Pattern, Policy, StreamState, Streams, Trigger, Window, WindowLimits,
 };
 use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};

@@ -11,8 +11,8 @@
 
 use std::ops::Range;
 
-use foreread_core::readahead::walk::{PageSet, ReadWalk};
-use foreread_core::readahead::{
+use foreread_core::prefetch::walk::{PageSet, ReadWalk};
+use foreread_core::prefetch::{
     Ask, Decided, Decision, Pattern, Policy, Residency, StreamState, Trigger, Window, WindowLimits,
 };
 use foreread_core::units::{PAGE_SIZE, PageIndex, Pages};

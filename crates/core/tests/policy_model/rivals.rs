@@ -4,7 +4,7 @@
 //! Out:   pattern, start, size and async size; and what the policy learns.
 //! Never: a rule taken from the core.
 
-use foreread_core::readahead::{Distance, Pattern, StreamState};
+use foreread_core::prefetch::{Distance, Pattern, StreamState};
 use foreread_core::units::Pages;
 
 use super::model::{Answer, Question, init, int, next};

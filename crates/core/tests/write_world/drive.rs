@@ -342,7 +342,7 @@ impl World {
                 if mode == WriteMode::Fua {
                     self.files[file].history.promise(&promise);
                 }
-                if mode != WriteMode::Back {
+                if mode != WriteMode::WriteBack {
                     self.on_disk(file, pos, len as usize, &promise);
                 }
             }

@@ -21,7 +21,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::LogStep;
 use foreread_core::sched::{self, Choice};
 use foreread_core::table::{Frame, Generation};

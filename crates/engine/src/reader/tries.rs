@@ -4,7 +4,7 @@
 //! Out:   all of a read, or none of it.
 //! Never: a wait, or a page that is used twice because a try came before the read.
 
-use foreread_core::readahead::Advice as Pattern;
+use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Submitter;
 use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PageIndex};

@@ -56,7 +56,7 @@ const PROBE_BYTE: u8 = 0xa7;
 #[cfg(test)]
 mod tests {
     use super::super::uring::REFUSALS_MAX;
-    use super::super::{Io, Ring, RingKind};
+    use super::super::{IoBackend, Ring, RingKind};
     use super::*;
     use crate::OpenOptions;
     use crate::backend::{Backend, Claims};
@@ -120,7 +120,7 @@ mod tests {
                 apart(|| {
                     refuse(call, errno);
                     let mut ring =
-                        Ring::with(pool(), Io::Probe).expect("threads need no permission");
+                        Ring::with(pool(), IoBackend::Probe).expect("threads need no permission");
                     let RingKind::Threads { why } = ring.kind() else {
                         panic!("a ring all the same")
                     };
@@ -128,7 +128,7 @@ mod tests {
                     ring.read(1, Arc::clone(&backend), 0, [(Frame(0), 0..PAGE)].into_iter());
                     ring.sleeper().wait(None).expect("a thread reads");
                     assert_eq!(ring.completion().map(|got| got.result), Some(Ok(4096)));
-                    let error = Ring::with(pool(), Io::IoUring).expect_err("no ring");
+                    let error = Ring::with(pool(), IoBackend::IoUring).expect_err("no ring");
                     assert!(error.to_string().contains("io_uring_disabled=0"), "{error}");
                 });
             }
@@ -140,7 +140,7 @@ mod tests {
         apart(|| {
             refuse(libc::SYS_io_uring_setup, libc::EMFILE);
             let error =
-                Ring::with(pool(), Io::Probe).expect_err("threads cannot open files either");
+                Ring::with(pool(), IoBackend::Probe).expect_err("threads cannot open files either");
             assert!(matches!(error, EngineError::Ring { .. }));
             assert!(error.to_string().contains("ulimit -n"));
         });
@@ -150,7 +150,7 @@ mod tests {
     fn where_no_thread_can_be_had_reads_are_slow_and_right() {
         let (_dir, backend) = backend();
         apart(|| {
-            let mut ring = Ring::with(pool(), Io::Threads).expect("nothing to fail");
+            let mut ring = Ring::with(pool(), IoBackend::Threads).expect("nothing to fail");
             refuse(libc::SYS_clone3, libc::EAGAIN);
             refuse(libc::SYS_clone, libc::EAGAIN);
             for tag in 0..3 {
@@ -167,7 +167,7 @@ mod tests {
     fn a_kernel_that_never_has_memory_is_an_error_after_a_bounded_number_of_tries() {
         let (_dir, backend) = backend();
         apart(|| {
-            let Ok(mut ring) = Ring::with(pool(), Io::IoUring) else {
+            let Ok(mut ring) = Ring::with(pool(), IoBackend::IoUring) else {
                 eprintln!("SKIP a_kernel_that_never_has_memory: no io_uring here");
                 return;
             };

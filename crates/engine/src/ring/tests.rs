@@ -44,7 +44,7 @@ impl Bench {
 
     /// Both kinds; only threads, and a line that says so, where io_uring is forbidden.
     fn rings(&self, test: &str) -> Vec<Ring> {
-        let choices = [Io::Threads, Io::IoUring];
+        let choices = [IoBackend::Threads, IoBackend::IoUring];
         let rings = choices.map(|choice| Ring::with(Arc::clone(&self.pool), choice));
         for error in rings.iter().filter_map(|ring| ring.as_ref().err()) {
             eprintln!("SKIP half of {test}: {error}");
@@ -257,9 +257,9 @@ fn a_ring_ends_with_reads_in_flight_and_its_sleeper_may_live_on() {
 #[test]
 fn a_ring_says_what_it_is() {
     let bench = Bench::new();
-    let ring = Ring::with(Arc::clone(&bench.pool), Io::Threads).unwrap();
+    let ring = Ring::with(Arc::clone(&bench.pool), IoBackend::Threads).unwrap();
     assert_eq!(ring.kind().to_string(), "threads (as asked)");
-    if let Ok(ring) = Ring::with(Arc::clone(&bench.pool), Io::IoUring) {
+    if let Ok(ring) = Ring::with(Arc::clone(&bench.pool), IoBackend::IoUring) {
         assert_eq!(ring.kind().to_string(), "io_uring");
     }
 }

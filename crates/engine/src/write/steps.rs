@@ -221,7 +221,7 @@ mod tests {
     use foreread_core::units::PageIndex;
 
     use super::Doing;
-    use crate::{Engine, Io, OpenOptions, WriteMode};
+    use crate::{Engine, IoBackend, OpenOptions, WriteMode};
 
     /// What a thread had queued whose own write was over with it once stayed in the ring, while
     /// the leader slept there for nothing else: it was not handed to the kernel until a call for
@@ -231,13 +231,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
-        for io in [Io::Threads, Io::Probe] {
+        for io in [IoBackend::Threads, IoBackend::Probe] {
             let (age, timeout) = (Duration::from_secs(1 << 30), Duration::from_secs(30));
-            let engine = Engine::builder().memory(1 << 20).dirty_age(age).timeout(timeout).io(io);
+            let engine =
+                Engine::builder().memory(1 << 20).dirty_age(age).timeout(timeout).io_backend(io);
             let engine = engine.build().expect("an engine");
             let options = OpenOptions { write: true, ..OpenOptions::default() };
             let file = engine.open_with(&path, &options).expect("it is there");
-            file.write_at(&[1; 4096], 0, WriteMode::Back).expect("it is in memory");
+            file.write_at(&[1; 4096], 0, WriteMode::WriteBack).expect("it is in memory");
 
             let (shared, flushed) = (Arc::clone(&engine.shared), &file);
             let flush = std::thread::scope(|scope| {

@@ -9,14 +9,14 @@
 
 use std::ops::Deref;
 
-use foreread::{Builder, Engine};
+use foreread::{Engine, EngineBuilder};
 
 /// An engine with a log of all that is done to its core.
 #[derive(Debug)]
 pub struct Recorded(Engine);
 
 /// Makes one.
-pub fn recorded(builder: Builder) -> Recorded {
+pub fn recorded(builder: EngineBuilder) -> Recorded {
     Recorded(builder.record(usize::MAX).build().unwrap())
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use foreread::{Engine, Faults, File, Io, OpenOptions};
+use foreread::{Engine, Faults, File, IoBackend, OpenOptions};
 
 use super::common::{Need, needs};
 
@@ -92,9 +92,9 @@ pub fn append(path: &Path, file: u64, len: u64) {
 }
 
 /// Runs a test with each kind of ring that works here.
-pub fn with_each_io(test: &str, run: impl Fn(Io)) {
-    for io in [Io::Threads, Io::IoUring] {
-        if io == Io::Threads || needs(Need::IoUring, test) {
+pub fn with_each_io(test: &str, run: impl Fn(IoBackend)) {
+    for io in [IoBackend::Threads, IoBackend::IoUring] {
+        if io == IoBackend::Threads || needs(Need::IoUring, test) {
             let _watchdog = Watchdog::new(format!("{test}, {io:?}"));
             run(io);
         }

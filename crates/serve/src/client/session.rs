@@ -7,16 +7,16 @@
 use std::collections::HashMap;
 
 use super::{ClientError, Wire};
-use crate::nbd::handshake::Agreed;
-use crate::nbd::peer::Reply;
-use crate::nbd::request::Request;
+use crate::nbd::handshake::Negotiated;
+use crate::nbd::peer::ReplyHead;
+use crate::nbd::request::NbdRequest;
 use crate::nbd::wire;
 
 /// A client that has taken an export.
 #[derive(Debug)]
 pub struct Session {
     wire: Wire,
-    agreed: Agreed,
+    agreed: Negotiated,
     /// Offset and length of reads whose replies do not say it.
     reads: HashMap<u64, (u64, u32)>,
     out: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Session {
 
 /// A piece of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Answer<'b> {
+pub enum ReplyPiece<'b> {
     /// Data at an offset.
     Data(u64, &'b [u8]),
     /// Zeroes from an offset on, so many.
@@ -39,13 +39,13 @@ pub enum Answer<'b> {
 }
 
 impl Session {
-    pub(super) fn new(wire: Wire, agreed: Agreed) -> Self {
+    pub(super) fn new(wire: Wire, agreed: Negotiated) -> Self {
         Self { wire, agreed, reads: HashMap::new(), out: Vec::new(), next_cookie: 1 }
     }
 
     /// What was agreed on.
     #[must_use]
-    pub fn agreed(&self) -> &Agreed {
+    pub fn agreed(&self) -> &Negotiated {
         &self.agreed
     }
 
@@ -54,7 +54,7 @@ impl Session {
     /// # Errors
     ///
     /// If the server is gone.
-    pub fn send(&mut self, requests: &[(Request, &[u8])]) -> Result<(), ClientError> {
+    pub fn send(&mut self, requests: &[(NbdRequest, &[u8])]) -> Result<(), ClientError> {
         let mut out = std::mem::take(&mut self.out);
         out.clear();
         for (request, payload) in requests {
@@ -75,7 +75,10 @@ impl Session {
     /// # Errors
     ///
     /// If the server is gone, or breaks the protocol.
-    pub fn receive(&mut self, mut take: impl FnMut(u64, Answer<'_>)) -> Result<usize, ClientError> {
+    pub fn receive(
+        &mut self,
+        mut take: impl FnMut(u64, ReplyPiece<'_>),
+    ) -> Result<usize, ClientError> {
         let (mut done, mut is_any) = (0, false);
         loop {
             while let Some(used) = self.one(&mut take, &mut done)? {
@@ -91,13 +94,13 @@ impl Session {
 
     fn one(
         &mut self,
-        take: &mut impl FnMut(u64, Answer<'_>),
+        take: &mut impl FnMut(u64, ReplyPiece<'_>),
         done: &mut usize,
     ) -> Result<Option<usize>, ClientError> {
         let bytes = self.wire.bytes();
-        let Some((reply, head)) = Reply::parse(bytes)? else { return Ok(None) };
+        let Some((reply, head)) = ReplyHead::parse(bytes)? else { return Ok(None) };
         match reply {
-            Reply::Simple { errno, cookie } => {
+            ReplyHead::Simple { errno, cookie } => {
                 let (offset, len) = match self.reads.get(&cookie) {
                     Some(read) if errno == 0 => *read,
                     _ => (0, 0),
@@ -106,21 +109,21 @@ impl Session {
                 let Some(data) = bytes.get(head..end) else { return Ok(None) };
                 self.reads.remove(&cookie);
                 if errno != 0 {
-                    take(cookie, Answer::Error(errno));
+                    take(cookie, ReplyPiece::Error(errno));
                 } else if len > 0 {
-                    take(cookie, Answer::Data(offset, data));
+                    take(cookie, ReplyPiece::Data(offset, data));
                 }
-                take(cookie, Answer::Done);
+                take(cookie, ReplyPiece::Done);
                 *done += 1;
                 Ok(Some(end))
             }
-            Reply::Chunk { flags, kind, cookie, len } => {
+            ReplyHead::Chunk { flags, kind, cookie, len } => {
                 let end = head + len as usize;
                 let Some(data) = bytes.get(head..end) else { return Ok(None) };
                 take(cookie, chunk(kind, data)?);
                 if flags & wire::REPLY_FLAG_DONE != 0 {
                     if kind != wire::REPLY_NONE {
-                        take(cookie, Answer::Done);
+                        take(cookie, ReplyPiece::Done);
                     }
                     *done += 1;
                 }
@@ -137,12 +140,12 @@ impl Session {
     /// If the server is gone, or breaks the protocol.
     pub fn ask(
         &mut self,
-        request: Request,
+        request: NbdRequest,
         payload: &[u8],
     ) -> Result<Result<Vec<u8>, u32>, ClientError> {
         let cookie = self.next_cookie;
         self.next_cookie += 1;
-        let request = Request { cookie, ..request };
+        let request = NbdRequest { cookie, ..request };
         let room = if request.command == wire::CMD_READ { request.len as usize } else { 0 };
         self.send(&[(request, payload)])?;
         let mut got = Ok(vec![0; room.min(wire::MAX_PAYLOAD as usize)]);
@@ -151,7 +154,7 @@ impl Session {
             let done = self.receive(|its, answer| {
                 is_other |= its != cookie;
                 match (answer, &mut got) {
-                    (Answer::Data(offset, data), Ok(got)) => {
+                    (ReplyPiece::Data(offset, data), Ok(got)) => {
                         let at = usize::try_from(offset.wrapping_sub(request.offset)).ok();
                         let end = at.and_then(|at| at.checked_add(data.len()));
                         match at.zip(end).and_then(|(at, end)| got.get_mut(at..end)) {
@@ -159,9 +162,9 @@ impl Session {
                             None => is_other = true,
                         }
                     }
-                    (Answer::Extents(bytes), Ok(got)) => got.extend_from_slice(bytes),
-                    (Answer::Error(errno), got) => *got = Err(errno),
-                    (Answer::Zeroes(..) | Answer::Done, _) | (_, Err(_)) => {}
+                    (ReplyPiece::Extents(bytes), Ok(got)) => got.extend_from_slice(bytes),
+                    (ReplyPiece::Error(errno), got) => *got = Err(errno),
+                    (ReplyPiece::Zeroes(..) | ReplyPiece::Done, _) | (_, Err(_)) => {}
                 }
             })?;
             if is_other {
@@ -179,7 +182,7 @@ impl Session {
     ///
     /// As [`Self::ask`]; and the number of an error in words.
     pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, ClientError> {
-        let request = Request { command: wire::CMD_READ, offset, len, ..Request::default() };
+        let request = NbdRequest { command: wire::CMD_READ, offset, len, ..NbdRequest::default() };
         self.ask(request, &[])?.map_err(failed)
     }
 
@@ -191,7 +194,7 @@ impl Session {
     pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), ClientError> {
         let len = u32::try_from(bytes.len()).expect("a write is short");
         let flags = if fua { wire::CMD_FLAG_FUA } else { 0 };
-        let request = Request { command: wire::CMD_WRITE, flags, offset, len, cookie: 0 };
+        let request = NbdRequest { command: wire::CMD_WRITE, flags, offset, len, cookie: 0 };
         self.ask(request, bytes)?.map_err(failed).map(drop)
     }
 
@@ -201,7 +204,7 @@ impl Session {
     ///
     /// As [`Self::read`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        let request = Request { command: wire::CMD_FLUSH, ..Request::default() };
+        let request = NbdRequest { command: wire::CMD_FLUSH, ..NbdRequest::default() };
         self.ask(request, &[])?.map_err(failed).map(drop)
     }
 
@@ -211,24 +214,24 @@ impl Session {
     ///
     /// If the server is gone already.
     pub fn leave(mut self) -> Result<(), ClientError> {
-        self.wire.send(&Request { command: wire::CMD_DISC, ..Request::default() }.bytes())
+        self.wire.send(&NbdRequest { command: wire::CMD_DISC, ..NbdRequest::default() }.bytes())
     }
 }
 
-fn chunk(kind: u16, data: &[u8]) -> Result<Answer<'_>, ClientError> {
+fn chunk(kind: u16, data: &[u8]) -> Result<ReplyPiece<'_>, ClientError> {
     let short = || ClientError::new(format!("a chunk of kind {kind:#x} is too short"));
     let offset = data.first_chunk().map(|offset| u64::from_be_bytes(*offset));
     Ok(match kind {
-        wire::REPLY_NONE => Answer::Done,
-        wire::REPLY_OFFSET_DATA => Answer::Data(offset.ok_or_else(short)?, &data[8..]),
+        wire::REPLY_NONE => ReplyPiece::Done,
+        wire::REPLY_OFFSET_DATA => ReplyPiece::Data(offset.ok_or_else(short)?, &data[8..]),
         wire::REPLY_OFFSET_HOLE => {
             let len = data.get(8..).and_then(|len| len.first_chunk()).ok_or_else(short)?;
-            Answer::Zeroes(offset.ok_or_else(short)?, u32::from_be_bytes(*len))
+            ReplyPiece::Zeroes(offset.ok_or_else(short)?, u32::from_be_bytes(*len))
         }
-        wire::REPLY_BLOCK_STATUS => Answer::Extents(data.get(4..).ok_or_else(short)?),
+        wire::REPLY_BLOCK_STATUS => ReplyPiece::Extents(data.get(4..).ok_or_else(short)?),
         kind if kind & 0x8000 != 0 => {
             let errno = data.first_chunk().ok_or_else(short)?;
-            Answer::Error(u32::from_be_bytes(*errno))
+            ReplyPiece::Error(u32::from_be_bytes(*errno))
         }
         kind => return Err(ClientError::new(format!("a chunk of an unknown kind {kind:#x}"))),
     })

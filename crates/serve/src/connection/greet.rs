@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::End;
 use super::input::Input;
 use crate::clock;
-use crate::nbd::handshake::{Agreed, Handshake, Offer, Step};
+use crate::nbd::handshake::{Handshake, HandshakeStep, Negotiated, Offer};
 use crate::server::Shared;
 use crate::socket::{Socket, wait};
 
@@ -21,7 +21,7 @@ pub(super) fn greet(
     socket: &Socket,
     input: &mut Input,
     has_control: bool,
-) -> Result<Option<Agreed>, End> {
+) -> Result<Option<Negotiated>, End> {
     let deadline = clock::now() + shared.limits.handshake_timeout;
     let export = &shared.export;
     let offer = Offer {
@@ -36,15 +36,15 @@ pub(super) fn greet(
     loop {
         let (used, step) = handshake.step(input.bytes(), &offer, &mut out)?;
         let (end, is_answered) = match step {
-            Step::More => (None, false),
-            Step::Answered => (None, true),
-            Step::Control(text) => {
+            HandshakeStep::More => (None, false),
+            HandshakeStep::Answered => (None, true),
+            HandshakeStep::Control(text) => {
                 let answer = shared.answer.as_ref().expect("offered only if there is one");
                 handshake.answer(&answer(text), &mut out);
                 (None, true)
             }
-            Step::Agreed(agreed) => (Some(Some(agreed)), false),
-            Step::End => (Some(None), false),
+            HandshakeStep::Agreed(agreed) => (Some(Some(agreed)), false),
+            HandshakeStep::End => (Some(None), false),
         };
         input.consume(used);
         if is_answered {

@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::nbd::Errno;
+use crate::nbd::NbdErrno;
 
 #[derive(Debug)]
 pub(crate) struct Mailbox {
@@ -27,7 +27,7 @@ pub(crate) enum Mail {
     /// The fetch in this slot is worth a poll.
     Fetch(usize),
     /// The part of a write that had to wait is written, or not.
-    Written { result: Result<(), Errno>, paid: usize },
+    Written { result: Result<(), NbdErrno>, paid: usize },
     /// The server's budget has something again.
     Memory,
     /// A reply, whole; and how many bytes were paid for its request.

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use foreread::Pin;
+use foreread::PageRef;
 use rustix::event::PollFlags;
 
 use crate::budget::{Budget, Purse};
@@ -42,7 +42,7 @@ pub(crate) struct Output<'s> {
 enum Part<'s> {
     Small(Range<usize>),
     /// From here on.
-    Pin(Pin<'s>, usize),
+    Pin(PageRef<'s>, usize),
     /// From here on; and how much it costs.
     Owned(Vec<u8>, usize, usize),
 }
@@ -138,7 +138,7 @@ impl<'s> Output<'s> {
     }
 
     /// Each costs its length, as it may have to be copied.
-    pub(crate) fn push_pins(&mut self, pins: &mut Vec<Pin<'s>>) {
+    pub(crate) fn push_pins(&mut self, pins: &mut Vec<PageRef<'s>>) {
         for pin in pins.drain(..) {
             self.bytes += pin.len();
             self.pins += 1;

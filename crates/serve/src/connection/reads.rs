@@ -14,18 +14,18 @@
 use std::os::fd::AsFd as _;
 use std::task::{Context, Poll, Waker};
 
-use foreread::{Fetch, ReadError};
+use foreread::{OwnedRead, ReadError};
 use rustix::event::PollFlags;
 
 use super::{Connection, End, mailbox};
-use crate::nbd::request::Request;
-use crate::nbd::{Errno, reply, wire};
+use crate::nbd::request::NbdRequest;
+use crate::nbd::{NbdErrno, reply, wire};
 use crate::socket::wait;
 
 /// Reads that are on their way.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
-    slots: Vec<Option<(Request, Fetch)>>,
+    slots: Vec<Option<(NbdRequest, OwnedRead)>>,
     free: Vec<usize>,
     /// One for each slot, made when it is first needed.
     wakers: Vec<Waker>,
@@ -37,7 +37,7 @@ impl Fetches {
     }
 }
 
-impl Request {
+impl NbdRequest {
     /// Whether errors are chunks, too, once structured replies are agreed on.
     pub(super) fn is_answered_in_chunks(&self) -> bool {
         matches!(self.command, wire::CMD_READ | wire::CMD_BLOCK_STATUS)
@@ -50,7 +50,7 @@ impl Request {
 
 impl Connection<'_> {
     /// A long read goes alone: what it waits for with, its thread, others would need.
-    pub(super) fn must_wait_for_fetches(&self, request: &Request) -> bool {
+    pub(super) fn must_wait_for_fetches(&self, request: &NbdRequest) -> bool {
         request.command == wire::CMD_READ
             && request.bytes_wanted() > PIECE
             && self.fetches.count() > 0
@@ -58,7 +58,7 @@ impl Connection<'_> {
 
     /// What a read costs beyond what the connection has anyway; None: it has to wait until there
     /// is memory, or until nothing is in the way of doing without.
-    pub(super) fn price_of_read(&mut self, request: &Request) -> Option<usize> {
+    pub(super) fn price_of_read(&mut self, request: &NbdRequest) -> Option<usize> {
         let len = request.bytes_wanted().min(PIECE);
         let is_first = self.fetches.count() == 0;
         if len <= COPIED && is_first && self.output.has_room(len + self.head_len()) {
@@ -73,7 +73,7 @@ impl Connection<'_> {
     /// Reads; `paid` is what [`Self::price_of_read`] took.
     pub(super) fn read(
         &mut self,
-        request: &Request,
+        request: &NbdRequest,
         whole: bool,
         may_wait: bool,
         paid: usize,
@@ -81,7 +81,7 @@ impl Connection<'_> {
         let len = request.bytes_wanted();
         if len > PIECE && whole && self.agreed.structured {
             self.output.purse.give(paid);
-            self.reply_error(request, Errno::Overflow);
+            self.reply_error(request, NbdErrno::Overflow);
             return Ok(());
         }
         if len > PIECE || (paid == 0 && len > COPIED) {
@@ -108,7 +108,7 @@ impl Connection<'_> {
     }
 
     /// Answers a read if all its pages are there.
-    fn hit(&mut self, request: &Request, len: usize, paid: usize) -> bool {
+    fn hit(&mut self, request: &NbdRequest, len: usize, paid: usize) -> bool {
         let (offset, size) = (request.offset, self.head_len());
         if len <= COPIED {
             if self.output.has_room(size + len)
@@ -146,8 +146,8 @@ impl Connection<'_> {
         is_hit
     }
 
-    fn fetch(&mut self, request: &Request, buffer: Vec<u8>) {
-        let mut fetch = self.stream.fetch(buffer, request.offset);
+    fn fetch(&mut self, request: &NbdRequest, buffer: Vec<u8>) {
+        let mut fetch = self.stream.read_owned(buffer, request.offset);
         let fetches = &mut self.fetches;
         let slot = fetches.free.pop().unwrap_or_else(|| {
             let slot = fetches.slots.len();
@@ -181,9 +181,9 @@ impl Connection<'_> {
     }
 
     /// The reply of a read whose bytes lie in `buffer`, whose length was paid.
-    fn end_read(&mut self, request: &Request, buffer: Vec<u8>, read: &Result<usize, ReadError>) {
+    fn end_read(&mut self, request: &NbdRequest, buffer: Vec<u8>, read: &Result<usize, ReadError>) {
         if !is_all(read, buffer.len()) {
-            self.reply_error(request, Errno::Io);
+            self.reply_error(request, NbdErrno::Io);
             self.output.purse.give(buffer.len());
             self.output.give_back(buffer);
             return;
@@ -211,7 +211,7 @@ impl Connection<'_> {
     /// buffer once that is empty: so a read ends whatever others have taken.
     fn read_in_pieces(
         &mut self,
-        request: &Request,
+        request: &NbdRequest,
         whole: bool,
         mut paid: usize,
     ) -> Result<(), End> {
@@ -239,10 +239,10 @@ impl Connection<'_> {
             if !is_all(&read, len) {
                 self.output.purse.give(paid);
                 if at == request.offset && !in_chunks {
-                    self.reply_error(request, Errno::Io);
+                    self.reply_error(request, NbdErrno::Io);
                 } else if in_chunks {
                     self.tally.errors += 1;
-                    self.output.push(&reply::error_at(request.cookie, Errno::Io, at));
+                    self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
                 } else {
                     self.tally.errors += 1;
                     return Err(End::Broken);
@@ -293,7 +293,7 @@ impl Connection<'_> {
         if self.agreed.structured { reply::DATA_CHUNK } else { reply::SIMPLE }
     }
 
-    fn push_head(&mut self, request: &Request) {
+    fn push_head(&mut self, request: &NbdRequest) {
         let mut head = [0; reply::DATA_CHUNK];
         let len = self.head_len();
         put_head(&mut head, request, self.agreed.structured);
@@ -301,8 +301,8 @@ impl Connection<'_> {
     }
 }
 
-fn put_head(room: &mut [u8], request: &Request, structured: bool) {
-    let Request { cookie, offset, len, .. } = *request;
+fn put_head(room: &mut [u8], request: &NbdRequest, structured: bool) {
+    let NbdRequest { cookie, offset, len, .. } = *request;
     if structured {
         room[..reply::DATA_CHUNK].copy_from_slice(&reply::data(cookie, offset, len, true));
     } else {

@@ -8,8 +8,8 @@
 use super::input::{INPUT, LARGE_INPUT};
 use super::{Connection, GROWTH};
 use crate::lane::Work;
-use crate::nbd::request::Request;
-use crate::nbd::{Errno, reply};
+use crate::nbd::request::NbdRequest;
+use crate::nbd::{NbdErrno, reply};
 
 /// A write whose bytes are still coming.
 #[derive(Clone, Copy, Debug)]
@@ -21,19 +21,19 @@ pub(super) struct Incoming {
     left: usize,
     fua: bool,
     /// If it failed, what is left of it is thrown away.
-    result: Result<(), Errno>,
+    result: Result<(), NbdErrno>,
     /// A part of it is in the slow lane.
     is_waiting: bool,
 }
 
 impl Incoming {
-    pub(super) fn new(request: &Request, fua: bool) -> Self {
+    pub(super) fn new(request: &NbdRequest, fua: bool) -> Self {
         let left = usize::try_from(request.payload()).expect("a length of 32 bits");
-        let Request { cookie, offset: at, .. } = *request;
+        let NbdRequest { cookie, offset: at, .. } = *request;
         Self { cookie, at, left, fua, result: Ok(()), is_waiting: false }
     }
 
-    pub(super) fn refused(request: &Request, errno: Errno) -> Self {
+    pub(super) fn refused(request: &NbdRequest, errno: NbdErrno) -> Self {
         Self { result: Err(errno), ..Self::new(request, false) }
     }
 
@@ -108,7 +108,7 @@ impl Connection<'_> {
     }
 
     /// The part of the write that had to wait is written, or not.
-    pub(super) fn written(&mut self, result: Result<(), Errno>) {
+    pub(super) fn written(&mut self, result: Result<(), NbdErrno>) {
         if let Some(write) = &mut self.incoming {
             write.is_waiting = false;
             write.result = result;

@@ -5,9 +5,9 @@
 //! Never: more of an option in memory than its bound: what is longer is skipped, or ends it.
 //!
 //! ```text
-//!   greeting --> flags --> options --+--> Agreed       GO, EXPORT_NAME
-//!                            ^   |   +--> the end      ABORT
-//!                            '---'   +--> Bad          a breach of the protocol
+//!   greeting --> flags --> options --+--> Negotiated      GO, EXPORT_NAME
+//!                            ^   |   +--> the end         ABORT
+//!                            '---'   +--> ProtocolError   a breach of the protocol
 //! ```
 
 use super::wire::{
@@ -20,7 +20,7 @@ use super::wire::{
     TRANSMIT_READ_ONLY, TRANSMIT_SEND_CACHE, TRANSMIT_SEND_DF, TRANSMIT_SEND_FLUSH,
     TRANSMIT_SEND_FUA, TRANSMIT_SEND_TRIM, TRANSMIT_SEND_WRITE_ZEROES,
 };
-use super::{Bad, be_u32, be_u64, len_u32, options};
+use super::{ProtocolError, be_u32, be_u64, len_u32, options};
 
 /// What a server has to offer.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct Offer<'o> {
 
 /// The result of a handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Agreed {
+pub struct Negotiated {
     /// The export's length in bytes.
     pub size: u64,
     /// Writes are refused.
@@ -63,7 +63,7 @@ pub struct Handshake {
 
 /// How far a handshake has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step<'b> {
+pub enum HandshakeStep<'b> {
     /// More bytes are needed.
     More,
     /// An option was answered; there may be another one.
@@ -71,7 +71,7 @@ pub enum Step<'b> {
     /// A control request of this text, to be answered by [`Handshake::answer`].
     Control(&'b str),
     /// Requests follow.
-    Agreed(Agreed),
+    Agreed(Negotiated),
     /// The client has left.
     End,
 }
@@ -105,31 +105,36 @@ impl Handshake {
         bytes: &'b [u8],
         offer: &Offer<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Step<'b>), Bad> {
+    ) -> Result<(usize, HandshakeStep<'b>), ProtocolError> {
         if self.skip > 0 {
             let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(bytes.len());
             self.skip -= len_u32(skipped);
-            return Ok((skipped, if self.skip > 0 { Step::More } else { Step::Answered }));
+            return Ok((
+                skipped,
+                if self.skip > 0 { HandshakeStep::More } else { HandshakeStep::Answered },
+            ));
         }
         let Some(flags) = self.flags else { return self.take_flags(bytes) };
         if bytes.len() >= 8 && be_u64(bytes) != OPTION_MAGIC {
-            return Err(Bad::Magic { of: "option", found: be_u64(bytes) });
+            return Err(ProtocolError::Magic { of: "option", found: be_u64(bytes) });
         }
-        let Some(head) = bytes.first_chunk::<OPTION_HEAD>() else { return Ok((0, Step::More)) };
+        let Some(head) = bytes.first_chunk::<OPTION_HEAD>() else {
+            return Ok((0, HandshakeStep::More));
+        };
         let (option, len) = (be_u32(&head[8..]), be_u32(&head[12..]));
         if flags & FLAG_FIXED_NEWSTYLE == 0 && option != OPT_EXPORT_NAME {
-            return Err(Bad::NotFixed);
+            return Err(ProtocolError::NotFixed);
         }
         if len > MAX_OPTION {
             if len > MAX_SKIP || option == OPT_EXPORT_NAME {
-                return Err(Bad::TooBig { len });
+                return Err(ProtocolError::TooBig { len });
             }
             self.skip = len;
             reply(out, option, REP_ERR_TOO_BIG, &[b"an option of this length"]);
-            return Ok((OPTION_HEAD, Step::Answered));
+            return Ok((OPTION_HEAD, HandshakeStep::Answered));
         }
         let end = OPTION_HEAD + usize::try_from(len).expect("bounded");
-        let Some(data) = bytes.get(OPTION_HEAD..end) else { return Ok((0, Step::More)) };
+        let Some(data) = bytes.get(OPTION_HEAD..end) else { return Ok((0, HandshakeStep::More)) };
         Ok((end, self.option(option, data, offer, out)?))
     }
 
@@ -141,16 +146,19 @@ impl Handshake {
         }
     }
 
-    fn take_flags<'b>(&mut self, bytes: &[u8]) -> Result<(usize, Step<'b>), Bad> {
+    fn take_flags<'b>(
+        &mut self,
+        bytes: &[u8],
+    ) -> Result<(usize, HandshakeStep<'b>), ProtocolError> {
         let Some(flags) = bytes.first_chunk().map(|flags| u32::from_be_bytes(*flags)) else {
-            return Ok((0, Step::More));
+            return Ok((0, HandshakeStep::More));
         };
         match u16::try_from(flags) {
             Ok(known) if known & !(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES) == 0 => {
                 self.flags = Some(known);
-                Ok((4, Step::Answered))
+                Ok((4, HandshakeStep::Answered))
             }
-            _ => Err(Bad::Flags(flags)),
+            _ => Err(ProtocolError::Flags(flags)),
         }
     }
 
@@ -160,12 +168,14 @@ impl Handshake {
         data: &'b [u8],
         offer: &Offer<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Step<'b>, Bad> {
+    ) -> Result<HandshakeStep<'b>, ProtocolError> {
         match option {
-            OPT_EXPORT_NAME => return self.export_name(data, offer, out).map(Step::Agreed),
+            OPT_EXPORT_NAME => {
+                return self.export_name(data, offer, out).map(HandshakeStep::Agreed);
+            }
             OPT_ABORT => {
                 reply(out, option, REP_ACK, &[]);
-                return Ok(Step::End);
+                return Ok(HandshakeStep::End);
             }
             OPT_LIST if data.is_empty() => {
                 let name = offer.name.as_bytes();
@@ -175,7 +185,7 @@ impl Handshake {
             }
             OPT_INFO | OPT_GO => {
                 if self.info(option, data, offer, out) && option == OPT_GO {
-                    return Ok(Step::Agreed(self.agreed(offer)));
+                    return Ok(HandshakeStep::Agreed(self.agreed(offer)));
                 }
             }
             OPT_STRUCTURED_REPLY if data.is_empty() => {
@@ -192,12 +202,12 @@ impl Handshake {
                 reply(out, option, REP_ERR_POLICY, &[b"control requests: not here"]);
             }
             OPT_CONTROL => match std::str::from_utf8(data) {
-                Ok(text) => return Ok(Step::Control(text)),
+                Ok(text) => return Ok(HandshakeStep::Control(text)),
                 Err(_) => reply(out, option, REP_ERR_INVALID, &[b"a control request is text"]),
             },
             _ => reply(out, option, REP_ERR_UNSUP, &[]),
         }
-        Ok(Step::Answered)
+        Ok(HandshakeStep::Answered)
     }
 
     /// The oldest way to take an export. It has no error: a client that asks for another is cut
@@ -207,9 +217,9 @@ impl Handshake {
         name: &[u8],
         offer: &Offer<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Agreed, Bad> {
+    ) -> Result<Negotiated, ProtocolError> {
         if !name.is_empty() && name != offer.name.as_bytes() {
-            return Err(Bad::NoSuchExport);
+            return Err(ProtocolError::NoSuchExport);
         }
         out.extend_from_slice(&offer.size.to_be_bytes());
         out.extend_from_slice(&self.transmission_flags(offer).to_be_bytes());
@@ -298,10 +308,10 @@ impl Handshake {
         always | changes | df
     }
 
-    fn agreed(&self, offer: &Offer<'_>) -> Agreed {
+    fn agreed(&self, offer: &Offer<'_>) -> Negotiated {
         let Self { structured, base_allocation, .. } = *self;
         let Offer { size, read_only, .. } = *offer;
-        Agreed { size, read_only, structured, base_allocation }
+        Negotiated { size, read_only, structured, base_allocation }
     }
 }
 

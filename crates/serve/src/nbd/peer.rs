@@ -4,12 +4,12 @@
 //! Out:   heads of answers and replies, and where their data is; bytes to send.
 //! Never: a length that the server names, trusted: each has a bound.
 
-use super::handshake::Agreed;
+use super::handshake::Negotiated;
 use super::wire::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, INFO_EXPORT, INIT_MAGIC, MAX_PAYLOAD, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, TRANSMIT_READ_ONLY,
 };
-use super::{Bad, be_u16, be_u32, be_u64, len_u32};
+use super::{ProtocolError, be_u16, be_u32, be_u64, len_u32};
 
 /// The length of the server's greeting.
 pub const GREETING: usize = 18;
@@ -23,16 +23,16 @@ const ANSWER_HEAD: usize = 20;
 /// # Errors
 ///
 /// If it is the greeting of something else.
-pub fn greeting(bytes: &[u8]) -> Result<Option<u32>, Bad> {
+pub fn greeting(bytes: &[u8]) -> Result<Option<u32>, ProtocolError> {
     for (at, magic) in [(0, INIT_MAGIC), (8, OPTION_MAGIC)] {
         if bytes.len() >= at + 8 && be_u64(&bytes[at..]) != magic {
-            return Err(Bad::Magic { of: "NBD server", found: be_u64(&bytes[at..]) });
+            return Err(ProtocolError::Magic { of: "NBD server", found: be_u64(&bytes[at..]) });
         }
     }
     let Some(greeting) = bytes.first_chunk::<GREETING>() else { return Ok(None) };
     let flags = be_u16(&greeting[16..]) & (FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
     if flags & FLAG_FIXED_NEWSTYLE == 0 {
-        return Err(Bad::NotFixed);
+        return Err(ProtocolError::NotFixed);
     }
     Ok(Some(flags.into()))
 }
@@ -85,14 +85,14 @@ impl<'b> OptionReply<'b> {
     /// # Errors
     ///
     /// If it is none, or too long.
-    pub fn parse(bytes: &'b [u8]) -> Result<Option<(Self, usize)>, Bad> {
+    pub fn parse(bytes: &'b [u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         if bytes.len() >= 8 && be_u64(bytes) != OPTION_REPLY_MAGIC {
-            return Err(Bad::Magic { of: "answer", found: be_u64(bytes) });
+            return Err(ProtocolError::Magic { of: "answer", found: be_u64(bytes) });
         }
         let Some(head) = bytes.first_chunk::<ANSWER_HEAD>() else { return Ok(None) };
         let len = be_u32(&head[16..]);
         if len > MAX_ANSWER {
-            return Err(Bad::TooBig { len });
+            return Err(ProtocolError::TooBig { len });
         }
         let end = ANSWER_HEAD + usize::try_from(len).expect("bounded");
         let Some(data) = bytes.get(ANSWER_HEAD..end) else { return Ok(None) };
@@ -112,7 +112,7 @@ impl<'b> OptionReply<'b> {
     }
 
     /// Takes size and flags over, if it is about these.
-    pub fn note_export(&self, agreed: &mut Agreed) {
+    pub fn note_export(&self, agreed: &mut Negotiated) {
         if let Some(data) = self.data.first_chunk::<12>()
             && be_u16(data) == INFO_EXPORT
         {
@@ -124,7 +124,7 @@ impl<'b> OptionReply<'b> {
 
 /// The head of a reply, or of one of its chunks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Reply {
+pub enum ReplyHead {
     /// A simple one; the data of a read follows if `errno` is 0.
     Simple {
         /// What failed; 0: nothing.
@@ -145,13 +145,13 @@ pub enum Reply {
     },
 }
 
-impl Reply {
+impl ReplyHead {
     /// The head that `bytes` begin with, and its length; None if it has not all come.
     ///
     /// # Errors
     ///
     /// If it is none, or of a chunk that is too long.
-    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Bad> {
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         if bytes.len() < 4 {
             return Ok(None);
         }
@@ -163,12 +163,12 @@ impl Reply {
                 let Some(head) = bytes.first_chunk::<20>() else { return Ok(None) };
                 let len = be_u32(&head[16..]);
                 if len > MAX_PAYLOAD + 8 {
-                    return Err(Bad::TooBig { len });
+                    return Err(ProtocolError::TooBig { len });
                 }
                 let (flags, kind) = (be_u16(&head[4..]), be_u16(&head[6..]));
                 Ok(Some((Self::Chunk { flags, kind, cookie: be_u64(&head[8..]), len }, 20)))
             }
-            found => Err(Bad::Magic { of: "reply", found: found.into() }),
+            found => Err(ProtocolError::Magic { of: "reply", found: found.into() }),
         }
     }
 }

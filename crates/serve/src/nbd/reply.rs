@@ -4,7 +4,7 @@
 //! Out:   bytes of a known length.
 //! Never: the data itself: it goes out from where it lies.
 
-use super::Errno;
+use super::NbdErrno;
 use super::wire::{
     BASE_ALLOCATION_ID, REPLY_BLOCK_STATUS, REPLY_ERROR, REPLY_ERROR_OFFSET, REPLY_FLAG_DONE,
     REPLY_OFFSET_DATA, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO, STRUCTURED_REPLY_MAGIC,
@@ -19,7 +19,7 @@ pub const DATA_CHUNK: usize = CHUNK + 8;
 
 /// A simple reply: all of it, or the head of one with data.
 #[must_use]
-pub fn simple(cookie: u64, result: Result<(), Errno>) -> [u8; SIMPLE] {
+pub fn simple(cookie: u64, result: Result<(), NbdErrno>) -> [u8; SIMPLE] {
     let mut bytes = [0; SIMPLE];
     bytes[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
     bytes[4..8].copy_from_slice(&result.map_or_else(|errno| errno as u32, |()| 0).to_be_bytes());
@@ -39,7 +39,7 @@ pub fn data(cookie: u64, offset: u64, len: u32, is_last: bool) -> [u8; DATA_CHUN
 
 /// A chunk that says that the request failed, and ends its reply.
 #[must_use]
-pub fn error(cookie: u64, errno: Errno) -> [u8; CHUNK + 6] {
+pub fn error(cookie: u64, errno: NbdErrno) -> [u8; CHUNK + 6] {
     let mut bytes = [0; CHUNK + 6];
     bytes[..CHUNK].copy_from_slice(&chunk(cookie, REPLY_FLAG_DONE, REPLY_ERROR, 6));
     bytes[CHUNK..CHUNK + 4].copy_from_slice(&(errno as u32).to_be_bytes());
@@ -48,7 +48,7 @@ pub fn error(cookie: u64, errno: Errno) -> [u8; CHUNK + 6] {
 
 /// A chunk that says that the request failed from `offset` on, and ends its reply.
 #[must_use]
-pub fn error_at(cookie: u64, errno: Errno, offset: u64) -> [u8; CHUNK + 14] {
+pub fn error_at(cookie: u64, errno: NbdErrno, offset: u64) -> [u8; CHUNK + 14] {
     let mut bytes = [0; CHUNK + 14];
     bytes[..CHUNK].copy_from_slice(&chunk(cookie, REPLY_FLAG_DONE, REPLY_ERROR_OFFSET, 14));
     bytes[CHUNK..CHUNK + 4].copy_from_slice(&(errno as u32).to_be_bytes());

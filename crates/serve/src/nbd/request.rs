@@ -4,17 +4,17 @@
 //! Out:   a request, or the number of its error; the same bytes again.
 //! Never: an offset past the end, a length of nothing, a flag that is not known, handed on.
 
-use super::handshake::Agreed;
+use super::handshake::Negotiated;
 use super::wire::{
     CMD_BLOCK_STATUS, CMD_CACHE, CMD_DISC, CMD_FLAG_DF, CMD_FLAG_FUA, CMD_FLAG_NO_HOLE,
     CMD_FLAG_REQ_ONE, CMD_FLUSH, CMD_READ, CMD_TRIM, CMD_WRITE, CMD_WRITE_ZEROES, MAX_PAYLOAD,
     REQUEST_MAGIC,
 };
-use super::{Bad, Errno, be_u16, be_u32, be_u64};
+use super::{NbdErrno, ProtocolError, be_u16, be_u32, be_u64};
 
 /// A request as it is sent, not checked yet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Request {
+pub struct NbdRequest {
     /// Its flags: `CMD_FLAG_*`.
     pub flags: u16,
     /// Its command: `CMD_*`.
@@ -29,7 +29,7 @@ pub struct Request {
 
 /// What a request that makes sense asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Command {
+pub enum NbdCommand {
     /// These bytes; in one piece?
     Read {
         /// A reply of more than one chunk is of no use.
@@ -65,7 +65,7 @@ pub enum Command {
     Disconnect,
 }
 
-impl Request {
+impl NbdRequest {
     /// The length of a request in bytes.
     pub const LEN: usize = 28;
 
@@ -74,9 +74,9 @@ impl Request {
     /// # Errors
     ///
     /// If they begin otherwise: where the next request begins is unknown then.
-    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, Bad> {
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, ProtocolError> {
         if bytes.len() >= 4 && be_u32(bytes) != REQUEST_MAGIC {
-            return Err(Bad::Magic { of: "request", found: be_u32(bytes).into() });
+            return Err(ProtocolError::Magic { of: "request", found: be_u32(bytes).into() });
         }
         let Some(bytes) = bytes.first_chunk::<{ Self::LEN }>() else { return Ok(None) };
         Ok(Some(Self {
@@ -118,56 +118,59 @@ impl Request {
     /// # Errors
     ///
     /// The number to answer with, if it makes no sense, or is not allowed.
-    pub fn check(&self, agreed: &Agreed) -> Result<Command, Errno> {
+    pub fn check(&self, agreed: &Negotiated) -> Result<NbdCommand, NbdErrno> {
         let fua = self.flags & CMD_FLAG_FUA != 0;
         let (command, flags) = match self.command {
             CMD_READ if agreed.structured => {
-                (Command::Read { whole: self.flags & CMD_FLAG_DF != 0 }, CMD_FLAG_DF)
+                (NbdCommand::Read { whole: self.flags & CMD_FLAG_DF != 0 }, CMD_FLAG_DF)
             }
-            CMD_READ => (Command::Read { whole: true }, 0),
-            CMD_WRITE => (Command::Write { fua }, 0),
-            CMD_DISC => return Ok(Command::Disconnect),
-            CMD_FLUSH => (Command::Flush, 0),
-            CMD_TRIM => (Command::Trim { fua }, 0),
-            CMD_CACHE => (Command::Cache, 0),
+            CMD_READ => (NbdCommand::Read { whole: true }, 0),
+            CMD_WRITE => (NbdCommand::Write { fua }, 0),
+            CMD_DISC => return Ok(NbdCommand::Disconnect),
+            CMD_FLUSH => (NbdCommand::Flush, 0),
+            CMD_TRIM => (NbdCommand::Trim { fua }, 0),
+            CMD_CACHE => (NbdCommand::Cache, 0),
             CMD_WRITE_ZEROES => {
                 let may_unmap = self.flags & CMD_FLAG_NO_HOLE == 0;
-                (Command::WriteZeroes { fua, may_unmap }, CMD_FLAG_NO_HOLE)
+                (NbdCommand::WriteZeroes { fua, may_unmap }, CMD_FLAG_NO_HOLE)
             }
             CMD_BLOCK_STATUS if agreed.base_allocation => {
                 let one = self.flags & CMD_FLAG_REQ_ONE != 0;
-                (Command::BlockStatus { one }, CMD_FLAG_REQ_ONE)
+                (NbdCommand::BlockStatus { one }, CMD_FLAG_REQ_ONE)
             }
-            _ => return Err(Errno::Inval),
+            _ => return Err(NbdErrno::Inval),
         };
         // FUA is allowed everywhere: clients are known to send it with anything.
         if self.flags & !(flags | CMD_FLAG_FUA) != 0 {
-            return Err(Errno::Inval);
+            return Err(NbdErrno::Inval);
         }
         self.check_range(command, agreed).map(|()| command)
     }
 
-    fn check_range(&self, command: Command, agreed: &Agreed) -> Result<(), Errno> {
+    fn check_range(&self, command: NbdCommand, agreed: &Negotiated) -> Result<(), NbdErrno> {
         let changes = match command {
-            Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. } => true,
-            Command::Flush => {
-                let is_nowhere = self.offset == 0 && self.len == 0;
-                return if is_nowhere { Ok(()) } else { Err(Errno::Inval) };
+            NbdCommand::Write { .. } | NbdCommand::Trim { .. } | NbdCommand::WriteZeroes { .. } => {
+                true
             }
-            Command::Disconnect => return Ok(()),
-            Command::Read { .. } | Command::Cache | Command::BlockStatus { .. } => false,
+            NbdCommand::Flush => {
+                let is_nowhere = self.offset == 0 && self.len == 0;
+                return if is_nowhere { Ok(()) } else { Err(NbdErrno::Inval) };
+            }
+            NbdCommand::Disconnect => return Ok(()),
+            NbdCommand::Read { .. } | NbdCommand::Cache | NbdCommand::BlockStatus { .. } => false,
         };
         if changes && agreed.read_only {
-            return Err(Errno::Perm);
+            return Err(NbdErrno::Perm);
         }
-        let has_payload = matches!(command, Command::Read { .. } | Command::Write { .. });
+        let has_payload = matches!(command, NbdCommand::Read { .. } | NbdCommand::Write { .. });
         if self.len == 0 || (has_payload && self.len > MAX_PAYLOAD) {
-            return Err(Errno::Inval);
+            return Err(NbdErrno::Inval);
         }
         let end = self.offset.checked_add(self.len.into());
         if end.is_none_or(|end| end > agreed.size) {
-            let is_write = matches!(command, Command::Write { .. } | Command::WriteZeroes { .. });
-            return Err(if is_write { Errno::NoSpc } else { Errno::Inval });
+            let is_write =
+                matches!(command, NbdCommand::Write { .. } | NbdCommand::WriteZeroes { .. });
+            return Err(if is_write { NbdErrno::NoSpc } else { NbdErrno::Inval });
         }
         Ok(())
     }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use foreread::{Engine, OpenOptions};
 
 use super::*;
-use crate::client::{Answer, Client, Session};
-use crate::nbd::Errno;
-use crate::nbd::request::Request;
+use crate::client::{Client, ReplyPiece, Session};
+use crate::nbd::NbdErrno;
+use crate::nbd::request::NbdRequest;
 use crate::nbd::wire;
 use crate::store::Store;
 
@@ -25,7 +25,7 @@ struct Slow {
     changed: Condvar,
     /// How many bytes are taken without waiting.
     room: usize,
-    fails: Mutex<Option<Errno>>,
+    fails: Mutex<Option<NbdErrno>>,
     panics: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ impl Slow {
         self.changed.notify_all();
     }
 
-    fn wait(&self) -> Result<(), Errno> {
+    fn wait(&self) -> Result<(), NbdErrno> {
         let permits = self.permits.lock().unwrap();
         let held = |permits: &mut Option<u64>| *permits == Some(0);
         let mut permits = self.changed.wait_while(permits, held).unwrap();
@@ -65,13 +65,13 @@ impl Slow {
 }
 
 impl Store for Slow {
-    fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, Errno> {
+    fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
         let taken = from.len().min(self.room);
         self.put(&from[..taken], offset);
         Ok(taken)
     }
 
-    fn write(&self, from: &[u8], offset: u64, _fua: bool) -> Result<(), Errno> {
+    fn write(&self, from: &[u8], offset: u64, _fua: bool) -> Result<(), NbdErrno> {
         self.wait()?;
         self.put(from, offset);
         Ok(())
@@ -81,15 +81,15 @@ impl Store for Slow {
         self.wait().map_err(|errno| io::Error::from_raw_os_error(errno as i32))
     }
 
-    fn discard(&self, _range: Range<u64>) -> Result<(), Errno> {
+    fn discard(&self, _range: Range<u64>) -> Result<(), NbdErrno> {
         self.wait()
     }
 
-    fn zero(&self, _range: Range<u64>, _may_unmap: bool) -> Result<(), Errno> {
+    fn zero(&self, _range: Range<u64>, _may_unmap: bool) -> Result<(), NbdErrno> {
         self.wait()
     }
 
-    fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, Errno> {
+    fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         self.wait()?;
         let page =
             |start: u64| (start..(start + 4096).min(range.end), (start / 4096).is_multiple_of(2));
@@ -101,7 +101,7 @@ const LEN: usize = 2 << 20;
 
 struct Running {
     path: std::path::PathBuf,
-    meter: Meter,
+    meter: CounterReader,
     stopper: Stopper,
     thread: std::thread::JoinHandle<Result<(), ServeError>>,
     _dir: tempfile::TempDir,
@@ -116,10 +116,10 @@ fn serve(store: &Arc<Slow>) -> Running {
     let file = engine.open_with(&disk, &options).unwrap();
     let export = Export { name: String::new(), file, read_only: false, description: String::new() };
     let mut server =
-        Server::new(engine, export, Limits::default()).with_store(Arc::clone(store) as _);
+        Server::new(engine, export, ServerLimits::default()).with_store(Arc::clone(store) as _);
     let path = dir.path().join("socket");
     server.unix(&path).unwrap();
-    let (meter, stopper) = (server.meter(), server.stopper());
+    let (meter, stopper) = (server.counter_reader(), server.stopper());
     let thread = std::thread::spawn(move || server.run());
     Running { path, meter, stopper, thread, _dir: dir }
 }
@@ -135,8 +135,8 @@ impl Running {
     }
 }
 
-fn ask(command: u16, cookie: u64, offset: u64, len: u32) -> Request {
-    Request { command, cookie, offset, len, flags: 0 }
+fn ask(command: u16, cookie: u64, offset: u64, len: u32) -> NbdRequest {
+    NbdRequest { command, cookie, offset, len, flags: 0 }
 }
 
 /// The next answers, by cookie, with the number of their error.
@@ -145,9 +145,9 @@ fn answers(session: &mut Session, count: usize) -> Vec<(u64, u32)> {
     while answers.len() < count {
         session
             .receive(|cookie, answer| match answer {
-                Answer::Error(errno) => failed = Some(errno),
-                Answer::Done => answers.push((cookie, failed.take().unwrap_or(0))),
-                Answer::Data(..) | Answer::Zeroes(..) | Answer::Extents(_) => {}
+                ReplyPiece::Error(errno) => failed = Some(errno),
+                ReplyPiece::Done => answers.push((cookie, failed.take().unwrap_or(0))),
+                ReplyPiece::Data(..) | ReplyPiece::Zeroes(..) | ReplyPiece::Extents(_) => {}
             })
             .unwrap();
     }
@@ -208,12 +208,12 @@ fn an_error_is_its_requests_alone_and_a_panic_is_an_error() {
     let store = Slow::new(LEN, 0);
     let running = serve(&store);
     let mut session = running.session();
-    for (errno, number) in [(Errno::NoSpc, 28), (Errno::Io, 5)] {
+    for (errno, number) in [(NbdErrno::NoSpc, 28), (NbdErrno::Io, 5)] {
         *store.fails.lock().unwrap() = Some(errno);
         let bytes = vec![7; 300_000];
         let write = ask(wire::CMD_WRITE, 0, 0, 300_000);
         assert_eq!(session.ask(write, &bytes).unwrap(), Err(number));
-        let fua = Request { flags: wire::CMD_FLAG_FUA, ..write };
+        let fua = NbdRequest { flags: wire::CMD_FLAG_FUA, ..write };
         assert_eq!(session.ask(fua, &bytes).unwrap(), Err(number));
         assert_eq!(session.ask(ask(wire::CMD_FLUSH, 0, 0, 0), &[]).unwrap(), Err(number));
         assert_eq!(session.ask(ask(wire::CMD_TRIM, 0, 0, 9), &[]).unwrap(), Err(number));
@@ -245,7 +245,7 @@ fn extents_are_as_many_as_one_reply_has_room_for_and_the_first_if_that_is_wanted
         extents.chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
     let (data, hole) = (0, 3);
     assert_eq!(lens, [4096, data, 4096, hole, 4096, data, 4096, hole, 3616, data]);
-    let one = Request { flags: wire::CMD_FLAG_REQ_ONE, ..whole };
+    let one = NbdRequest { flags: wire::CMD_FLAG_REQ_ONE, ..whole };
     assert_eq!(session.ask(one, &[]).unwrap().unwrap().len(), 8);
     drop(session);
     running.stop().unwrap();
@@ -263,7 +263,7 @@ fn a_client_that_leaves_while_its_write_waits_delays_no_other_and_a_failed_last_
     other.read(0, 100).unwrap();
     drop(other);
     // It counts until what it gave away is done: its memory is in use so long.
-    *store.fails.lock().unwrap() = Some(Errno::Io);
+    *store.fails.lock().unwrap() = Some(NbdErrno::Io);
     store.let_go(None);
     while running.meter.counters().connections > 0 {
         std::thread::yield_now();

@@ -16,15 +16,15 @@ use std::time::Duration;
 
 use foreread::{Engine, OpenOptions};
 use foreread_serve::client::{Client, Session};
-use foreread_serve::nbd::request::Request;
+use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::{peer, wire};
-use foreread_serve::{Export, Limits, Meter, ServeError, Server, Stopper};
+use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits, Stopper};
 use tempfile::TempDir;
 
 /// A server that runs, of a file of [`byte`]s.
 pub struct Running {
     pub engine: Engine,
-    pub meter: Meter,
+    pub meter: CounterReader,
     pub stopper: Stopper,
     pub lines: Arc<Mutex<Vec<String>>>,
     pub dir: TempDir,
@@ -59,14 +59,14 @@ impl Random {
     }
 }
 
-pub fn serve(len: u64, memory: u64, limits: Limits) -> Running {
+pub fn serve(len: u64, memory: u64, limits: ServerLimits) -> Running {
     serve_with(len, memory, limits, |_| ())
 }
 
 pub fn serve_with(
     len: u64,
     memory: u64,
-    limits: Limits,
+    limits: ServerLimits,
     prepare: impl FnOnce(&mut Server),
 ) -> Running {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -85,7 +85,7 @@ pub fn serve_with(
     let sink = Arc::clone(&lines);
     server.on_log(Box::new(move |line| sink.lock().expect("whole").push(line.to_owned())));
     prepare(&mut server);
-    let (meter, stopper) = (server.meter(), server.stopper());
+    let (meter, stopper) = (server.counter_reader(), server.stopper());
     let thread = Some(std::thread::spawn(move || server.run()));
     Running { engine, meter, stopper, lines, dir, thread }
 }
@@ -168,8 +168,8 @@ impl Drop for Running {
 }
 
 /// A read request.
-pub fn read(cookie: u64, offset: u64, len: u32) -> Request {
-    Request { command: wire::CMD_READ, cookie, offset, len, flags: 0 }
+pub fn read(cookie: u64, offset: u64, len: u32) -> NbdRequest {
+    NbdRequest { command: wire::CMD_READ, cookie, offset, len, flags: 0 }
 }
 
 /// Reads to the end, which has to come.

@@ -16,7 +16,8 @@ use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::{
-    Command, Device, Ending, Model, check, check_common, is_rate, is_time, later, transfer_ns,
+    BlockDevice, CommandEnd, DeviceCommand, DeviceParams, check, check_common, is_rate, is_time,
+    later, transfer_ns,
 };
 use crate::size::Size;
 
@@ -96,8 +97,8 @@ impl Chips {
     }
 }
 
-impl Device for Chips {
-    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending> {
+impl BlockDevice for Chips {
+    fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd> {
         while let Some((_, model)) = self.coming.pop_front_if(|(at, _)| *at <= now) {
             self.model = model;
         }
@@ -108,15 +109,15 @@ impl Device for Chips {
         let at = later(asked.max(self.bus), transfer_ns(size, self.model.mb_per_s));
         *free = at;
         self.bus = at;
-        Some(Ending { at, tag: command.tag })
+        Some(CommandEnd { at, tag: command.tag })
     }
 
-    fn ended(&mut self, _now: Nanos, _tag: Tag) -> Option<Ending> {
+    fn ended(&mut self, _now: Nanos, _tag: Tag) -> Option<CommandEnd> {
         None
     }
 
-    fn change(&mut self, at: Nanos, to: &Model) -> Result<(), String> {
-        let Model::Flash(to) = to else { return Err("change: wants flash".into()) };
+    fn change(&mut self, at: Nanos, to: &DeviceParams) -> Result<(), String> {
+        let DeviceParams::Flash(to) = to else { return Err("change: wants flash".into()) };
         to.check()?;
         let wants = "the same capacity, max_command, depth and channels";
         check(self.model.can_become(to), "change", wants)?;

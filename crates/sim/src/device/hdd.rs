@@ -22,7 +22,10 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector, Sectors};
 use serde::Deserialize;
 
-use super::{Command, Device, Ending, check, check_common, is_rate, is_time, later, transfer_ns};
+use super::{
+    BlockDevice, CommandEnd, DeviceCommand, check, check_common, is_rate, is_time, later,
+    transfer_ns,
+};
 use crate::size::Size;
 
 /// The parameters of a disk.
@@ -94,17 +97,17 @@ pub enum Pick {
 
 /// A disk at work.
 #[derive(Debug)]
-pub struct Disk {
+pub struct SpinningDisk {
     model: Hdd,
     zones: Vec<Zone>,
     turn_ns: f64,
-    in_controller: VecDeque<Command>,
-    held: Vec<Held>,
-    at_work: Option<Held>,
+    in_controller: VecDeque<DeviceCommand>,
+    held: Vec<QueuedCommand>,
+    at_work: Option<QueuedCommand>,
     /// When the last sector of the command at work is under the head, in ns.
     reading_ns: f64,
     /// Where the arm was when it had done its last work, and when, and which way that went.
-    last: Last,
+    last: HeadPosition,
     /// What the last read left in the buffer; nothing without `read_on`.
     buffered: Range<Sector>,
 }
@@ -118,13 +121,13 @@ struct Zone {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    command: Command,
+struct QueuedCommand {
+    command: DeviceCommand,
     arrival: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct HeadPosition {
     end: Sector,
     at: Nanos,
     /// When its last sector was under the head, in ns: before `at`, if it came from the buffer.
@@ -133,7 +136,7 @@ struct Last {
     op: Option<Op>,
 }
 
-impl Disk {
+impl SpinningDisk {
     /// One at rest, its arm at the outermost track.
     ///
     /// # Errors
@@ -154,7 +157,7 @@ impl Disk {
         check(model.in_controller <= 4096, "in_controller", "0 to 4096")?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
-        let last = Last { end: Sector(0), at: Nanos(0), read_ns: 0.0, op: None };
+        let last = HeadPosition { end: Sector(0), at: Nanos(0), read_ns: 0.0, op: None };
         let buffered = Sector(0)..Sector(0);
         let (in_controller, held) = (VecDeque::new(), Vec::new());
         let (at_work, reading_ns) = (None, 0.0);
@@ -169,12 +172,12 @@ impl Disk {
         while is_free(self)
             && let Some(command) = self.in_controller.pop_front()
         {
-            self.held.push(Held { command, arrival: now });
+            self.held.push(QueuedCommand { command, arrival: now });
         }
     }
 
     /// Begins the next command, if one is held.
-    fn begin(&mut self, now: Nanos) -> Option<Ending> {
+    fn begin(&mut self, now: Nanos) -> Option<CommandEnd> {
         assert!(self.at_work.is_none(), "one at a time");
         let index = match self.model.pick {
             _ if self.held.is_empty() => return None,
@@ -185,13 +188,13 @@ impl Disk {
         self.at_work = Some(held);
         let at = later(now, self.service_ns(now, &held));
         self.reading_ns = self.read_on_ns(now, &held).unwrap_or(at.0 as f64);
-        Some(Ending { at, tag: held.command.tag })
+        Some(CommandEnd { at, tag: held.command.tag })
     }
 
     /// The command that is reached first; with `age_weight`, one that has waited longer counts as
     /// nearer. Of equals the oldest.
     fn nearest(&self, now: Nanos) -> usize {
-        let cost = |held: &Held| {
+        let cost = |held: &QueuedCommand| {
             let waited = ns_between(held.arrival, now);
             let transfer = self.transfer_ns(held.command.start, held.command.sectors.bytes());
             self.service_ns(now, held) - transfer - waited * self.model.age_weight
@@ -201,7 +204,7 @@ impl Disk {
     }
 
     /// How long a command takes from now on.
-    fn service_ns(&self, now: Nanos, held: &Held) -> f64 {
+    fn service_ns(&self, now: Nanos, held: &QueuedCommand) -> f64 {
         let overhead = self.model.overhead_us * 1e3;
         let rest = self.not_buffered(held.command);
         if rest.sectors == Sectors::ZERO {
@@ -235,7 +238,7 @@ impl Disk {
     ///                       |<---- buffer ---->|               ^ it has come round
     ///                        next is here       ^ next is overwritten: a turn later
     /// ```
-    fn read_on_ns(&self, now: Nanos, held: &Held) -> Option<f64> {
+    fn read_on_ns(&self, now: Nanos, held: &QueuedCommand) -> Option<f64> {
         let command = held.command;
         let is_read = command.op == Op::Read && self.model.buffer_overruns;
         let buffer = self.goes_on(command, held.arrival).filter(|_| is_read)?;
@@ -248,19 +251,19 @@ impl Disk {
     }
 
     /// What of a command has to come from the platter, or go there.
-    fn not_buffered(&self, command: Command) -> Command {
+    fn not_buffered(&self, command: DeviceCommand) -> DeviceCommand {
         let is_hit = command.op == Op::Read && self.buffered.contains(&command.start);
         if !is_hit {
             return command;
         }
         let sectors = command.sectors.min(self.buffered.end - command.start);
         let (start, sectors) = (command.start + sectors, command.sectors - sectors);
-        Command { start, sectors, ..command }
+        DeviceCommand { start, sectors, ..command }
     }
 
     /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
     /// before it was asked for.
-    fn goes_on(&self, command: Command, arrival: Nanos) -> Option<ByteCount> {
+    fn goes_on(&self, command: DeviceCommand, arrival: Nanos) -> Option<ByteCount> {
         if command.start != self.last.end || Some(command.op) != self.last.op {
             return None;
         }
@@ -279,7 +282,7 @@ impl Disk {
     }
 
     /// How long until the first sector of a command is under the head.
-    fn reach_ns(&self, now: Nanos, command: Command) -> f64 {
+    fn reach_ns(&self, now: Nanos, command: DeviceCommand) -> f64 {
         let ready = self.model.overhead_us * 1e3 + self.seek_ns(command.start);
         let turned = (later(now, ready).0 as f64 / self.turn_ns).fract();
         let wait = (self.angle_of(command.start) - turned).rem_euclid(1.0);
@@ -307,13 +310,13 @@ impl Disk {
     }
 
     /// Where a command leaves the arm and the buffer.
-    fn note_done(&mut self, now: Nanos, command: Command) {
+    fn note_done(&mut self, now: Nanos, command: DeviceCommand) {
         if self.not_buffered(command).sectors == Sectors::ZERO {
             return;
         }
-        let Command { op, start, .. } = command;
+        let DeviceCommand { op, start, .. } = command;
         let end = start + command.sectors;
-        self.last = Last { end, at: now, read_ns: self.reading_ns, op: Some(op) };
+        self.last = HeadPosition { end, at: now, read_ns: self.reading_ns, op: Some(op) };
         match op {
             Op::Read if self.model.read_on.0 > ByteCount::ZERO => {
                 let capacity = Sector(self.model.capacity.0.0 / SECTOR_SIZE);
@@ -352,8 +355,8 @@ impl Disk {
     }
 }
 
-impl Device for Disk {
-    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending> {
+impl BlockDevice for SpinningDisk {
+    fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd> {
         self.in_controller.push_back(command);
         self.fill(now);
         if self.at_work.is_some() {
@@ -362,8 +365,8 @@ impl Device for Disk {
         self.begin(now)
     }
 
-    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<Ending> {
-        let Held { command, .. } = self.at_work.take().expect("something was at work");
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd> {
+        let QueuedCommand { command, .. } = self.at_work.take().expect("something was at work");
         assert!(command.tag == tag, "one at a time");
         self.note_done(now, command);
         self.fill(now);

@@ -11,22 +11,22 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::Model;
+use super::DeviceParams;
 use crate::scenario::unknown;
 
 /// A model, by its name or by its parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
+pub struct ModelChoice {
     /// If it is a known one.
     pub name: Option<&'static str>,
     /// Its parameters.
-    pub model: Model,
+    pub model: DeviceParams,
 }
 
 /// All known devices: their names and models.
 #[must_use]
-pub fn all() -> &'static [(String, Model)] {
-    static ALL: OnceLock<Vec<(String, Model)>> = OnceLock::new();
+pub fn all() -> &'static [(String, DeviceParams)] {
+    static ALL: OnceLock<Vec<(String, DeviceParams)>> = OnceLock::new();
     ALL.get_or_init(|| {
         let table: toml::Table = toml::from_str(DEVICES).expect("the file is part of the program");
         let model = |value: toml::Value| value.try_into().expect("each is a model");
@@ -36,14 +36,14 @@ pub fn all() -> &'static [(String, Model)] {
 
 /// The device of this name.
 #[must_use]
-pub fn find(name: &str) -> Option<Chosen> {
+pub fn find(name: &str) -> Option<ModelChoice> {
     let (name, model) = all().iter().find(|(known, _)| known == name)?;
-    Some(Chosen { name: Some(name), model: model.clone() })
+    Some(ModelChoice { name: Some(name), model: model.clone() })
 }
 
 const DEVICES: &str = include_str!("devices.toml");
 
-impl<'de> Deserialize<'de> for Chosen {
+impl<'de> Deserialize<'de> for ModelChoice {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(NameOrParameters)
     }
@@ -52,21 +52,21 @@ impl<'de> Deserialize<'de> for Chosen {
 struct NameOrParameters;
 
 impl<'de> Visitor<'de> for NameOrParameters {
-    type Value = Chosen;
+    type Value = ModelChoice;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a device, or hdd, flash or mapped with parameters")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Chosen, E> {
+    fn visit_str<E: Error>(self, name: &str) -> Result<ModelChoice, E> {
         find(name).ok_or_else(|| {
             let names = all().iter().map(|(name, _)| name);
             E::custom(unknown("device model", name, names))
         })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Chosen, A::Error> {
-        let model = Model::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Chosen { name: None, model })
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ModelChoice, A::Error> {
+        let model = DeviceParams::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(ModelChoice { name: None, model })
     }
 }

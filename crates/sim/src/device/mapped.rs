@@ -25,8 +25,8 @@ use foreread_core::path::Tag;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE, Sectors};
 use serde::Deserialize;
 
-use super::known::Chosen;
-use super::{Command, Device, Ending, Model, check, is_time, later};
+use super::known::ModelChoice;
+use super::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams, check, is_time, later};
 use crate::size::Size;
 
 /// The parameters of a mapped device.
@@ -34,14 +34,14 @@ use crate::size::Size;
 #[serde(deny_unknown_fields)]
 pub struct Mapped {
     /// The device below: a known one by its name, or `hdd` or `flash` with parameters.
-    pub on: Box<Chosen>,
+    pub on: Box<ModelChoice>,
     /// Its own size.
     pub capacity: Size,
     /// Where it begins on the device below.
     #[serde(default)]
     pub at: Size,
     /// What gives it its bios.
-    pub reader: Reader,
+    pub reader: BioSource,
     /// What each bio costs.
     pub bio_us: f64,
 }
@@ -49,7 +49,7 @@ pub struct Mapped {
 /// What gives a device its bios.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reader {
+pub enum BioSource {
     /// One for each block, as kernels did that read block devices through buffers.
     PerBlock,
     /// One for each run of blocks, as kernels do now.
@@ -59,14 +59,14 @@ pub enum Reader {
 /// A mapped device at work.
 #[derive(Debug)]
 pub struct Mapping {
-    below: Box<dyn Device>,
+    below: Box<dyn BlockDevice>,
     /// How far its sectors lie up there.
     shift: Sectors,
     /// None: a command is one bio.
     block: Option<ByteCount>,
     bio_us: f64,
     is_busy: bool,
-    waiting: VecDeque<Command>,
+    waiting: VecDeque<DeviceCommand>,
 }
 
 impl Mapped {
@@ -88,7 +88,7 @@ impl Mapping {
     ///
     /// Which parameter is impossible.
     pub fn new(model: &Mapped) -> Result<Self, String> {
-        let is_plain = !matches!(model.on.model, Model::Mapped(_));
+        let is_plain = !matches!(model.on.model, DeviceParams::Mapped(_));
         check(is_plain, "on", "a device that is not mapped; bio_us may be the sum of two")?;
         let below = model.on.model.build().map_err(|why| format!("on: {why}"))?;
         let room = model.on.model.geometry().capacity;
@@ -103,7 +103,7 @@ impl Mapping {
         Ok(Self {
             below,
             shift: Sectors(at.0 / SECTOR_SIZE),
-            block: (model.reader == Reader::PerBlock).then(|| model.block()),
+            block: (model.reader == BioSource::PerBlock).then(|| model.block()),
             bio_us: model.bio_us,
             is_busy: false,
             waiting: VecDeque::new(),
@@ -112,14 +112,14 @@ impl Mapping {
 
     /// Gives the device below its next command. It has one at a time, so it knows at once when that
     /// one ends.
-    fn begin(&mut self, now: Nanos) -> Option<Ending> {
+    fn begin(&mut self, now: Nanos) -> Option<CommandEnd> {
         assert!(!self.is_busy, "one at a time");
         let command = self.waiting.pop_front()?;
         self.is_busy = true;
-        let below = Command { start: command.start + self.shift, ..command };
+        let below = DeviceCommand { start: command.start + self.shift, ..command };
         let done = self.below.submit(now, below).expect("it had nothing else to do");
         let bios_ns = self.bios(command.sectors.bytes()) * self.bio_us * 1e3;
-        Some(Ending { at: later(done.at, bios_ns), tag: done.tag })
+        Some(CommandEnd { at: later(done.at, bios_ns), tag: done.tag })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a command is small")]
@@ -128,13 +128,13 @@ impl Mapping {
     }
 }
 
-impl Device for Mapping {
-    fn submit(&mut self, now: Nanos, command: Command) -> Option<Ending> {
+impl BlockDevice for Mapping {
+    fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd> {
         self.waiting.push_back(command);
         if self.is_busy { None } else { self.begin(now) }
     }
 
-    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<Ending> {
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd> {
         assert!(self.is_busy, "something was at work");
         let next = self.below.ended(now, tag);
         assert!(next.is_none(), "one at a time");

@@ -8,11 +8,13 @@ use foreread_core::path::{Fault, WriteId, WriteMode, WriteStep};
 use foreread_core::sched;
 use foreread_core::units::{ByteCount, Pages};
 
-use super::device::Disk;
-use super::program::{Effect, End};
-use super::world::{Call, CallKind, Command, OpenFile, PAGE, SECTOR, What, World, index};
+use super::device::CachedDisk;
+use super::program::{Effect, RunEnd};
+use super::world::{
+    Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR, index,
+};
 
-impl World {
+impl DurabilityWorld {
     /// Takes all that the path has to say.
     pub(super) fn pump(&mut self) -> Result<(), String> {
         self.dispatch()?;
@@ -52,11 +54,11 @@ impl World {
             let frames: Vec<_> = frames.into_iter().map(|frame| frame.0 as usize).collect();
             let (tag, at, len) = (io.tag, (io.offset.0 / SECTOR) as usize, io.len.0);
             let what = match io.op {
-                sched::Op::Read => What::Read { tag, at, frames, len },
+                sched::Op::Read => CommandKind::Read { tag, at, frames, len },
                 sched::Op::Write => {
                     let stamps = frames.iter().flat_map(|&frame| self.memory[frame]);
                     let stamps = stamps.take(len.div_ceil(SECTOR) as usize).collect();
-                    What::Write { tag, at, stamps, len, fua: io.fua }
+                    CommandKind::Write { tag, at, stamps, len, fua: io.fua }
                 }
             };
             let file = self.file_of(io.device);
@@ -65,7 +67,7 @@ impl World {
             if io.op == sched::Op::Write && !io.fua && !is_aligned {
                 return Err(format!("a write of {} bytes ends off its block, not durably", io.len));
             }
-            self.commands.push(Command { what, file, result: None });
+            self.commands.push(IssuedCommand { what, file, result: None });
         }
         Ok(())
     }
@@ -81,24 +83,24 @@ impl World {
         let Call { file, kind } = &self.calls[&id];
         let what = match kind {
             CallKind::Write { .. } => panic!("a write does not act"),
-            CallKind::Flush { .. } => What::Flush { id },
+            CallKind::Flush { .. } => CommandKind::Flush { id },
             CallKind::Zero { sectors, is_discard, .. } => {
-                What::Zero { id, sectors: sectors.clone(), is_discard: *is_discard }
+                CommandKind::Zero { id, sectors: sectors.clone(), is_discard: *is_discard }
             }
         };
-        self.commands.push(Command { what, file: *file, result: None });
+        self.commands.push(IssuedCommand { what, file: *file, result: None });
     }
 
     /// The driver reports the end of a command.
     pub(super) fn report(&mut self, at: usize) {
-        let Command { what, result, .. } = self.commands.swap_remove(at);
+        let IssuedCommand { what, result, .. } = self.commands.swap_remove(at);
         let result = result.expect("it took effect");
         let now = self.tick();
         match what {
-            What::Write { tag, .. } | What::Read { tag, .. } => {
+            CommandKind::Write { tag, .. } | CommandKind::Read { tag, .. } => {
                 self.path.complete(now, tag, result.map(ByteCount));
             }
-            What::Flush { id } | What::Zero { id, .. } => {
+            CommandKind::Flush { id } | CommandKind::Zero { id, .. } => {
                 self.path.acted(now, id, result.map(drop));
             }
         }
@@ -106,8 +108,9 @@ impl World {
 
     /// The caller of a flush or a zero has left, and its driver does nothing.
     pub(super) fn skip(&mut self, which: u64) {
-        let may_skip = |command: &Command| {
-            let is_act = matches!(command.what, What::Flush { .. } | What::Zero { .. });
+        let may_skip = |command: &IssuedCommand| {
+            let is_act =
+                matches!(command.what, CommandKind::Flush { .. } | CommandKind::Zero { .. });
             is_act && command.result.is_none()
         };
         let all: Vec<_> =
@@ -116,7 +119,9 @@ impl World {
             return;
         }
         let command = self.commands.swap_remove(all[index(which, all.len())]);
-        let (What::Flush { id } | What::Zero { id, .. }) = command.what else { return };
+        let (CommandKind::Flush { id } | CommandKind::Zero { id, .. }) = command.what else {
+            return;
+        };
         let now = self.tick();
         self.path.not_acted(now, id, ETIMEDOUT);
     }
@@ -124,7 +129,7 @@ impl World {
     /// A call is over, and its caller is told how.
     fn done(&mut self, id: WriteId, fault: Option<Fault>) -> Result<(), String> {
         let Call { file, kind } = self.calls.remove(&id).expect("a call ends once");
-        let OpenFile { disk, base, ref mut history, .. } = self.files[file];
+        let HistoryFile { disk, base, ref mut history, .. } = self.files[file];
         let disk = &self.disks[disk];
         let durable = |at: usize| disk.durable(base + at);
         match kind {
@@ -158,27 +163,27 @@ impl World {
     }
 
     /// Ends the run, and looks at what survived.
-    pub(super) fn end(mut self, end: End) -> Result<(), String> {
+    pub(super) fn end(mut self, end: RunEnd) -> Result<(), String> {
         match end {
-            End::PowerCut => {
+            RunEnd::PowerCut => {
                 self.leave_commands();
                 let Self { disks, rng, .. } = &mut self;
                 disks.iter_mut().for_each(|disk| disk.cut(rng));
-                self.check_survivors(Disk::durable)
+                self.check_survivors(CachedDisk::durable)
             }
-            End::Kill => {
+            RunEnd::Kill => {
                 self.leave_commands();
-                self.check_survivors(Disk::sector)
+                self.check_survivors(CachedDisk::sector)
             }
-            End::Settle => self.settle_all(),
+            RunEnd::Settle => self.settle_all(),
         }
     }
 
     /// Of writes in flight, each sector may get to the device or not.
     fn leave_commands(&mut self) {
-        for Command { what, file, result } in std::mem::take(&mut self.commands) {
-            if let (What::Write { at, stamps, .. }, None) = (what, result) {
-                let OpenFile { disk, base, .. } = self.files[file];
+        for IssuedCommand { what, file, result } in std::mem::take(&mut self.commands) {
+            if let (CommandKind::Write { at, stamps, .. }, None) = (what, result) {
+                let HistoryFile { disk, base, .. } = self.files[file];
                 for (at, stamp) in (base + at..).zip(stamps) {
                     if self.rng.below(2) == 0 {
                         self.disks[disk].write(at, stamp);
@@ -188,7 +193,7 @@ impl World {
         }
     }
 
-    fn check_survivors(&self, found: impl Fn(&Disk, usize) -> u32) -> Result<(), String> {
+    fn check_survivors(&self, found: impl Fn(&CachedDisk, usize) -> u32) -> Result<(), String> {
         for (number, file) in self.files.iter().enumerate() {
             for at in 0..file.history.len() {
                 let found = found(&self.disks[file.disk], file.base + at);

@@ -22,7 +22,7 @@ pub(super) type Stamp = u32;
 pub(super) const TORN: Stamp = Stamp::MAX;
 
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct CachedDisk {
     medium: Vec<Stamp>,
     cache: BTreeMap<usize, Stamp>,
     /// Whether a FUA write is done as a write and a flush.
@@ -30,7 +30,7 @@ pub(super) struct Disk {
     tears: bool,
 }
 
-impl Disk {
+impl CachedDisk {
     /// A disk whose sectors hold the numbers from 1 on.
     pub(super) fn new(sectors: usize, rng: &mut Rng) -> Self {
         let medium = (1..).take(sectors).collect();

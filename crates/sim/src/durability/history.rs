@@ -17,12 +17,12 @@ use super::device::{Stamp, TORN};
 /// The sectors of one file.
 #[derive(Debug)]
 pub(super) struct History {
-    sectors: Vec<Sector>,
+    sectors: Vec<SectorHistory>,
 }
 
 /// A sector as a read found it when it began.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View {
+pub(super) struct SectorView {
     /// The oldest version that it may find.
     since: usize,
     /// The oldest if the device drops some meanwhile.
@@ -32,7 +32,7 @@ pub(super) struct View {
 }
 
 #[derive(Debug)]
-struct Sector {
+struct SectorHistory {
     versions: Vec<Stamp>,
     /// The oldest version that may be found.
     floor: usize,
@@ -50,7 +50,7 @@ struct Sector {
 
 impl History {
     pub(super) fn new(stamps: impl Iterator<Item = Stamp>) -> Self {
-        let sector = |stamp| Sector {
+        let sector = |stamp| SectorHistory {
             versions: vec![stamp],
             floor: 0,
             has_reverted: false,
@@ -77,7 +77,7 @@ impl History {
     }
 
     pub(super) fn set_undefined(&mut self, sectors: Range<usize>) {
-        self.sectors[sectors].iter_mut().for_each(Sector::set_undefined);
+        self.sectors[sectors].iter_mut().for_each(SectorHistory::set_undefined);
     }
 
     /// The device has got a version of this sector.
@@ -95,7 +95,7 @@ impl History {
 
     /// The owner has accepted that writes are lost.
     pub(super) fn accept_lost(&mut self) {
-        self.sectors.iter_mut().filter(|it| it.has_reverted).for_each(Sector::set_undefined);
+        self.sectors.iter_mut().filter(|it| it.has_reverted).for_each(SectorHistory::set_undefined);
     }
 
     /// What a flush that begins now will promise.
@@ -104,14 +104,14 @@ impl History {
     }
 
     /// What a read that begins now may find.
-    pub(super) fn view(&self) -> Vec<View> {
+    pub(super) fn view(&self) -> Vec<SectorView> {
         (0..self.len()).map(|at| self.view_of(at)).collect()
     }
 
-    pub(super) fn view_of(&self, at: usize) -> View {
-        let Sector { versions, floor, has_reverted, reverts, .. } = &self.sectors[at];
+    pub(super) fn view_of(&self, at: usize) -> SectorView {
+        let SectorHistory { versions, floor, has_reverted, reverts, .. } = &self.sectors[at];
         let since = if *has_reverted { *floor } else { versions.len() - 1 };
-        View { since, floor: *floor, had_reverted: *has_reverted, reverts: *reverts }
+        SectorView { since, floor: *floor, had_reverted: *has_reverted, reverts: *reverts }
     }
 
     /// A promise is given: these versions, or newer ones, are on the medium as `durable` says.
@@ -143,7 +143,12 @@ impl History {
     }
 
     /// Whether a read that began at `view` may have found this.
-    pub(super) fn check_read(&self, at: usize, found: Stamp, view: View) -> Result<(), String> {
+    pub(super) fn check_read(
+        &self,
+        at: usize,
+        found: Stamp,
+        view: SectorView,
+    ) -> Result<(), String> {
         let sector = &self.sectors[at];
         let was_defined = !sector.is_undefined && view.since >= sector.defined_from;
         if !was_defined || sector.is_since(view.since, found) {
@@ -179,12 +184,12 @@ impl History {
     /// after its own promise: then a device that tears sectors may have damaged any of the page.
     fn page_has_newer(&self, at: usize, version: usize) -> bool {
         let page = at / 8 * 8..(at / 8 * 8 + 8).min(self.sectors.len());
-        let has_newer = |it: &Sector| it.is_loose() || it.floor + 1 < it.versions.len();
+        let has_newer = |it: &SectorHistory| it.is_loose() || it.floor + 1 < it.versions.len();
         version + 1 < self.sectors[at].versions.len() || self.sectors[page].iter().any(has_newer)
     }
 }
 
-impl Sector {
+impl SectorHistory {
     fn set_undefined(&mut self) {
         self.is_undefined = true;
         self.defined_from = self.versions.len();

@@ -10,7 +10,7 @@ use crate::rng::Rng;
 
 /// One step of a program.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Op {
+pub(super) enum ProgramOp {
     Write {
         file: u64,
         sector: u64,
@@ -87,7 +87,7 @@ pub(super) enum Effect {
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum End {
+pub enum RunEnd {
     /// The power fails: of the device's cache, and of what is in flight, any part survives.
     PowerCut,
     /// The process is killed: the device keeps its cache, commands in flight may happen.
@@ -112,43 +112,50 @@ pub enum Sabotage {
     RepairedFua,
 }
 
-pub(super) fn draw(rng: &mut Rng) -> Op {
+pub(super) fn draw(rng: &mut Rng) -> ProgramOp {
     let (file, which) = (rng.below(4), rng.any());
     // Mostly the same places, so that pages are written again while they are on their way.
     let sector = if rng.below(3) == 0 { rng.any() } else { rng.below(96) };
     match rng.below(64) {
         0..14 => {
-            let mode = [WriteMode::Back, WriteMode::Back, WriteMode::Through, WriteMode::Fua];
+            let mode = [
+                WriteMode::WriteBack,
+                WriteMode::WriteBack,
+                WriteMode::WriteThrough,
+                WriteMode::Fua,
+            ];
             let sectors = [1 + rng.below(8), 8, 1 + rng.below(120)];
             let sectors = sectors[pick(rng, 3)];
             let sector = if rng.below(2) == 0 { sector / 8 * 8 } else { sector };
-            Op::Write { file, sector, sectors, mode: mode[pick(rng, 4)] }
+            ProgramOp::Write { file, sector, sectors, mode: mode[pick(rng, 4)] }
         }
-        14..17 => Op::Read { file, sector, sectors: 1 + rng.below(64) },
-        17..21 => Op::Flush { file },
-        21 => Op::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: false },
-        22 => Op::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: true },
-        23..33 => Op::Fill { which },
-        33..45 => Op::Effect { which, how: draw_effect(rng) },
-        45..57 => Op::Report { which },
-        57 => Op::Skip { which },
-        58 => Op::Destage,
-        59 => Op::Invalidate { file },
-        60 => Op::AcceptLost { file },
+        14..17 => ProgramOp::Read { file, sector, sectors: 1 + rng.below(64) },
+        17..21 => ProgramOp::Flush { file },
+        21 => {
+            ProgramOp::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: false }
+        }
+        22 => ProgramOp::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: true },
+        23..33 => ProgramOp::Fill { which },
+        33..45 => ProgramOp::Effect { which, how: draw_effect(rng) },
+        45..57 => ProgramOp::Report { which },
+        57 => ProgramOp::Skip { which },
+        58 => ProgramOp::Destage,
+        59 => ProgramOp::Invalidate { file },
+        60 => ProgramOp::AcceptLost { file },
         61 => match rng.below(3) {
-            0 => Op::Set { name: "dirty_age", value: rng.below(50) },
-            1 => Op::Set { name: "dirty_limit", value: rng.below(300_000) },
-            _ => Op::Set { name: "dirty_background", value: rng.below(200_000) },
+            0 => ProgramOp::Set { name: "dirty_age", value: rng.below(50) },
+            1 => ProgramOp::Set { name: "dirty_limit", value: rng.below(300_000) },
+            _ => ProgramOp::Set { name: "dirty_background", value: rng.below(200_000) },
         },
         62 => match rng.below(6) {
             0 => {
                 let errno = if rng.below(2) == 0 { ENOSPC } else { EIO };
-                Op::Refuse { requests: rng.below(100), errno }
+                ProgramOp::Refuse { requests: rng.below(100), errno }
             }
-            1 => Op::Scan,
-            _ => Op::Wait { ms: rng.below(60) },
+            1 => ProgramOp::Scan,
+            _ => ProgramOp::Wait { ms: rng.below(60) },
         },
-        _ => Op::Wait { ms: rng.below(60) },
+        _ => ProgramOp::Wait { ms: rng.below(60) },
     }
 }
 
@@ -161,8 +168,8 @@ fn draw_effect(rng: &mut Rng) -> Effect {
     }
 }
 
-pub(super) fn draw_end(rng: &mut Rng) -> End {
-    [End::PowerCut, End::PowerCut, End::Kill, End::Settle][pick(rng, 4)]
+pub(super) fn draw_end(rng: &mut Rng) -> RunEnd {
+    [RunEnd::PowerCut, RunEnd::PowerCut, RunEnd::Kill, RunEnd::Settle][pick(rng, 4)]
 }
 
 fn pick(rng: &mut Rng, of: u64) -> usize {

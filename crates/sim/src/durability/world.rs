@@ -11,14 +11,14 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
-use super::Outcome;
-use super::device::{Disk, Stamp};
-use super::history::{History, View};
-use super::program::{EIO, Effect, Op, Sabotage};
+use super::DurabilityOutcome;
+use super::device::{CachedDisk, Stamp};
+use super::history::{History, SectorView};
+use super::program::{EIO, Effect, ProgramOp, Sabotage};
 use crate::rng::Rng;
 
 pub(super) const SECTOR: u64 = 512;
@@ -26,7 +26,7 @@ pub(super) const SECTOR: u64 = 512;
 pub(super) const PAGE: usize = 8;
 
 /// An open file: a device of its own, on a disk that it may share.
-pub(super) struct OpenFile {
+pub(super) struct HistoryFile {
     pub(super) id: FileId,
     stream: StreamId,
     pub(super) disk: usize,
@@ -38,14 +38,14 @@ pub(super) struct OpenFile {
 }
 
 /// A command that a device has been given.
-pub(super) struct Command {
-    pub(super) what: What,
+pub(super) struct IssuedCommand {
+    pub(super) what: CommandKind,
     pub(super) file: usize,
     /// What it came to at the device; None before it took effect.
     pub(super) result: Option<Result<u64, i32>>,
 }
 
-pub(super) enum What {
+pub(super) enum CommandKind {
     Write { tag: Tag, at: usize, stamps: Vec<Stamp>, len: u64, fua: bool },
     Read { tag: Tag, at: usize, frames: Vec<usize>, len: u64 },
     Flush { id: WriteId },
@@ -76,25 +76,25 @@ pub(super) enum CallKind {
     },
 }
 
-pub(super) struct World {
+pub(super) struct DurabilityWorld {
     pub(super) path: IoPath,
     pub(super) now: u64,
     pub(super) rng: Rng,
     pub(super) sabotage: Sabotage,
-    pub(super) disks: Vec<Disk>,
-    pub(super) files: Vec<OpenFile>,
+    pub(super) disks: Vec<CachedDisk>,
+    pub(super) files: Vec<HistoryFile>,
     devices: BTreeMap<DeviceId, usize>,
     pub(super) memory: Vec<[Stamp; PAGE]>,
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<IssuedCommand>,
     pub(super) calls: BTreeMap<WriteId, Call>,
     /// Writes that the driver was told to fill.
     pub(super) to_fill: Vec<WriteId>,
-    pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<View>)>,
+    pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
-    pub(super) tally: Outcome,
+    pub(super) tally: DurabilityOutcome,
 }
 
-impl World {
+impl DurabilityWorld {
     pub(super) fn new(seed: u64, sabotage: Sabotage, rng: &mut Rng) -> Self {
         let memory = ByteCount(1 << 20);
         let (policy, max_window, rules) = (Policy::Linux6, Pages(8), Rules::default());
@@ -114,13 +114,13 @@ impl World {
             to_fill: Vec::new(),
             reads: BTreeMap::new(),
             next_stamp: 1 << 20,
-            tally: Outcome::default(),
+            tally: DurabilityOutcome::default(),
         };
         // Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
         let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
         for (number, lens) in shape.iter().enumerate() {
             let sectors: usize = lens.iter().map(|len| sectors_of(*len)).sum();
-            world.disks.push(Disk::new(sectors, rng));
+            world.disks.push(CachedDisk::new(sectors, rng));
             let mut base = 0;
             for &len in *lens {
                 world.open(number, base, len, rng);
@@ -144,7 +144,7 @@ impl World {
         let history = History::new(stamps);
         self.devices.insert(device, self.files.len());
         let write_block = write_block.0;
-        self.files.push(OpenFile { id, stream, disk, base, history, write_block });
+        self.files.push(HistoryFile { id, stream, disk, base, history, write_block });
     }
 
     pub(super) fn tick(&mut self) -> Nanos {
@@ -152,59 +152,63 @@ impl World {
         Nanos(self.now)
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> DurabilityOutcome {
         let stats = self.path.stats();
         let (flush_failures, pages_rewritten) = (stats.flush_failures, stats.pages_rewritten);
-        Outcome { flush_failures, pages_rewritten, ..self.tally }
+        DurabilityOutcome { flush_failures, pages_rewritten, ..self.tally }
     }
 
-    pub(super) fn apply(&mut self, op: &Op) -> Result<(), String> {
+    pub(super) fn apply(&mut self, op: &ProgramOp) -> Result<(), String> {
         match *op {
-            Op::Write { file, sector, sectors, mode } => self.write(file, sector, sectors, mode),
-            Op::Read { file, sector, sectors } => self.read(file, sector, sectors)?,
-            Op::Flush { file } => self.flush(index(file, self.files.len())),
-            Op::Zero { file, page, pages, is_discard } => self.zero(file, page, pages, is_discard),
-            Op::Fill { which } => {
+            ProgramOp::Write { file, sector, sectors, mode } => {
+                self.write(file, sector, sectors, mode)
+            }
+            ProgramOp::Read { file, sector, sectors } => self.read(file, sector, sectors)?,
+            ProgramOp::Flush { file } => self.flush(index(file, self.files.len())),
+            ProgramOp::Zero { file, page, pages, is_discard } => {
+                self.zero(file, page, pages, is_discard)
+            }
+            ProgramOp::Fill { which } => {
                 if !self.to_fill.is_empty() {
                     let id = self.to_fill.swap_remove(index(which, self.to_fill.len()));
                     self.fill(id);
                 }
             }
-            Op::Effect { which, how } => {
+            ProgramOp::Effect { which, how } => {
                 if let Some(at) = self.pick(which, |command| command.result.is_none()) {
                     self.take_effect(at, how);
                 }
             }
-            Op::Report { which } => {
+            ProgramOp::Report { which } => {
                 if let Some(at) = self.pick(which, |command| command.result.is_some()) {
                     self.report(at);
                 }
             }
-            Op::Skip { which } => self.skip(which),
-            Op::Destage => {
+            ProgramOp::Skip { which } => self.skip(which),
+            ProgramOp::Destage => {
                 let Self { disks, rng, .. } = self;
                 disks.iter_mut().for_each(|disk| disk.destage(rng));
             }
-            Op::Invalidate { file } => {
+            ProgramOp::Invalidate { file } => {
                 let file = self.files[index(file, self.files.len())].id;
                 let now = self.tick();
                 self.path.invalidate(now, file, PageIndex(0)..PageIndex(1 << 20));
             }
-            Op::Refuse { requests, errno } => self.refuse(requests, errno)?,
-            Op::Scan => self.scan()?,
-            Op::AcceptLost { file } => self.accept_lost(index(file, self.files.len())),
-            Op::Set { name, value } => {
+            ProgramOp::Refuse { requests, errno } => self.refuse(requests, errno)?,
+            ProgramOp::Scan => self.scan()?,
+            ProgramOp::AcceptLost { file } => self.accept_lost(index(file, self.files.len())),
+            ProgramOp::Set { name, value } => {
                 self.path.set(name, &value.to_string()).expect("a setting with its value");
                 self.pass(0);
             }
-            Op::Wait { ms } => self.pass(ms * 1_000_000),
+            ProgramOp::Wait { ms } => self.pass(ms * 1_000_000),
         }
         self.pump()
     }
 
     fn write(&mut self, file: u64, sector: u64, sectors: u64, mode: WriteMode) {
         let file = index(file, self.files.len());
-        let OpenFile { id, ref history, .. } = self.files[file];
+        let HistoryFile { id, ref history, .. } = self.files[file];
         let first = index(sector, history.len());
         let stamp = self.next_stamp;
         self.next_stamp += 1;
@@ -265,7 +269,7 @@ impl World {
     /// What is cached is used as it is, the rest goes through the path.
     fn read(&mut self, file: u64, sector: u64, sectors: u64) -> Result<(), String> {
         let file = index(file, self.files.len());
-        let OpenFile { id, stream, ref history, .. } = self.files[file];
+        let HistoryFile { id, stream, ref history, .. } = self.files[file];
         let first = index(sector, history.len());
         let end = (first + index(sectors, history.len())).min(history.len());
         let table = self.path.table();
@@ -290,12 +294,12 @@ impl World {
     /// A command takes effect at its device.
     pub(super) fn take_effect(&mut self, at: usize, how: Effect) {
         let Self { commands, calls, disks, files, memory, rng, sabotage, next_stamp, .. } = self;
-        let Command { what, file, result } = &mut commands[at];
-        let OpenFile { disk, base, ref mut history, .. } = files[*file];
+        let IssuedCommand { what, file, result } = &mut commands[at];
+        let HistoryFile { disk, base, ref mut history, .. } = files[*file];
         let (disk, len_of_file) = (&mut disks[disk], history.len());
         let mut dropped = Vec::new();
         *result = Some(match what {
-            What::Write { at, stamps, len, fua, .. } => {
+            CommandKind::Write { at, stamps, len, fua, .. } => {
                 let part = |part: u64| *len * part / 64 / SECTOR * SECTOR;
                 let (done, mut result) = match how {
                     Effect::Short(of) => (part(of), Ok(part(of))),
@@ -326,7 +330,7 @@ impl World {
                 }
                 result
             }
-            What::Read { at, frames, len, .. } => {
+            CommandKind::Read { at, frames, len, .. } => {
                 let last = (*at + len.div_ceil(SECTOR) as usize).min(len_of_file);
                 for sector in *at..last {
                     let frame = frames[(sector - *at) / PAGE];
@@ -334,7 +338,7 @@ impl World {
                 }
                 if matches!(how, Effect::Error(_)) { Err(EIO) } else { Ok(*len) }
             }
-            What::Flush { .. } => match how {
+            CommandKind::Flush { .. } => match how {
                 _ if *sabotage == Sabotage::NoFlush => Ok(0),
                 Effect::FlushError => {
                     dropped = disk.fail_flush(rng);
@@ -347,7 +351,7 @@ impl World {
                     Ok(0)
                 }
             },
-            What::Zero { id, sectors, is_discard } => {
+            CommandKind::Zero { id, sectors, is_discard } => {
                 // From here on readers may find either, until the caller knows how it ended.
                 history.set_undefined(sectors.clone());
                 let does = !matches!(how, Effect::Error(of) if of < 32);
@@ -379,8 +383,9 @@ impl World {
     /// Refuses so many writes, each before it does anything.
     fn refuse(&mut self, requests: u64, errno: i32) -> Result<(), String> {
         for _ in 0..requests {
-            let is_new =
-                |it: &Command| it.result.is_none() && matches!(it.what, What::Write { .. });
+            let is_new = |it: &IssuedCommand| {
+                it.result.is_none() && matches!(it.what, CommandKind::Write { .. })
+            };
             let Some(at) = self.commands.iter().position(is_new) else { return Ok(()) };
             self.commands[at].result = Some(Err(errno));
             self.report(at);
@@ -397,7 +402,7 @@ impl World {
         for first in (0..sectors).step_by(SCAN_SECTORS as usize) {
             self.read(file as u64, first, SCAN_SECTORS)?;
             self.pump()?;
-            let is_read = |it: &Command| matches!(it.what, What::Read { .. });
+            let is_read = |it: &IssuedCommand| matches!(it.what, CommandKind::Read { .. });
             while let Some(at) = self.commands.iter().position(is_read) {
                 if self.commands[at].result.is_none() {
                     self.take_effect(at, Effect::Good);
@@ -427,7 +432,7 @@ impl World {
         self.devices[&device]
     }
 
-    fn pick(&self, which: u64, fits: impl Fn(&Command) -> bool) -> Option<usize> {
+    fn pick(&self, which: u64, fits: impl Fn(&IssuedCommand) -> bool) -> Option<usize> {
         let count = self.commands.iter().filter(|it| fits(it)).count();
         let mut fitting = (0..self.commands.len()).filter(|&at| fits(&self.commands[at]));
         fitting.nth(index(which, count.max(1)))

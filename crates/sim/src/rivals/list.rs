@@ -1,9 +1,9 @@
 //! The scenarios in which policies are compared, and with which largest windows.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 
-use super::How;
+use super::PolicySetup;
 use crate::scenario::{PartName, Scenario};
 
 /// A scenario in which policies are compared.
@@ -52,8 +52,8 @@ impl Rival {
     /// How a policy is run in it. `adaptive` learns how large its windows may be; others are told,
     /// and those that adapt to what survives in the cache have the largest only.
     #[must_use]
-    pub fn ways(&self, policy: Policy) -> Vec<How> {
-        let way = |max_window| How { policy, max_window, without: Vec::new() };
+    pub fn ways(&self, policy: Policy) -> Vec<PolicySetup> {
+        let way = |max_window| PolicySetup { policy, max_window, without: Vec::new() };
         let has_one = policy == Policy::None || policy.name().starts_with("thrash-");
         if policy == Policy::Adaptive {
             vec![way(None)]
@@ -66,7 +66,7 @@ impl Rival {
 
     /// `adaptive`, and what is left of it without its parts, one by one and together.
     #[must_use]
-    pub fn ablations(&self) -> Vec<How> {
+    pub fn ablations(&self) -> Vec<PolicySetup> {
         let parts = PartName::ALL;
         let chosen = |bits: u32| -> Vec<PartName> {
             let is_out = |at: &usize| bits & 1 << at != 0;
@@ -74,7 +74,7 @@ impl Rival {
         };
         let mut all: Vec<_> = (0..1 << parts.len()).map(chosen).collect();
         all.sort_by_key(Vec::len);
-        let how = |without| How { policy: Policy::Adaptive, max_window: None, without };
+        let how = |without| PolicySetup { policy: Policy::Adaptive, max_window: None, without };
         all.into_iter().map(how).collect()
     }
 }

@@ -7,9 +7,9 @@
 
 use std::fmt;
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 
-use super::Row;
+use super::RivalRow;
 
 /// A figure in which a rival is ahead.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,38 +30,48 @@ pub struct Loss {
 
 /// All losses of more than a fiftieth.
 #[must_use]
-pub fn losses(rows: &[Row]) -> Vec<Loss> {
-    let is_ours = |row: &&Row| row.policy == Policy::Adaptive.name() && row.without.is_empty();
+pub fn losses(rows: &[RivalRow]) -> Vec<Loss> {
+    let is_ours = |row: &&RivalRow| row.policy == Policy::Adaptive.name() && row.without.is_empty();
     let mut all = Vec::new();
     for ours in rows.iter().filter(is_ours) {
-        let is_rival = |row: &&Row| row.scenario == ours.scenario && row.policy != ours.policy;
-        let rivals: Vec<&Row> = rows.iter().filter(is_rival).collect();
+        let is_rival = |row: &&RivalRow| row.scenario == ours.scenario && row.policy != ours.policy;
+        let rivals: Vec<&RivalRow> = rows.iter().filter(is_rival).collect();
         all.extend(MEASURES.iter().filter_map(|measure| measure.loss(ours, &rivals)));
     }
     all
 }
 
-struct Measure {
+struct LossMetric {
     name: &'static str,
-    of: fn(&Row) -> f64,
+    of: fn(&RivalRow) -> f64,
     more_is_better: bool,
     /// Less than this is no difference, however many times the other it is.
     least: f64,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
-const MEASURES: [Measure; 6] = [
-    Measure { name: "MB/s", of: |row| row.mb_per_s, more_is_better: true, least: 0.01 },
-    Measure { name: "s waited", of: |row| row.waited_s, more_is_better: false, least: 0.5 },
-    Measure { name: "s of the device", of: |row| row.device_s, more_is_better: false, least: 0.1 },
-    Measure { name: "requests", of: |row| row.requests as f64, more_is_better: false, least: 10.0 },
-    Measure {
+const MEASURES: [LossMetric; 6] = [
+    LossMetric { name: "MB/s", of: |row| row.mb_per_s, more_is_better: true, least: 0.01 },
+    LossMetric { name: "s waited", of: |row| row.waited_s, more_is_better: false, least: 0.5 },
+    LossMetric {
+        name: "s of the device",
+        of: |row| row.device_s,
+        more_is_better: false,
+        least: 0.1,
+    },
+    LossMetric {
+        name: "requests",
+        of: |row| row.requests as f64,
+        more_is_better: false,
+        least: 10.0,
+    },
+    LossMetric {
         name: "bytes a byte wanted",
         of: |row| row.amplification,
         more_is_better: false,
         least: 0.005,
     },
-    Measure {
+    LossMetric {
         name: "unread pages evicted",
         of: |row| row.evicted_unread as f64,
         more_is_better: false,
@@ -69,12 +79,13 @@ const MEASURES: [Measure; 6] = [
     },
 ];
 
-impl Measure {
-    fn loss(&self, ours: &Row, rivals: &[&Row]) -> Option<Loss> {
+impl LossMetric {
+    fn loss(&self, ours: &RivalRow, rivals: &[&RivalRow]) -> Option<Loss> {
         // A policy that reads less evicts less: only policies that serve as well can be ahead.
         let serves =
-            |row: &&&Row| row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate;
-        let key = |row: &Row| if self.more_is_better { -(self.of)(row) } else { (self.of)(row) };
+            |row: &&&RivalRow| row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate;
+        let key =
+            |row: &RivalRow| if self.more_is_better { -(self.of)(row) } else { (self.of)(row) };
         let best = rivals.iter().filter(serves).min_by(|a, b| key(a).total_cmp(&key(b)))?;
         let (mine, theirs) = ((self.of)(ours), (self.of)(best));
         let (less, more) = if self.more_is_better { (mine, theirs) } else { (theirs, mine) };
@@ -93,7 +104,7 @@ impl Measure {
 /// Two figures that are closer than this are the same.
 const SAME: f64 = 0.98;
 
-impl Row {
+impl RivalRow {
     /// The policy, what is left out of it, and the largest window that it was told.
     #[must_use]
     pub fn label(&self) -> String {
@@ -134,8 +145,8 @@ impl fmt::Display for Loss {
 mod tests {
     use super::*;
 
-    fn row(policy: &'static str, mb_per_s: f64, requests: u64, at_rate: usize) -> Row {
-        Row {
+    fn row(policy: &'static str, mb_per_s: f64, requests: u64, at_rate: usize) -> RivalRow {
+        RivalRow {
             scenario: "one",
             policy,
             max_window: (policy != "adaptive").then_some(128 << 10),

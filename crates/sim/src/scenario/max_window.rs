@@ -11,14 +11,14 @@ use crate::size::Size;
 
 /// How large a window may be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum MaxWindow {
+pub enum MaxWindowSpec {
     /// As each device was seen to want it.
     Auto,
     /// No larger than this.
     Size(Size),
 }
 
-impl MaxWindow {
+impl MaxWindowSpec {
     /// What a path is told.
     #[must_use]
     pub fn pages(self) -> Pages {
@@ -29,19 +29,19 @@ impl MaxWindow {
     }
 }
 
-impl From<Size> for MaxWindow {
+impl From<Size> for MaxWindowSpec {
     fn from(size: Size) -> Self {
         Self::Size(size)
     }
 }
 
-impl From<Option<ByteCount>> for MaxWindow {
+impl From<Option<ByteCount>> for MaxWindowSpec {
     fn from(size: Option<ByteCount>) -> Self {
         size.map_or(Self::Auto, |size| Self::Size(Size(size)))
     }
 }
 
-impl<'de> Deserialize<'de> for MaxWindow {
+impl<'de> Deserialize<'de> for MaxWindowSpec {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(AutoOrSize)
     }
@@ -50,22 +50,22 @@ impl<'de> Deserialize<'de> for MaxWindow {
 struct AutoOrSize;
 
 impl Visitor<'_> for AutoOrSize {
-    type Value = MaxWindow;
+    type Value = MaxWindowSpec;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a size such as \"128K\", or \"auto\"")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<MaxWindow, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<MaxWindowSpec, E> {
         if text == "auto" {
-            return Ok(MaxWindow::Auto);
+            return Ok(MaxWindowSpec::Auto);
         }
         Size::of_text(text)
-            .map(MaxWindow::Size)
+            .map(MaxWindowSpec::Size)
             .map_err(|why| E::custom(format!("{text:?}: {why}; or \"auto\"")))
     }
 
-    fn visit_i64<E: Error>(self, bytes: i64) -> Result<MaxWindow, E> {
-        Size::of_number(bytes).map(MaxWindow::Size).map_err(E::custom)
+    fn visit_i64<E: Error>(self, bytes: i64) -> Result<MaxWindowSpec, E> {
+        Size::of_number(bytes).map(MaxWindowSpec::Size).map_err(E::custom)
     }
 }

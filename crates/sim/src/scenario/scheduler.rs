@@ -10,12 +10,12 @@ use super::unknown;
 
 /// A scheduler with its settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Scheduler {
+pub struct SchedulerSpec {
     /// Which, and how it is set.
     pub choice: Choice,
 }
 
-impl<'de> Deserialize<'de> for Scheduler {
+impl<'de> Deserialize<'de> for SchedulerSpec {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(NameOrSettings)
     }
@@ -24,24 +24,24 @@ impl<'de> Deserialize<'de> for Scheduler {
 struct NameOrSettings;
 
 impl<'de> Visitor<'de> for NameOrSettings {
-    type Value = Scheduler;
+    type Value = SchedulerSpec;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a scheduler, or its name with settings")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Scheduler, E> {
+    fn visit_str<E: Error>(self, name: &str) -> Result<SchedulerSpec, E> {
         let choice = Choice::from_name(name);
         let choice = choice.ok_or_else(|| E::custom(unknown("scheduler", name, Choice::NAMES)))?;
-        Ok(Scheduler { choice })
+        Ok(SchedulerSpec { choice })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scheduler, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SchedulerSpec, A::Error> {
         let Some(name) = map.next_key::<String>()? else {
             return Err(A::Error::custom(unknown("scheduler", "", Choice::NAMES)));
         };
-        let mut scheduler: Scheduler = self.visit_str(&name)?;
-        let Settings(settings) = map.next_value()?;
+        let mut scheduler: SchedulerSpec = self.visit_str(&name)?;
+        let SchedulerSettings(settings) = map.next_value()?;
         for (name, value) in settings {
             scheduler.choice.set(&name, &value).map_err(A::Error::custom)?;
         }
@@ -53,9 +53,9 @@ impl<'de> Visitor<'de> for NameOrSettings {
 }
 
 /// Settings as the command line would write them.
-struct Settings(Vec<(String, String)>);
+struct SchedulerSettings(Vec<(String, String)>);
 
-impl<'de> Deserialize<'de> for Settings {
+impl<'de> Deserialize<'de> for SchedulerSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let table = toml::Table::deserialize(from)?;
         let text = |(name, value): (&String, &toml::Value)| match value {

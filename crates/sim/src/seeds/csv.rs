@@ -9,7 +9,7 @@ pub(super) struct Csv {
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'t> {
+pub(super) struct CsvRow<'t> {
     columns: &'t [String],
     fields: &'t [String],
 }
@@ -24,12 +24,12 @@ impl Csv {
         Self { columns, rows }
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.rows.iter().map(|fields| Row { columns: &self.columns, fields })
+    pub(super) fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.rows.iter().map(|fields| CsvRow { columns: &self.columns, fields })
     }
 }
 
-impl<'t> Row<'t> {
+impl<'t> CsvRow<'t> {
     pub(super) fn text(&self, column: &str) -> &'t str {
         let index = self.columns.iter().position(|name| name == column);
         &self.fields[index.unwrap_or_else(|| panic!("no column {column}"))]

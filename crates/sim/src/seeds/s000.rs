@@ -6,13 +6,13 @@ use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::csv::Csv;
-use super::{Cell, Progress, Table, Verdict, errors};
-use crate::device::{Model, known};
-use crate::record::Keep;
+use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::device::{DeviceParams, known};
+use crate::record::RecordMode;
 use crate::scenario::Scenario;
 use crate::size::Size;
 
-pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
+pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     vec![throughput(progress), capacity_limit(), blkid::table(progress)]
 }
 
@@ -28,10 +28,10 @@ const DEVICES: [(&str, &str); 8] = [
     ("SD card (unnamed, Yakui)", "sd-card"),
 ];
 
-fn throughput(progress: Progress<'_>) -> Table {
+fn throughput(progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/000_readahead_throughput.csv"));
     let base = Scenario::built_in(include_str!("../../scenarios/000-sweep.toml"));
-    let mut cells: Vec<Cell> = Vec::new();
+    let mut cells: Vec<SeedCell> = Vec::new();
     let mut notes = vec![ON_THE_ROW_MEANS.into(), ON_THE_RULE.into()];
     let (mut exact, mut near) = (0_usize, 0_usize);
     for (title, model) in DEVICES {
@@ -46,8 +46,8 @@ fn throughput(progress: Progress<'_>) -> Table {
             let is_marked = runs.clone().any(|row| row.number("is_plateau") == Some(1.0));
             let seed = of_runs.iter().sum::<f64>() / of_runs.len() as f64;
             let ours = sweep(&base, model, window.parse().expect("a number"));
-            let cell = Cell::new(title, format!("{window}K"), seed, ours);
-            cells.push(Cell { is_marked, ..cell });
+            let cell = SeedCell::new(title, format!("{window}K"), seed, ours);
+            cells.push(SeedCell { is_marked, ..cell });
         }
         let of_device = &cells[first..];
         let plateau = Plateau::of(of_device);
@@ -70,9 +70,9 @@ fn throughput(progress: Progress<'_>) -> Table {
         DEVICES.len() - exact - near
     );
     let holds = of_all.max <= 6.0 && of_all.median <= 2.0 && exact + near == DEVICES.len();
-    let verdict = Verdict { holds, why };
+    let verdict = SeedVerdict { holds, why };
     let title = "MB/s by the largest window, mean of the runs".into();
-    Table { seed: "000", table: "000_readahead_throughput", title, cells, notes, verdict }
+    SeedTable { seed: "000", table: "000_readahead_throughput", title, cells, notes, verdict }
 }
 
 const ON_THE_ROW_MEANS: &str = "Each device has one model for all of its rows, with the 2 to 4 \
@@ -83,14 +83,14 @@ const ON_THE_RULE: &str = "==> is ours where a window is the smallest with 98 % 
 
 /// A plateau as the seed marked it, and as the rule finds it in our column.
 struct Plateau<'c> {
-    marked: &'c Cell,
-    ours: &'c Cell,
+    marked: &'c SeedCell,
+    ours: &'c SeedCell,
 }
 
 impl<'c> Plateau<'c> {
-    fn of(cells: &'c [Cell]) -> Self {
+    fn of(cells: &'c [SeedCell]) -> Self {
         let largest = cells.last().expect("a device has rows");
-        let reaches = |cell: &&Cell| cell.ours >= 0.98 * largest.ours;
+        let reaches = |cell: &&SeedCell| cell.ours >= 0.98 * largest.ours;
         Self {
             marked: cells.iter().find(|cell| cell.is_marked).expect("a row is marked"),
             ours: cells.iter().find(reaches).expect("the last one reaches itself"),
@@ -107,7 +107,7 @@ impl<'c> Plateau<'c> {
     }
 
     fn apart_percent(&self) -> f64 {
-        let at = |cell: &Cell| cell.seed.expect("each was published");
+        let at = |cell: &SeedCell| cell.seed.expect("each was published");
         (at(self.ours) / at(self.marked) - 1.0).abs() * 100.0
     }
 }
@@ -124,7 +124,7 @@ impl std::fmt::Display for Plateau<'_> {
 
 /// The parameters of a model, as a note gives them.
 fn parameters(model: &str) -> String {
-    let Model::Flash(chips) = known::find(model).expect("a known device").model else {
+    let DeviceParams::Flash(chips) = known::find(model).expect("a known device").model else {
         panic!("{model} is flash")
     };
     let mut all = format!("{} MB/s, {} us a command", chips.mb_per_s, chips.overhead_us);
@@ -146,27 +146,27 @@ fn sweep(base: &Scenario, model: &str, window_kib: u64) -> f64 {
     let capacity = disk.model.get_ref().model.geometry().capacity;
     let file = scenario.file.get_mut("data").expect("the scenario has it");
     file.size = Size(file.size.0.min(ByteCount(capacity.0 / 4096 * 4096)));
-    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     building.run.go(Nanos(u64::MAX));
     let ran = building.run.end();
     ran.processes[0].mb_per_s(ran.end)
 }
 
-fn capacity_limit() -> Table {
+fn capacity_limit() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/000_capacity_limit.csv"));
     let cells: Vec<_> = csv.rows().map(limit_of).collect();
     let right = cells.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let why = format!("{right} of {} rows exact", cells.len());
-    let verdict = Verdict { holds: right == cells.len(), why };
+    let verdict = SeedVerdict { holds: right == cells.len(), why };
     let title = "the largest window by the size of the device, KiB".into();
     let notes = vec!["The rule as published; the device's own window, if smaller, stays.".into()];
-    Table { seed: "000", table: "000_capacity_limit", title, cells, notes, verdict }
+    SeedTable { seed: "000", table: "000_capacity_limit", title, cells, notes, verdict }
 }
 
-fn limit_of(row: super::csv::Row<'_>) -> Cell {
+fn limit_of(row: super::csv::CsvRow<'_>) -> SeedCell {
     let size_kib: u64 = row.text("size_kib").parse().expect("a number");
     let limit = readahead_limit(ByteCount(size_kib << 10), LimitRule::Published);
     let ours = limit.expect("these have a size").0 as f64 / 1024.0;
     let name = format!("{}, {}", row.text("device_size"), row.text("patch_version"));
-    Cell::new(name, "limit KiB", row.number("ra_kib").expect("a number"), ours)
+    SeedCell::new(name, "limit KiB", row.number("ra_kib").expect("a number"), ours)
 }

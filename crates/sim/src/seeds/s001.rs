@@ -1,20 +1,20 @@
 //! Seed 001, what runs against time: an NFS server's threads under two schedulers, and a server of
 //! large files whose slow clients find nothing left of what was read for them.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Choice;
 
 use super::csv::Csv;
-use super::{Cell, Progress, Table, Verdict, errors};
-use crate::record::Keep;
-use crate::run::Ran;
+use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::record::RecordMode;
+use crate::run::RunOutcome;
 use crate::scenario::{PolicyName, Scenario};
 use crate::workload::Workload;
 use crate::workload::nfsd::Nfsd;
 use crate::workload::rates::Rates;
 use crate::workload::streaming::Streaming;
 
-pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
+pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     progress("001 nfsd, iozone");
     let iozone = iozone();
     let relative = relative(&iozone);
@@ -40,8 +40,8 @@ const KERNELS: [(&str, Policy); 3] = [
 
 const THREADS: [u32; 4] = [1, 2, 4, 8];
 
-fn go(scenario: &Scenario) -> Ran {
-    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+fn go(scenario: &Scenario) -> RunOutcome {
+    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     building.run.go(scenario.until());
     building.run.end()
 }
@@ -64,10 +64,10 @@ fn kib_per_s(base: &Scenario, policy: Policy, scheduler: &str, threads: u32) -> 
     ran.processes[0].mb_per_s(ran.end) * 1e6 / 1024.0
 }
 
-fn iozone() -> Table {
+fn iozone() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfsd_iozone_kb_per_s.csv"));
     let base = Scenario::built_in(NFSD);
-    let mut cells: Vec<Cell> = Vec::new();
+    let mut cells: Vec<SeedCell> = Vec::new();
     for (kernel, policy) in KERNELS {
         for scheduler in ["cfq", "deadline"] {
             for threads in THREADS {
@@ -86,7 +86,7 @@ fn iozone() -> Table {
                 let known = cells.iter().find(|cell| cell.row == first && cell.column == column);
                 let ours = known
                     .map_or_else(|| kib_per_s(&base, policy, scheduler, threads), |cell| cell.ours);
-                cells.push(Cell::new(row, column, seed, ours));
+                cells.push(SeedCell::new(row, column, seed, ours));
             }
         }
     }
@@ -103,7 +103,7 @@ fn iozone() -> Table {
         of_all.median,
         of_all.max,
     );
-    let verdict = Verdict { holds: halves && rises && of_all.max <= 15.0, why };
+    let verdict = SeedVerdict { holds: halves && rises && of_all.max <= 15.0, why };
     let notes = vec![
         "One set of parameters for all 24 cells (16 different ones here), ten of them fitted: of \
          the disk its rate, what a command costs, the shortest seek, the buffer and the turns; of \
@@ -127,17 +127,17 @@ fn iozone() -> Table {
             .into(),
     ];
     let title = "KiB/s of iozone over NFS by the server's threads".into();
-    Table { seed: "001", table: "001_nfsd_iozone_kb_per_s", title, cells, notes, verdict }
+    SeedTable { seed: "001", table: "001_nfsd_iozone_kb_per_s", title, cells, notes, verdict }
 }
 
 /// The rows of one scheduler.
-fn rows<'c>(cells: &'c [Cell], scheduler: &str) -> impl Iterator<Item = &'c [Cell]> {
+fn rows<'c>(cells: &'c [SeedCell], scheduler: &str) -> impl Iterator<Item = &'c [SeedCell]> {
     let ending = format!(", {scheduler}");
     cells.chunks(THREADS.len()).filter(move |row| row[0].row.ends_with(&ending))
 }
 
 /// The published differences, recomputed from the published rates, and those of ours.
-fn relative(iozone: &Table) -> Table {
+fn relative(iozone: &SeedTable) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfsd_relative_percent.csv"));
     let ours = |kernel: &str, case: &str| {
         let (scheduler, threads) = case.split_once('-').expect("a scheduler and its threads");
@@ -157,9 +157,9 @@ fn relative(iozone: &Table) -> Table {
             let of = |column| row.number(column).expect("the table has it");
             let computed = (percent(of("A_vanilla"), of(rate)) * 10.0).round() / 10.0;
             exact += u32::from(computed == of(printed));
-            cells.push(Cell::new(case, format!("{kernel}, recomputed"), of(printed), computed));
+            cells.push(SeedCell::new(case, format!("{kernel}, recomputed"), of(printed), computed));
             let of_ours = percent(ours("vanilla", case), ours(kernel, case));
-            cells.push(Cell::ours_only(case, format!("{kernel}, ours"), of_ours));
+            cells.push(SeedCell::ours_only(case, format!("{kernel}, ours"), of_ours));
         }
     }
     let why = format!(
@@ -171,13 +171,13 @@ fn relative(iozone: &Table) -> Table {
             .into(),
     ];
     let title = "percent by which a kernel is faster than the first".into();
-    let verdict = Verdict { holds: exact == 16, why };
-    Table { seed: "001", table: "001_nfsd_relative_percent", title, cells, notes, verdict }
+    let verdict = SeedVerdict { holds: exact == 16, why };
+    SeedTable { seed: "001", table: "001_nfsd_relative_percent", title, cells, notes, verdict }
 }
 
 /// The other test of the thread: other machines, cfq on the server, files of which only the time is
 /// known.
-fn real_files() -> Table {
+fn real_files() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_seq_s.csv"));
     let mut base = Scenario::built_in(include_str!("../../scenarios/001-nfs-files.toml"));
     base.cache.policy = PolicyName(Policy::Linux2_6_28);
@@ -193,7 +193,7 @@ fn real_files() -> Table {
             let ran = go(&scenario);
             let seed = row.number(column).expect("the table has it");
             let seconds = ran.processes[0].seconds(ran.end);
-            cells.push(Cell::new(format!("nfsd={threads}"), column, seed, seconds));
+            cells.push(SeedCell::new(format!("nfsd={threads}"), column, seed, seconds));
         }
     }
     let of_all = errors(&cells);
@@ -204,7 +204,7 @@ fn real_files() -> Table {
         of_all.max,
     );
     let notes = vec![
-        "How large the files were is not said. The trace that stands beside the table shows \
+        "PolicySetup large the files were is not said. The trace that stands beside the table shows \
          61.81 ms for a MiB with one thread, so they had 467 MiB. The disk's rate is fitted to \
          the first row; that row says nothing more. The other parameters are usual values, looked \
          for with both rows in sight: of the second, only the direction is a result."
@@ -214,8 +214,8 @@ fn real_files() -> Table {
             .into(),
     ];
     let title = "seconds to read files over NFS, cfq on the server".into();
-    let verdict = Verdict { holds: is_slower && of_all.max <= 15.0, why };
-    Table { seed: "001", table: "001_nfs_seq_s", title, cells, notes, verdict }
+    let verdict = SeedVerdict { holds: is_slower && of_all.max <= 15.0, why };
+    SeedTable { seed: "001", table: "001_nfs_seq_s", title, cells, notes, verdict }
 }
 
 /// What the thread computes: two windows of 1 MiB in the 64 s in which the cache turns over.
@@ -229,7 +229,7 @@ const POLICIES: [Policy; 5] = [
     Policy::Adaptive,
 ];
 
-fn streaming() -> Table {
+fn streaming() -> SeedTable {
     let base = Scenario::built_in(SERVER);
     let rates = streaming_of(&base).kib_per_s.all();
     let mut cells = Vec::new();
@@ -241,14 +241,14 @@ fn streaming() -> Table {
             if policy == Policy::Linux2_6_31 {
                 let (seed, ours) = (thrashes(*rate), f64::from(u8::from(percent > 0.0)));
                 is_as_computed &= seed == ours;
-                cells.push(Cell::new(&row, "thrashes, linux-2.6.31", seed, ours));
+                cells.push(SeedCell::new(&row, "thrashes, linux-2.6.31", seed, ours));
             }
             let column = format!("read twice, {}", policy.name());
-            cells.push(Cell::ours_only(row, column, percent));
+            cells.push(SeedCell::ours_only(row, column, percent));
         }
     }
     let found = threshold(&base);
-    cells.push(Cell::new("threshold", "KiB/s", THRESHOLD_KIB_PER_S, found));
+    cells.push(SeedCell::new("threshold", "KiB/s", THRESHOLD_KIB_PER_S, found));
     let why = format!(
         "linux-2.6.31: clients below {found} KiB/s have pages read twice, computed was \
          {THRESHOLD_KIB_PER_S}; every client of the list is on the side where it should be: {}",
@@ -269,9 +269,9 @@ fn streaming() -> Table {
          proposes for such servers."
             .into(),
     ];
-    let verdict = Verdict { holds: is_as_computed && (found / 32.0 - 1.0).abs() <= 0.1, why };
+    let verdict = SeedVerdict { holds: is_as_computed && (found / 32.0 - 1.0).abs() <= 0.1, why };
     let title = "slow clients of a streaming server, and percent of pages read twice".into();
-    Table { seed: "001", table: "001_streaming_server", title, cells, notes, verdict }
+    SeedTable { seed: "001", table: "001_streaming_server", title, cells, notes, verdict }
 }
 
 /// What the thread says of a client.
@@ -295,7 +295,7 @@ fn twice_percent(base: &Scenario, policy: Policy, rates: &[f64]) -> Vec<f64> {
     }
     let ran = go(&scenario);
     let clients = &ran.processes[..rates.len()];
-    let percent = |client: &crate::meter::Meter| {
+    let percent = |client: &crate::meter::ProcessMeter| {
         client.other["read_twice"] * 4096.0 * 100.0 / client.bytes.0 as f64
     };
     clients.iter().map(percent).collect()

@@ -1,20 +1,20 @@
 //! Seed 001, what can be exact: the trace of an NFS server, where interleaved streams are seen, and
 //! what context read-ahead costs readers at random.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
-use super::csv::{Csv, Row};
-use super::{Cell, Progress, Table, Verdict, errors};
-use crate::record::Keep;
-use crate::run::Ran;
+use super::csv::{Csv, CsvRow};
+use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::record::RecordMode;
+use crate::run::RunOutcome;
 use crate::scenario::{PolicyName, Scenario};
 use crate::size::Size;
 use crate::workload::Workload;
-use crate::workload::interleaved::Run;
+use crate::workload::interleaved::PageSpan;
 
-pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
+pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     progress("001 traces");
     let mut tables = vec![nfsd_trace(), start_pages()];
     progress("001 random reads");
@@ -24,7 +24,7 @@ pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
 
 /// The decisions of a run, as lines of its record give them.
 #[derive(Clone, Debug, PartialEq)]
-struct Decision {
+struct TraceDecision {
     pattern: String,
     /// req, its pages; start, size and tail of the window; async; submitted.
     numbers: [f64; 7],
@@ -40,26 +40,29 @@ const COLUMNS: [(&str, &str); 7] = [
     ("submitted", "submitted"),
 ];
 
-fn run(scenario: &Scenario, keep: Keep) -> Ran {
+fn run(scenario: &Scenario, keep: RecordMode) -> RunOutcome {
     let mut building = scenario.build(keep).expect("a scenario of ours");
     building.run.go(Nanos(u64::MAX));
     building.run.end()
 }
 
-fn decisions(scenario: &Scenario) -> Vec<Decision> {
-    run(scenario, Keep::Lines).lines.iter().filter_map(|line| decision(line)).collect()
+fn decisions(scenario: &Scenario) -> Vec<TraceDecision> {
+    run(scenario, RecordMode::Lines).lines.iter().filter_map(|line| decision(line)).collect()
 }
 
 /// `0.000000000 s0 initial0(req=0+64, ra=0+128-64, async=0) = 128`.
-fn decision(line: &str) -> Option<Decision> {
+fn decision(line: &str) -> Option<TraceDecision> {
     let (before, after) = line.split_once("(req=")?;
     let pattern = before.rsplit(' ').next()?.to_owned();
     let numbers = after.split(|letter: char| !letter.is_ascii_digit());
     let numbers: Vec<f64> = numbers.filter_map(|digits| digits.parse().ok()).collect();
-    Some(Decision { pattern, numbers: numbers.try_into().expect("a decision has seven numbers") })
+    Some(TraceDecision {
+        pattern,
+        numbers: numbers.try_into().expect("a decision has seven numbers"),
+    })
 }
 
-fn nfsd_trace() -> Table {
+fn nfsd_trace() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_golden_trace_nfsd1.csv"));
     let base = Scenario::built_in(include_str!("../../scenarios/001-nfsd-trace.toml"));
     let with = |policy| {
@@ -76,7 +79,7 @@ fn nfsd_trace() -> Table {
         let name = format!("{}. {}", index + 1, row.text("pattern"));
         let cell = |(column, ours): (&(&str, &'static str), &f64)| {
             let seed = row.number(column.0).expect("a number");
-            Cell::new(name.clone(), column.1, seed, *ours)
+            SeedCell::new(name.clone(), column.1, seed, *ours)
         };
         cells.extend(COLUMNS.iter().zip(&ours.numbers).map(cell));
     }
@@ -90,7 +93,7 @@ fn nfsd_trace() -> Table {
     let right = cells.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let has_all = ours.len() == rows.len() && patterns == rows.len();
     let why = format!("linux-2.6.31: {right} of {} figures exact, and the patterns", cells.len());
-    let verdict = Verdict { holds: has_all && right == rows.len() * COLUMNS.len(), why };
+    let verdict = SeedVerdict { holds: has_all && right == rows.len() * COLUMNS.len(), why };
     let notes = vec![
         format!("The same windows under other policies: {others}."),
         "The reads are not in the trace: 64 pages, then 32 each are the simplest that fit it (the \
@@ -99,7 +102,7 @@ fn nfsd_trace() -> Table {
             .into(),
     ];
     let title = "decisions while an NFS server reads a file, windows of 256 pages".into();
-    Table { seed: "001", table: "001_golden_trace_nfsd1", title, cells, notes, verdict }
+    SeedTable { seed: "001", table: "001_golden_trace_nfsd1", title, cells, notes, verdict }
 }
 
 /// The interleaved streams of the text, and where it says that each is seen.
@@ -111,13 +114,13 @@ const TOLD: [(Policy, Option<[f64; 2]>); 5] = [
     (Policy::Adaptive, None),
 ];
 
-fn start_pages() -> Table {
+fn start_pages() -> SeedTable {
     let base = Scenario::built_in(include_str!("../../scenarios/001-interleaved.toml"));
     let mut strict = base.clone();
     let Workload::Interleaved(reader) = strict.process[0].run.get_mut() else {
         panic!("it is interleaved")
     };
-    reader.pages = STRICT.map(Run::page).to_vec();
+    reader.pages = STRICT.map(PageSpan::page).to_vec();
     let mut cells = Vec::new();
     for (policy, told) in TOLD {
         let starts = first_windows(&base, policy);
@@ -125,8 +128,8 @@ fn start_pages() -> Table {
             let row = format!("1,1001,2,1002,3,4,1003,5,.. {}", policy.name());
             let ours = starts[index];
             cells.push(match told {
-                Some(told) => Cell::new(row, stream, told[index], ours),
-                None => Cell::ours_only(row, stream, ours),
+                Some(told) => SeedCell::new(row, stream, told[index], ours),
+                None => SeedCell::ours_only(row, stream, ours),
             });
         }
     }
@@ -136,15 +139,15 @@ fn start_pages() -> Table {
         let windows = windows(&strict, policy).count() as f64;
         let is_random = told.is_some() && policy == Policy::Linux2_6_28;
         cells.push(if is_random {
-            Cell::new(row, "windows", 0.0, windows)
+            SeedCell::new(row, "windows", 0.0, windows)
         } else {
-            Cell::ours_only(row, "windows", windows)
+            SeedCell::ours_only(row, "windows", windows)
         });
     }
     let told: Vec<_> = cells.iter().filter(|cell| cell.seed.is_some()).collect();
     let right = told.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let why = format!("{right} of {} figures of the text exact", told.len());
-    let verdict = Verdict { holds: right == told.len() && told.len() == 5, why };
+    let verdict = SeedVerdict { holds: right == told.len() && told.len() == 5, why };
     let title = "the page at which read-ahead of each interleaved stream starts".into();
     let notes = vec![
         "linux-6 waits for the third page of a stream, which spares random readers that meet a \
@@ -152,7 +155,7 @@ fn start_pages() -> Table {
             .into(),
         "strictly in turns: 1, 1001, 2, 1002, up to page 16 of each.".into(),
     ];
-    Table { seed: "001", table: "001_interleaved_start_pages", title, cells, notes, verdict }
+    SeedTable { seed: "001", table: "001_interleaved_start_pages", title, cells, notes, verdict }
 }
 
 /// Two streams of 16 pages, in turns.
@@ -167,7 +170,7 @@ const STRICT: [u64; 32] = {
 };
 
 /// The decisions that are read-ahead: all but random reads.
-fn windows(base: &Scenario, policy: Policy) -> impl Iterator<Item = Decision> {
+fn windows(base: &Scenario, policy: Policy) -> impl Iterator<Item = TraceDecision> {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
     decisions(&scenario).into_iter().filter(|decision| decision.pattern != "random")
@@ -180,7 +183,7 @@ fn first_windows(base: &Scenario, policy: Policy) -> [f64; 2] {
     [first(|page| *page < 1000.0), first(|page| *page >= 1000.0)]
 }
 
-fn random_reads() -> Table {
+fn random_reads() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_random_read_mb_per_s.csv"));
     let base = Scenario::built_in(include_str!("../../scenarios/001-random.toml"));
     let (mut rates, mut extra) = (Vec::new(), Vec::new());
@@ -188,10 +191,11 @@ fn random_reads() -> Table {
         let kib = row.text("read_kib").parse().expect("a number");
         let name = format!("{kib}K");
         for (column, policy) in COMPARED {
-            let Came { mb_per_s, extra_pages, .. } = Came::of(&base, policy, kib, HUGE);
+            let RandomReadFigures { mb_per_s, extra_pages, .. } =
+                RandomReadFigures::of(&base, policy, kib, HUGE);
             let seed = row.number(column).expect("a number");
-            rates.push(Cell::new(name.clone(), format!("{column}, MB/s"), seed, mb_per_s));
-            extra.push(Cell::ours_only(
+            rates.push(SeedCell::new(name.clone(), format!("{column}, MB/s"), seed, mb_per_s));
+            extra.push(SeedCell::ours_only(
                 name.clone(),
                 format!("{column}, extra pages"),
                 extra_pages,
@@ -200,9 +204,9 @@ fn random_reads() -> Table {
     }
     let of_rates = errors(&rates);
     let no_extra = extra.iter().all(|cell| cell.ours == 0.0);
-    let crowded = Came::of(&base, Policy::Linux2_6_31, 4, CROWDED);
-    let before = Came::of(&base, Policy::Linux2_6_28, 4, CROWDED);
-    let large = Came::of(&base, Policy::Linux2_6_31, 4, LARGE);
+    let crowded = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, CROWDED);
+    let before = RandomReadFigures::of(&base, Policy::Linux2_6_28, 4, CROWDED);
+    let large = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, LARGE);
     let why = format!(
         "no page more than was wanted under either policy at 4K, 16K, 64K: {}; MB/s: largest \
          error {:.2} %",
@@ -226,8 +230,8 @@ fn random_reads() -> Table {
     ];
     let cells = rates.into_iter().chain(extra).collect();
     let title = "200 MB in random reads of a sparse file".into();
-    let verdict = Verdict { holds: no_extra && of_rates.max <= 1.0, why };
-    Table { seed: "001", table: "001_random_read_mb_per_s", title, cells, notes, verdict }
+    let verdict = SeedVerdict { holds: no_extra && of_rates.max <= 1.0, why };
+    SeedTable { seed: "001", table: "001_random_read_mb_per_s", title, cells, notes, verdict }
 }
 
 const COMPARED: [(&str, Policy); 2] =
@@ -239,14 +243,14 @@ const LARGE: ByteCount = ByteCount(16 << 40);
 const CROWDED: ByteCount = ByteCount(1 << 30);
 
 /// What random reads came to.
-struct Came {
+struct RandomReadFigures {
     seconds: f64,
     mb_per_s: f64,
     wanted_pages: f64,
     extra_pages: f64,
 }
 
-impl Came {
+impl RandomReadFigures {
     /// 200 MB in reads of this size, of a file of that size.
     fn of(base: &Scenario, policy: Policy, kib: u64, file: ByteCount) -> Self {
         let mut scenario = base.clone();
@@ -257,7 +261,7 @@ impl Came {
         };
         reader.read = Size(ByteCount(kib << 10));
         reader.reads = Some(51_200 * 4 / kib);
-        let ran = run(&scenario, Keep::Hash);
+        let ran = run(&scenario, RecordMode::Hash);
         let reader = &ran.processes[0];
         let wanted_pages = reader.bytes.pages_up().0 as f64;
         let read_pages = ran.devices[0].bytes(Op::Read).pages_up().0 as f64;
@@ -274,20 +278,20 @@ impl Came {
     }
 }
 
-fn nfs_random() -> Table {
+fn nfs_random() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_random_overhead_s.csv"));
     let base = Scenario::built_in(include_str!("../../scenarios/001-nfs-random.toml"));
-    let before = Came::of(&base, Policy::Linux2_6_28, 4, HUGE);
-    let context = Came::of(&base, Policy::Linux2_6_31, 4, HUGE);
-    let cell = |row: Row<'_>| {
+    let before = RandomReadFigures::of(&base, Policy::Linux2_6_28, 4, HUGE);
+    let context = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, HUGE);
+    let cell = |row: CsvRow<'_>| {
         let name = format!("{}, run {}", row.text("variant"), row.text("run"));
-        Cell::new(name, "s", row.number("seconds").expect("a number"), before.seconds)
+        SeedCell::new(name, "s", row.number("seconds").expect("a number"), before.seconds)
     };
     let mut cells: Vec<_> = csv.rows().map(cell).collect();
     let of_runs = errors(&cells);
-    cells.push(Cell::ours_only("context", "s", context.seconds));
-    cells.push(Cell::ours_only("vanilla", "extra pages", before.extra_pages));
-    cells.push(Cell::ours_only("context", "extra pages", context.extra_pages));
+    cells.push(SeedCell::ours_only("context", "s", context.seconds));
+    cells.push(SeedCell::ours_only("vanilla", "extra pages", before.extra_pages));
+    cells.push(SeedCell::ours_only("context", "extra pages", context.extra_pages));
     let no_extra = before.extra_pages == 0.0 && context.extra_pages == 0.0;
     let why = format!(
         "no page more than was wanted: {}; largest error of a run {:.2} %, and the runs of one \
@@ -302,6 +306,6 @@ fn nfs_random() -> Table {
             .into(),
     ];
     let title = "random reads of 4 KiB over NFS, seconds".into();
-    let verdict = Verdict { holds: no_extra && of_runs.max <= 1.2, why };
-    Table { seed: "001", table: "001_nfs_random_overhead_s", title, cells, notes, verdict }
+    let verdict = SeedVerdict { holds: no_extra && of_runs.max <= 1.2, why };
+    SeedTable { seed: "001", table: "001_nfs_random_overhead_s", title, cells, notes, verdict }
 }

@@ -3,17 +3,17 @@
 use foreread_core::sched::Op;
 use foreread_core::units::ByteCount;
 
-use super::csv::{Csv, Row};
-use super::{Cell, Errors, Progress, Table, Verdict, errors};
-use crate::meter::Meter;
-use crate::record::Keep;
-use crate::run::Ran;
+use super::csv::{Csv, CsvRow};
+use super::{Errors, SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::meter::ProcessMeter;
+use crate::record::RecordMode;
+use crate::run::RunOutcome;
 use crate::scenario::Scenario;
 use crate::size::Size;
 use crate::workload::Workload;
-use crate::workload::mount::{Blocks, Order, WINDOWS};
+use crate::workload::mount::{EntryOrder, InodeReadahead, WINDOWS};
 
-pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
+pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     let fio = run_fio(progress);
     let find = run_find(progress);
     let tradeoff = tradeoff(&fio, &find);
@@ -22,21 +22,21 @@ pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
 }
 
 /// Random reads of one size.
-struct Fio {
+struct FioFigures {
     kib: u64,
     iops: f64,
-    meter: Meter,
+    meter: ProcessMeter,
 }
 
 /// A `find` with windows of one size.
-struct Find {
+struct FindFigures {
     blocks: u64,
     seconds: f64,
     reads: u64,
     windows: f64,
 }
 
-fn run_fio(progress: Progress<'_>) -> Vec<Fio> {
+fn run_fio(progress: SeedProgress<'_>) -> Vec<FioFigures> {
     let base = Scenario::built_in(include_str!("../../scenarios/002-fio.toml"));
     let run = |kib: u64| {
         progress(&format!("002 fio {kib}K"));
@@ -46,30 +46,30 @@ fn run_fio(progress: Progress<'_>) -> Vec<Fio> {
         }
         let ran = go(&scenario);
         let meter = ran.processes[0].clone();
-        Fio { kib, iops: meter.ops as f64 / meter.seconds(ran.end), meter }
+        FioFigures { kib, iops: meter.ops as f64 / meter.seconds(ran.end), meter }
     };
     [4, 8, 16, 32, 64, 128, 256].map(run).into()
 }
 
-fn run_find(progress: Progress<'_>) -> Vec<Find> {
+fn run_find(progress: SeedProgress<'_>) -> Vec<FindFigures> {
     let base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
     let run = |bits: u32| {
         progress(&format!("002 find {} blocks", 1_u64 << bits));
-        find(&base, 1_u64 << bits, Order::Htree)
+        find(&base, 1_u64 << bits, EntryOrder::Htree)
     };
     (0..10).map(run).collect()
 }
 
-fn find(base: &Scenario, blocks: u64, order: Order) -> Find {
+fn find(base: &Scenario, blocks: u64, order: EntryOrder) -> FindFigures {
     let mut scenario = base.clone();
     if let Workload::Find(find) = scenario.process[0].run.get_mut() {
-        find.mount.inode_readahead_blks = Blocks::Fixed(blocks);
+        find.mount.inode_readahead_blks = InodeReadahead::Fixed(blocks);
         find.order = order;
     }
     let ran = go(&scenario);
     let meter = &ran.processes[0];
     let seconds = meter.seconds(ran.end);
-    Find {
+    FindFigures {
         blocks,
         seconds,
         reads: ran.devices[0].requests(Op::Read),
@@ -77,13 +77,13 @@ fn find(base: &Scenario, blocks: u64, order: Order) -> Find {
     }
 }
 
-fn go(scenario: &Scenario) -> Ran {
-    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+fn go(scenario: &Scenario) -> RunOutcome {
+    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     building.run.go(scenario.until());
     building.run.end()
 }
 
-fn fio_table(fio: &[Fio]) -> Table {
+fn fio_table(fio: &[FioFigures]) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_mason_fio_randread.csv"));
     let mut cells = Vec::new();
     for (row, run) in csv.rows().zip(fio) {
@@ -127,7 +127,7 @@ fn fio_table(fio: &[Fio]) -> Table {
     table("002_mason_fio_randread", title, cells, &notes, of_rates.max <= 1.0, why)
 }
 
-fn find_table(find_runs: &[Find], progress: Progress<'_>) -> Table {
+fn find_table(find_runs: &[FindFigures], progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_ted_find_size0.csv"));
     let first = find_runs[0].seconds;
     let mut cells = Vec::new();
@@ -139,8 +139,8 @@ fn find_table(find_runs: &[Find], progress: Progress<'_>) -> Table {
             let printed = row.number("printed_improvement_pct");
             cells.push(cell(&name, "% less", printed, less(run.seconds, first)));
         }
-        cells.push(Cell::ours_only(&name, "windows", run.windows));
-        cells.push(Cell::ours_only(&name, "device reads", run.reads as f64));
+        cells.push(SeedCell::ours_only(&name, "windows", run.windows));
+        cells.push(SeedCell::ours_only(&name, "device reads", run.reads as f64));
     }
     let of_seconds = errors(in_columns(&cells, &["seconds"]));
     let another = another_tree(progress);
@@ -181,32 +181,32 @@ fn find_table(find_runs: &[Find], progress: Progress<'_>) -> Table {
 }
 
 /// A tree that was drawn with the same parameters from another seed.
-fn another_tree(progress: Progress<'_>) -> Vec<Cell> {
+fn another_tree(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_ted_find_size0.csv"));
     let mut base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
     base.seed += 1;
-    let run = |row: Row<'_>| {
+    let run = |row: CsvRow<'_>| {
         let blocks = row.text("ra_blocks").parse().expect("a number");
         progress(&format!("002 find, another tree, {blocks} blocks"));
-        let run = find(&base, blocks, Order::Htree);
+        let run = find(&base, blocks, EntryOrder::Htree);
         cell(&blocks_name(blocks), "seconds, another tree", row.number("seconds"), run.seconds)
     };
     csv.rows().map(run).collect()
 }
 
 /// The same tree in the order of the names.
-fn sorted(progress: Progress<'_>) -> Vec<Cell> {
+fn sorted(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
     let run = |blocks| {
         progress(&format!("002 find sorted {blocks} blocks"));
-        let run = find(&base, blocks, Order::Sorted);
-        Cell::ours_only(blocks_name(blocks), "seconds, sorted", run.seconds)
+        let run = find(&base, blocks, EntryOrder::Sorted);
+        SeedCell::ours_only(blocks_name(blocks), "seconds, sorted", run.seconds)
     };
     [1, 32, 512].map(run).into()
 }
 
 /// Directories whose inodes a small cache does not hold.
-fn large_directories(progress: Progress<'_>) -> Vec<Cell> {
+fn large_directories(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let base = Scenario::built_in(include_str!("../../scenarios/002-htree.toml"));
     let mut cells = Vec::new();
     for (memory, column) in [(64, "seconds, large, 64M"), (2, "seconds, large, 2M")] {
@@ -214,20 +214,20 @@ fn large_directories(progress: Progress<'_>) -> Vec<Cell> {
         scenario.cache.memory = Size(ByteCount(memory << 20));
         for blocks in [1, 8, 32, 128] {
             progress(&format!("002 large directories {memory}M {blocks} blocks"));
-            let run = find(&scenario, blocks, Order::Htree);
-            cells.push(Cell::ours_only(blocks_name(blocks), column, run.seconds));
+            let run = find(&scenario, blocks, EntryOrder::Htree);
+            cells.push(SeedCell::ours_only(blocks_name(blocks), column, run.seconds));
         }
     }
     cells
 }
 
-fn git_status(progress: Progress<'_>) -> Table {
+fn git_status(progress: SeedProgress<'_>) -> SeedTable {
     let base = Scenario::built_in(include_str!("../../scenarios/002-git-status.toml"));
     let seconds = |blocks| {
         progress(&format!("002 git status {blocks} blocks"));
         let mut scenario = base.clone();
         if let Workload::GitStatus(git) = scenario.process[0].run.get_mut() {
-            git.mount.inode_readahead_blks = Blocks::Fixed(blocks);
+            git.mount.inode_readahead_blks = InodeReadahead::Fixed(blocks);
         }
         let ran = go(&scenario);
         ran.processes[0].seconds(ran.end)
@@ -235,11 +235,11 @@ fn git_status(progress: Progress<'_>) -> Table {
     let [alone, by_16, by_64] = [1, 16, 64].map(seconds);
     let (first, more) = (less(by_16, alone), less(by_64, alone) - less(by_16, alone));
     let cells = vec![
-        Cell::ours_only("1 block", "seconds", alone),
-        Cell::ours_only("16 blocks", "seconds", by_16),
-        Cell::ours_only("64 blocks", "seconds", by_64),
-        Cell::new("16 blocks", "% less", 21.0, first),
-        Cell::ours_only("64 blocks", "% less, beside", more),
+        SeedCell::ours_only("1 block", "seconds", alone),
+        SeedCell::ours_only("16 blocks", "seconds", by_16),
+        SeedCell::ours_only("64 blocks", "seconds", by_64),
+        SeedCell::new("16 blocks", "% less", 21.0, first),
+        SeedCell::ours_only("64 blocks", "% less, beside", more),
     ];
     let holds = (first - 21.0).abs() <= 5.0 && more < 3.0;
     let why = format!("64 KiB bring {first:.1} %, 256 KiB another {more:.1} points");
@@ -254,7 +254,7 @@ fn git_status(progress: Progress<'_>) -> Table {
     table("002_git_status", "git status over a cold cache".into(), cells, &notes, holds, why)
 }
 
-fn tradeoff(fio: &[Fio], find: &[Find]) -> Table {
+fn tradeoff(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_ted_tradeoff.csv"));
     let published = Csv::parse(include_str!("../../data/seed-tables/002_ted_find_size0.csv"));
     let published: Vec<_> = published.rows().filter_map(|row| row.number("seconds")).collect();
@@ -263,7 +263,7 @@ fn tradeoff(fio: &[Fio], find: &[Find]) -> Table {
     for (index, row) in csv.rows().enumerate() {
         let (name, ours) = (format!("{}K", row.text("io_kib")), &fio[index]);
         let iops = row.number("iops").expect("each row has it");
-        cells.push(Cell::new(&name, "iops", iops, ours.iops));
+        cells.push(SeedCell::new(&name, "iops", iops, ours.iops));
         let printed = row.number("ms_latency_printed");
         cells.push(cell(&name, "latency, recomputed", printed, rounded(1e3 / iops, 3)));
         cells.push(cell(&name, "latency", printed, ours.meter.mean_ms()));
@@ -298,7 +298,7 @@ fn tradeoff(fio: &[Fio], find: &[Find]) -> Table {
     table("002_ted_tradeoff", title, cells, &notes, again.max == 0.0 && latency.max <= 1.0, why)
 }
 
-fn increments(fio: &[Fio], find: &[Find]) -> Table {
+fn increments(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_dilger_increments.csv"));
     let percents = Csv::parse(include_str!("../../data/seed-tables/002_ted_tradeoff.csv"));
     let of =
@@ -318,9 +318,9 @@ fn increments(fio: &[Fio], find: &[Find]) -> Table {
             if printed != correct {
                 misprints.push(format!("{step} {name} {printed} for {correct}"));
             }
-            cells.push(Cell::new(step, format!("{name}, recomputed"), printed, again));
+            cells.push(SeedCell::new(step, format!("{name}, recomputed"), printed, again));
             let ours = ours(fio, find, index + 2) - ours(fio, find, index + 1);
-            cells.push(Cell::new(step, *name, correct, ours));
+            cells.push(SeedCell::new(step, *name, correct, ours));
         }
     }
     let why =
@@ -341,21 +341,21 @@ fn increments(fio: &[Fio], find: &[Find]) -> Table {
 }
 
 /// The percentage of a size of ours.
-type OfStep = fn(&[Fio], &[Find], usize) -> f64;
+type OfStep = fn(&[FioFigures], &[FindFigures], usize) -> f64;
 
-fn degradation_of(fio: &[Fio], _find: &[Find], index: usize) -> f64 {
+fn degradation_of(fio: &[FioFigures], _find: &[FindFigures], index: usize) -> f64 {
     degradation(fio, index)
 }
 
-fn improvement_of(_fio: &[Fio], find: &[Find], index: usize) -> f64 {
+fn improvement_of(_fio: &[FioFigures], find: &[FindFigures], index: usize) -> f64 {
     improvement(find, index)
 }
 
-fn degradation(fio: &[Fio], index: usize) -> f64 {
+fn degradation(fio: &[FioFigures], index: usize) -> f64 {
     (fio[0].iops / fio[index].iops - 1.0) * 100.0
 }
 
-fn improvement(find: &[Find], index: usize) -> f64 {
+fn improvement(find: &[FindFigures], index: usize) -> f64 {
     less(find[index].seconds, find[0].seconds)
 }
 
@@ -371,14 +371,14 @@ fn rounded(number: f64, digits: i32) -> f64 {
     (number * unit + 1e-6).round() / unit
 }
 
-fn cell(row: &str, column: &str, seed: Option<f64>, ours: f64) -> Cell {
+fn cell(row: &str, column: &str, seed: Option<f64>, ours: f64) -> SeedCell {
     match seed {
-        Some(seed) => Cell::new(row, column, seed, ours),
-        None => Cell::ours_only(row, column, ours),
+        Some(seed) => SeedCell::new(row, column, seed, ours),
+        None => SeedCell::ours_only(row, column, ours),
     }
 }
 
-fn in_columns<'c>(cells: &'c [Cell], columns: &[&str]) -> Vec<&'c Cell> {
+fn in_columns<'c>(cells: &'c [SeedCell], columns: &[&str]) -> Vec<&'c SeedCell> {
     cells.iter().filter(|cell| columns.contains(&cell.column.as_str())).collect()
 }
 
@@ -389,11 +389,11 @@ fn blocks_name(blocks: u64) -> String {
 fn table(
     name: &'static str,
     title: String,
-    cells: Vec<Cell>,
+    cells: Vec<SeedCell>,
     notes: &[&str],
     holds: bool,
     why: String,
-) -> Table {
+) -> SeedTable {
     let notes = notes.iter().map(|&note| note.to_owned()).collect();
-    Table { seed: "002", table: name, title, cells, notes, verdict: Verdict { holds, why } }
+    SeedTable { seed: "002", table: name, title, cells, notes, verdict: SeedVerdict { holds, why } }
 }

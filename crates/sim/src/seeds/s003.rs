@@ -4,9 +4,9 @@ mod capture;
 mod cat;
 mod vmstat;
 
-use super::{Progress, Table};
+use super::{SeedProgress, SeedTable};
 
-pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
+pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     let [seconds, baselines] = cat::tables(progress);
     vec![seconds, baselines, vmstat::table(progress), capture::table(progress)]
 }
@@ -28,7 +28,7 @@ impl Targets {
         self.why.push(if holds { what } else { format!("not met: {what}") });
     }
 
-    fn verdict(self) -> super::Verdict {
-        super::Verdict { holds: self.holds, why: self.why.join("; ") }
+    fn verdict(self) -> super::SeedVerdict {
+        super::SeedVerdict { holds: self.holds, why: self.why.join("; ") }
     }
 }

@@ -3,10 +3,10 @@
 use foreread_core::units::{ByteCount, Nanos, Sectors};
 
 use super::csv::Csv;
-use super::{Cell, Progress, Table, Verdict, errors};
-use crate::device::Model;
-use crate::device::mapped::{Mapped, Reader};
-use crate::record::Keep;
+use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::device::DeviceParams;
+use crate::device::mapped::{BioSource, Mapped};
+use crate::record::RecordMode;
 use crate::scenario::Scenario;
 use crate::size::Size;
 use crate::workload::Workload;
@@ -51,11 +51,11 @@ const DDS: [Dd; 4] = [
     },
 ];
 
-pub(super) fn tables(progress: Progress<'_>) -> Vec<Table> {
+pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     vec![dd(progress)]
 }
 
-fn dd(progress: Progress<'_>) -> Table {
+fn dd(progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/004_dd.csv"));
     let (mut exact, mut rates) = (Vec::new(), Vec::new());
     let mut others = Vec::new();
@@ -67,16 +67,21 @@ fn dd(progress: Progress<'_>) -> Table {
         let row = row.expect("the table has it");
         let of_row = |column| row.number(column).expect("a number");
         let bytes = Size(ByteCount(row.text("bytes").parse().expect("a number")));
-        let per_block = dd.run(Reader::PerBlock, bytes);
-        let multi_block = dd.run(Reader::MultiBlock, bytes);
-        let sectors = dd.mapped(Reader::PerBlock).block().0 as f64 / 512.0;
+        let per_block = dd.run(BioSource::PerBlock, bytes);
+        let multi_block = dd.run(BioSource::MultiBlock, bytes);
+        let sectors = dd.mapped(BioSource::PerBlock).block().0 as f64 / 512.0;
         match dd.told_sectors() {
-            Some(told) => exact.push(Cell::new(dd.name(), "sectors a bio", told, sectors)),
-            None => others.push(Cell::ours_only(dd.name(), "sectors a bio", sectors)),
+            Some(told) => exact.push(SeedCell::new(dd.name(), "sectors a bio", told, sectors)),
+            None => others.push(SeedCell::ours_only(dd.name(), "sectors a bio", sectors)),
         }
-        rates.push(Cell::new(dd.name(), "s", of_row("seconds"), per_block.seconds));
-        rates.push(Cell::new(dd.name(), "MB/s", of_row("mb_per_s_printed"), per_block.mb_per_s));
-        others.push(Cell::ours_only(dd.name(), "MB/s, multi-block", multi_block.mb_per_s));
+        rates.push(SeedCell::new(dd.name(), "s", of_row("seconds"), per_block.seconds));
+        rates.push(SeedCell::new(
+            dd.name(),
+            "MB/s",
+            of_row("mb_per_s_printed"),
+            per_block.mb_per_s,
+        ));
+        others.push(SeedCell::ours_only(dd.name(), "MB/s, multi-block", multi_block.mb_per_s));
     }
     let of_rates = errors(&rates);
     let right = exact.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
@@ -95,8 +100,8 @@ fn dd(progress: Progress<'_>) -> Table {
          hidden, and the odd device would give {:.0} MB/s.",
         DDS[3].hidden_mb_per_s()
     ));
-    let verdict = Verdict { holds, why };
-    Table { seed: "004", table: "004_dd", title, cells, notes, verdict }
+    let verdict = SeedVerdict { holds, why };
+    SeedTable { seed: "004", table: "004_dd", title, cells, notes, verdict }
 }
 
 const NOTES: [&str; 4] = [
@@ -110,7 +115,7 @@ const NOTES: [&str; 4] = [
     "multi-block is how kernels read now: one bio for each run of blocks. Odd sizes cost nothing.",
 ];
 
-struct Came {
+struct DdFigures {
     seconds: f64,
     mb_per_s: f64,
 }
@@ -129,31 +134,33 @@ impl Dd {
         }
     }
 
-    fn scenario(&self, reader: Reader) -> Scenario {
+    fn scenario(&self, reader: BioSource) -> Scenario {
         let mut scenario = Scenario::built_in(include_str!("../../scenarios/004-bios.toml"));
         let test = scenario.device.get_mut("test").expect("the scenario has it");
-        let Model::Mapped(mapped) = &mut test.model.get_mut().model else { panic!("it is mapped") };
+        let DeviceParams::Mapped(mapped) = &mut test.model.get_mut().model else {
+            panic!("it is mapped")
+        };
         mapped.capacity = Size(Sectors(self.sectors).bytes());
         mapped.reader = reader;
         mapped.bio_us = self.bio_us;
         scenario
     }
 
-    fn mapped(&self, reader: Reader) -> Mapped {
+    fn mapped(&self, reader: BioSource) -> Mapped {
         let scenario = self.scenario(reader);
-        let Model::Mapped(mapped) = &scenario.device["test"].model.get_ref().model else {
+        let DeviceParams::Mapped(mapped) = &scenario.device["test"].model.get_ref().model else {
             panic!("it is mapped")
         };
         mapped.clone()
     }
 
-    fn run(&self, reader: Reader, bytes: Size) -> Came {
+    fn run(&self, reader: BioSource, bytes: Size) -> DdFigures {
         self.run_in(self.scenario(reader), bytes)
     }
 
     /// The same bios, paid for by the reader's own processor while read-ahead goes on.
     fn hidden_mb_per_s(&self) -> f64 {
-        let mut scenario = self.scenario(Reader::MultiBlock);
+        let mut scenario = self.scenario(BioSource::MultiBlock);
         let Workload::Sequential(dd) = scenario.process[0].run.get_mut() else {
             panic!("it is dd")
         };
@@ -162,14 +169,14 @@ impl Dd {
         self.run_in(scenario, Size(ByteCount(100 << 20))).mb_per_s
     }
 
-    fn run_in(&self, mut scenario: Scenario, bytes: Size) -> Came {
+    fn run_in(&self, mut scenario: Scenario, bytes: Size) -> DdFigures {
         let file = scenario.file.get_mut("data").expect("the scenario has it");
         file.at = Size(ByteCount(self.from_mib << 20));
         file.size = bytes;
-        let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+        let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
         building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let dd = &ran.processes[0];
-        Came { seconds: dd.seconds(ran.end), mb_per_s: dd.mb_per_s(ran.end) }
+        DdFigures { seconds: dd.seconds(ran.end), mb_per_s: dd.mb_per_s(ran.end) }
     }
 }

@@ -5,14 +5,14 @@
 //!   lseek 1536, read 16384      pages 0 to 4
 //! ```
 
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::file_of;
 use super::sequential::AdviceName;
 use crate::process::Process;
-use crate::scenario::{Building, Scenario};
+use crate::scenario::{PreparedRun, Scenario};
 
 /// Two small reads, each after a seek.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,7 +32,7 @@ impl Blkid {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {

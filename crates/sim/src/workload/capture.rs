@@ -23,8 +23,8 @@ use serde::Deserialize;
 
 use super::{check, check_place, check_request};
 use crate::meter::seconds;
-use crate::process::{Line, Process};
-use crate::scenario::{Building, Scenario, ns_of_ms};
+use crate::process::{Channel, Process};
+use crate::scenario::{PreparedRun, Scenario, ns_of_ms};
 use crate::size::Size;
 use crate::world::SlotsId;
 
@@ -80,7 +80,7 @@ impl Capture {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
@@ -95,7 +95,7 @@ impl Capture {
     /// Takes pictures as they come; another process writes them.
     async fn record(&self, process: &Process, device: DeviceId) {
         let buffered = Rc::new(Cell::new(0_u32));
-        let line = Line::new();
+        let line = Channel::new();
         let (params, count, pictures) = (self.clone(), Rc::clone(&buffered), Rc::clone(&line));
         let camera = process.clone();
         process.spawn("writer", async move |writer: Process| {
@@ -125,18 +125,20 @@ impl Capture {
         process: &Process,
         camera: &Process,
         device: DeviceId,
-        pictures: &Line<()>,
+        pictures: &Channel<()>,
         buffered: &Cell<u32>,
     ) {
         let slots = process.slots(self.in_flight);
-        let mut place = Place { stretch: ByteCount::ZERO, done: self.bitmap_every.0 };
+        let mut place = WriterPosition { stretch: ByteCount::ZERO, done: self.bitmap_every.0 };
         loop {
             pictures.take(process).await;
             let mut rest = self.picture.0;
             while rest > ByteCount::ZERO {
                 if place.done >= self.bitmap_every.0 {
-                    place =
-                        Place { stretch: self.next_stretch(place.stretch), done: ByteCount::ZERO };
+                    place = WriterPosition {
+                        stretch: self.next_stretch(place.stretch),
+                        done: ByteCount::ZERO,
+                    };
                     self.read_bitmap(process, camera, device, place.stretch).await;
                 }
                 rest -= self.post_part(process, device, slots, &mut place, rest).await;
@@ -150,7 +152,7 @@ impl Capture {
         process: &Process,
         device: DeviceId,
         slots: SlotsId,
-        place: &mut Place,
+        place: &mut WriterPosition,
         rest: ByteCount,
     ) -> ByteCount {
         let part = self.request.0.min(rest).min(self.bitmap_every.0 - place.done);
@@ -191,7 +193,7 @@ impl Capture {
 
 /// Where the writer is.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct WriterPosition {
     /// Where the stretch begins, with its bitmap.
     stretch: ByteCount,
     /// How much of it is written.

@@ -19,10 +19,10 @@ use serde::Deserialize;
 use super::{check, check_place};
 use crate::meter::seconds;
 use crate::process::Process;
-use crate::reader::Reader;
+use crate::reader::SimReader;
 use crate::rng::Rng;
-use crate::run::{Run, SimFile};
-use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::run::{SimFile, SimRun};
+use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
 
 /// Reads the files of directories. Its meter says `chain_s`: the seconds from its first read to the
@@ -89,7 +89,7 @@ impl CatDir {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
@@ -109,7 +109,7 @@ impl CatDir {
     }
 
     /// Puts a directory on the device.
-    fn lay_out(&self, run: &mut Run, device: DeviceId, rng: &mut Rng) -> Result<Dir, String> {
+    fn lay_out(&self, run: &mut SimRun, device: DeviceId, rng: &mut Rng) -> Result<Dir, String> {
         let pages = self.spread.0.0 / PAGE_SIZE;
         let from = if pages > 0 { rng.below(pages) * PAGE_SIZE } else { 0 };
         let mut at = self.at.0.0.next_multiple_of(PAGE_SIZE) + from;
@@ -132,7 +132,7 @@ impl CatDir {
     async fn cat(&self, process: &Process, dir: &Dir) {
         let head = process.open(dir.head);
         // Blocks of file systems are not read ahead: each is asked for by its number.
-        head.advise(foreread_core::readahead::Advice::Random);
+        head.advise(foreread_core::prefetch::Advice::Random);
         self.read_page(&head, 0).await;
         for (index, parts) in (0..).zip(&dir.files) {
             self.read_page(&head, 1 + index / INODES).await;
@@ -145,12 +145,12 @@ impl CatDir {
         }
     }
 
-    async fn read_page(&self, reader: &Reader, page: u64) {
+    async fn read_page(&self, reader: &SimReader, page: u64) {
         let got = reader.read(ByteCount(page * PAGE_SIZE), ByteCount(PAGE_SIZE)).await;
         got.expect("a model has no faults");
     }
 
-    async fn read_all(&self, reader: &Reader) {
+    async fn read_all(&self, reader: &SimReader) {
         let mut pos = ByteCount::ZERO;
         while pos < reader.len() {
             pos += reader.read(pos, self.read.0).await.expect("a model has no faults");

@@ -5,22 +5,22 @@ use foreread_core::path::Fault;
 use foreread_core::units::Nanos;
 use serde::Deserialize;
 
-use super::mount::{Ext4, Mount, Order};
-use crate::ext4::{DirectoryId, Grown};
+use super::mount::{EntryOrder, Ext4Mount, MountSpec};
+use crate::ext4::{DirectoryId, LayoutSource};
 use crate::process::Process;
-use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 
 /// Walks a tree as `find -size 0` does, which must know each inode.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Find {
     /// The file system.
-    pub mount: Mount,
+    pub mount: MountSpec,
     /// What is on it.
-    pub tree: Grown,
+    pub tree: LayoutSource,
     /// In which order the entries of a directory come.
     #[serde(default)]
-    pub order: Order,
+    pub order: EntryOrder,
     /// How much work an entry is, in us.
     #[serde(default)]
     pub entry_us: f64,
@@ -34,14 +34,14 @@ impl Find {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
         let file = building.file(&self.mount.file)?;
         let params = self.clone();
         building.begin(name, start, async move |process: Process| {
-            let Some(ext4) = Ext4::open(&process, file, &params.mount, &params.tree) else {
+            let Some(ext4) = Ext4Mount::open(&process, file, &params.mount, &params.tree) else {
                 process.say("no room for the tree", 0);
                 return;
             };
@@ -51,7 +51,7 @@ impl Find {
         Ok(())
     }
 
-    async fn walk(&self, process: &Process, ext4: &Ext4) -> Result<(), Fault> {
+    async fn walk(&self, process: &Process, ext4: &Ext4Mount) -> Result<(), Fault> {
         let layout = ext4.layout();
         let entry_ns = ns_of_ms(self.entry_us / 1e3);
         let mut ahead: Vec<DirectoryId> = layout.tops().collect();

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{check, check_place, check_request, due};
 use crate::process::Process;
-use crate::scenario::{Building, Scenario};
+use crate::scenario::{PreparedRun, Scenario};
 use crate::size::Size;
 
 /// Writes that wait for nothing but a place in the queue.
@@ -71,7 +71,7 @@ impl Flood {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {

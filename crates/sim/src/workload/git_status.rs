@@ -5,25 +5,25 @@ use foreread_core::path::Fault;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE};
 use serde::Deserialize;
 
-use super::mount::{Ext4, Mount, Order};
+use super::mount::{EntryOrder, Ext4Mount, MountSpec};
 use super::{check, file_of};
-use crate::ext4::{DirectoryId, Entry, Grown};
+use crate::ext4::{DirectoryEntry, DirectoryId, LayoutSource};
 use crate::process::Process;
 use crate::run::SimFile;
-use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 
 /// Looks at a working tree as `git status` does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitStatus {
     /// The file system.
-    pub mount: Mount,
+    pub mount: MountSpec,
     /// What is on it.
-    pub tree: Grown,
+    pub tree: LayoutSource,
     /// Sorted paths are the index's order; with `htree` each directory's entries come in the order
     /// of their hashes, as when it is listed.
     #[serde(default)]
-    pub order: Order,
+    pub order: EntryOrder,
     /// How much work an entry is, in us.
     #[serde(default)]
     pub entry_us: f64,
@@ -49,7 +49,7 @@ impl GitStatus {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
@@ -58,7 +58,7 @@ impl GitStatus {
         let params = self.clone();
         let own = name.to_owned();
         building.begin(name, start, async move |process: Process| {
-            let Some(ext4) = Ext4::open(&process, file, &params.mount, &params.tree) else {
+            let Some(ext4) = Ext4Mount::open(&process, file, &params.mount, &params.tree) else {
                 process.say("no room for the tree", 0);
                 return;
             };
@@ -72,7 +72,7 @@ impl GitStatus {
     }
 
     /// Looks at all files, depth first.
-    async fn refresh(&self, process: &Process, ext4: &Ext4) -> Result<(), Fault> {
+    async fn refresh(&self, process: &Process, ext4: &Ext4Mount) -> Result<(), Fault> {
         let layout = ext4.layout();
         let entry_ns = ns_of_ms(self.entry_us / 1e3);
         let mut ahead: Vec<Visit> = Vec::new();
@@ -112,5 +112,5 @@ impl GitStatus {
 /// What comes next of a path.
 enum Visit {
     Enter(DirectoryId),
-    Entry(DirectoryId, Entry),
+    Entry(DirectoryId, DirectoryEntry),
 }

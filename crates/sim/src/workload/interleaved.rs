@@ -16,8 +16,8 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::{check, file_of};
 use crate::process::Process;
-use crate::reader::Reader;
-use crate::scenario::{Building, Scenario};
+use crate::reader::SimReader;
+use crate::scenario::{PreparedRun, Scenario};
 use crate::size::Size;
 
 /// Streams that share a handle.
@@ -43,19 +43,19 @@ pub struct Interleaved {
     /// What is read instead, in this order: pages, each by its index, or as `"64+32"` for 32 from
     /// page 64 on.
     #[serde(default)]
-    pub pages: Vec<Run>,
+    pub pages: Vec<PageSpan>,
 }
 
 /// Pages that are read at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Run {
+pub struct PageSpan {
     /// The first.
     pub start: PageIndex,
     /// How many.
     pub count: Pages,
 }
 
-impl Run {
+impl PageSpan {
     /// One page.
     #[must_use]
     pub fn page(index: u64) -> Self {
@@ -69,7 +69,7 @@ impl Interleaved {
         if !self.pages.is_empty() {
             check(self.reads.is_none(), "reads", "nothing beside pages")?;
             check(!self.own_handles, "own_handles", "nothing beside pages")?;
-            let holds = |run: &Run| run.start.offset() < size;
+            let holds = |run: &PageSpan| run.start.offset() < size;
             return check(self.pages.iter().all(holds), "pages", "pages that the file has");
         }
         check((1..=65_536).contains(&self.streams), "streams", "1 to 65536")?;
@@ -79,7 +79,7 @@ impl Interleaved {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
@@ -97,7 +97,7 @@ impl Interleaved {
         Ok(())
     }
 
-    async fn in_turns(&self, readers: &[Reader]) {
+    async fn in_turns(&self, readers: &[SimReader]) {
         let part = readers[0].len().0 / self.streams / self.read.0.0 * self.read.0.0;
         let most = part / self.read.0.0;
         for turn in 0..self.reads.unwrap_or(most).min(most) {
@@ -111,8 +111,8 @@ impl Interleaved {
         }
     }
 
-    async fn in_order(&self, reader: &Reader) {
-        for Run { start, count } in &self.pages {
+    async fn in_order(&self, reader: &SimReader) {
+        for PageSpan { start, count } in &self.pages {
             if reader.read(start.offset(), count.bytes()).await.is_err() {
                 return;
             }
@@ -120,7 +120,7 @@ impl Interleaved {
     }
 }
 
-impl<'de> Deserialize<'de> for Run {
+impl<'de> Deserialize<'de> for PageSpan {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(OfText)
     }
@@ -129,26 +129,26 @@ impl<'de> Deserialize<'de> for Run {
 struct OfText;
 
 impl Visitor<'_> for OfText {
-    type Value = Run;
+    type Value = PageSpan;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a page such as 64, or several such as \"64+32\"")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Run, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<PageSpan, E> {
         let (start, count) = text.split_once('+').unwrap_or((text, "1"));
         let run = start.parse().ok().zip(count.parse().ok());
         let run =
             run.filter(|(start, count)| (0..MOST).contains(start) && (1..MOST).contains(count));
         let (start, count) = run.ok_or_else(|| E::custom(format!("{text:?}: wants {WANTS}")))?;
-        Ok(Run { start: PageIndex(start), count: Pages(count) })
+        Ok(PageSpan { start: PageIndex(start), count: Pages(count) })
     }
 
-    fn visit_u64<E: Error>(self, start: u64) -> Result<Run, E> {
+    fn visit_u64<E: Error>(self, start: u64) -> Result<PageSpan, E> {
         self.visit_str(&start.to_string())
     }
 
-    fn visit_i64<E: Error>(self, start: i64) -> Result<Run, E> {
+    fn visit_i64<E: Error>(self, start: i64) -> Result<PageSpan, E> {
         self.visit_str(&start.to_string())
     }
 }
@@ -170,7 +170,7 @@ fn page() -> Size {
 mod tests {
     use foreread_core::units::Nanos;
 
-    use crate::record::Keep;
+    use crate::record::RecordMode;
     use crate::scenario::Scenario;
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
                     file.data = { device = 'disk', size = '36K' }\n\
                     [[process]]\nname = 'reader'\n\
                     run.interleaved = { file = 'data', streams = 3, read = '4K', reads = 2 }\n";
-        let mut building = Scenario::built_in(text).build(Keep::Lines).expect("it is good");
+        let mut building = Scenario::built_in(text).build(RecordMode::Lines).expect("it is good");
         building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let sectors: Vec<_> = ran

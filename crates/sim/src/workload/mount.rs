@@ -12,27 +12,27 @@ use std::cell::RefCell;
 
 use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_core::path::Fault;
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
 use super::{check, file_of};
-use crate::ext4::{BLOCK_SIZE, Directory, Entry, Grown, Inode, Layout};
+use crate::ext4::{BLOCK_SIZE, Directory, DirectoryEntry, InodeNumber, LayoutSource, TreeLayout};
 use crate::process::Process;
-use crate::reader::Reader;
+use crate::reader::SimReader;
 use crate::run::SimFile;
 use crate::scenario::Scenario;
 
 /// Where a file system is, and with which options it is mounted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mount {
+pub struct MountSpec {
     /// Which file: the whole file system.
     pub file: String,
     /// The windows over inode tables.
     #[serde(default)]
-    pub inode_readahead_blks: Blocks,
+    pub inode_readahead_blks: InodeReadahead,
     /// Windows as Linux reads them, a block too long.
     #[serde(default)]
     pub compat: bool,
@@ -40,7 +40,7 @@ pub struct Mount {
 
 /// How many blocks come with one: ext4's `inode_readahead_blks`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Blocks {
+pub enum InodeReadahead {
     /// Windows of so many, a power of two; 0 reads each block alone.
     Fixed(u64),
     /// As many as pay.
@@ -53,7 +53,7 @@ pub const WINDOWS: &str = "inode_table_windows";
 /// In which order the entries of a directory are looked at.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum EntryOrder {
     /// By their names, in which they were made.
     #[default]
     Sorted,
@@ -63,40 +63,42 @@ pub enum Order {
 
 /// A mounted file system, as one process sees it.
 #[derive(Debug)]
-pub(super) struct Ext4 {
-    layout: Layout,
-    window: Window,
-    reader: Reader,
+pub(super) struct Ext4Mount {
+    layout: TreeLayout,
+    window: TableWindow,
+    reader: SimReader,
     process: Process,
     file: SimFile,
 }
 
 #[derive(Debug)]
-enum Window {
+enum TableWindow {
     Fixed(FixedWindow),
     Adaptive(Box<RefCell<Adaptive>>),
 }
 
-impl Mount {
-    pub(super) fn check(&self, scenario: &Scenario, tree: &Grown) -> Result<(), String> {
+impl MountSpec {
+    pub(super) fn check(&self, scenario: &Scenario, tree: &LayoutSource) -> Result<(), String> {
         let size = file_of(scenario, &self.file)?.size.0;
         let wants = "0 or a power of two, at most 2^30";
         check(self.window().is_some(), "inode_readahead_blks", wants)?;
         tree.check(size)
     }
 
-    fn window(&self) -> Option<Window> {
+    fn window(&self) -> Option<TableWindow> {
         let bound = if self.compat { ItableBound::OffByOne } else { ItableBound::Exact };
         match self.inode_readahead_blks {
-            Blocks::Fixed(blocks) => FixedWindow::new(blocks, bound).map(Window::Fixed),
-            Blocks::Adaptive => Some(Window::Adaptive(Box::default())),
+            InodeReadahead::Fixed(blocks) => {
+                FixedWindow::new(blocks, bound).map(TableWindow::Fixed)
+            }
+            InodeReadahead::Adaptive => Some(TableWindow::Adaptive(Box::default())),
         }
     }
 }
 
-impl Order {
+impl EntryOrder {
     /// A directory's entries in this order.
-    pub(super) fn of(self, directory: &Directory) -> Vec<Entry> {
+    pub(super) fn of(self, directory: &Directory) -> Vec<DirectoryEntry> {
         let mut entries = directory.entries.clone();
         match self {
             Self::Sorted => {}
@@ -106,15 +108,15 @@ impl Order {
     }
 }
 
-impl Ext4 {
+impl Ext4Mount {
     /// Mounts it; None if the tree that was drawn is too large for it.
     ///
     /// All processes that mount the same file with the same tree find the same layout.
     pub(super) fn open(
         process: &Process,
         file: SimFile,
-        mount: &Mount,
-        tree: &Grown,
+        mount: &MountSpec,
+        tree: &LayoutSource,
     ) -> Option<Self> {
         let layout = tree.layout(file.len, process.rng(&mount.file))?;
         let reader = process.open(file);
@@ -123,7 +125,7 @@ impl Ext4 {
         Some(Self { layout, window, reader, process: process.clone(), file })
     }
 
-    pub(super) fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &TreeLayout {
         &self.layout
     }
 
@@ -138,20 +140,24 @@ impl Ext4 {
     }
 
     /// Reads the block that names an entry.
-    pub(super) async fn look_up(&self, directory: &Directory, entry: &Entry) -> Result<(), Fault> {
+    pub(super) async fn look_up(
+        &self,
+        directory: &Directory,
+        entry: &DirectoryEntry,
+    ) -> Result<(), Fault> {
         let Some(block) = directory.block_of(entry) else { return Ok(()) };
         self.reader.read(at(block), ByteCount(u64::from(BLOCK_SIZE))).await.map(drop)
     }
 
     /// Reads an inode. If its block has to be read, its window comes along.
-    pub(super) async fn stat(&self, inode: Inode) -> Result<(), Fault> {
+    pub(super) async fn stat(&self, inode: InodeNumber) -> Result<(), Fault> {
         let (block, table) = self.layout.place(inode);
         if !self.reader.is_resident(at(block)) {
             let (start, end) = self.window(table, block);
             self.process.meter(|meter, _| *meter.other.entry(WINDOWS).or_default() += 1.0);
             self.reader.will_need(at(start), ByteCount((end.0 - start.0) * u64::from(BLOCK_SIZE)));
         }
-        if let Window::Adaptive(adaptive) = &self.window {
+        if let TableWindow::Adaptive(adaptive) = &self.window {
             adaptive.borrow_mut().used(block);
         }
         self.reader.read(at(block), ByteCount(u64::from(BLOCK_SIZE))).await.map(drop)
@@ -160,8 +166,8 @@ impl Ext4 {
     /// The blocks to read for one.
     fn window(&self, table: InodeTable, block: BlockIndex) -> (BlockIndex, BlockIndex) {
         let blocks = match &self.window {
-            Window::Fixed(window) => window.decide(table, block),
-            Window::Adaptive(adaptive) => {
+            TableWindow::Fixed(window) => window.decide(table, block),
+            TableWindow::Adaptive(adaptive) => {
                 let device = self.file.device;
                 let cost = self.process.world(|world| world.path.device_fit(device));
                 let cost = Cost::of_fit(cost);
@@ -178,13 +184,13 @@ fn at(block: BlockIndex) -> ByteCount {
     ByteCount(block.0 * u64::from(BLOCK_SIZE))
 }
 
-impl Default for Blocks {
+impl Default for InodeReadahead {
     fn default() -> Self {
         Self::Fixed(FixedWindow::DEFAULT_BLOCKS)
     }
 }
 
-impl<'de> Deserialize<'de> for Blocks {
+impl<'de> Deserialize<'de> for InodeReadahead {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(NumberOrAdaptive)
     }
@@ -193,20 +199,22 @@ impl<'de> Deserialize<'de> for Blocks {
 struct NumberOrAdaptive;
 
 impl Visitor<'_> for NumberOrAdaptive {
-    type Value = Blocks;
+    type Value = InodeReadahead;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("0, a power of two, or \"adaptive\"")
     }
 
-    fn visit_i64<E: Error>(self, blocks: i64) -> Result<Blocks, E> {
+    fn visit_i64<E: Error>(self, blocks: i64) -> Result<InodeReadahead, E> {
         let blocks = u64::try_from(blocks);
-        blocks.map(Blocks::Fixed).map_err(|_| E::custom("inode_readahead_blks: is negative"))
+        blocks
+            .map(InodeReadahead::Fixed)
+            .map_err(|_| E::custom("inode_readahead_blks: is negative"))
     }
 
-    fn visit_str<E: Error>(self, word: &str) -> Result<Blocks, E> {
+    fn visit_str<E: Error>(self, word: &str) -> Result<InodeReadahead, E> {
         match word {
-            "adaptive" => Ok(Blocks::Adaptive),
+            "adaptive" => Ok(InodeReadahead::Adaptive),
             _ => Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)),
         }
     }

@@ -17,10 +17,10 @@ use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::{check, file_of};
-use crate::process::{Line, Link, Process};
-use crate::reader::Reader;
+use crate::process::{BandwidthLink, Channel, Process};
+use crate::reader::SimReader;
 use crate::run::SimFile;
-use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
 
 /// A client that reads one file, and the pool that serves it.
@@ -59,25 +59,25 @@ pub struct Nfsd {
     pub cpu_ns_per_byte: f64,
     /// What the threads know of the stream.
     #[serde(default)]
-    pub state: StateName,
+    pub state: StateOwner,
 }
 
 /// Whose the read-ahead state of the file is.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-pub enum StateName {
+pub enum StateOwner {
     /// One for all threads: what the server keeps for a file from one request to the next.
     #[default]
     Shared,
     /// One for each thread, as of workers that keep the file open.
     Thread,
     /// A new one for each request: the file is opened for it and closed.
-    Request,
+    NfsRequest,
 }
 
 /// What the client asks for.
 #[derive(Clone, Copy, Debug)]
-struct Request {
+struct NfsRequest {
     index: u64,
     pos: ByteCount,
     len: ByteCount,
@@ -87,7 +87,7 @@ struct Request {
 
 /// What it gets.
 #[derive(Clone, Copy, Debug)]
-struct Reply {
+struct NfsReply {
     index: u64,
     /// When it is at the client.
     at: Nanos,
@@ -95,11 +95,11 @@ struct Reply {
 
 /// What both sides have in common.
 #[derive(Debug)]
-struct Wire {
+struct NfsWire {
     /// None ends a thread.
-    requests: Rc<Line<Option<Request>>>,
-    replies: Rc<Line<Reply>>,
-    link: Rc<Link>,
+    requests: Rc<Channel<Option<NfsRequest>>>,
+    replies: Rc<Channel<NfsReply>>,
+    link: Rc<BandwidthLink>,
 }
 
 impl Nfsd {
@@ -121,7 +121,7 @@ impl Nfsd {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
@@ -129,8 +129,8 @@ impl Nfsd {
         let params = self.clone();
         let own = name.to_owned();
         building.begin(name, start, async move |process: Process| {
-            let link = Link::new(params.link_mb_per_s);
-            let wire = Rc::new(Wire { requests: Line::new(), replies: Line::new(), link });
+            let link = BandwidthLink::new(params.link_mb_per_s);
+            let wire = Rc::new(NfsWire { requests: Channel::new(), replies: Channel::new(), link });
             let shared = process.open(file);
             for index in 0..params.threads {
                 let (params, wire) = (params.clone(), Rc::clone(&wire));
@@ -153,7 +153,7 @@ impl Nfsd {
     ///   |======= window =======|======= window =======|
     ///   ^ read                 ^marker: when the program comes here, the next window is asked for
     /// ```
-    async fn ask(&self, process: &Process, file: SimFile, wire: &Wire) {
+    async fn ask(&self, process: &Process, file: SimFile, wire: &NfsWire) {
         let end = self.amount.map_or(file.len, |amount| amount.0.min(file.len));
         let (mut pos, mut asked, mut marker) = (ByteCount::ZERO, ByteCount::ZERO, ByteCount::ZERO);
         let mut here = BTreeSet::new();
@@ -186,36 +186,36 @@ impl Nfsd {
         process: &Process,
         from: ByteCount,
         to: ByteCount,
-        wire: &Wire,
+        wire: &NfsWire,
     ) -> ByteCount {
         let at = Nanos(process.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
         let mut pos = from;
         while pos < to {
             let index = pos.0 / self.rsize.0.0;
             let next = ByteCount((index + 1) * self.rsize.0.0).min(to);
-            wire.requests.put(process, Some(Request { index, pos, len: next - pos, at }));
+            wire.requests.put(process, Some(NfsRequest { index, pos, len: next - pos, at }));
             pos = next;
         }
         pos
     }
 
     /// One thread of the server.
-    async fn serve(&self, thread: &Process, file: SimFile, shared: Reader, wire: &Wire) {
+    async fn serve(&self, thread: &Process, file: SimFile, shared: SimReader, wire: &NfsWire) {
         let kept = thread.open(file);
         while let Some(request) = wire.requests.take(thread).await {
             thread.until(request.at).await;
             thread.pass_ns(ns_of_ms(self.cpu_us / 1e3)).await;
-            let Request { index, pos, len, .. } = request;
+            let NfsRequest { index, pos, len, .. } = request;
             let read = match self.state {
-                StateName::Shared => shared.read(pos, len).await,
-                StateName::Thread => kept.read(pos, len).await,
-                StateName::Request => thread.open(file).read(pos, len).await,
+                StateOwner::Shared => shared.read(pos, len).await,
+                StateOwner::Thread => kept.read(pos, len).await,
+                StateOwner::NfsRequest => thread.open(file).read(pos, len).await,
             };
             let Ok(got) = read else { return };
             thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;
             thread.send(&wire.link, got).await;
             let at = Nanos(thread.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
-            wire.replies.put(thread, Reply { index, at });
+            wire.replies.put(thread, NfsReply { index, at });
         }
     }
 }

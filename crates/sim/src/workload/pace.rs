@@ -16,14 +16,14 @@ use crate::scenario::{check_time, ns_of_ms};
 /// From a time on, a rate is so many times what it was at first.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
+pub struct RateChange {
     /// From when on, in seconds since the run began.
     pub at_s: f64,
     /// How many times its first rate.
     pub times: f64,
 }
 
-impl Change {
+impl RateChange {
     pub(super) fn check_all(changes: &[Self]) -> Result<(), String> {
         for change in changes {
             check_time(change.at_s * 1e3, "at_s")?;
@@ -41,7 +41,7 @@ impl Change {
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     kib_per_s: f64,
-    changes: Vec<Change>,
+    changes: Vec<RateChange>,
     /// It had come to `pos` at this time.
     from: Nanos,
     pos: ByteCount,
@@ -49,7 +49,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(kib_per_s: f64, changes: &[Change], from: Nanos, catches_up: bool) -> Self {
+    pub(super) fn new(
+        kib_per_s: f64,
+        changes: &[RateChange],
+        from: Nanos,
+        catches_up: bool,
+    ) -> Self {
         Self { kib_per_s, changes: changes.to_vec(), from, pos: ByteCount::ZERO, catches_up }
     }
 
@@ -103,7 +108,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn pace(catches_up: bool) -> Pace {
-        let changes = [Change { at_s: 10.0, times: 2.0 }, Change { at_s: 20.0, times: 1.0 }];
+        let changes =
+            [RateChange { at_s: 10.0, times: 2.0 }, RateChange { at_s: 20.0, times: 1.0 }];
         Pace::new(4.0, &changes, Nanos(2 * SECOND), catches_up)
     }
 

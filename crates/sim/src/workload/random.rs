@@ -9,7 +9,7 @@ use super::{check, check_request, file_of};
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::run::SimFile;
-use crate::scenario::{Building, Scenario, check_time};
+use crate::scenario::{PreparedRun, Scenario, check_time};
 use crate::size::Size;
 use crate::zipf::Zipf;
 
@@ -65,7 +65,7 @@ impl Random {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {

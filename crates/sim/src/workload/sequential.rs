@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::{check, due, file_of};
 use crate::process::Process;
-use crate::reader::Reader;
-use crate::scenario::{Building, Scenario, check_time, ns_of_ms};
+use crate::reader::SimReader;
+use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
 
 /// Reads a file from `from` on.
@@ -84,7 +84,7 @@ impl Sequential {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         index: u32,
         start: Nanos,
@@ -102,7 +102,7 @@ impl Sequential {
         self.file.replace("{n}", &index.to_string())
     }
 
-    async fn live(&self, process: &Process, reader: &Reader) {
+    async fn live(&self, process: &Process, reader: &SimReader) {
         if self.advice != AdviceName::Normal {
             reader.advise(self.advice.into());
         }

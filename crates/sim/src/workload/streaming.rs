@@ -13,11 +13,11 @@ use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;
 
 use super::check;
-use super::pace::{Change, Pace};
+use super::pace::{Pace, RateChange};
 use super::rates::{Rates, is_rate};
-use crate::process::{Link, Process};
+use crate::process::{BandwidthLink, Process};
 use crate::run::SimFile;
-use crate::scenario::{Building, Scenario, unknown};
+use crate::scenario::{PreparedRun, Scenario, unknown};
 use crate::size::Size;
 
 /// Clients of one server.
@@ -45,7 +45,7 @@ pub struct Streaming {
     pub come_within_s: f64,
     /// All rates change at these times.
     #[serde(default)]
-    pub changes: Vec<Change>,
+    pub changes: Vec<RateChange>,
     /// A late client reads what it has missed as fast as it can; otherwise it stays behind.
     #[serde(default = "yes")]
     pub catches_up: bool,
@@ -74,7 +74,7 @@ impl Streaming {
         check(self.link_kib_per_s.is_none_or(is_rate), "link_kib_per_s", "0.001 to 10^9")?;
         let is_room_left = self.fast_clients == 0 || is_rate(self.fast_kib_per_s());
         check(is_room_left, "link_kib_per_s", "more than what the clients with a rate take")?;
-        Change::check_all(&self.changes)?;
+        RateChange::check_all(&self.changes)?;
         check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         let is_whole =
             self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > ByteCount::ZERO;
@@ -88,12 +88,12 @@ impl Streaming {
 
     pub(super) fn begin(
         &self,
-        building: &mut Building,
+        building: &mut PreparedRun,
         name: &str,
         start: Nanos,
     ) -> Result<(), String> {
         let device = building.device(&self.device)?;
-        let link = self.link_kib_per_s.map(|rate| Link::new(rate * 1024.0 / 1e6));
+        let link = self.link_kib_per_s.map(|rate| BandwidthLink::new(rate * 1024.0 / 1e6));
         for (index, client) in self.clients(name, start).into_iter().enumerate() {
             let first = Sector(index as u64 * (self.file_size.0.0 / 512));
             let file = building.run.try_file(device, first, self.file_size.0)?;
@@ -140,7 +140,13 @@ impl Streaming {
 
     /// One client's connection. Its meter's `read_twice` is how many pages the device was asked for
     /// that it had been asked for before.
-    async fn serve(&self, process: &Process, file: SimFile, kib_per_s: f64, link: Option<&Link>) {
+    async fn serve(
+        &self,
+        process: &Process,
+        file: SimFile,
+        kib_per_s: f64,
+        link: Option<&BandwidthLink>,
+    ) {
         let reader = process.open(file);
         let mut pace = Pace::new(kib_per_s, &self.changes, process.now(), self.catches_up);
         let mut pos = ByteCount::ZERO;

@@ -1,8 +1,8 @@
 //! Devices as they are: windows that are learnt from a reader's own reads.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_sim::device::known;
-use foreread_sim::record::Keep;
+use foreread_sim::record::RecordMode;
 use foreread_sim::scenario::Scenario;
 
 use super::{how, measure, ours, parsed, row};
@@ -52,7 +52,7 @@ fn sweep(device: &str) -> Scenario {
 
 /// How fast it is from its 200th request to its 260th, or to the end of a device that is smaller.
 fn after_200_requests(scenario: &Scenario) -> Option<f64> {
-    let run = &mut scenario.build(Keep::Hash).expect("it was checked").run;
+    let run = &mut scenario.build(RecordMode::Hash).expect("it was checked").run;
     let mut until = |requests: u64| {
         while run.requests() < requests && run.go_some(10, scenario.until()) {}
         run.totals()

@@ -3,7 +3,7 @@
 use super::{measure, scenario};
 
 /// The mean window of the processes whose names begin so, in pages.
-fn mean_window(measured: &foreread_sim::rivals::Measured, prefix: &str) -> f64 {
+fn mean_window(measured: &foreread_sim::rivals::MeasuredRun, prefix: &str) -> f64 {
     let all = measured.of(prefix);
     let pages: u64 = all.iter().map(|done| done.window_pages).sum();
     let windows: u64 = all.iter().map(|done| done.windows).sum();

@@ -1,6 +1,6 @@
 //! Clients with rates: no page is read twice, and few requests.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 
 use super::{measure, ours, row, scenario};
 

@@ -1,6 +1,6 @@
 //! Streams in strict turns, and readers that leave no tracks.
 
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 
 use super::{measure, ours, row, scenario};
 
@@ -65,7 +65,7 @@ fn scans_keep_their_rate_beside_look_ups_and_look_ups_theirs() {
     }
     let mut alone = scenario("zipf-mix");
     alone.process.retain(|process| process.name == "look-up");
-    let reads = |measured: &foreread_sim::rivals::Measured| -> f64 {
+    let reads = |measured: &foreread_sim::rivals::MeasuredRun| -> f64 {
         measured.of("look-up").iter().map(|done| done.bytes as f64 / 4096.0).sum()
     };
     let (share, got) = (reads(&measure(&alone)) * (1.0 - 0.24), reads(&beside));

@@ -4,27 +4,27 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Policy, Rules};
+use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
-use foreread_sim::device::Model;
-use foreread_sim::record::Keep;
-use foreread_sim::run::{Ran, Run};
+use foreread_sim::device::DeviceParams;
+use foreread_sim::record::RecordMode;
+use foreread_sim::run::{RunOutcome, SimRun};
 
 /// A model, from the TOML that a scenario would have.
-pub(crate) fn model(text: &str) -> Model {
+pub(crate) fn model(text: &str) -> DeviceParams {
     toml::from_str(text).expect("a model")
 }
 
 /// A run with this device.
-pub(crate) fn run(model: &Model) -> (Run, DeviceId) {
+pub(crate) fn run(model: &DeviceParams) -> (SimRun, DeviceId) {
     let config = Config {
         memory: ByteCount(64 << 20),
         policy: Policy::Linux2_6_31,
         max_window: Pages(32),
         rules: Rules::default(),
     };
-    let mut run = Run::new(config, 1, Keep::Hash).expect("memory enough");
+    let mut run = SimRun::new(config, 1, RecordMode::Hash).expect("memory enough");
     let device = run.device("device", model, &Choice::Noop).expect("a possible model");
     (run, device)
 }
@@ -52,12 +52,12 @@ pub(crate) fn after(think_us: u64, request: Request) -> Request {
 }
 
 /// When each request ended, in us: each asked when the one before has ended.
-pub(crate) fn in_turn(model: &Model, requests: &[Request]) -> Vec<f64> {
+pub(crate) fn in_turn(model: &DeviceParams, requests: &[Request]) -> Vec<f64> {
     ends(model, &[requests.to_vec()]).into_iter().map(|(_, end)| end).collect()
 }
 
 /// The index of each request's process and when it ended, in the order of their ends.
-pub(crate) fn ends(model: &Model, processes: &[Vec<Request>]) -> Vec<(usize, f64)> {
+pub(crate) fn ends(model: &DeviceParams, processes: &[Vec<Request>]) -> Vec<(usize, f64)> {
     let (mut run, device) = run(model);
     let ends = Rc::new(RefCell::new(Vec::new()));
     for (index, requests) in processes.iter().enumerate() {
@@ -71,11 +71,11 @@ pub(crate) fn ends(model: &Model, processes: &[Vec<Request>]) -> Vec<(usize, f64
             }
         });
     }
-    let _: Ran = finish(run);
+    let _: RunOutcome = finish(run);
     ends.take()
 }
 
-pub(crate) fn finish(mut run: Run) -> Ran {
+pub(crate) fn finish(mut run: SimRun) -> RunOutcome {
     run.go(Nanos(u64::MAX));
     let ran = run.end();
     assert_eq!(ran.unfinished, 0, "all processes end");

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Sector};
-use foreread_sim::device::{Model, known};
+use foreread_sim::device::{DeviceParams, known};
 
 use crate::bench::{assert_us, ends, finish, in_turn, model, read, run};
 
 /// 4 KiB in 100 us, and 100 us for each command.
-fn chips(more: &str) -> Model {
+fn chips(more: &str) -> DeviceParams {
     model(&format!(
         "[flash]\ncapacity = '1G'\nmb_per_s = 40.96\noverhead_us = 100\ndepth = 8\n{more}"
     ))
 }
 
-fn times(model: &Model, count: u64) -> Vec<f64> {
+fn times(model: &DeviceParams, count: u64) -> Vec<f64> {
     let processes: Vec<_> = (0..count).map(|index| vec![read(index * 1000, 8)]).collect();
     ends(model, &processes).into_iter().map(|(_, end)| end).collect()
 }
@@ -75,7 +75,7 @@ const PUBLISHED: [(&str, &str); 8] = [
 ];
 
 /// MB/s in windows of this size, each in commands as large as the device takes them.
-fn mb_per_s(model: &Model, window: u64) -> f64 {
+fn mb_per_s(model: &DeviceParams, window: u64) -> f64 {
     let largest = model.geometry().max_io.bytes().0.min(window);
     let starts = (0..window).step_by(usize::try_from(largest).expect("64 bits"));
     let commands = starts.map(|start| read(start / 512, largest.min(window - start) / 512));

@@ -4,13 +4,13 @@
 //! comes by at n x 10 us of each turn. A move of the arm takes 1 ms, and 10 ms more for the whole
 //! way, in proportion.
 
-use foreread_sim::device::Model;
+use foreread_sim::device::DeviceParams;
 
 use crate::bench::{after, assert_us, ends, in_turn, model, read, write};
 
 const TURN_US: f64 = 10_000.0;
 
-fn disk(more: &str) -> Model {
+fn disk(more: &str) -> DeviceParams {
     model(&format!(
         "[hdd]\ncapacity = '1G'\nrpm = 6000\nouter_mb_per_s = 51.2\ninner_mb_per_s = 51.2\n\
          seek_min_ms = 1\nseek_max_ms = 11\nseek_root_share = 0.0\n{more}"
@@ -52,9 +52,9 @@ fn the_root_of_the_distance_makes_short_moves_longer() {
     // A quarter of the way is half of the root's: 1 + 10 x 0.5 = 6 ms instead of 3.5.
     let quarter = 2_097_152 / 4;
     let model = |share: f64| {
-        let Model::Hdd(mut disk) = disk("") else { panic!("it is a disk") };
+        let DeviceParams::Hdd(mut disk) = disk("") else { panic!("it is a disk") };
         disk.seek_root_share = share;
-        Model::Hdd(disk)
+        DeviceParams::Hdd(disk)
     };
     // 524288 begins a zone, so sector 500 behind it comes by at 5 ms.
     assert_us(&in_turn(&model(0.0), &[read(quarter + 500, 8)]), &[5080.0]);
@@ -63,12 +63,12 @@ fn the_root_of_the_distance_makes_short_moves_longer() {
 
 #[test]
 fn inner_tracks_are_slower() {
-    let Model::Hdd(mut disk) = disk("") else { panic!("it is a disk") };
+    let DeviceParams::Hdd(mut disk) = disk("") else { panic!("it is a disk") };
     disk.inner_mb_per_s = 25.6;
     // 500 sectors a turn in the last zone: each takes 20 us, and the 55th comes by at 1.1 ms.
     let zone = 2_097_152 / 16 * 15;
     let at = zone + 260 * 500 + 55;
-    assert_us(&in_turn(&Model::Hdd(disk), &[read(at, 8)]), &[TURN_US + 1100.0 + 160.0]);
+    assert_us(&in_turn(&DeviceParams::Hdd(disk), &[read(at, 8)]), &[TURN_US + 1100.0 + 160.0]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_read_buffer_is_of_no_use_to_a_write_between() {
 }
 
 /// Four commands at once: the first begins at once, the others wait inside.
-fn order(model: &Model) -> Vec<usize> {
+fn order(model: &DeviceParams) -> Vec<usize> {
     // Half a turn away; two thirds of the disk away; a track away; half of the disk away.
     let far = LAST_TRACK - 100_000 + 900;
     let middle = 2_097_152 / 16 * 7 + 82_000 + 200;

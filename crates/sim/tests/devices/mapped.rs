@@ -1,11 +1,11 @@
 //! `mapped`: the size of a device, and what it makes of each command.
 
-use foreread_sim::device::Model;
+use foreread_sim::device::DeviceParams;
 
 use crate::bench::{assert_us, ends, in_turn, model, read};
 
 /// 4 KiB in 100 us below, and 10 us for each bio.
-fn mapped(capacity: &str, reader: &str) -> Model {
+fn mapped(capacity: &str, reader: &str) -> DeviceParams {
     model(&format!(
         "[mapped]\non.flash = {{ capacity = '1G', mb_per_s = 40.96, depth = 8 }}\nat = '63s'\n\
          capacity = '{capacity}'\nreader = '{reader}'\nbio_us = 10"

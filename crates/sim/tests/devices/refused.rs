@@ -1,10 +1,10 @@
 //! What no device can be is refused, with what would be possible.
 
-use foreread_sim::device::Model;
+use foreread_sim::device::DeviceParams;
 
 use crate::bench::model;
 
-fn assert_refused(good: &Model, changes: &[(&str, &str)], text: impl Fn(&str) -> String) {
+fn assert_refused(good: &DeviceParams, changes: &[(&str, &str)], text: impl Fn(&str) -> String) {
     assert!(good.build().is_ok(), "without the change it is possible");
     for (change, want) in changes {
         let why = model(&text(change)).build().map(drop).expect_err(change);

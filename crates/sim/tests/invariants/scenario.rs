@@ -8,17 +8,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Class, Op};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
-use foreread_sim::device::Model;
+use foreread_sim::device::DeviceParams;
 use foreread_sim::device::flash::Flash;
 use foreread_sim::device::hdd::{Hdd, Pick};
 use foreread_sim::process::Process;
-use foreread_sim::reader::Reader;
-use foreread_sim::record::Keep;
+use foreread_sim::reader::SimReader;
+use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
-use foreread_sim::run::{Ran, Run, SimFile};
+use foreread_sim::run::{RunOutcome, SimFile, SimRun};
 use foreread_sim::size::Size;
 
 /// A scenario.
@@ -34,7 +34,7 @@ pub(crate) struct Shape {
 
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceShape {
-    pub(crate) model: Model,
+    pub(crate) model: DeviceParams,
     pub(crate) scheduler: Choice,
     /// Whether requests of all classes come to it.
     pub(crate) has_classes: bool,
@@ -68,7 +68,7 @@ enum Does {
     WritePast { slots: u32 },
     Hint,
     Forget,
-    Pin,
+    PinnedPage,
 }
 
 /// What the processes of a run counted.
@@ -122,8 +122,8 @@ impl Shape {
     }
 
     /// Runs it until nothing is left to do.
-    pub(crate) fn run(&self, seed: u64, keep: Keep) -> (Ran, Rc<Tally>) {
-        let mut run = Run::new(self.config, seed, keep).unwrap();
+    pub(crate) fn run(&self, seed: u64, keep: RecordMode) -> (RunOutcome, Rc<Tally>) {
+        let mut run = SimRun::new(self.config, seed, keep).unwrap();
         let device = |(at, shape): (usize, &DeviceShape)| {
             run.device(&format!("disk{at}"), &shape.model, &shape.scheduler).unwrap()
         };
@@ -161,7 +161,7 @@ impl Shape {
         (run.end(), tally)
     }
 
-    fn turn_knobs(&self, run: &mut Run, devices: &[DeviceId]) {
+    fn turn_knobs(&self, run: &mut SimRun, devices: &[DeviceId]) {
         for (step, (name, value)) in (1..20).zip(KNOBS.into_iter().cycle()) {
             run.go(Nanos(step * 7_000_000));
             for (device, shape) in devices.iter().zip(&self.devices) {
@@ -179,7 +179,7 @@ impl DeviceShape {
         let max_command = Size(ByteCount(4096 * pick(rng, [8, 32, 256])));
         let capacity = Size(ByteCount(1 << 30));
         let model = if rng.below(2) == 0 {
-            Model::Hdd(Hdd {
+            DeviceParams::Hdd(Hdd {
                 capacity,
                 rpm: 7200.0,
                 outer_mb_per_s: 120.0,
@@ -199,7 +199,7 @@ impl DeviceShape {
                 buffer_overruns: rng.below(4) == 0,
             })
         } else {
-            Model::Flash(Flash {
+            DeviceParams::Flash(Flash {
                 capacity,
                 mb_per_s: 200.0,
                 overhead_us: 80.0,
@@ -255,7 +255,7 @@ impl ProcessShape {
             4 | 5 => Does::ReadPast,
             6 | 7 => Does::WritePast { slots: pick(rng, [1, 8, 64]) },
             8 => pick(rng, [Does::Hint, Does::Forget, Does::Forget]),
-            _ => Does::Pin,
+            _ => Does::PinnedPage,
         };
         let device = &devices[files[file].device];
         let largest = match does {
@@ -265,11 +265,11 @@ impl ProcessShape {
             | Does::ReadAnywhere
             | Does::Hint
             | Does::Forget
-            | Does::Pin => pick(rng, [1, 4096, 20_000, 300_000, 2 << 20, 2 << 20]),
+            | Does::PinnedPage => pick(rng, [1, 4096, 20_000, 300_000, 2 << 20, 2 << 20]),
         };
         let is_forgotten = match does {
             Does::Forget => true,
-            Does::Pin => rng.below(2) == 0,
+            Does::PinnedPage => rng.below(2) == 0,
             Does::ReadOn
             | Does::ReadInTurns
             | Does::ReadAnywhere
@@ -336,7 +336,7 @@ impl Life {
                     reader.forget(ByteCount(pos), ByteCount(1 + rng.below(1 << 20)));
                     process.pass_ns(300_000).await;
                 }
-                Does::Pin => self.pin(process, &reader, &mut rng).await,
+                Does::PinnedPage => self.pin(process, &reader, &mut rng).await,
             }
             if self.shape.think_us > 0 {
                 process.pass_ns(self.shape.think_us * 1000).await;
@@ -345,7 +345,7 @@ impl Life {
     }
 
     /// Reads at `pos`, and says where the next one goes on.
-    async fn read(&self, reader: &Reader, pos: u64, rng: &mut Rng) -> u64 {
+    async fn read(&self, reader: &SimReader, pos: u64, rng: &mut Rng) -> u64 {
         let len = 1 + rng.below(self.shape.largest);
         self.tally.begun.set(self.tally.begun.get() + 1);
         let got = reader.read(ByteCount(pos), ByteCount(len)).await.unwrap();
@@ -355,7 +355,7 @@ impl Life {
     }
 
     /// Some pages that are pinned, and read after read of others: the former stay where they are.
-    async fn pin(&self, process: &Process, reader: &Reader, rng: &mut Rng) {
+    async fn pin(&self, process: &Process, reader: &SimReader, rng: &mut Rng) {
         let mut pins = Vec::new();
         for _ in 0..1 + rng.below(8) {
             let pos = rng.below(self.len);

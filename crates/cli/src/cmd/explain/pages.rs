@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use foreread_core::readahead::Residency;
-use foreread_core::readahead::walk::PageSet;
+use foreread_core::prefetch::Residency;
+use foreread_core::prefetch::walk::PageSet;
 use foreread_core::units::{PageIndex, Pages};
 
 /// Runs of resident pages, and the markers on them.

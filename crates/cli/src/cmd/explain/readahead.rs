@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use clap::builder::TypedValueParser;
-use foreread_core::readahead::walk::{PolicyMemory, ReadWalk};
-use foreread_core::readahead::{
+use foreread_core::prefetch::walk::{PolicyMemory, ReadWalk};
+use foreread_core::prefetch::{
     Advice, Decided, Policy, Rules, StreamState, Streams, Trigger, WindowLimits,
 };
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};

@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 use foreread::{Engine, File};
 use foreread_core::units::ByteCount;
 use foreread_files::SocketFile;
-use foreread_mount::{Controls, Ready};
-use foreread_serve::stats::Setting;
-use foreread_serve::{Export, Limits, Meter, Server, Stopper};
+use foreread_mount::{MountControls, PreparedMount};
+use foreread_serve::stats::SettingValue;
+use foreread_serve::{CounterReader, Export, Server, ServerLimits, Stopper};
 
 use crate::args::itable_readahead::{itable_readahead, itable_readahead_text};
 use crate::clock::clock;
@@ -34,7 +34,7 @@ impl Control {
         path: &Path,
         engine: &Engine,
         image: File,
-        ready: &Ready,
+        ready: &PreparedMount,
         target: &Path,
         memory: ByteCount,
     ) -> Result<Self, Failure> {
@@ -63,10 +63,10 @@ impl Control {
             read_only: true,
             description: served.target.clone(),
         };
-        let mut server = Server::new(engine.clone(), export, Limits::default());
+        let mut server = Server::new(engine.clone(), export, ServerLimits::default());
         let refused = |error: &dyn ToString| Failure::WrongUse(error.to_string());
         let file = server.unix(path).map_err(|error| refused(&error))?;
-        let (stopper, meter) = (server.stopper(), server.meter());
+        let (stopper, meter) = (server.stopper(), server.counter_reader());
         server.on_control(Box::new(move |text| answer(&served, &controls, text, &meter)));
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             // What goes wrong is the client's to see; the mount goes on.
@@ -94,9 +94,9 @@ impl Drop for Control {
 /// The mount's own setting, or the server's answer.
 fn answer(
     served: &Served,
-    controls: &Controls,
+    controls: &MountControls,
     text: &str,
-    meter: &Meter,
+    meter: &CounterReader,
 ) -> Result<String, String> {
     if let Some(value) = text.strip_prefix("set ").and_then(|text| text.strip_prefix(ASSIGN)) {
         controls.set_itable(itable_readahead(value)?);
@@ -106,7 +106,7 @@ fn answer(
         return served.answer(text, meter);
     }
     let mut settings = served.settings();
-    settings.push(Setting {
+    settings.push(SettingValue {
         name: NAME.to_owned(),
         value: itable_readahead_text(controls.itable()),
         of: "mount".to_owned(),

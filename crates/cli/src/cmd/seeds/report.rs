@@ -6,12 +6,12 @@
 
 use std::io::Write as _;
 
-use foreread_sim::seeds::Table;
+use foreread_sim::seeds::SeedTable;
 
 use crate::output::{Failure, Printer};
 use crate::table;
 
-pub(super) fn print(out: &mut Printer, tables: &[Table]) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Failure> {
     for table in tables {
         writeln!(out, "{}: {}\n", table.table, table.title)?;
         table::print(out, HEADING, lines(table))?;
@@ -27,7 +27,7 @@ pub(super) fn print(out: &mut Printer, tables: &[Table]) -> Result<(), Failure> 
     Ok(())
 }
 
-pub(super) fn markdown(out: &mut Printer, tables: &[Table]) -> Result<(), Failure> {
+pub(super) fn markdown(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Failure> {
     writeln!(out, "{INTRODUCTION}")?;
     writeln!(
         out,
@@ -51,7 +51,7 @@ pub(super) fn markdown(out: &mut Printer, tables: &[Table]) -> Result<(), Failur
 }
 
 /// The cells of a table, a line each; a row is named once.
-fn lines(table: &Table) -> impl Iterator<Item = [String; 6]> {
+fn lines(table: &SeedTable) -> impl Iterator<Item = [String; 6]> {
     let mut last = "";
     table.cells.iter().map(move |cell| {
         let row = if cell.row == last { "" } else { &cell.row };
@@ -67,7 +67,7 @@ fn lines(table: &Table) -> impl Iterator<Item = [String; 6]> {
     })
 }
 
-fn summary(table: &Table) -> [String; 6] {
+fn summary(table: &SeedTable) -> [String; 6] {
     let mut errors: Vec<f64> =
         table.cells.iter().filter_map(|cell| cell.error_percent).map(f64::abs).collect();
     errors.sort_unstable_by(f64::total_cmp);
@@ -82,7 +82,7 @@ fn summary(table: &Table) -> [String; 6] {
     ]
 }
 
-fn verdict(table: &Table) -> String {
+fn verdict(table: &SeedTable) -> String {
     let holds = if table.verdict.holds { "Holds" } else { "Does not hold" };
     format!("{holds}: {}", table.verdict.why)
 }

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use clap::Args;
 use foreread_ext4::{Error, Ext4, FileKind};
-use foreread_sim::ext4::{BLOCK_SIZE, Taken, TakenDirectory, TakenEntry};
+use foreread_sim::ext4::{BLOCK_SIZE, RecordedDirectory, RecordedEntry, RecordedLayout};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::image::{Image, ImageTarget};
@@ -55,14 +55,14 @@ pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
     Ok(())
 }
 
-fn take(fs: &Ext4<Image>, path: &[u8]) -> Result<Taken, Error> {
+fn take(fs: &Ext4<Image>, path: &[u8]) -> Result<RecordedLayout, Error> {
     let superblock = fs.superblock();
-    let mut taken = Taken {
+    let mut taken = RecordedLayout {
         blocks: superblock.blocks,
         inodes_per_group: superblock.inodes_per_group,
         inode_size: u32::from(superblock.inode_size),
         root: fs.resolve(path)?.number,
-        ..Taken::default()
+        ..RecordedLayout::default()
     };
     for number in 0..superblock.groups {
         let group = fs.group(number)?;
@@ -84,9 +84,9 @@ fn take(fs: &Ext4<Image>, path: &[u8]) -> Result<Taken, Error> {
     Ok(taken)
 }
 
-fn take_directory(fs: &Ext4<Image>, number: u32) -> Result<TakenDirectory, Error> {
+fn take_directory(fs: &Ext4<Image>, number: u32) -> Result<RecordedDirectory, Error> {
     let inode = fs.inode(number)?;
-    let mut directory = TakenDirectory::default();
+    let mut directory = RecordedDirectory::default();
     if inode.has_blocks() {
         for run in fs.layout(&inode) {
             let run = run?;
@@ -106,7 +106,8 @@ fn take_directory(fs: &Ext4<Image>, number: u32) -> Result<TakenDirectory, Error
             Some(kind) => kind == FileKind::Directory,
             None => fs.inode(entry.inode)?.kind == FileKind::Directory,
         };
-        named.push((entry.name, TakenEntry { inode: entry.inode, is_directory, rank: 0, block }));
+        named
+            .push((entry.name, RecordedEntry { inode: entry.inode, is_directory, rank: 0, block }));
     }
     // Without hashes names come as they lie.
     let mut by_hash: Vec<usize> = (0..named.len()).collect();

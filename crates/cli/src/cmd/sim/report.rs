@@ -10,8 +10,8 @@ use std::io::Write as _;
 use foreread_core::sched::Op;
 use foreread_core::sizes::Exact;
 use foreread_core::units::Nanos;
-use foreread_sim::meter::{DeviceMeter, Meter};
-use foreread_sim::run::Ran;
+use foreread_sim::meter::{DeviceMeter, ProcessMeter};
+use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ struct CacheReport {
     evicted_before_use: u64,
 }
 
-pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> RunReport<'r> {
+pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r RunOutcome) -> RunReport<'r> {
     RunReport {
         name: &scenario.name,
         seed: scenario.seed,
@@ -87,7 +87,7 @@ pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r Ran) -> RunReport<'r> {
     }
 }
 
-fn process(meter: &Meter, end: Nanos) -> ProcessReport<'_> {
+fn process(meter: &ProcessMeter, end: Nanos) -> ProcessReport<'_> {
     ProcessReport {
         name: &meter.name,
         ops: meter.ops,
@@ -100,7 +100,7 @@ fn process(meter: &Meter, end: Nanos) -> ProcessReport<'_> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn latency(meter: &Meter) -> LatencyReport {
+fn latency(meter: &ProcessMeter) -> LatencyReport {
     let ms = |ns: u64| ns as f64 / 1e6;
     LatencyReport {
         mean: meter.mean_ms(),
@@ -121,7 +121,7 @@ fn device(meter: &DeviceMeter, end: Nanos) -> DeviceReport<'_> {
     }
 }
 
-fn cache(ran: &Ran) -> CacheReport {
+fn cache(ran: &RunOutcome) -> CacheReport {
     CacheReport {
         pages_wanted: ran.stats.pages_wanted,
         pages_missed: ran.stats.pages_missed,
@@ -132,7 +132,11 @@ fn cache(ran: &Ran) -> CacheReport {
     }
 }
 
-pub(super) fn print(out: &mut Printer, scenario: &Scenario, ran: &Ran) -> Result<(), Failure> {
+pub(super) fn print(
+    out: &mut Printer,
+    scenario: &Scenario,
+    ran: &RunOutcome,
+) -> Result<(), Failure> {
     let policy = scenario.cache.policy.0.name();
     let memory = Exact(scenario.cache.memory.0);
     writeln!(out, "{}: policy {policy}, memory {memory}, seed {}", scenario.name, scenario.seed)?;
@@ -160,10 +164,10 @@ pub(super) fn print(out: &mut Printer, scenario: &Scenario, ran: &Ran) -> Result
 /// Processes that are alike: names that differ in the number behind them.
 struct ProcessGroup<'r> {
     name: String,
-    meters: Vec<&'r Meter>,
+    meters: Vec<&'r ProcessMeter>,
 }
 
-fn groups(meters: &[Meter]) -> Vec<ProcessGroup<'_>> {
+fn groups(meters: &[ProcessMeter]) -> Vec<ProcessGroup<'_>> {
     let mut groups: Vec<ProcessGroup<'_>> = Vec::new();
     for meter in meters {
         let name = base(&meter.name);
@@ -213,7 +217,7 @@ impl ProcessGroup<'_> {
 }
 
 /// What only some kinds of processes measure.
-fn print_other(out: &mut Printer, meters: &[Meter]) -> Result<(), Failure> {
+fn print_other(out: &mut Printer, meters: &[ProcessMeter]) -> Result<(), Failure> {
     for meter in meters.iter().filter(|meter| !meter.other.is_empty()).take(MOST_LINES) {
         let figures: Vec<_> =
             meter.other.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
@@ -234,7 +238,7 @@ fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
     ]
 }
 
-fn hash(ran: &Ran) -> String {
+fn hash(ran: &RunOutcome) -> String {
     format!("{:016x}", ran.hash)
 }
 

@@ -12,8 +12,8 @@ use std::num::NonZero;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreread_core::readahead::Policy;
-use foreread_sim::rivals::{self, Job, Rival, Row};
+use foreread_core::prefetch::Policy;
+use foreread_sim::rivals::{self, Rival, RivalJob, RivalRow};
 
 use self::cells::cells;
 use crate::args::help::CODES_AND_UNITS;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
     Ok(())
 }
 
-fn jobs(args: &RivalsArgs) -> Vec<Job> {
+fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     let all: Vec<_> = rivals::all().iter().collect();
     let scenarios = if args.scenario.is_empty() { &all } else { &args.scenario };
     let policies = if args.policy.is_empty() { &Policy::ALL[..] } else { &args.policy };
@@ -108,12 +108,12 @@ fn jobs(args: &RivalsArgs) -> Vec<Job> {
     };
     let of = |rival: &&'static Rival| {
         let rival = *rival;
-        ways(rival).into_iter().map(move |how| Job { rival, how })
+        ways(rival).into_iter().map(move |how| RivalJob { rival, how })
     };
     scenarios.iter().flat_map(of).collect()
 }
 
-fn print(out: &mut Printer, rows: &[Row]) -> Result<(), Failure> {
+fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     let heading = [
         "scenario", "policy", "elapsed", "MB/s", "requests", "x best", "device s", "x bytes",
         "unread", "waited s", "at rate",
@@ -121,7 +121,7 @@ fn print(out: &mut Printer, rows: &[Row]) -> Result<(), Failure> {
     table::print(out, heading, rows.iter().map(cells))
 }
 
-fn print_losses(out: &mut Printer, rows: &[Row]) -> Result<(), Failure> {
+fn print_losses(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     if !rows.iter().any(|row| row.policy == Policy::Adaptive.name()) {
         return Ok(());
     }

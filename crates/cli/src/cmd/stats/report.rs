@@ -8,12 +8,12 @@ use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_serve::stats::{Direction, Stats};
+use foreread_serve::stats::{DirectionStats, ServerStats};
 
 use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
 
-pub(super) fn print(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, stats: &ServerStats) -> Result<(), Failure> {
     head(out, stats)?;
     for (subject, parts) in subjects(stats) {
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -24,7 +24,7 @@ pub(super) fn print(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
     table::print(out, HEADING, rows.map(|(name, direction)| row(name, direction)))
 }
 
-fn head(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
+fn head(out: &mut Printer, stats: &ServerStats) -> Result<(), Failure> {
     let export = &stats.export;
     let mut line = format!("{} ({})", export.target, Exact(ByteCount(export.bytes)));
     if !export.name.is_empty() {
@@ -39,8 +39,8 @@ fn head(out: &mut Printer, stats: &Stats) -> Result<(), Failure> {
     Ok(())
 }
 
-fn subjects(stats: &Stats) -> Vec<(&'static str, Vec<String>)> {
-    let Stats { memory, reads, pages, ahead, cache, writes, clients, .. } = stats;
+fn subjects(stats: &ServerStats) -> Vec<(&'static str, Vec<String>)> {
+    let ServerStats { memory, reads, pages, ahead, cache, writes, clients, .. } = stats;
     let kinds = clients.requests.iter().filter(|(_, count)| **count > 0);
     let windows = ahead.windows.iter().map(|window| match window.up_to_bytes {
         Some(bytes) => format!("{} {}", Exact(ByteCount(bytes)), number(window.count)),
@@ -141,7 +141,7 @@ const HEADING: [&str; 10] = [
     "at once",
 ];
 
-fn row(name: &str, direction: &Direction) -> [String; 10] {
+fn row(name: &str, direction: &DirectionStats) -> [String; 10] {
     let fit = direction.fit;
     [
         name.to_owned(),

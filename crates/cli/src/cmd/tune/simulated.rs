@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::path::{Config, Fault};
-use foreread_core::readahead::{Advice, Policy, Rules};
+use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
-use foreread_sim::device::{Model, known};
+use foreread_sim::device::{DeviceParams, known};
 use foreread_sim::process::Process;
-use foreread_sim::record::Keep;
+use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
-use foreread_sim::run::{Run, SimFile};
+use foreread_sim::run::{SimFile, SimRun};
 use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
 
 /// A model of a device, and the time that it was busy.
 #[derive(Debug)]
 pub(crate) struct SimulatedDevice {
-    model: Model,
+    model: DeviceParams,
     now: Nanos,
     /// Where the next stream begins.
     next: ByteCount,
@@ -53,7 +53,7 @@ impl SimulatedDevice {
     }
 
     /// A machine with this device, one file on all of it, and nothing cached.
-    fn machine(&self, window: ByteCount) -> Result<(Run, SimFile), Stopped> {
+    fn machine(&self, window: ByteCount) -> Result<(SimRun, SimFile), Stopped> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
@@ -65,7 +65,7 @@ impl SimulatedDevice {
             max_window: window.pages_up(),
             rules: Rules::default(),
         };
-        let mut run = Run::new(config, 1, Keep::Hash).map_err(failed)?;
+        let mut run = SimRun::new(config, 1, RecordMode::Hash).map_err(failed)?;
         let device = run.device("disk", &self.model, &Choice::Noop).map_err(failed)?;
         let file = run.file(device, Sector(0), self.size());
         Ok((run, file))

@@ -67,7 +67,7 @@ pub(super) fn open(
 impl FloodWriter {
     /// Writes; the device has it on return.
     ///
-    /// Through foreread that is [`WriteMode::Through`]: what is done when it is in the cache would
+    /// Through foreread that is [`WriteMode::WriteThrough`]: what is done when it is in the cache would
     /// measure the cache.
     pub(super) fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
         match self {
@@ -76,7 +76,7 @@ impl FloodWriter {
                 SlowDevice::during(device.as_ref(), len, || file.write_all_at(from, offset))
             }
             Self::Foreread(file) => {
-                file.write_at(from, offset, WriteMode::Through).map_err(io::Error::other)
+                file.write_at(from, offset, WriteMode::WriteThrough).map_err(io::Error::other)
             }
         }
     }

@@ -35,7 +35,7 @@ impl IoPath {
             }
             self.put_page(now, file, fill, fresh, mode, submitter);
             self.writes.get_mut(id).expect("a write").room -= 1;
-            if mode != WriteMode::Back {
+            if mode != WriteMode::WriteBack {
                 self.waiters.add(fill.new, Waiter::Write(id));
                 outstanding += 1;
             }
@@ -78,7 +78,7 @@ impl IoPath {
 
         let books = self.files.get_mut(file).expect("a file outlives its writes");
         let books = books.debts.as_mut().expect("a write had a lock there");
-        let is_urgent = mode != WriteMode::Back;
+        let is_urgent = mode != WriteMode::WriteBack;
         let is_fua = mode == WriteMode::Fua;
         let mut debt = DirtyPage::new(file, fill.page, fill.new, submitter, now);
         (debt.is_urgent, debt.is_fua) = (is_urgent, is_fua);

@@ -8,7 +8,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use crate::path::{IoPath, largest_read};
-use crate::readahead::Policy;
+use crate::prefetch::Policy;
 use crate::replay::PathCall;
 use crate::sched::BadSetting;
 use crate::sizes;

@@ -113,7 +113,7 @@ fn a_volatile_device_is_read_and_written_by_threads() {
     let device = Volatile::new(vec![9; 8 * PAGE]);
     let volatile = Some(Arc::clone(&device));
     let bench = Bench::with(&OpenOptions { volatile, ..options() }, 0);
-    let mut ring = Ring::with(Arc::clone(&bench.pool), Io::Threads).expect("threads");
+    let mut ring = Ring::with(Arc::clone(&bench.pool), IoBackend::Threads).expect("threads");
     bench.set(1, 1);
     bench.set(2, 2);
     bench.write(&mut ring, 6, 2 * PAGE, false, &[1, 2]);

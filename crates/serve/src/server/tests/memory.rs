@@ -26,12 +26,12 @@ fn bounded() -> Bounded {
     let options = OpenOptions { buffered: true, write: true, ..OpenOptions::default() };
     let file = engine.open_with(&disk, &options).unwrap();
     let export = Export { name: String::new(), file, read_only: false, description: String::new() };
-    let limits = Limits { shared_bytes: Some(SHARED), ..Limits::default() };
+    let limits = ServerLimits { shared_bytes: Some(SHARED), ..ServerLimits::default() };
     let mut server = Server::new(engine, export, limits);
     let path = dir.path().join("socket");
     server.unix(&path).unwrap();
     let (budget, meter, stopper) =
-        (Arc::clone(&server.shared.budget), server.meter(), server.stopper());
+        (Arc::clone(&server.shared.budget), server.counter_reader(), server.stopper());
     let thread = std::thread::spawn(move || server.run());
     Bounded { budget, running: Running { path, meter, stopper, thread, _dir: dir } }
 }
@@ -95,7 +95,7 @@ fn clients_that_never_read_cost_no_more_than_the_budget_and_the_others_go_on() {
         session.flush().unwrap();
         if structured {
             let whole = ask(wire::CMD_READ, 0, 4096, 1 << 20);
-            let whole = Request { flags: wire::CMD_FLAG_DF, ..whole };
+            let whole = NbdRequest { flags: wire::CMD_FLAG_DF, ..whole };
             let got = session.ask(whole, &[]).unwrap().unwrap();
             assert!(got.iter().copied().eq((4096..).take(1 << 20).map(byte)));
             let extents = ask(wire::CMD_BLOCK_STATUS, 0, 0, 1 << 20);
@@ -130,12 +130,14 @@ fn what_comes_back_wakes_the_connections_that_wait() {
             while done < 8 {
                 done += session
                     .receive(|_, answer| match answer {
-                        Answer::Data(at, data) => {
+                        ReplyPiece::Data(at, data) => {
                             let mut each = data.iter().zip(at..).step_by(997);
                             assert!(each.all(|(&got, at)| got == byte(at)), "at {at}");
                         }
-                        Answer::Done => {}
-                        other @ (Answer::Zeroes(..) | Answer::Extents(_) | Answer::Error(_)) => {
+                        ReplyPiece::Done => {}
+                        other @ (ReplyPiece::Zeroes(..)
+                        | ReplyPiece::Extents(_)
+                        | ReplyPiece::Error(_)) => {
                             panic!("{other:?}")
                         }
                     })

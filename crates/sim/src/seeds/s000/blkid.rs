@@ -1,24 +1,24 @@
 //! `blkid` on a stick of 505 KiB: what read-ahead makes of two small reads.
 
 use foreread_core::geometry::{DEFAULT_WINDOW, LimitRule, readahead_limit, scaled_down};
-use foreread_core::readahead::Policy;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
 
-use crate::device::Model;
-use crate::record::Keep;
+use crate::device::DeviceParams;
+use crate::record::RecordMode;
 use crate::scenario::{PolicyName, RuleName, Scenario};
-use crate::seeds::{Cell, Progress, Table, Verdict};
+use crate::seeds::{SeedCell, SeedProgress, SeedTable, SeedVerdict};
 use crate::size::Size;
 use crate::workload::Workload;
 use crate::workload::sequential::AdviceName;
 
 /// One way to read the stick, and the pages that follow from the policy's rules.
 #[derive(Clone, Copy)]
-struct Way {
+struct BlkidCase {
     name: &'static str,
     policy: Policy,
-    change: Change,
+    change: CaseChange,
     /// What the device reads: see the notes.
     pages: u64,
     /// What the reader waits for of it.
@@ -28,7 +28,7 @@ struct Way {
 }
 
 #[derive(Clone, Copy)]
-enum Change {
+enum CaseChange {
     None,
     /// The window limited by the size, on a device that takes commands of at most so much.
     Limit(Size),
@@ -36,46 +36,46 @@ enum Change {
     Lseek,
 }
 
-const SMALL: Change = Change::Limit(Size(foreread_core::units::ByteCount(4096)));
-const LARGE: Change = Change::Limit(Size(foreread_core::units::ByteCount(64 << 10)));
+const SMALL: CaseChange = CaseChange::Limit(Size(foreread_core::units::ByteCount(4096)));
+const LARGE: CaseChange = CaseChange::Limit(Size(foreread_core::units::ByteCount(64 << 10)));
 
-const fn way(name: &'static str, policy: Policy, change: Change, pages: [u64; 2]) -> Way {
+const fn way(name: &'static str, policy: Policy, change: CaseChange, pages: [u64; 2]) -> BlkidCase {
     let [pages, waited] = pages;
-    Way { name, policy, change, pages, waited, told_kib: None }
+    BlkidCase { name, policy, change, pages, waited, told_kib: None }
 }
 
-const fn told(way: Way, told_kib: f64) -> Way {
-    Way { told_kib: Some(told_kib), ..way }
+const fn told(way: BlkidCase, told_kib: f64) -> BlkidCase {
+    BlkidCase { told_kib: Some(told_kib), ..way }
 }
 
-const WAYS: [Way; 11] = [
-    told(way("128K, linux-2.6.28", Policy::Linux2_6_28, Change::None, [28, 12]), 48.0),
-    told(way("128K, linux-2.6.31", Policy::Linux2_6_31, Change::None, [28, 12]), 48.0),
-    told(way("128K, linux-6", Policy::Linux6, Change::None, [28, 12]), 48.0),
+const WAYS: [BlkidCase; 11] = [
+    told(way("128K, linux-2.6.28", Policy::Linux2_6_28, CaseChange::None, [28, 12]), 48.0),
+    told(way("128K, linux-2.6.31", Policy::Linux2_6_31, CaseChange::None, [28, 12]), 48.0),
+    told(way("128K, linux-6", Policy::Linux6, CaseChange::None, [28, 12]), 48.0),
     way("limited, linux-2.6.28", Policy::Linux2_6_28, LARGE, [6, 5]),
     way("limited, linux-2.6.31", Policy::Linux2_6_31, LARGE, [6, 5]),
     way("limited, linux-6, commands of 4K", Policy::Linux6, SMALL, [5, 5]),
     way("limited, linux-6, commands of 64K", Policy::Linux6, LARGE, [8, 5]),
-    way("RANDOM, linux-2.6.28", Policy::Linux2_6_28, Change::Random, [5, 5]),
-    way("RANDOM, linux-2.6.31", Policy::Linux2_6_31, Change::Random, [5, 5]),
-    way("RANDOM, linux-6", Policy::Linux6, Change::Random, [5, 5]),
-    way("lseek rule, linux-2.6.31", Policy::Linux2_6_31, Change::Lseek, [9, 9]),
+    way("RANDOM, linux-2.6.28", Policy::Linux2_6_28, CaseChange::Random, [5, 5]),
+    way("RANDOM, linux-2.6.31", Policy::Linux2_6_31, CaseChange::Random, [5, 5]),
+    way("RANDOM, linux-6", Policy::Linux6, CaseChange::Random, [5, 5]),
+    way("lseek rule, linux-2.6.31", Policy::Linux2_6_31, CaseChange::Lseek, [9, 9]),
 ];
 
-pub(super) fn table(progress: Progress<'_>) -> Table {
+pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
     progress("000 blkid");
     let mut cells = Vec::new();
     let mut right = 0;
     for way in &WAYS {
-        let Came { pages, busy_s, wait_s, waited_kib } = way.run();
+        let BlkidFigures { pages, busy_s, wait_s, waited_kib } = way.run();
         let kib = match way.told_kib {
-            Some(seed) => Cell::new(way.name, "waited for, KiB", seed, waited_kib),
-            None => Cell::ours_only(way.name, "waited for, KiB", waited_kib),
+            Some(seed) => SeedCell::new(way.name, "waited for, KiB", seed, waited_kib),
+            None => SeedCell::ours_only(way.name, "waited for, KiB", waited_kib),
         };
         cells.push(kib);
-        cells.push(Cell::ours_only(way.name, "read, pages", pages as f64));
-        cells.push(Cell::ours_only(way.name, "busy s", busy_s));
-        cells.push(Cell::ours_only(way.name, "wait s", wait_s));
+        cells.push(SeedCell::ours_only(way.name, "read, pages", pages as f64));
+        cells.push(SeedCell::ours_only(way.name, "busy s", busy_s));
+        cells.push(SeedCell::ours_only(way.name, "wait s", wait_s));
         let waits_right = (waited_kib - 4.0 * way.waited as f64).abs() < 0.001;
         right += usize::from(pages == way.pages && waits_right);
     }
@@ -86,10 +86,10 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
          waits for",
         WAYS.len()
     );
-    let verdict = Verdict { holds: right == WAYS.len() && as_told, why };
+    let verdict = SeedVerdict { holds: right == WAYS.len() && as_told, why };
     let title = "blkid on 505 KiB at 15 kB/s: 1 KiB from 0, then 16 KiB from 1536".into();
     let notes = NOTES.map(String::from).to_vec();
-    Table { seed: "000", table: "000_blkid", title, cells, notes, verdict }
+    SeedTable { seed: "000", table: "000_blkid", title, cells, notes, verdict }
 }
 
 const NOTES: [&str; 5] = [
@@ -105,40 +105,42 @@ const NOTES: [&str; 5] = [
     "Nothing is fitted: 15 kB/s is the rate that was reported.",
 ];
 
-struct Came {
+struct BlkidFigures {
     pages: u64,
     busy_s: f64,
     wait_s: f64,
     waited_kib: f64,
 }
 
-impl Way {
-    fn run(&self) -> Came {
+impl BlkidCase {
+    fn run(&self) -> BlkidFigures {
         let mut scenario = Scenario::built_in(include_str!("../../../scenarios/000-blkid.toml"));
         scenario.cache.policy = PolicyName(self.policy);
         let stick = scenario.device.get_mut("stick").expect("the scenario has it");
-        let Model::Flash(chips) = &mut stick.model.get_mut().model else { panic!("it is flash") };
+        let DeviceParams::Flash(chips) = &mut stick.model.get_mut().model else {
+            panic!("it is flash")
+        };
         let Workload::Blkid(blkid) = scenario.process[0].run.get_mut() else {
             panic!("it is blkid")
         };
         match self.change {
-            Change::None => {}
-            Change::Limit(max_command) => {
+            CaseChange::None => {}
+            CaseChange::Limit(max_command) => {
                 let limit = readahead_limit(chips.capacity.0, LimitRule::Published);
                 scenario.cache.max_window = Size(scaled_down(DEFAULT_WINDOW, limit)).into();
                 chips.max_command = max_command;
             }
-            Change::Random => blkid.advice = AdviceName::Random,
-            Change::Lseek => scenario.cache.rules = vec![RuleName::Lseek],
+            CaseChange::Random => blkid.advice = AdviceName::Random,
+            CaseChange::Lseek => scenario.cache.rules = vec![RuleName::Lseek],
         }
         let kb_per_s = chips.mb_per_s * 1e3;
-        let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+        let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
         // Another process goes on, so that what was read ahead arrives too.
         building.run.spawn("rest", async move |process| process.until(Nanos(REST_NS)).await);
         building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let (stick, wait_s) = (&ran.devices[0], ran.processes[0].seconds(ran.end));
-        Came {
+        BlkidFigures {
             pages: stick.bytes(Op::Read).pages_up().0,
             busy_s: stick.busy_seconds(ran.end),
             wait_s,

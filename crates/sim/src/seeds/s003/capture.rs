@@ -2,9 +2,9 @@
 
 use super::Targets;
 use crate::meter::seconds;
-use crate::record::Keep;
+use crate::record::RecordMode;
 use crate::scenario::Scenario;
-use crate::seeds::{Cell, Progress, Table};
+use crate::seeds::{SeedCell, SeedProgress, SeedTable};
 
 /// What a capture came to.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ struct Captured {
     reads_kib_per_s: f64,
 }
 
-pub(super) fn table(progress: Progress<'_>) -> Table {
+pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
     let base = Scenario::built_in(include_str!("../../../scenarios/003-capture.toml"));
     let mut alone = base.clone();
     let dd = alone.process.pop().expect("dd is the last process");
@@ -29,7 +29,7 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
             progress(&format!("003 capture, writes_starved {starved}, {others}"));
             let captured = capture(scenario, starved);
             let row = format!("{others}, writes_starved {starved}");
-            let mut add = |column, ours| cells.push(Cell::ours_only(&row, column, ours));
+            let mut add = |column, ours| cells.push(SeedCell::ours_only(&row, column, ours));
             add("pictures lost", captured.lost);
             add("largest buffer", captured.max_buffer);
             add("longest wait for a bitmap (ms)", captured.bitmap_ms);
@@ -62,14 +62,14 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
     ];
     let title = "video capture by writes_starved".into();
     let verdict = targets.verdict();
-    Table { seed: "003", table: "003_capture", title, cells, notes, verdict }
+    SeedTable { seed: "003", table: "003_capture", title, cells, notes, verdict }
 }
 
 fn capture(base: &Scenario, starved: &str) -> Captured {
     let mut scenario = base.clone();
     let disk = scenario.device.get_mut("disk").expect("the scenario has it");
     disk.scheduler.choice.set("writes_starved", starved).expect("a setting that there is");
-    let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     building.run.go(scenario.until());
     let ran = building.run.end();
     let of = |name| ran.processes[0].other.get(name).copied();

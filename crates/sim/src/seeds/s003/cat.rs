@@ -4,40 +4,40 @@ use foreread_core::sched::Choice;
 use foreread_core::units::Nanos;
 
 use super::Targets;
-use crate::device::Model;
-use crate::record::Keep;
+use crate::device::DeviceParams;
+use crate::record::RecordMode;
 use crate::scenario::Scenario;
-use crate::seeds::csv::{Csv, Row};
-use crate::seeds::{Cell, Progress, Table};
+use crate::seeds::csv::{Csv, CsvRow};
+use crate::seeds::{SeedCell, SeedProgress, SeedTable};
 
 /// What a run is.
 #[derive(Clone, Copy, Debug)]
-struct Setting<'s> {
+struct CatCase<'s> {
     scenario: &'s Scenario,
     /// How many commands the drive holds, and how many wait at its controller.
     depth: (u32, u32),
     settings: &'s [(&'s str, &'s str)],
 }
 
-pub(super) fn tables(progress: Progress<'_>) -> [Table; 2] {
+pub(super) fn tables(progress: SeedProgress<'_>) -> [SeedTable; 2] {
     let ide = Scenario::built_in(include_str!("../../../scenarios/003-cat-ide.toml"));
     let scsi = Scenario::built_in(include_str!("../../../scenarios/003-cat-scsi.toml"));
     [seconds(&ide, &scsi, progress), baselines(&ide, progress)]
 }
 
-fn seconds(ide: &Scenario, scsi: &Scenario, progress: Progress<'_>) -> Table {
+fn seconds(ide: &Scenario, scsi: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../../data/seed-tables/003_cat_seconds.csv"));
     let mut cells = Vec::new();
     for row in csv.rows() {
         let (name, tunable, value) = (name(row), tunable(row.text("tunable")), row.text("value"));
         progress(&format!("003 {name}"));
-        let setting = Setting {
+        let setting = CatCase {
             scenario: if row.text("bus") == "ide" { ide } else { scsi },
             depth: depth(row.text("tcq_tags")),
             settings: &[(tunable, value)],
         };
         let seed = row.number("seconds").expect("a time");
-        cells.push(Cell::new(&name, "seconds", seed, setting.cat()));
+        cells.push(SeedCell::new(&name, "seconds", seed, setting.cat()));
         if row.text("tcq_tags") == "0" {
             cells.extend(one_at_a_time(scsi, &name, value));
         }
@@ -47,21 +47,21 @@ fn seconds(ide: &Scenario, scsi: &Scenario, progress: Progress<'_>) -> Table {
     let verdict = judge(&cells).verdict();
     let title = "seconds for cat kernel/*.c beside a dd that writes".into();
     let notes = NOTES.map(String::from).to_vec();
-    Table { seed: "003", table: "003_cat_seconds", title, cells, notes, verdict }
+    SeedTable { seed: "003", table: "003_cat_seconds", title, cells, notes, verdict }
 }
 
 /// Without tags and with nothing ahead at the controller, under both rules.
-fn one_at_a_time(scsi: &Scenario, name: &str, value: &str) -> Vec<Cell> {
+fn one_at_a_time(scsi: &Scenario, name: &str, value: &str) -> Vec<SeedCell> {
     let cell = |rule, column| {
         let settings = [("rule", rule), ("fifo_batch", value)];
-        let setting = Setting { scenario: scsi, depth: (1, 0), settings: &settings };
-        Cell::ours_only(name, column, setting.cat())
+        let setting = CatCase { scenario: scsi, depth: (1, 0), settings: &settings };
+        SeedCell::ours_only(name, column, setting.cat())
     };
     vec![cell("2002", ALONE_2002), cell("4.x", ALONE_4)]
 }
 
 /// What cures it: with all tags, limits that the scheduler sets itself.
-fn remedies(scsi: &Scenario, progress: Progress<'_>) -> Vec<Cell> {
+fn remedies(scsi: &Scenario, progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let settings = ["1", "2", "3", "4"].map(|limit| ("writes_in_flight", limit));
     let drains = ["20", "100"].map(|ms| ("read_drain", ms));
     let mut cells = Vec::new();
@@ -69,14 +69,14 @@ fn remedies(scsi: &Scenario, progress: Progress<'_>) -> Vec<Cell> {
         let name = format!("scsi, tags 253, fifo_batch 16, {setting} {value}");
         progress(&format!("003 {name}"));
         let settings = [("fifo_batch", "16"), (setting, value)];
-        let run = Setting { scenario: scsi, depth: depth("253"), settings: &settings };
-        cells.push(Cell::ours_only(name, "seconds", run.cat()));
+        let run = CatCase { scenario: scsi, depth: depth("253"), settings: &settings };
+        cells.push(SeedCell::ours_only(name, "seconds", run.cat()));
     }
     cells
 }
 
 /// What the kernels before had is not modelled; beside each stands what comes nearest here.
-fn baselines(ide: &Scenario, progress: Progress<'_>) -> Table {
+fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../../data/seed-tables/003_baselines.csv"));
     let mut noop = ide.clone();
     noop.device.get_mut("disk").expect("the scenario has it").scheduler.choice = Choice::Noop;
@@ -91,8 +91,8 @@ fn baselines(ide: &Scenario, progress: Progress<'_>) -> Table {
         progress(&format!("003 {}", row.text("kernel")));
         let seed = row.text("seconds").trim_end_matches(" (approx)");
         let seed = seed.parse().expect("a time");
-        let ours = Setting { scenario, depth: (1, 0), settings }.cat();
-        cells.push(Cell::new(row.text("kernel"), "seconds", seed, ours));
+        let ours = CatCase { scenario, depth: (1, 0), settings }.cat();
+        cells.push(SeedCell::new(row.text("kernel"), "seconds", seed, ours));
     }
     let [elevator, patch, rework, deadline] = &cells[..] else { panic!("four baselines") };
     let mut targets = Targets::new();
@@ -114,10 +114,10 @@ fn baselines(ide: &Scenario, progress: Progress<'_>) -> Table {
             .into(),
     ];
     let verdict = targets.verdict();
-    Table { seed: "003", table: "003_baselines", title, cells, notes, verdict }
+    SeedTable { seed: "003", table: "003_baselines", title, cells, notes, verdict }
 }
 
-impl Setting<'_> {
+impl CatCase<'_> {
     /// Seconds of the cat: the mean of runs that begin at other moments of the flood, or, with
     /// tags, of one, for there each of its reads waits for longer than any batch takes.
     fn cat(&self) -> f64 {
@@ -131,13 +131,13 @@ impl Setting<'_> {
         let cat = scenario.process.last_mut().expect("cat is the last process");
         cat.start_ms = start_ms;
         let disk = scenario.device.get_mut("disk").expect("the scenario has it");
-        if let Model::Hdd(hdd) = &mut disk.model.get_mut().model {
+        if let DeviceParams::Hdd(hdd) = &mut disk.model.get_mut().model {
             (hdd.depth, hdd.in_controller) = self.depth;
         }
         for (name, value) in self.settings {
             disk.scheduler.choice.set(name, value).expect("a setting that there is");
         }
-        let mut building = scenario.build(Keep::Hash).expect("a scenario of ours");
+        let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
         let run = &mut building.run;
         // The dd has no end that matters: it is left alone once the cat is done.
         run.go(Nanos(0));
@@ -150,12 +150,12 @@ impl Setting<'_> {
     }
 }
 
-fn judge(cells: &[Cell]) -> Targets {
-    let of = |start: &str, column: &str| -> Vec<&Cell> {
-        let is_of = |cell: &&Cell| cell.row.starts_with(start) && cell.column == column;
+fn judge(cells: &[SeedCell]) -> Targets {
+    let of = |start: &str, column: &str| -> Vec<&SeedCell> {
+        let is_of = |cell: &&SeedCell| cell.row.starts_with(start) && cell.column == column;
         cells.iter().filter(is_of).collect()
     };
-    let ours = |cells: &[&Cell]| cells.iter().map(|cell| cell.ours).collect::<Vec<f64>>();
+    let ours = |cells: &[&SeedCell]| cells.iter().map(|cell| cell.ours).collect::<Vec<f64>>();
     let mut targets = Targets::new();
     for tunable in ["read_expire", "writes_starved"] {
         let spread = spread(&ours(&of(&format!("ide, {tunable}"), "seconds")));
@@ -166,9 +166,10 @@ fn judge(cells: &[Cell]) -> Targets {
     let falls = ours(&batches).is_sorted_by(|one, next| one > next);
     targets.add(worst <= 1.5 && falls, format!("ide fifo_batch: in order, within {worst:.2}"));
 
-    let common = |tags: &str| -> Vec<&Cell> {
+    let common = |tags: &str| -> Vec<&SeedCell> {
         let rows = of(&format!("scsi, tags {tags}, fifo_batch "), "seconds");
-        let is_common = |cell: &&&Cell| cell.seed.is_some() && !cell.row.ends_with("fifo_batch 1");
+        let is_common =
+            |cell: &&&SeedCell| cell.seed.is_some() && !cell.row.ends_with("fifo_batch 1");
         rows.iter().filter(is_common).copied().collect()
     };
     let means = ["253", "4", "0"].map(|tags| {
@@ -213,12 +214,12 @@ fn geometric_mean(times: &[f64]) -> f64 {
 }
 
 /// By which factor a cell is off, in either direction.
-fn factor_off(cell: &Cell) -> f64 {
+fn factor_off(cell: &SeedCell) -> f64 {
     let seed = cell.seed.expect("a published cell");
     (cell.ours / seed).max(seed / cell.ours)
 }
 
-fn name(row: Row<'_>) -> String {
+fn name(row: CsvRow<'_>) -> String {
     let tags = match row.text("tcq_tags") {
         "" => String::new(),
         tags => format!(", tags {tags}"),

@@ -4,21 +4,21 @@ use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
 
 use super::Targets;
-use crate::record::Keep;
-use crate::run::Run;
+use crate::record::RecordMode;
+use crate::run::SimRun;
 use crate::scenario::Scenario;
 use crate::seeds::csv::Csv;
-use crate::seeds::{Cell, Progress, Table};
+use crate::seeds::{SeedCell, SeedProgress, SeedTable};
 
 /// Rates in KiB/s.
 #[derive(Clone, Copy, Debug)]
-struct Rates {
+struct VmstatRates {
     reads_before: f64,
     reads_after: f64,
     writes_after: f64,
 }
 
-pub(super) fn table(progress: Progress<'_>) -> Table {
+pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../../data/seed-tables/003_vmstat.csv"));
     let base = Scenario::built_in(include_str!("../../../scenarios/003-vmstat.toml"));
     let mut cells = Vec::new();
@@ -28,10 +28,10 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
         let (seed, ours) = (published(&csv, batch), measured(&base, batch));
         let row = format!("fifo_batch {batch}");
         let (kept, seed_kept) = (ours.kept_percent(), seed.kept_percent());
-        cells.push(Cell::new(&row, "bi before", seed.reads_before, ours.reads_before));
-        cells.push(Cell::new(&row, "bi after", seed.reads_after, ours.reads_after));
-        cells.push(Cell::new(&row, "bo after", seed.writes_after, ours.writes_after));
-        cells.push(Cell::new(&row, "bi kept (%)", seed_kept, kept));
+        cells.push(SeedCell::new(&row, "bi before", seed.reads_before, ours.reads_before));
+        cells.push(SeedCell::new(&row, "bi after", seed.reads_after, ours.reads_after));
+        cells.push(SeedCell::new(&row, "bo after", seed.writes_after, ours.writes_after));
+        cells.push(SeedCell::new(&row, "bi kept (%)", seed_kept, kept));
         let what = format!("{row}: reads keep {kept:.0} % (seed {seed_kept:.0} %)");
         targets.add(kept >= 40.0, what);
         let share = ours.writes_after / seed.writes_after;
@@ -53,17 +53,17 @@ pub(super) fn table(progress: Progress<'_>) -> Table {
     ];
     let title = "vmstat of five readers before and after a dd begins".into();
     let verdict = targets.verdict();
-    Table { seed: "003", table: "003_vmstat", title, cells, notes, verdict }
+    SeedTable { seed: "003", table: "003_vmstat", title, cells, notes, verdict }
 }
 
-impl Rates {
+impl VmstatRates {
     fn kept_percent(self) -> f64 {
         self.reads_after / self.reads_before * 100.0
     }
 }
 
 /// The dd has begun where something is written; its first line is half before and half after.
-fn published(csv: &Csv, batch: &str) -> Rates {
+fn published(csv: &Csv, batch: &str) -> VmstatRates {
     let rows: Vec<_> = csv.rows().filter(|row| row.text("fifo_batch") == batch).collect();
     let number = |index: usize, column| rows[index].number(column).expect("a number");
     let first = (0..rows.len()).find(|index| number(*index, "bo") > 0.0).expect("a dd");
@@ -71,20 +71,20 @@ fn published(csv: &Csv, batch: &str) -> Rates {
         let count = f64::from(u32::try_from(of.len()).expect("few"));
         of.map(|index| number(index, column)).sum::<f64>() / count
     };
-    Rates {
+    VmstatRates {
         reads_before: mean(0..first, "bi"),
         reads_after: mean(first + 1..rows.len(), "bi"),
         writes_after: mean(first + 1..rows.len(), "bo"),
     }
 }
 
-fn measured(base: &Scenario, batch: &str) -> Rates {
+fn measured(base: &Scenario, batch: &str) -> VmstatRates {
     let mut scenario = base.clone();
     let disk = scenario.device.get_mut("disk").expect("the scenario has it");
     disk.scheduler.choice.set("fifo_batch", batch).expect("a setting that there is");
-    let mut run = scenario.build(Keep::Hash).expect("a scenario of ours").run;
+    let mut run = scenario.build(RecordMode::Hash).expect("a scenario of ours").run;
     let [from, dd, streaming, end] = [5.0, 20.0, 22.0, 50.0].map(|at| moved(&mut run, at));
-    Rates {
+    VmstatRates {
         reads_before: rate(from.0, dd.0, 15.0),
         reads_after: rate(streaming.0, end.0, 28.0),
         writes_after: rate(streaming.1, end.1, 28.0),
@@ -98,7 +98,7 @@ fn measured(base: &Scenario, batch: &str) -> Rates {
     clippy::cast_sign_loss,
     reason = "a minute of a disk"
 )]
-fn moved(run: &mut Run, at_s: f64) -> (f64, f64) {
+fn moved(run: &mut SimRun, at_s: f64) -> (f64, f64) {
     run.go(Nanos((at_s * 1e9) as u64));
     let disk = &run.devices()[0];
     let kib = |op| disk.bytes(op).0 as f64 / 1024.0;

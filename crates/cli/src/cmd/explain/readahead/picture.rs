@@ -7,8 +7,8 @@
 use std::io::Write as _;
 use std::ops::Range;
 
-use foreread_core::readahead::walk::PageSet as _;
-use foreread_core::readahead::{Decided, Policy, Residency as _};
+use foreread_core::prefetch::walk::PageSet as _;
+use foreread_core::prefetch::{Decided, Policy, Residency as _};
 use foreread_core::units::{PageIndex, Pages};
 
 use crate::cmd::explain::pages::ResidentPages;

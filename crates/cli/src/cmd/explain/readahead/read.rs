@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use foreread_core::readahead::Advice;
+use foreread_core::prefetch::Advice;
 use foreread_core::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};
 
 use foreread_core::sizes;

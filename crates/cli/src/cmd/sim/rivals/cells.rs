@@ -1,9 +1,9 @@
 //! A row of the comparison, as a person reads it.
 
-use foreread_sim::rivals::Row;
+use foreread_sim::rivals::RivalRow;
 
 /// The cells of a row, as a person reads them.
-pub(super) fn cells(row: &Row) -> [String; 11] {
+pub(super) fn cells(row: &RivalRow) -> [String; 11] {
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let over = |optimum: f64| format!("{:.2}", row.requests as f64 / optimum);
     let none = || "-".to_owned();

@@ -2,15 +2,15 @@
 
 use std::io::Write as _;
 
-use foreread_sim::rivals::{self, Row};
+use foreread_sim::rivals::{self, RivalRow};
 
 use super::cells::cells;
 use crate::output::{Failure, Printer};
 
-pub(super) fn print(out: &mut Printer, rows: &[Row]) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     write!(out, "{HEAD}")?;
     for rival in rivals::all() {
-        let of: Vec<&Row> = rows.iter().filter(|row| row.scenario == rival.name).collect();
+        let of: Vec<&RivalRow> = rows.iter().filter(|row| row.scenario == rival.name).collect();
         if of.is_empty() {
             continue;
         }

@@ -14,7 +14,7 @@
 //! Windows grow as those that go forwards do.
 
 use super::{Lead, StreamDirection, StreamEntry, StreamSlot};
-use crate::readahead::{Ask, Decision, Pattern, Residency, Streams, Window, sizes};
+use crate::prefetch::{Ask, Decision, Pattern, Residency, Streams, Window, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// The stream, or the last random read, that this read is just before.

@@ -12,7 +12,7 @@
 //! ```
 
 use super::{Lead, StreamDirection, StreamEntry, StreamSlot};
-use crate::readahead::{Ask, Decision, Pattern, Residency, Streams, Stride, Window, sizes};
+use crate::prefetch::{Ask, Decision, Pattern, Residency, Streams, Stride, Window, sizes};
 use crate::units::{PageIndex, Pages};
 
 /// The first window of a stream, if this read at random is the third of one: of the same size as

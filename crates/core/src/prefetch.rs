@@ -7,7 +7,7 @@
 //! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
 //!
 //! The words are Linux's: start, size, async_size, marker, history, hole. One file per policy in
-//! `readahead/`; golden traces in tests/golden; pictures, tables and sources in docs/readahead.md.
+//! `prefetch/`; golden traces in tests/golden; pictures, tables and sources in docs/readahead.md.
 
 mod adaptive;
 mod distance;
@@ -15,8 +15,8 @@ mod fixed;
 mod linux_2_6_28;
 mod linux_2_6_31;
 mod linux_6;
+pub(crate) mod memory_shares;
 mod rules;
-pub(crate) mod shares;
 mod sizes;
 mod streams;
 mod thrash_2009;

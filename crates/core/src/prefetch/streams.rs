@@ -21,7 +21,7 @@ use core::ops::Range;
 
 use self::set::StreamSet;
 use super::Residency;
-use super::shares::ShareId;
+use super::memory_shares::ShareId;
 use crate::units::{PageIndex, Pages};
 
 /// What a file remembers of its streams. Empty until the first question, and then as large as there

@@ -18,13 +18,15 @@ use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
 use serde::Deserialize;
 
-use super::{BLOCK_SIZE, Directory, DirectoryId, Entry, Inode, Layout, Table};
+use super::{
+    BLOCK_SIZE, Directory, DirectoryEntry, DirectoryId, GroupTable, InodeNumber, TreeLayout,
+};
 use crate::rng::Rng;
 
 /// A tree, and what lies between it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Tree {
+pub struct SyntheticTree {
     /// How many directories.
     pub directories: u32,
     /// How many of them are top-level: each in a group of its own, as far apart as possible.
@@ -58,17 +60,19 @@ pub struct Tree {
 
 /// A tree that is being drawn.
 struct Drawing<'t> {
-    tree: &'t Tree,
-    layout: Layout,
+    tree: &'t SyntheticTree,
+    layout: TreeLayout,
 }
 
-impl Tree {
+impl SyntheticTree {
     /// The tree on a file system of this size; None if more files were drawn than it has room for.
     #[must_use]
-    pub fn draw(&self, size: ByteCount, mut rng: Rng) -> Option<Layout> {
-        let in_group =
-            |group| Table { first: BlockIndex(group * BLOCKS_PER_GROUP + HEAD_BLOCKS), used: 0 };
-        let layout = Layout {
+    pub fn draw(&self, size: ByteCount, mut rng: Rng) -> Option<TreeLayout> {
+        let in_group = |group| GroupTable {
+            first: BlockIndex(group * BLOCKS_PER_GROUP + HEAD_BLOCKS),
+            used: 0,
+        };
+        let layout = TreeLayout {
             directories: Vec::new(),
             tables: (0..groups_of(size)).map(in_group).collect(),
             inodes_per_group: self.inodes_per_group,
@@ -162,7 +166,7 @@ impl Drawing<'_> {
         let inode = self.take_inode(group)?;
         let group = self.layout.split(inode).0;
         if let Some(DirectoryId(parent)) = parent {
-            let entry = Entry { inode, directory: Some(id), rank: 0, block: 0 };
+            let entry = DirectoryEntry { inode, directory: Some(id), rank: 0, block: 0 };
             self.layout.directories[parent].entries.push(entry);
         }
         let mut entries = Vec::new();
@@ -170,7 +174,7 @@ impl Drawing<'_> {
             if rng.unit() < self.tree.late {
                 late.push(id);
             } else {
-                entries.push(Entry {
+                entries.push(DirectoryEntry {
                     inode: self.take_inode(group)?,
                     directory: None,
                     rank: 0,
@@ -188,7 +192,7 @@ impl Drawing<'_> {
         let entries = &mut self.layout.directories[id].entries;
         let at = rng.below(entries.len() as u64 + 1);
         let at = usize::try_from(at).expect("an index");
-        entries.insert(at, Entry { inode, directory: None, rank: 0, block: 0 });
+        entries.insert(at, DirectoryEntry { inode, directory: None, rank: 0, block: 0 });
         Some(())
     }
 
@@ -230,12 +234,13 @@ impl Drawing<'_> {
     }
 
     /// The first free inode of a group, or of the next that has one.
-    fn take_inode(&mut self, group: usize) -> Option<Inode> {
+    fn take_inode(&mut self, group: usize) -> Option<InodeNumber> {
         let per_group = self.tree.inodes_per_group;
         let mut groups = (group..self.layout.tables.len()).chain(0..group);
         let group = groups.find(|group| self.layout.tables[*group].used < per_group)?;
-        let inode =
-            Inode(group as u64 * u64::from(per_group) + u64::from(self.layout.tables[group].used));
+        let inode = InodeNumber(
+            group as u64 * u64::from(per_group) + u64::from(self.layout.tables[group].used),
+        );
         self.layout.tables[group].used += 1;
         Some(inode)
     }

@@ -18,7 +18,7 @@ mod backwards;
 mod strided;
 
 use super::linux_6::follows_previous_read;
-use super::shares::ShareId;
+use super::memory_shares::ShareId;
 use super::streams::{StreamDirection, StreamEntry, StreamSlot};
 use super::{Ask, Decision, Pattern, Residency, Streams, Trigger, Window, WindowLimits, sizes};
 use crate::units::{PageIndex, Pages};

@@ -1,7 +1,7 @@
 //! A tree as it lies in a real image: its layout as a text.
 //!
 //! In:    what `foreread sim layout` found in an image; or the text that it wrote.
-//! Out:   the text; a [`Layout`] for a run.
+//! Out:   the text; a [`TreeLayout`] for a run.
 //! Never: a name, or a file's content: where things lie is all that a walk depends on.
 //!
 //! ```text
@@ -22,11 +22,13 @@ use std::fmt::Write as _;
 use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
 
-use super::{BLOCK_SIZE, Directory, DirectoryId, Entry, Inode, Layout, Table};
+use super::{
+    BLOCK_SIZE, Directory, DirectoryEntry, DirectoryId, GroupTable, InodeNumber, TreeLayout,
+};
 
 /// A tree of an image.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Taken {
+pub struct RecordedLayout {
     /// How many blocks the file system has, of 4096 bytes.
     pub blocks: u64,
     /// How many inodes a group has.
@@ -38,21 +40,21 @@ pub struct Taken {
     /// The tables of all groups: the first block, and how many of its inodes are used.
     pub tables: Vec<(u64, u32)>,
     /// The directories: the root, then each in the order in which entries name them.
-    pub directories: Vec<TakenDirectory>,
+    pub directories: Vec<RecordedDirectory>,
 }
 
 /// A directory of an image.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct TakenDirectory {
+pub struct RecordedDirectory {
     /// Its blocks.
     pub blocks: Vec<u64>,
     /// Its entries, in the order of their names.
-    pub entries: Vec<TakenEntry>,
+    pub entries: Vec<RecordedEntry>,
 }
 
 /// A name of a directory of an image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TakenEntry {
+pub struct RecordedEntry {
     /// Which inode it names, from 1.
     pub inode: u32,
     /// Whether that is a directory.
@@ -63,7 +65,7 @@ pub struct TakenEntry {
     pub block: u32,
 }
 
-impl Taken {
+impl RecordedLayout {
     /// The text.
     #[must_use]
     pub fn text(&self) -> String {
@@ -145,25 +147,25 @@ impl Taken {
 
     /// As a run walks it.
     #[must_use]
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> TreeLayout {
         let mut directories: Vec<Directory> = Vec::new();
         let mut homes = vec![(self.root, None)];
         for (index, taken) in self.directories.iter().enumerate() {
             let (inode, parent) = homes[index];
-            let mut entry = |entry: &TakenEntry| {
-                let TakenEntry { inode, is_directory, rank, block } = *entry;
+            let mut entry = |entry: &RecordedEntry| {
+                let RecordedEntry { inode, is_directory, rank, block } = *entry;
                 let directory = is_directory.then(|| {
                     homes.push((inode, Some(DirectoryId(index))));
                     DirectoryId(homes.len() - 1)
                 });
-                Entry { inode: place_of(inode), directory, rank, block }
+                DirectoryEntry { inode: place_of(inode), directory, rank, block }
             };
             let entries = taken.entries.iter().map(&mut entry).collect();
             let blocks = taken.blocks.iter().copied().map(BlockIndex).collect();
             directories.push(Directory { inode: place_of(inode), parent, blocks, entries });
         }
-        let table = |&(first, used): &(u64, u32)| Table { first: BlockIndex(first), used };
-        Layout {
+        let table = |&(first, used): &(u64, u32)| GroupTable { first: BlockIndex(first), used };
+        TreeLayout {
             directories,
             tables: self.tables.iter().map(table).collect(),
             inodes_per_group: self.inodes_per_group,
@@ -191,8 +193,8 @@ impl Taken {
         inode > 0 && u64::from(inode - 1) < groups * u64::from(self.inodes_per_group)
     }
 
-    fn has(&self, directory: &TakenDirectory) -> bool {
-        let TakenDirectory { blocks, entries } = directory;
+    fn has(&self, directory: &RecordedDirectory) -> bool {
+        let RecordedDirectory { blocks, entries } = directory;
         let mut ranks: Vec<u32> = entries.iter().map(|entry| entry.rank).collect();
         ranks.sort_unstable();
         (0..).zip(&ranks).all(|(place, &rank): (u32, _)| place == rank)
@@ -203,21 +205,21 @@ impl Taken {
             })
     }
 
-    fn directory_of(&self, own: u32, line: &str) -> Option<TakenDirectory> {
+    fn directory_of(&self, own: u32, line: &str) -> Option<RecordedDirectory> {
         let (blocks, entries) = line.split_once(' ')?;
         let entries = match entries.strip_prefix('=') {
             None => entries_of(own, entries)?,
             Some(index) => {
                 let index: usize = index.parse().ok()?;
                 let moved = i64::from(own) - i64::from(self.own_inode(index)?);
-                let move_one = |entry: &TakenEntry| {
+                let move_one = |entry: &RecordedEntry| {
                     let inode = u32::try_from(i64::from(entry.inode) + moved).ok()?;
-                    Some(TakenEntry { inode, ..*entry })
+                    Some(RecordedEntry { inode, ..*entry })
                 };
                 self.directories.get(index)?.entries.iter().map(move_one).collect::<Option<_>>()?
             }
         };
-        Some(TakenDirectory { blocks: blocks_of(blocks)?, entries })
+        Some(RecordedDirectory { blocks: blocks_of(blocks)?, entries })
     }
 
     /// The inode of a directory that was read.
@@ -231,27 +233,27 @@ impl Taken {
 const HEAD: &str = "foreread layout 1";
 
 /// An inode's number as its place among those of all groups.
-fn place_of(inode: u32) -> Inode {
-    Inode(u64::from(inode) - 1)
+fn place_of(inode: u32) -> InodeNumber {
+    InodeNumber(u64::from(inode) - 1)
 }
 
 fn at<T>(number: u64, found: Option<T>, wants: &str) -> Result<T, String> {
     found.ok_or_else(|| format!("line {number}: wants {wants}"))
 }
 
-fn sizes_of(line: &str) -> Option<Taken> {
+fn sizes_of(line: &str) -> Option<RecordedLayout> {
     let words: Vec<&str> = line.split(' ').collect();
     let ["blocks", blocks, "inodes-per-group", in_group, "inode-size", inode_size, "root", root] =
         words[..]
     else {
         return None;
     };
-    Some(Taken {
+    Some(RecordedLayout {
         blocks: blocks.parse().ok()?,
         inodes_per_group: in_group.parse().ok()?,
         inode_size: inode_size.parse().ok()?,
         root: root.parse().ok()?,
-        ..Taken::default()
+        ..RecordedLayout::default()
     })
 }
 
@@ -290,8 +292,8 @@ fn blocks_of(text: &str) -> Option<Vec<u64>> {
     Some(blocks)
 }
 
-fn entries_text(own: u32, entries: &[TakenEntry]) -> String {
-    let entry = |entry: &TakenEntry| {
+fn entries_text(own: u32, entries: &[RecordedEntry]) -> String {
+    let entry = |entry: &RecordedEntry| {
         let mut text = format!("{}:{}", entry.rank, i64::from(entry.inode) - i64::from(own));
         if entry.block > 0 {
             let _ = write!(text, "@{}", entry.block);
@@ -307,14 +309,14 @@ fn entries_text(own: u32, entries: &[TakenEntry]) -> String {
     entries.iter().map(entry).collect::<Vec<_>>().join(",")
 }
 
-fn entries_of(own: u32, text: &str) -> Option<Vec<TakenEntry>> {
+fn entries_of(own: u32, text: &str) -> Option<Vec<RecordedEntry>> {
     let entry = |text: &str| {
         let (text, is_directory) =
             text.strip_suffix('d').map_or((text, false), |text| (text, true));
         let (rank, inode) = text.split_once(':')?;
         let (inode, block) = inode.split_once('@').unwrap_or((inode, "0"));
         let inode = i64::from(own).checked_add(inode.parse().ok()?)?;
-        Some(TakenEntry {
+        Some(RecordedEntry {
             inode: u32::try_from(inode).ok()?,
             is_directory,
             rank: rank.parse().ok()?,

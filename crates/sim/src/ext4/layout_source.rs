@@ -13,19 +13,19 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::{Layout, Taken, Tree};
+use super::{RecordedLayout, SyntheticTree, TreeLayout};
 use crate::rng::Rng;
 
 /// A scenario's tree.
 #[derive(Clone, Debug)]
-pub enum Grown {
+pub enum LayoutSource {
     /// Drawn from the seed.
-    Drawn(Tree),
+    Drawn(SyntheticTree),
     /// Taken from an image.
-    Taken(Rc<Taken>),
+    RecordedLayout(Rc<RecordedLayout>),
 }
 
-impl Grown {
+impl LayoutSource {
     /// What is impossible in it, for a file system of this size.
     ///
     /// # Errors
@@ -34,8 +34,8 @@ impl Grown {
     pub fn check(&self, size: ByteCount) -> Result<(), String> {
         match self {
             Self::Drawn(tree) => tree.check(size),
-            Self::Taken(taken) if taken.size() <= size => Ok(()),
-            Self::Taken(taken) => {
+            Self::RecordedLayout(taken) if taken.size() <= size => Ok(()),
+            Self::RecordedLayout(taken) => {
                 Err(format!("tree: wants a file of at least {} bytes, as its image", taken.size()))
             }
         }
@@ -43,15 +43,15 @@ impl Grown {
 
     /// It on a file system of this size; None if more files were drawn than it has room for.
     #[must_use]
-    pub fn layout(&self, size: ByteCount, rng: Rng) -> Option<Layout> {
+    pub fn layout(&self, size: ByteCount, rng: Rng) -> Option<TreeLayout> {
         match self {
             Self::Drawn(tree) => tree.draw(size, rng),
-            Self::Taken(taken) => Some(taken.layout()),
+            Self::RecordedLayout(taken) => Some(taken.layout()),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Grown {
+impl<'de> Deserialize<'de> for LayoutSource {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(NameOrParameters)
     }
@@ -60,14 +60,15 @@ impl<'de> Deserialize<'de> for Grown {
 struct NameOrParameters;
 
 impl<'de> Visitor<'de> for NameOrParameters {
-    type Value = Grown;
+    type Value = LayoutSource;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"lab\", the path of a layout, or the parameters of a tree")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Grown, E> {
-        let parse = |text: &str| Taken::parse(text).map_err(|why| format!("{name}: {why}"));
+    fn visit_str<E: Error>(self, name: &str) -> Result<LayoutSource, E> {
+        let parse =
+            |text: &str| RecordedLayout::parse(text).map_err(|why| format!("{name}: {why}"));
         let taken = if name == "lab" {
             parse(LAB)
         } else if name.contains(['/', '.']) {
@@ -77,11 +78,11 @@ impl<'de> Visitor<'de> for NameOrParameters {
         } else {
             Err(format!("no layout {name:?}; choose \"lab\", or ./{name} for a file"))
         };
-        taken.map(|taken| Grown::Taken(Rc::new(taken))).map_err(E::custom)
+        taken.map(|taken| LayoutSource::RecordedLayout(Rc::new(taken))).map_err(E::custom)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Grown, A::Error> {
-        Tree::deserialize(MapAccessDeserializer::new(map)).map(Grown::Drawn)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LayoutSource, A::Error> {
+        SyntheticTree::deserialize(MapAccessDeserializer::new(map)).map(LayoutSource::Drawn)
     }
 }
 

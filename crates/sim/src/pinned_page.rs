@@ -14,7 +14,7 @@ use crate::run::SimFile;
 /// A page that is pinned, until this is dropped.
 #[derive(Debug)]
 #[must_use = "a pin ends when it is dropped"]
-pub struct Pin {
+pub struct PinnedPage {
     process: Process,
     slot: FileSlot,
     page: PageIndex,
@@ -24,7 +24,7 @@ pub struct Pin {
 
 impl Process {
     /// Pins a page of a file. None if it is not in the cache, or a quarter of the cache is pinned.
-    pub fn pin(&self, file: SimFile, page: PageIndex) -> Option<Pin> {
+    pub fn pin(&self, file: SimFile, page: PageIndex) -> Option<PinnedPage> {
         let slot = IoPath::slot(file.id);
         let pinned = self.world(|world| {
             if world.table.pin_budget().try_take(1) == 0 {
@@ -37,11 +37,11 @@ impl Process {
             found.map(|found| (found.entry().frame(), found.entry().generation()))
         });
         let (frame, generation) = pinned?;
-        Some(Pin { process: self.clone(), slot, page, frame, generation })
+        Some(PinnedPage { process: self.clone(), slot, page, frame, generation })
     }
 }
 
-impl Pin {
+impl PinnedPage {
     /// Whether a reader would find the page in the frame in which it was pinned. It leaves only if
     /// it is forgotten; until then its frame must not be reused.
     #[must_use]
@@ -56,7 +56,7 @@ impl Pin {
     }
 }
 
-impl Drop for Pin {
+impl Drop for PinnedPage {
     fn drop(&mut self) {
         // A run that ends drops its processes while the world is not borrowed.
         if let Ok(mut world) = self.process.shared.world.try_borrow_mut() {
