@@ -12,7 +12,7 @@
 //!     cmd: one file a verb
 //!       measure    image    control
 //!         args    table    progress    settings_holder    signals
-//!           output    clock    block_device
+//!           output    terminal    clock    block_device
 //! ```
 
 mod args;
@@ -28,6 +28,7 @@ mod progress;
 mod settings_holder;
 mod signals;
 mod table;
+mod terminal;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

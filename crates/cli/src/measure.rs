@@ -6,6 +6,7 @@
 
 pub(crate) mod figures;
 pub(crate) mod flood;
+pub(crate) mod memory_limit;
 pub(crate) mod method;
 pub(crate) mod nbd_load;
 pub(crate) mod pattern;

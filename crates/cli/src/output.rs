@@ -8,6 +8,8 @@ use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
 use serde::Serialize;
 
+use crate::terminal::{self, DOCUMENT, wrap};
+
 /// Why a verb could not answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -37,6 +39,8 @@ pub(crate) struct Printer {
     writer: BufWriter<StdoutLock<'static>>,
     is_terminal: bool,
     is_coloured: bool,
+    /// None: as wide as the text is.
+    width: Option<usize>,
 }
 
 impl Printer {
@@ -46,6 +50,7 @@ impl Printer {
         // <https://no-color.org>: set to anything but the empty string.
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
+            width: terminal::width_of(&stdout),
             writer: BufWriter::new(stdout.lock()),
             is_terminal,
             is_coloured: is_terminal && !no_color,
@@ -72,6 +77,33 @@ impl Printer {
         Ok(())
     }
 
+    /// How wide a table may be; None where nothing says so.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// How wide prose is: as the terminal, but not wider than can be read.
+    pub(crate) fn prose_width(&self) -> usize {
+        self.width.unwrap_or(DOCUMENT).min(WIDEST_PROSE)
+    }
+
+    /// A paragraph behind a label, wrapped between words; its other lines are indented as far.
+    pub(crate) fn paragraph(&mut self, label: &str, text: &str) -> Result<(), Failure> {
+        for line in wrap(label, text, self.prose_width()) {
+            writeln!(self.writer, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// The same, but one line where nothing says how wide lines may be: for what scripts read.
+    pub(crate) fn entry(&mut self, label: &str, text: &str) -> Result<(), Failure> {
+        if self.width.is_some() {
+            return self.paragraph(label, text);
+        }
+        writeln!(self.writer, "{}", format!("{label}{text}").trim_end())?;
+        Ok(())
+    }
+
     /// One line of text.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         writeln!(self.writer, "{text}")?;
@@ -87,9 +119,17 @@ impl Printer {
     /// What a reader of the answer has to know, on stderr, after the answer.
     pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;
+        let mut stderr = io::stderr();
+        let width = if stderr.is_terminal() { terminal::width_of(&stderr) } else { None };
         for note in notes {
-            // Notes are lost if stderr is closed.
-            let _ = writeln!(io::stderr(), "note: {note}");
+            let lines = match width {
+                Some(width) => wrap("note: ", note, width.min(WIDEST_PROSE)),
+                None => vec![format!("note: {note}")],
+            };
+            for line in lines {
+                // Notes are lost if stderr is closed.
+                let _ = writeln!(stderr, "{line}");
+            }
         }
         Ok(())
     }
@@ -135,6 +175,9 @@ pub(crate) fn json_head(command: &str) -> String {
     assert!(command.bytes().all(|byte| byte.is_ascii_lowercase() || b" -".contains(&byte)));
     format!("{{\"version\":{JSON_VERSION},\"command\":\"{command}\",\"data\":[")
 }
+
+/// Longer lines are hard to read.
+const WIDEST_PROSE: usize = 100;
 
 /// Of the shape and the keys: it grows when a key goes or changes its meaning.
 const JSON_VERSION: u32 = 1;

@@ -1,12 +1,13 @@
-//! `foreread demo`: in under a minute, without root, what the page cache is worth, what going
-//! around it costs, and what foreread gives back.
+//! `foreread demo`: in under a minute, what foreread gains beside the kernel's page cache.
 //!
 //! In:    a scratch file of its own, or a file of the user's.
-//! Out:   one table, what it means in two sentences; or every figure as JSON.
+//! Out:   a plot of each scene, a table of the file as it is, a sentence; or every figure as JSON.
 //! Never: a figure that was not measured in this run. What could not be measured is said.
 
 mod args;
+mod bars;
 mod report;
+mod scenes;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,12 @@ use std::time::Duration;
 use foreread::Engine;
 use foreread_core::units::ByteCount;
 use foreread_files::scratch::temporary_directory;
+use indicatif::ProgressBar;
 
 pub(crate) use self::args::DemoArgs;
+use self::scenes::SceneFigures;
 use crate::args::max_window::MaxWindow;
+use crate::measure::figures::BenchRow;
 use crate::measure::method::AccessMethod;
 use crate::measure::pattern::{AccessPattern, PAGE};
 use crate::measure::rounds::{Rounds, measure};
@@ -35,7 +39,6 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
         Some(path) => existing(path)?,
         None => scratch(args)?,
     };
-    let mut rows = Vec::new();
     let mut notes = Vec::new();
     if let Some(why) = target.buffered {
         notes.push(format!("{why}: there is no O_DIRECT column, and foreread reads buffered"));
@@ -48,54 +51,64 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
              another process uses them): cold reads are not cold"
         ));
     }
-    // The slow device first: it does not mind that the disk is still busy with the scratch file.
-    let testbeds = [(Some(args.delay), &DELAYED[..]), (None, &PLAIN[..])];
-    let patterns = testbeds.iter().map(|(_, patterns)| patterns.len() as u64).sum::<u64>();
-    let bar = progress(patterns * u64::from(args.runs) * AccessMethod::ALL.len() as u64);
+    let scenes = scenes::scenes(args);
+    let steps = scenes::steps(&scenes, args.runs);
+    let of_plain = PLAIN.len() as u64 * u64::from(args.runs) * AccessMethod::ALL.len() as u64;
+    let bar = progress(steps + of_plain);
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
     target.read_once().map_err(failed)?;
-    for (delay, patterns) in testbeds {
-        let window = args.max_window.map(MaxWindow::Size);
-        let testbed = Testbed::new(&target, delay, args.policy, window, args.memory.0)
-            .map_err(|error| Failure::WrongUse(error.to_string()))?;
-        notes.extend(testbed.notes());
-        for pattern in patterns {
-            bar.set_message(format!("{} {}", report::title(&testbed), report::name(*pattern)));
-            let rounds = Rounds {
-                methods: &AccessMethod::ALL,
-                runs: args.runs,
-                // A first run that does not count: on a virtual machine the first touch of memory
-                // is slow, for the kernel's page cache as for ours.
-                warm_ups: u32::from(delay.is_none() && *pattern == AccessPattern::Seq4k),
-                // Lest a cache below us remember them.
-                own_pages: true,
-                direct_time: Duration::MAX,
-            };
-            let measured = measure(&testbed, &work(&testbed, *pattern), &rounds, &bar);
-            let mut measured = measured.map_err(failed)?;
-            measured.iter_mut().for_each(|row| row.target = Some(report::key(&testbed)));
-            rows.append(&mut measured);
-        }
-    }
+    // The slow devices first: they do not mind that the disk is still busy with the scratch file.
+    let measured = scenes.into_iter().map(|scene| scene.measure(&target, args, &bar));
+    let scenes = measured.collect::<Result<Vec<_>, _>>()?;
+    let plain = plain(&target, args, &bar)?;
     bar.finish_and_clear();
     if args.json {
-        out.json("demo", &rows)?;
+        let skipped = scenes.iter().filter_map(|it| {
+            it.skipped.as_ref().map(|why| format!("{}: the kernel is skipped: {why}", it.scene.key))
+        });
+        notes.extend(skipped);
+        out.json("demo", scenes.into_iter().flat_map(SceneFigures::rows).chain(plain))?;
     } else {
-        report::print(out, &target, args, &rows)?;
+        report::print(out, &target, args, &scenes, &plain)?;
     }
     out.notes(&notes)?;
     Ok(())
 }
 
+/// The target as it is, by all access methods.
+fn plain(
+    target: &BenchTarget,
+    args: &DemoArgs,
+    bar: &ProgressBar,
+) -> Result<Vec<BenchRow>, Failure> {
+    let window = args.max_window.map(MaxWindow::Size);
+    let testbed = Testbed::new(target, None, args.policy, window, args.memory.0)
+        .map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let mut rows = Vec::new();
+    for pattern in PLAIN {
+        bar.set_message(format!("as it is: {}", report::name(pattern)));
+        let rounds = Rounds {
+            methods: &AccessMethod::ALL,
+            runs: args.runs,
+            // A first run that does not count: on a virtual machine the first touch of memory is
+            // slow, for the kernel's page cache as for ours.
+            warm_ups: u32::from(pattern == AccessPattern::Seq4k),
+            // Lest a cache below us remember them.
+            own_pages: true,
+            direct_time: Duration::MAX,
+        };
+        let measured = measure(&testbed, &work(&testbed, pattern), &rounds, bar);
+        let failed = |error| Failure::WrongUse(format!("{}: {error}", target.name));
+        rows.extend(measured.map_err(failed)?);
+    }
+    for row in &mut rows {
+        row.scene = Some("as-it-is");
+    }
+    Ok(rows)
+}
+
 /// Long enough to see many windows, and short enough for all runs to end within a minute.
 fn work(testbed: &Testbed<'_>, pattern: AccessPattern) -> BenchWork {
-    let ms = match (testbed.delay, pattern.hot_set()) {
-        (Some(_), _) => 700,
-        (None, Some(_)) => 300,
-        (None, None) => 500,
-    };
-    // A look at the clock costs a tenth of a cached read, and nothing beside a slow one.
-    let look = if testbed.delay.is_some() { 1 } else { 16 };
     let len = testbed.target.len;
     BenchWork {
         pattern,
@@ -104,7 +117,8 @@ fn work(testbed: &Testbed<'_>, pattern: AccessPattern) -> BenchWork {
         hot_set: Some(HOT_SET.min(testbed.half_the_memory()).min(len / PAGE * PAGE)),
         threads: 1,
         seed: 0,
-        limit: RunLimit { reads: u64::MAX, time: Duration::from_millis(ms), look },
+        // A look at the clock costs a tenth of a cached read.
+        limit: RunLimit { reads: u64::MAX, time: PLAIN_TIME, look: 16 },
     }
 }
 
@@ -141,9 +155,8 @@ fn default_directory() -> Result<PathBuf, Failure> {
 const PLAIN: [AccessPattern; 4] =
     [AccessPattern::Seq4k, AccessPattern::Inter2, AccessPattern::Rand4k, AccessPattern::Hot4k];
 
-/// A cached page does not come from the device: how slow that is does not matter.
-const DELAYED: [AccessPattern; 3] =
-    [AccessPattern::Seq4k, AccessPattern::Inter2, AccessPattern::Rand4k];
+/// Of a run on the target as it is.
+const PLAIN_TIME: Duration = Duration::from_millis(300);
 
 /// Less is read before a clock has ticked often enough.
 const SMALLEST: ByteCount = ByteCount(16 << 20);

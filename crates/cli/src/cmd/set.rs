@@ -6,8 +6,6 @@
 
 mod about;
 
-use std::io::Write as _;
-
 use clap::Args;
 use foreread_serve::stats::SettingValue;
 
@@ -62,8 +60,8 @@ pub(crate) fn run(args: &SetArgs, out: &mut Printer) -> Result<(), Failure> {
         |of: fn(&SettingValue) -> &str| all.iter().map(|one| of(one).len()).max().unwrap_or(0);
     let (names, values) = (width(|one| &one.name), width(|one| &one.value));
     for one in &all {
-        let line = format!("{:<names$}  {:>values$}  {}", one.name, one.value, about(&one.name));
-        writeln!(out, "{}", line.trim_end())?;
+        let label = format!("{:<names$}  {:>values$}  ", one.name, one.value);
+        out.entry(&label, about(&one.name))?;
     }
     Ok(())
 }

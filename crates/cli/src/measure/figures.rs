@@ -14,9 +14,12 @@ use super::testbed::Testbed;
 /// All runs of one pattern by one access method.
 #[derive(Debug, Serialize)]
 pub(crate) struct BenchRow {
-    /// Which of several courses, where there are several.
+    /// Which of several scenes, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) target: Option<&'static str>,
+    pub(crate) scene: Option<&'static str>,
+    /// Whether the kernel has its defaults or its best setting, where that is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) setting: Option<&'static str>,
     pub(crate) pattern: AccessPattern,
     pub(crate) method: AccessMethod,
     /// The read-ahead policy; of foreread only.
@@ -24,8 +27,8 @@ pub(crate) struct BenchRow {
     threads: u32,
     pub(crate) window_kib: Option<u64>,
     runs: usize,
-    mb_per_s: Spread,
-    ns_per_read: Spread,
+    pub(crate) mb_per_s: Spread,
+    pub(crate) ns_per_read: Spread,
     /// Counts of the median run.
     device_reads: Option<u64>,
     pub(crate) device_bytes: Option<u64>,
@@ -54,7 +57,8 @@ impl BenchRow {
         by_speed.sort_by(|a, b| a.mb_per_s().total_cmp(&b.mb_per_s()));
         let median = *by_speed[by_speed.len() / 2];
         Self {
-            target: None,
+            scene: None,
+            setting: None,
             pattern,
             method,
             policy: (method == AccessMethod::Foreread).then(|| testbed.policy.name()),

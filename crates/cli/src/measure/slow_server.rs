@@ -25,6 +25,7 @@ use fuser::{
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
 
+use super::memory_limit::remove_left_behind;
 use crate::clock::clock;
 
 /// How the demo starts it; no user does.
@@ -56,6 +57,7 @@ impl SlowDeviceServer {
 ///
 /// The directory is made here: our parent may be killed at any time and would leave it behind.
 pub(crate) fn run(args: &SlowServerArgs) {
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
     let counts = Arc::new(ServedReads::default());
     let directory = PrivateDirectory::new();
     let mounted = directory.as_ref().map_err(|error| io::Error::other(error.to_string()));
@@ -78,6 +80,7 @@ pub(crate) fn run(args: &SlowServerArgs) {
         detach(directory.path());
         let _ = directory.close();
     }
+    remove_left_behind(parent.unsigned_abs());
     std::process::exit(0);
 }
 

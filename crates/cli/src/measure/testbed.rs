@@ -19,6 +19,7 @@ use foreread_tune::sysfs::Sys;
 use foreread_tune::target::window_in_force;
 use rustix::fs::OFlags;
 
+use super::memory_limit::MemoryLimit;
 use super::method::AccessMethod;
 use super::pattern::PAGE;
 use super::reader::{ColdReader, IssuedReads};
@@ -28,7 +29,7 @@ use super::target::{BenchTarget, drop_cache};
 use crate::args::max_window::MaxWindow;
 use crate::settings_holder::holder;
 
-/// What all arms have in common.
+/// What all access methods have in common.
 pub(crate) struct Testbed<'t> {
     pub(crate) target: &'t BenchTarget,
     pub(crate) delay: Option<Delay>,
@@ -44,6 +45,8 @@ pub(crate) struct Testbed<'t> {
     /// Whether foreread learns which it is.
     pub(crate) learns_window: bool,
     memory: u64,
+    /// How many bytes the kernel's page cache may have; None for as many as there are.
+    pub(crate) kernel_memory: Option<u64>,
 }
 
 /// What a device was asked for.
@@ -58,6 +61,8 @@ pub(crate) struct DeviceReads {
 pub(crate) struct ColdReaders<'c> {
     pub(crate) readers: Vec<ColdReader>,
     pub(crate) meter: RequestMeter<'c>,
+    /// Of the kernel's page cache, as long as they read.
+    _limit: Option<MemoryLimit>,
 }
 
 /// What counts the requests to the device.
@@ -90,6 +95,7 @@ impl<'t> Testbed<'t> {
             window: 0,
             learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
+            kernel_memory: None,
         };
         testbed.kernel_window = testbed.kernel_setting().and_then(|setting| bytes_of(&setting));
         testbed.window = match asked_window {
@@ -111,7 +117,10 @@ impl<'t> Testbed<'t> {
         let setting = self.kernel_setting().ok_or_else(unknown)?;
         // The kernel keeps it in pages.
         let kib = bytes / PAGE * (PAGE / 1024);
-        let held = holder()?;
+        let held = match self.held.take() {
+            Some(held) => held,
+            None => holder()?,
+        };
         held.set(&Setting { value: kib.to_string(), ..setting })?;
         self.held = Some(held);
         self.kernel_window = self.kernel_setting().and_then(|setting| bytes_of(&setting));
@@ -128,7 +137,7 @@ impl<'t> Testbed<'t> {
         window_in_force(&Sys::here(), (rustix::fs::major(device), rustix::fs::minor(device)))
     }
 
-    /// What a reader of the output has to know: which arm is missing, and why.
+    /// What a reader of the output has to know: which access method is missing, and why.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(Err(error)) = &self.mount {
@@ -147,6 +156,11 @@ impl<'t> Testbed<'t> {
         notes
     }
 
+    /// Why the kernel cannot read the slow device, if it cannot.
+    pub(crate) fn mount_refusal(&self) -> Option<&io::Error> {
+        self.mount.as_ref()?.as_ref().err()
+    }
+
     fn has_kernel(&self) -> bool {
         !matches!(self.mount, Some(Err(_)))
     }
@@ -160,7 +174,7 @@ impl<'t> Testbed<'t> {
         }
     }
 
-    /// Cold readers, one for each thread; None where the arm cannot read this target.
+    /// Cold readers, one for each thread; None where the access method cannot read this target.
     pub(crate) fn open(
         &self,
         method: AccessMethod,
@@ -170,12 +184,16 @@ impl<'t> Testbed<'t> {
             return Ok(None);
         }
         self.target.drop_cache();
+        let limit = match (method, self.kernel_memory) {
+            (AccessMethod::Buffered, Some(bytes)) => Some(MemoryLimit::new(bytes)?),
+            _ => None,
+        };
         let (readers, meter) = match method {
             AccessMethod::Buffered => self.open_buffered(threads)?,
             AccessMethod::Direct => self.open_direct(threads)?,
             AccessMethod::Foreread => self.open_foreread(threads)?,
         };
-        Ok(Some(ColdReaders { readers, meter }))
+        Ok(Some(ColdReaders { readers, meter, _limit: limit }))
     }
 
     fn open_buffered(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {

@@ -111,12 +111,12 @@ fn print(
 ) -> Result<(), Failure> {
     let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
     let runs = if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) };
-    writeln!(
-        out,
-        "{}{slow}\na chain of 20 reads of 4 KiB, and 64 writers of 64 KiB; median [least-most] of \
-         {runs}\n",
-        target.name
-    )?;
+    out.entry("", &format!("{}{slow}", target.name))?;
+    let legend = format!(
+        "a chain of 20 reads of 4 KiB, and 64 writers of 64 KiB; median [least-most] of {runs}"
+    );
+    out.entry("", &legend)?;
+    writeln!(out)?;
     table::print(out, HEADING, rows.iter().map(FloodRow::cells))
 }
 

@@ -22,18 +22,23 @@ pub(super) fn print(
     rows: &[BenchRow],
 ) -> Result<(), Failure> {
     let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
-    writeln!(
-        out,
-        "{}{slow}\nforeread: policy {}, memory {}; {}; {}\nMB/s, or time per read where a unit is \
-         named; median [least-most] of {}; ratios of\nruns made side by side; read ampl(ification): device \
-         bytes for each byte wanted, kernel and foreread\n",
-        target.name,
+    out.entry("", &format!("{}{slow}", target.name))?;
+    let how = format!(
+        "foreread: policy {}, memory {}; {}; {}",
         args.policy.name(),
         Exact(args.memory),
         windows(rows),
         counted(args.threads, "thread"),
+    );
+    out.entry("", &how)?;
+    let legend = format!(
+        "MB/s, or time per read where a unit is named; median [least-most] of {}; ratios of runs \
+         made side by side; read ampl(ification): device bytes for each byte wanted, kernel and \
+         foreread",
         counted(args.runs, "run"),
-    )?;
+    );
+    out.paragraph("", &legend)?;
+    writeln!(out)?;
     let mut patterns: Vec<AccessPattern> = rows.iter().map(|row| row.pattern).collect();
     patterns.dedup();
     table::print(out, HEADING, patterns.iter().map(|pattern| line(rows, *pattern)))

@@ -9,17 +9,20 @@ use foreread_core::units::ByteCount;
 
 use crate::args::policy::policies;
 
-/// Read a real file through the kernel, around it, and through foreread
+/// See what foreread gains beside the kernel's page cache, with its defaults and its best setting
 ///
-/// Writes a scratch file, then reads it in four patterns and three ways: through the kernel's page
-/// cache, with O_DIRECT and nothing else, and with O_DIRECT through foreread; first as it is, then
-/// behind a device that is slowed down on purpose. The three ways take turns, so that they meet the
-/// same moments of a busy machine; medians of the runs are shown, with the smallest and the
-/// largest.
+/// Writes a scratch file and reads it behind devices that are slowed down on purpose: one stream on
+/// a disk that serves one request at a time, one stream on a device that serves eight at once, and
+/// 200 streams in 32 MiB of memory. foreread has nothing set; the kernel is measured as it comes,
+/// and with the best of several windows. Then the file is read as it is, in four patterns, through
+/// the kernel's page cache, with O_DIRECT and nothing else, and through foreread: also where nothing
+/// is gained. All take turns, so that they meet the same moments of a busy machine; figures are
+/// medians of the runs. It takes less than a minute.
 ///
-/// Needs no root. The kernel's page cache over the slow device is a FUSE mount, which costs it some
-/// 20 us a request; where none can be made, that column is left out and a note says why. Nothing is
-/// left behind, however the demo ends: neither file nor mount has a name.
+/// Needs no root, but what takes root is skipped without it, with a line that says so: the kernel's
+/// best setting (read_ahead_kb), and its page cache in 32 MiB (a memory cgroup). The kernel's page
+/// cache over a slow device is a FUSE mount, which costs it some 20 us a request. Nothing is left
+/// behind, however the demo ends: neither file nor mount has a name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,10 +42,10 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     pub(super) size: ByteCount,
 
-    /// How the slow device is slow: each request costs its latency, so many are served at a time,
-    /// each moves so many bytes a second
-    #[arg(long, value_name = "DELAY", default_value = "latency=4ms,parallel=1,bandwidth=100M")]
-    pub(super) delay: Delay,
+    /// One slow device instead of the two: each request costs its latency, so many are served at a
+    /// time, each moves so many bytes a second: latency=4ms,parallel=1,bandwidth=100M
+    #[arg(long, value_name = "DELAY")]
+    pub(super) delay: Option<Delay>,
 
     /// The read-ahead policy of foreread
     #[arg(long, value_name = "POLICY", default_value = "adaptive", value_parser = policies())]
@@ -52,7 +55,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     pub(super) memory: ByteCount,
 
-    /// The largest window of foreread; the kernel's own for the same target, if not given
+    /// The largest window of foreread on the slow devices, and as it is [default: learnt there, and
+    /// the kernel's own here]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub(super) max_window: Option<ByteCount>,
 
@@ -62,8 +66,9 @@ pub(crate) struct DemoArgs {
 
     /// Print every figure as JSON, one object of data a pattern and method
     ///
-    /// Keys: target (plain or delayed), and those of foreread bench --json; docs/bench.md says what
-    /// each counts.
+    /// Keys: scene (one-head, eight-at-once, 200-streams, or one-stream with --delay; as-it-is),
+    /// setting (default or best; left out as it is), and those of foreread bench --json;
+    /// docs/bench.md says what each counts.
     #[arg(long)]
     pub(super) json: bool,
 }

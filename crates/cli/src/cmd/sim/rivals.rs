@@ -130,12 +130,11 @@ fn print_losses(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
         writeln!(out, "\nadaptive loses nowhere by more than 2 %.")?;
         return Ok(());
     }
-    writeln!(
-        out,
-        "\nWhere adaptive loses by more than 2 % to one that serves its readers as well:"
-    )?;
+    writeln!(out)?;
+    let title = "Where adaptive loses by more than 2 % to one that serves its readers as well:";
+    out.entry("", title)?;
     for loss in losses {
-        writeln!(out, "  {loss}")?;
+        out.entry("  ", &loss.to_string())?;
     }
     Ok(())
 }

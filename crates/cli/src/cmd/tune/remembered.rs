@@ -28,7 +28,7 @@ pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Fa
     if is_json {
         out.json("tune --list", listed.remembered.iter())?;
     } else if listed.remembered.is_empty() {
-        writeln!(out, "nothing is remembered; foreread tune DEVICE --remember does that")?;
+        out.entry("", "nothing is remembered; foreread tune DEVICE --remember does that")?;
     } else {
         let rows = listed.remembered.iter().map(|known| cells(sys, known));
         table::print(out, ["name", "device", "measured", "plateau", "sets", "before"], rows)?;
@@ -74,9 +74,9 @@ pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), 
     for verdict in verdicts.iter().filter(|_| !is_json) {
         let device = name_of(verdict);
         let state = if verdict.is_good() { "as remembered" } else { "NOT as remembered" };
-        writeln!(out, "{device}: {state}")?;
+        out.entry("", &format!("{device}: {state}"))?;
         for finding in &verdict.findings {
-            writeln!(out, "  {finding}")?;
+            out.entry("  ", &finding.to_string())?;
         }
     }
     let wrong = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
@@ -116,6 +116,5 @@ impl CheckedRecord {
 pub(super) fn forget(sys: &Sys, name: &str, out: &mut Printer) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
-    write!(out, "{forgotten}")?;
-    Ok(())
+    forgotten.to_string().lines().try_for_each(|line| out.entry("", line))
 }

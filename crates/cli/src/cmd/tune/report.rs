@@ -34,8 +34,9 @@ pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Resul
         Method::Direct => "O_DIRECT, with the requests that the kernel would make",
         Method::Simulated => "a model, in virtual time",
     };
-    writeln!(out, "{}", headline(report, intent))?;
-    writeln!(out, "measured by {how}, {:.0} s\n", report.seconds)?;
+    out.entry("", &headline(report, intent))?;
+    out.entry("", &format!("measured by {how}, {:.0} s", report.seconds))?;
+    writeln!(out)?;
     if !report.sweep.is_empty() {
         let tradeoffs = tradeoffs(&report.sweep, &report.random);
         let rows = report.sweep.iter().zip(&tradeoffs);
@@ -43,7 +44,7 @@ pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Resul
         writeln!(out)?;
     }
     for (name, what) in conclusions(report) {
-        writeln!(out, "{name:<12} {what}")?;
+        out.entry(&format!("{name:<12} "), &what)?;
     }
     Ok(())
 }
@@ -51,7 +52,10 @@ pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Resul
 /// What the scheduler's settings give readers and writers.
 pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), Failure> {
     let FloodReport { device, seconds, .. } = flood;
-    writeln!(out, "\n{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s\n")?;
+    writeln!(out)?;
+    let title = format!("{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s");
+    out.entry("", &title)?;
+    writeln!(out)?;
     let heading = ["setting", "reads/s", "from", "to", "one read", "1 of 100", "written, MB/s"];
     let rows = flood.rows.iter().map(|row| {
         [
@@ -69,8 +73,9 @@ pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), 
         [] => "what is in force".to_owned(),
         settings => words(settings),
     };
-    writeln!(out, "\nrecommended  {settings}\n             {}", flood.why)?;
-    Ok(())
+    writeln!(out)?;
+    out.entry("recommended  ", &settings)?;
+    out.entry("             ", &flood.why)
 }
 
 const HEADING: [&str; 7] =
