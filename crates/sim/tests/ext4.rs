@@ -186,7 +186,7 @@ fn go(scenario: &Scenario) -> RunOutcome {
 fn find(blocks: u64, order: EntryOrder) -> (RunOutcome, TreeLayout) {
     let mut scenario = Scenario::built_in(FIND);
     let Workload::Find(find) = scenario.process[0].run.get_mut() else { panic!("it is a find") };
-    let LayoutSource::Drawn(tree) = &mut find.tree else { panic!("it is drawn") };
+    let LayoutSource::Synthetic(tree) = &mut find.tree else { panic!("it is drawn") };
     (tree.directories, tree.top) = (200, 8);
     (find.mount.inode_readahead_blks, find.order) = (InodeReadahead::Fixed(blocks), order);
     let (tree, file) = (find.tree.clone(), find.mount.file.clone());
@@ -255,7 +255,7 @@ fn in_hash_order_a_small_cache_loses_what_a_window_brings() {
 fn git_status_looks_at_each_file_and_reads_its_objects() {
     let mut scenario = Scenario::built_in(GIT_STATUS);
     let Workload::GitStatus(git) = scenario.process[0].run.get_mut() else { panic!("it is git") };
-    let LayoutSource::Drawn(tree) = &mut git.tree else { panic!("it is drawn") };
+    let LayoutSource::Synthetic(tree) = &mut git.tree else { panic!("it is drawn") };
     (tree.directories, git.objects) = (40, 25);
     let tree = git.tree.clone();
     let ran = go(&scenario);

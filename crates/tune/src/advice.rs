@@ -20,17 +20,17 @@ use foreread_core::units::ByteCount;
 use crate::kernel_default::{KernelDefault, kernel_default};
 use crate::plateau::{Plateau, SHARE};
 use crate::probe::Stopped;
-use crate::report::{Compared, Latency, Method, Profile, Recommended, Report, Row};
-use crate::sweep::Outcome;
-use crate::sysfs::Sys;
-use crate::target::Target;
+use crate::report::{Compared, Latency, Method, Profile, Recommended, Report, WindowResult};
+use crate::sweep::SweepOutcome;
+use crate::sysfs::SystemRoot;
+use crate::target::TuneTarget;
 
 pub use refusal::Refusal;
 pub use tradeoff::{Tradeoff, tradeoffs};
 
 /// What is known of a device before it is measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
+pub struct DeviceFacts {
     /// Its name, or the name of a model.
     pub name: String,
     /// Its capacity.
@@ -47,10 +47,10 @@ pub struct Facts {
     pub cached_below: Option<String>,
 }
 
-impl Facts {
+impl DeviceFacts {
     /// Of a real device.
     #[must_use]
-    pub fn of(sys: &Sys, target: &Target, method: Method) -> Self {
+    pub fn of(sys: &SystemRoot, target: &TuneTarget, method: Method) -> Self {
         let device = &target.device;
         let release = sys.text("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
@@ -75,7 +75,7 @@ impl Facts {
 
 /// All of it. Whether settings are as they were is for the caller to say: until then they are not.
 #[must_use]
-pub fn report(facts: &Facts, outcome: &Outcome, profile: Profile) -> Report {
+pub fn report(facts: &DeviceFacts, outcome: &SweepOutcome, profile: Profile) -> Report {
     let kernel_kib = facts.kernel.map(|kernel| kernel.window_kib);
     // The rounding rule takes nothing from a device that is sold in decimal megabytes.
     let size_rule = readahead_limit(facts.size, LimitRule::Rounding).map(|limit| limit.0 >> 10);
@@ -104,7 +104,11 @@ pub fn report(facts: &Facts, outcome: &Outcome, profile: Profile) -> Report {
 
 /// What to set; None if the plateau is not known.
 #[must_use]
-pub fn recommended(facts: &Facts, outcome: &Outcome, profile: Profile) -> Option<Recommended> {
+pub fn recommended(
+    facts: &DeviceFacts,
+    outcome: &SweepOutcome,
+    profile: Profile,
+) -> Option<Recommended> {
     let plateau = outcome.plateau?;
     let (rows, random) = (&outcome.rows[..], &outcome.random[..]);
     let choice = |plateau: Plateau| match profile {
@@ -154,7 +158,7 @@ const MIXED_MOST_KIB: u64 = 2048;
 /// Unless it is more than this.
 const MIXED_GAIN: f64 = 1.20;
 
-fn streaming(plateau: Plateau, rows: &[Row]) -> (u64, String) {
+fn streaming(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
     let (window_kib, best_kib) = (plateau.window.0 >> 10, plateau.best.0 >> 10);
     let at = speed_at(rows, window_kib);
     let (Some(at), Some(best), Some(last)) = (at, speed_at(rows, best_kib), rows.last()) else {
@@ -183,7 +187,7 @@ fn streaming(plateau: Plateau, rows: &[Row]) -> (u64, String) {
 ///        +-------------|--------> window
 ///                      2M
 /// ```
-fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
+fn mixed(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
     let (window_kib, why) = streaming(plateau, rows);
     if window_kib <= MIXED_MOST_KIB {
         return (window_kib, why);
@@ -198,7 +202,7 @@ fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
     if at > MIXED_GAIN * best.mb_per_s {
         return (window_kib, format!("{why}; {beside} {} KiB", best.window_kib));
     }
-    let is_enough = |row: &&Row| row.mb_per_s >= SHARE * best.mb_per_s;
+    let is_enough = |row: &&WindowResult| row.mb_per_s >= SHARE * best.mb_per_s;
     let chosen = below.into_iter().find(is_enough).unwrap_or(best).window_kib;
     let mut why = format!(
         "the plateau is {window_kib} KiB, {beside} {} KiB and no more, and each stream holds two \
@@ -214,17 +218,17 @@ fn mixed(plateau: Plateau, rows: &[Row]) -> (u64, String) {
 /// A doubling is taken while a stream gains at least as many percent as a random read of that size
 /// loses; both are percent of what one page delivers and takes (docs/itable.md has the tables from
 /// which that rule comes).
-fn database(plateau: Plateau, rows: &[Row], random: &[Latency]) -> (u64, String) {
+fn database(plateau: Plateau, rows: &[WindowResult], random: &[Latency]) -> (u64, String) {
     let most_kib = plateau.window.0 >> 10;
-    let Some(latency) = tradeoff::Line::through(random) else {
+    let Some(latency) = tradeoff::LatencyLine::through(random) else {
         let (kib, why) = mixed(plateau, rows);
         return (kib, format!("{why}; random reads were not measured"));
     };
-    let upto: Vec<&Row> = rows.iter().filter(|row| row.window_kib <= most_kib).collect();
+    let upto: Vec<&WindowResult> = rows.iter().filter(|row| row.window_kib <= most_kib).collect();
     let Some(first) = upto.first() else { return (most_kib, "the plateau".into()) };
     let mut chosen = first.window_kib;
     for pair in upto.windows(2) {
-        let time = |row: &Row| 100.0 * first.mb_per_s / row.mb_per_s;
+        let time = |row: &WindowResult| 100.0 * first.mb_per_s / row.mb_per_s;
         let gain = time(pair[0]) - time(pair[1]);
         let loss = latency.percent_between(pair[0].window_kib, pair[1].window_kib);
         if gain < loss {
@@ -250,7 +254,7 @@ fn database(plateau: Plateau, rows: &[Row], random: &[Latency]) -> (u64, String)
 /// the disk of the published table that is 32, the kernel's default since: 128 KiB took 16 % longer
 /// than 4 KiB, 256 KiB 31 %.
 fn inode_blocks(random: &[Latency]) -> Option<(u64, String)> {
-    let latency = tradeoff::Line::through(random)?;
+    let latency = tradeoff::LatencyLine::through(random)?;
     let longer = |blocks: u64| latency.at(4 * blocks) / latency.at(4) - 1.0;
     let mut blocks = 1;
     while blocks < INODE_BLOCKS_MOST && longer(2 * blocks) <= INODE_BLOCKS_COST {
@@ -266,7 +270,7 @@ const INODE_BLOCKS_COST: f64 = 0.2;
 /// 1 MiB of a table: no measurement that we know of gains from more.
 const INODE_BLOCKS_MOST: u64 = 256;
 
-fn speed_at(rows: &[Row], window_kib: u64) -> Option<f64> {
+fn speed_at(rows: &[WindowResult], window_kib: u64) -> Option<f64> {
     rows.iter().find(|row| row.window_kib == window_kib).map(|row| row.mb_per_s)
 }
 

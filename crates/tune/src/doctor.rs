@@ -24,18 +24,18 @@ pub mod write_cost;
 
 use serde::Serialize;
 
-use crate::report::Row;
-use crate::sysfs::{Kind, Sys};
-use scene::Scene;
+use crate::report::WindowResult;
+use crate::sysfs::{BlockDeviceKind, SystemRoot};
+use scene::SystemSnapshot;
 pub(crate) use select::by_name;
 pub use select::named;
 use write_cost::WriteCost;
 
 /// What an examination knows beyond sysfs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Facts<'a> {
+pub struct ExaminationInput<'a> {
     /// Windows that were measured before and remembered.
-    pub remembered: &'a [Remembered],
+    pub remembered: &'a [RememberedWindow],
     /// What an odd size costs a writer here, if it was measured just now.
     pub measured: Option<&'a WriteCost>,
     /// The names of the devices to look at; empty: all.
@@ -44,7 +44,7 @@ pub struct Facts<'a> {
 
 /// A window that was measured, and is meant to be in force.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Remembered {
+pub struct RememberedWindow {
     /// The device's name, as the kernel calls it today.
     pub device: String,
     /// The window.
@@ -54,7 +54,7 @@ pub struct Remembered {
     /// Whether it was set until the next boot only.
     pub is_until_boot: bool,
     /// What each window delivered.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WindowResult>,
 }
 
 /// What came of it.
@@ -149,8 +149,8 @@ impl Confidence {
 
 /// Looks at all devices, or at those that the facts name.
 #[must_use]
-pub fn examine(sys: &Sys, facts: &Facts<'_>) -> Examination {
-    let scene = Scene::new(sys, facts);
+pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
+    let scene = SystemSnapshot::new(sys, facts);
     let mut examination = Examination::default();
     for device in &scene.devices {
         if !facts.only.is_empty() && !facts.only.contains(&device.name) {
@@ -202,13 +202,13 @@ fn why_skipped(name: &str, bytes: u64) -> Option<&'static str> {
     }
 }
 
-fn kind_text(kind: &Kind) -> String {
+fn kind_text(kind: &BlockDeviceKind) -> String {
     match kind {
-        Kind::Disk => "disk".to_owned(),
-        Kind::Partition { of, .. } => format!("partition of {of}"),
-        Kind::Loop { .. } => "loop".to_owned(),
-        Kind::Mapped { name, .. } => format!("map {name}"),
-        Kind::Raid { level } => level.clone(),
+        BlockDeviceKind::Disk => "disk".to_owned(),
+        BlockDeviceKind::Partition { of, .. } => format!("partition of {of}"),
+        BlockDeviceKind::Loop { .. } => "loop".to_owned(),
+        BlockDeviceKind::Mapped { name, .. } => format!("map {name}"),
+        BlockDeviceKind::Raid { level } => level.clone(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads beside a flood of writes: which scheduler, and how much of the flood at once.
 //!
-//! In:    a device under this mixed load ([`Mixed`]), what can be set on it, a budget of time.
+//! In:    a device under this mixed load ([`MixedLoad`]), what can be set on it, a budget of time.
 //! Out:   [`FloodReport`]: what each setting gives readers and writers, and which one to take.
 //! Never: a write outside the scratch file; a setting that stays behind; a recommendation that was
 //!        not seen to pay.
@@ -31,19 +31,19 @@ use std::time::Duration;
 use foreread_core::units::{ByteCount, Nanos};
 
 use crate::probe::Stopped;
-use crate::setting::Setting;
+use crate::setting::DeviceSetting;
 use crate::sysfs::Queue;
 
-pub use load::Load;
-pub use offer::Offer;
-pub use plan::{Next, Plan, Tried};
+pub use load::RealMixedLoad;
+pub use offer::TunableQueue;
+pub use plan::{NextTrial, TrialPlan, TrialRuns};
 pub use report::{FloodReport, FloodRow};
-pub use scratch::Scratch;
+pub use scratch::ScratchFile;
 pub use trial::{Trial, trials};
-pub use verdict::{Verdict, verdict};
+pub use verdict::{FloodVerdict, verdict};
 
 /// A device under the mixed load.
-pub trait Mixed {
+pub trait MixedLoad {
     /// The time now, since a moment of its own.
     fn now(&self) -> Nanos;
 
@@ -55,7 +55,7 @@ pub trait Mixed {
     /// # Errors
     ///
     /// If the system refuses it.
-    fn set(&mut self, setting: &Setting) -> io::Result<()>;
+    fn set(&mut self, setting: &DeviceSetting) -> io::Result<()>;
 
     /// Lets readers and writers run for about `time`, after a start that does not count.
     ///
@@ -78,7 +78,7 @@ pub struct MixedSample {
 
 /// What [`measure`] does at the moment, for a line of progress.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct FloodProgress {
     /// The setting that is tried: `mq-deadline, async_depth 4`.
     pub trial: String,
     /// How much of the budget is used, from 0 to 1.
@@ -87,7 +87,7 @@ pub struct Progress {
 
 /// What [`measure`] comes to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct FloodOutcome {
     /// What was measured; all that is known so far if it was stopped.
     pub report: FloodReport,
     /// Why it ended before its end.
@@ -102,25 +102,25 @@ pub struct Outcome {
 ///   everything as before  <---  verdict  <--- clear, or the budget is used up
 /// ```
 pub fn measure(
-    mixed: &mut dyn Mixed,
-    offer: &Offer,
+    mixed: &mut dyn MixedLoad,
+    offer: &TunableQueue,
     budget: Duration,
     seed: u64,
-    said: &mut dyn FnMut(&Progress),
-) -> Outcome {
-    let mut knobs = knobs::Knobs::new(offer, &mixed.queue());
+    said: &mut dyn FnMut(&FloodProgress),
+) -> FloodOutcome {
+    let mut knobs = knobs::QueueSettings::new(offer, &mixed.queue());
     let began = mixed.now();
-    let mut plan = Plan::new(trials(offer), budget, seed);
+    let mut plan = TrialPlan::new(trials(offer), budget, seed);
     let mut notes = offer.notes.clone();
     let mut stopped = None;
     loop {
         let spent = Duration::from_nanos(mixed.now().0.saturating_sub(began.0));
-        let Next::Run { index, time } = plan.next(spent) else { break };
+        let NextTrial::Run { index, time } = plan.next(spent) else { break };
         let trial = plan.trials()[index].clone();
         let part = spent.as_secs_f64() / budget.as_secs_f64().max(1e-3);
-        said(&Progress { trial: trial.to_string(), part: part.min(1.0) });
+        said(&FloodProgress { trial: trial.to_string(), part: part.min(1.0) });
         if let Err(error) = knobs.apply(mixed, &trial) {
-            if index == Plan::IN_FORCE {
+            if index == TrialPlan::IN_FORCE {
                 notes.push(format!("what was in force cannot be set again: {error}"));
                 break;
             }
@@ -161,7 +161,7 @@ pub fn measure(
         notes: notes.into_iter().chain(plan.notes()).collect(),
         restored: restored.is_ok(),
     };
-    Outcome { report, stopped }
+    FloodOutcome { report, stopped }
 }
 
 /// Whether nothing else can be set either.

@@ -29,33 +29,33 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 
 pub use holder::{may_write, serve};
 pub use notes::left_behind;
 
 /// Settings as they were asked for, as long as this lives.
 #[derive(Debug)]
-pub struct Held {
-    link: Mutex<Link>,
-    sys: Sys,
+pub struct TemporarySettings {
+    link: Mutex<HolderLink>,
+    sys: SystemRoot,
 }
 
 /// What was done at the end.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Restored {
     /// These were set back.
-    pub back: Vec<Setting>,
+    pub back: Vec<DeviceSetting>,
     /// These were left, with the value that another process has set meanwhile.
-    pub theirs: Vec<Setting>,
+    pub theirs: Vec<DeviceSetting>,
     /// These could not be set back: which, and why. They stay in the notes.
     pub failed: Vec<String>,
 }
 
 /// The way to the holder.
 #[derive(Debug)]
-struct Link {
+struct HolderLink {
     holder: Child,
     /// None once it has not answered.
     socket: Option<BufReader<UnixStream>>,
@@ -65,14 +65,14 @@ struct Link {
 
 /// One line to the holder.
 #[derive(Debug, Serialize, Deserialize)]
-enum Order {
-    Set(Setting),
+enum HolderRequest {
+    Set(DeviceSetting),
     Restore,
 }
 
 /// One line from it.
 #[derive(Debug, Serialize, Deserialize)]
-enum Answer {
+enum HolderReply {
     Set,
     Restored(Restored),
     /// What is wrong, and whether it is for want of a right or for another run.
@@ -87,17 +87,17 @@ enum Answer {
 ///
 /// What a living run holds stays. Without any notes this is a look into one folder.
 #[must_use]
-pub fn restore_left_behind(sys: &Sys) -> Restored {
+pub fn restore_left_behind(sys: &SystemRoot) -> Restored {
     notes::restore_all(sys)
 }
 
-impl Held {
+impl TemporarySettings {
     /// Starts the holder; nothing is set yet. It speaks on its standard input ([`serve`]).
     ///
     /// # Errors
     ///
     /// If it cannot be started.
-    pub fn new(mut holder: Command, sys: &Sys) -> io::Result<Self> {
+    pub fn new(mut holder: Command, sys: &SystemRoot) -> io::Result<Self> {
         let (ours, its) = UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
         let holder = holder
@@ -107,7 +107,7 @@ impl Held {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let link = Link { holder, socket: Some(BufReader::new(ours)), is_late: false };
+        let link = HolderLink { holder, socket: Some(BufReader::new(ours)), is_late: false };
         Ok(Self { link: Mutex::new(link), sys: sys.clone() })
     }
 
@@ -117,10 +117,10 @@ impl Held {
     ///
     /// If it takes rights that we lack (`PermissionDenied`), another run holds the device's
     /// settings (`ResourceBusy`), or the system refuses the value.
-    pub fn set(&self, setting: &Setting) -> io::Result<()> {
-        match self.lock().ask(&Order::Set(setting.clone()))? {
-            Answer::Set => Ok(()),
-            Answer::Refused { why, is_permission, is_taken } => {
+    pub fn set(&self, setting: &DeviceSetting) -> io::Result<()> {
+        match self.lock().ask(&HolderRequest::Set(setting.clone()))? {
+            HolderReply::Set => Ok(()),
+            HolderReply::Refused { why, is_permission, is_taken } => {
                 let kind = match (is_permission, is_taken) {
                     (true, _) => ErrorKind::PermissionDenied,
                     (false, true) => ErrorKind::ResourceBusy,
@@ -128,7 +128,7 @@ impl Held {
                 };
                 Err(io::Error::new(kind, why))
             }
-            Answer::Restored(_) => Err(io::Error::other("the holder of settings misanswers")),
+            HolderReply::Restored(_) => Err(io::Error::other("the holder of settings misanswers")),
         }
     }
 
@@ -139,10 +139,12 @@ impl Held {
     /// If something could not be set back. What stays is in the notes, and the next start tries
     /// again.
     pub fn restore(&self) -> io::Result<Restored> {
-        let restored = match self.lock().ask(&Order::Restore) {
-            Ok(Answer::Restored(restored)) => restored,
-            Ok(Answer::Refused { why, .. }) => return Err(io::Error::other(why)),
-            Ok(Answer::Set) => return Err(io::Error::other("the holder of settings misanswers")),
+        let restored = match self.lock().ask(&HolderRequest::Restore) {
+            Ok(HolderReply::Restored(restored)) => restored,
+            Ok(HolderReply::Refused { why, .. }) => return Err(io::Error::other(why)),
+            Ok(HolderReply::Set) => {
+                return Err(io::Error::other("the holder of settings misanswers"));
+            }
             // It still tries, and holds its lock.
             Err(error) if error.kind() == ErrorKind::TimedOut => return Err(error),
             // It was killed: then we do what the next start would do.
@@ -160,12 +162,12 @@ impl Held {
         self.lock().holder.id()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Link> {
+    fn lock(&self) -> MutexGuard<'_, HolderLink> {
         self.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Drop for Held {
+impl Drop for TemporarySettings {
     fn drop(&mut self) {
         let _ = self.restore();
         let mut link = self.lock();
@@ -177,8 +179,8 @@ impl Drop for Held {
     }
 }
 
-impl Link {
-    fn ask(&mut self, order: &Order) -> io::Result<Answer> {
+impl HolderLink {
+    fn ask(&mut self, order: &HolderRequest) -> io::Result<HolderReply> {
         let ended = || io::Error::other("the holder of settings has ended");
         let late = || {
             let why = "the device does not answer; its settings are set back when it does";

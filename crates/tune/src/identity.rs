@@ -17,8 +17,8 @@
 
 mod refusal;
 
-use crate::sysfs::{Device, Kind, Sys};
-use crate::udev::{Target, literal};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
+use crate::udev::{UdevDevice, literal};
 
 pub use refusal::NoIdentity;
 
@@ -36,7 +36,7 @@ pub struct Identity {
 /// # Errors
 ///
 /// If it has none, another device here has the same, or udev could not be told it.
-pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
+pub fn identity(sys: &SystemRoot, device: &str) -> Result<Identity, NoIdentity> {
     let missing = || NoIdentity::NotThere { device: device.to_owned() };
     let devices: Vec<_> = sys.devices().into_iter().filter(is_whole).collect();
     let this = devices.iter().find(|it| it.name == device).ok_or_else(missing)?;
@@ -56,7 +56,7 @@ pub fn identity(sys: &Sys, device: &str) -> Result<Identity, NoIdentity> {
 }
 
 /// The identity of a device, even if other devices have the same.
-pub(crate) fn alone(sys: &Sys, this: &Device) -> Result<Identity, NoIdentity> {
+pub(crate) fn alone(sys: &SystemRoot, this: &BlockDevice) -> Result<Identity, NoIdentity> {
     let device = || this.name.clone();
     let (kind, keys) =
         keys(sys, this).map_err(|why| NoIdentity::Nothing { device: device(), why })?;
@@ -70,17 +70,17 @@ pub(crate) fn alone(sys: &Sys, this: &Device) -> Result<Identity, NoIdentity> {
 impl Identity {
     /// The devices here that a rule with these keys matches: one, none, or copies of one.
     #[must_use]
-    pub fn devices(&self, sys: &Sys) -> Vec<Device> {
-        let is_of = |device: &Device| is_whole(device) && self.is_of(sys, device);
+    pub fn devices(&self, sys: &SystemRoot) -> Vec<BlockDevice> {
+        let is_of = |device: &BlockDevice| is_whole(device) && self.is_of(sys, device);
         sys.devices().into_iter().filter(is_of).collect()
     }
 
-    fn is_of(&self, sys: &Sys, device: &Device) -> bool {
+    fn is_of(&self, sys: &SystemRoot, device: &BlockDevice) -> bool {
         let has_node = sys.number(device.folder.join("hidden")) != Some(1);
         let pairs = crate::udev::parse(&self.asks());
-        let target = Target::block(sys, device);
+        let target = UdevDevice::block(sys, device);
         let answer = pairs.first().map(|rule| target.answers("change", &rule.pairs));
-        has_node && answer == Some(crate::udev::Answer::Yes)
+        has_node && answer == Some(crate::udev::RuleMatch::Yes)
     }
 
     /// The keys as a rule has them.
@@ -93,42 +93,46 @@ impl Identity {
     }
 }
 
-fn is_whole(device: &Device) -> bool {
-    !matches!(device.kind, Kind::Partition { .. })
+fn is_whole(device: &BlockDevice) -> bool {
+    !matches!(device.kind, BlockDeviceKind::Partition { .. })
 }
 
 type Keys = Vec<(String, String)>;
 
 /// What kind of identity it is, and the identity; or why there is none.
-fn keys(sys: &Sys, device: &Device) -> Result<(&'static str, Keys), &'static str> {
-    let target = Target::block(sys, device);
+fn keys(sys: &SystemRoot, device: &BlockDevice) -> Result<(&'static str, Keys), &'static str> {
+    let target = UdevDevice::block(sys, device);
     let own = |name: &str| {
         let value = target.attribute(name).filter(|value| !value.trim().is_empty())?;
         Some((format!("ATTR{{{name}}}"), value))
     };
     let one = |kind, key: Option<_>, why| key.map(|key| (kind, vec![key])).ok_or(why);
     match &device.kind {
-        Kind::Partition { .. } => Err("it is a part of a disk, and the disk has the settings"),
-        Kind::Mapped { .. } => one("dm", own("dm/uuid"), "it was made without a UUID (dmsetup -u)"),
-        Kind::Raid { .. } => {
+        BlockDeviceKind::Partition { .. } => {
+            Err("it is a part of a disk, and the disk has the settings")
+        }
+        BlockDeviceKind::Mapped { .. } => {
+            one("dm", own("dm/uuid"), "it was made without a UUID (dmsetup -u)")
+        }
+        BlockDeviceKind::Raid { .. } => {
             let property = target.property("MD_UUID").filter(|uuid| !uuid.is_empty());
             let property = || property.map(|uuid| ("ENV{MD_UUID}".to_owned(), uuid.to_owned()));
             let why = "neither md/uuid nor udev's database has its UUID";
             one("md", own("md/uuid").or_else(property), why)
         }
-        Kind::Loop { backing } => match backing.as_deref() {
+        BlockDeviceKind::Loop { backing } => match backing.as_deref() {
             None | Some("") => Err("no file is bound to it"),
             Some(path) if path.ends_with(" (deleted)") => Err("its file has been deleted"),
             Some(_) => one("loop", own("loop/backing_file"), "no file is bound to it"),
         },
-        Kind::Disk => disk(sys, device, &target, own),
+        BlockDeviceKind::Disk => disk(sys, device, &target, own),
     }
 }
 
 fn disk(
-    sys: &Sys,
-    device: &Device,
-    target: &Target<'_>,
+    sys: &SystemRoot,
+    device: &BlockDevice,
+    target: &UdevDevice<'_>,
     own: impl Fn(&str) -> Option<(String, String)>,
 ) -> Result<(&'static str, Keys), &'static str> {
     if device.name.starts_with("zram") || device.name.starts_with("ram") {

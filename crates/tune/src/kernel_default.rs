@@ -16,7 +16,7 @@
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 
-use crate::sysfs::{Device, Kind, Queue};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, Queue};
 
 /// What a window follows from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,13 +46,13 @@ pub struct KernelDefault {
 /// The kernel creates a loop device before it has a file: at that time the device is rotational and
 /// gets a window, which it keeps once the file is bound (seen on Linux 6.18).
 #[must_use]
-pub fn kernel_default(device: &Device, release: &str) -> KernelDefault {
+pub fn kernel_default(device: &BlockDevice, release: &str) -> KernelDefault {
     let mut queue = device.queue.clone();
-    if matches!(device.kind, Kind::Loop { .. }) {
+    if matches!(device.kind, BlockDeviceKind::Loop { .. }) {
         queue.is_rotational = Some(true);
         queue.max_sectors_kib = queue.max_hw_sectors_kib.or(queue.max_sectors_kib);
     }
-    let is_array = matches!(device.kind, Kind::Raid { .. });
+    let is_array = matches!(device.kind, BlockDeviceKind::Raid { .. });
     if !is_array && version(release).is_some_and(|version| version < ASKS_IO_OPT) {
         queue.io_opt = None;
     }

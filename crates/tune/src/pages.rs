@@ -130,7 +130,7 @@ fn mincore(file: &File, range: Range<u64>) -> io::Result<Vec<bool>> {
 /// The pages of a request must lie together, or it has too many segments and is cut: the page
 /// cache has large folios, and what is read beside it shall not be cut where that is not. Mapped
 /// and not allocated, because an allocator hands out memory that already lies in small pages.
-pub(crate) struct Memory {
+pub(crate) struct HugePageBuffer {
     map: NonNull<u8>,
     mapped: usize,
     /// Where in it the memory begins.
@@ -139,9 +139,9 @@ pub(crate) struct Memory {
 }
 
 // SAFETY: the mapping belongs to this alone, as a Vec's memory does.
-unsafe impl Send for Memory {}
+unsafe impl Send for HugePageBuffer {}
 
-impl Memory {
+impl HugePageBuffer {
     /// # Errors
     ///
     /// If there is not as much memory.
@@ -185,7 +185,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for HugePageBuffer {
     fn drop(&mut self) {
         // SAFETY: this is the whole mapping, and `self` was its only owner.
         let unmapped = unsafe { libc::munmap(self.map.as_ptr().cast(), self.mapped) };
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn memory_begins_on_a_huge_page_and_is_all_ours() {
         for len in [1, 4096, 3 << 20] {
-            let mut memory = Memory::new(len).expect("a little memory");
+            let mut memory = HugePageBuffer::new(len).expect("a little memory");
             assert_eq!(memory.bytes().len() as u64, len);
             assert_eq!(memory.bytes().as_ptr().addr() % HUGE_PAGE, 0);
             memory.bytes().fill(7);

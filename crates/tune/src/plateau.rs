@@ -22,7 +22,7 @@ pub(crate) mod robust;
 
 use foreread_core::units::ByteCount;
 
-pub use comparison::{Kept, Measured};
+pub use comparison::{Certainty, MeasuredWindow};
 use noise::Noise;
 use reference::Reference;
 use robust::{median, trimmed_mean};
@@ -47,18 +47,18 @@ pub struct Reading {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
     /// One for each window, the smallest first.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
     /// The deviation of one reading, as a share.
     pub noise: f64,
     /// What all are compared with: the best window, and what its neighbours say of it.
     reference: Reference,
     /// By how much the device itself was faster or slower while the run went on, as logarithms.
-    levels: Vec<Level>,
+    levels: Vec<RoundLevel>,
 }
 
 /// One window of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct CurvePoint {
     /// The window.
     pub window: ByteCount,
     /// How many readings it has.
@@ -73,7 +73,7 @@ pub struct Point {
 
 /// Neighbouring rounds, and how fast the device was in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Level {
+struct RoundLevel {
     ln: f64,
     readings: u32,
 }
@@ -119,8 +119,8 @@ impl Curve {
     pub fn of(readings: &[Reading]) -> Self {
         let (windows, entries) = sorted(readings);
         let blocks = entries.iter().map(|entry| entry.block + 1).max().unwrap_or(0);
-        let mut of_window: Vec<Vec<Entry>> = vec![Vec::new(); windows.len()];
-        let mut of_block: Vec<Vec<Entry>> = vec![Vec::new(); blocks];
+        let mut of_window: Vec<Vec<BlockReading>> = vec![Vec::new(); windows.len()];
+        let mut of_block: Vec<Vec<BlockReading>> = vec![Vec::new(); blocks];
         for entry in entries {
             of_window[entry.window].push(entry);
             of_block[entry.block].push(entry);
@@ -138,14 +138,14 @@ impl Curve {
             }
         }
         let noise = Noise::of(&of_window, &heights, &levels);
-        let points = windows.iter().enumerate().map(|(index, window)| Point {
+        let points = windows.iter().enumerate().map(|(index, window)| CurvePoint {
             window: *window,
             readings: count(&of_window[index]),
             ln: heights[index],
             error: noise.error_of(index, of_window[index].len()),
             fastest: fastest(&of_window[index], &levels),
         });
-        let points: Vec<Point> = points.collect();
+        let points: Vec<CurvePoint> = points.collect();
         Self {
             reference: Reference::of(&points),
             points,
@@ -153,7 +153,7 @@ impl Curve {
             levels: levels
                 .iter()
                 .zip(&of_block)
-                .map(|(ln, block)| Level { ln: *ln, readings: count(block) })
+                .map(|(ln, block)| RoundLevel { ln: *ln, readings: count(block) })
                 .collect(),
         }
     }
@@ -188,7 +188,7 @@ impl Curve {
         self.points.iter().map(|point| self.standing(point)).collect()
     }
 
-    fn standing(&self, point: &Point) -> Standing {
+    fn standing(&self, point: &CurvePoint) -> Standing {
         let ratio = self.ratio(point);
         // Few readings may all have been stalls: then the fastest of them has to be below, too.
         let may_be_stalls = point.readings <= self.few()
@@ -215,7 +215,7 @@ impl Curve {
     }
 
     /// Its throughput as a share of the best window's.
-    fn ratio(&self, point: &Point) -> Ratio {
+    fn ratio(&self, point: &CurvePoint) -> Ratio {
         if self.reference.window == point.window {
             return Ratio { value: 1.0, error: 0.0, is_exact: true };
         }
@@ -235,7 +235,7 @@ impl Curve {
     /// Reading that one next takes away what is only luck, and finds the reference otherwise.
     #[must_use]
     pub fn contender(&self) -> Option<ByteCount> {
-        let could_be = |point: &Point| {
+        let could_be = |point: &CurvePoint| {
             let few = point.readings <= self.few() && self.noise > 0.0;
             // Few readings may all have been stalls: then the fastest of them counts.
             let fastest = if few { point.fastest } else { f64::NEG_INFINITY };
@@ -249,7 +249,7 @@ impl Curve {
 
     /// The point of a window.
     #[must_use]
-    pub fn at(&self, window: ByteCount) -> Option<&Point> {
+    pub fn at(&self, window: ByteCount) -> Option<&CurvePoint> {
         self.points.iter().find(|point| point.window == window)
     }
 
@@ -260,7 +260,7 @@ impl Curve {
         if self.levels.len() < 8 {
             return None;
         }
-        let quarter = |part: &[Level]| {
+        let quarter = |part: &[RoundLevel]| {
             let readings: f64 = part.iter().map(|level| f64::from(level.readings)).sum();
             let mean = part.iter().map(|level| level.ln).sum::<f64>() / part.len() as f64;
             (mean, self.noise / readings.sqrt())
@@ -274,7 +274,7 @@ impl Curve {
     }
 }
 
-impl Point {
+impl CurvePoint {
     /// The logarithm of its throughput.
     #[must_use]
     pub fn ln(&self) -> f64 {
@@ -359,14 +359,14 @@ impl Ratio {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct BlockReading {
     window: usize,
     block: usize,
     ln: f64,
 }
 
 /// The windows, and the readings with theirs and with their block.
-fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<Entry>) {
+fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<BlockReading>) {
     let readings = readings.iter().filter(|reading| reading.mb_per_s > 0.0);
     let mut windows: Vec<ByteCount> = readings.clone().map(|reading| reading.window).collect();
     windows.sort_unstable();
@@ -379,28 +379,28 @@ fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<Entry>) {
         }
         (round, in_block) = (Some(reading.round), in_block + 1);
         let window = windows.binary_search(&reading.window).expect("it is one of them");
-        Entry { window, block, ln: reading.mb_per_s.ln() }
+        BlockReading { window, block, ln: reading.mb_per_s.ln() }
     });
     let entries = entries.collect();
     (windows, entries)
 }
 
-fn values(entries: &[Entry], value: impl Fn(&Entry) -> f64) -> Vec<f64> {
+fn values(entries: &[BlockReading], value: impl Fn(&BlockReading) -> f64) -> Vec<f64> {
     entries.iter().map(value).collect()
 }
 
-fn count(entries: &[Entry]) -> u32 {
+fn count(entries: &[BlockReading]) -> u32 {
     u32::try_from(entries.len()).unwrap_or(u32::MAX)
 }
 
-fn heights(of_window: &[Vec<Entry>], levels: &[f64]) -> Vec<f64> {
-    let height = |entries: &Vec<Entry>| {
+fn heights(of_window: &[Vec<BlockReading>], levels: &[f64]) -> Vec<f64> {
+    let height = |entries: &Vec<BlockReading>| {
         trimmed_mean(&mut values(entries, |entry| entry.ln - levels[entry.block]))
     };
     of_window.iter().map(height).collect()
 }
 
-fn fastest(entries: &[Entry], levels: &[f64]) -> f64 {
+fn fastest(entries: &[BlockReading], levels: &[f64]) -> f64 {
     let above = entries.iter().map(|entry| entry.ln - levels[entry.block]);
     above.fold(f64::NEG_INFINITY, f64::max)
 }

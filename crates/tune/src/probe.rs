@@ -31,19 +31,19 @@ pub trait Probe {
     /// # Errors
     ///
     /// If it cannot go on.
-    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped>;
+    fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped>;
 
     /// Reads of `size` anywhere, one after the other: the latency of each, in nanoseconds.
     ///
     /// # Errors
     ///
     /// If it cannot go on.
-    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped>;
+    fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped>;
 }
 
 /// A stream to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sequential {
+pub struct SequentialRead {
     /// The largest window.
     pub window: ByteCount,
     /// It ends when so much has been read and `time` is over,
@@ -56,7 +56,7 @@ pub struct Sequential {
 
 /// Reads anywhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Random {
+pub struct RandomReads {
     /// The size of each.
     pub size: ByteCount,
     /// How many.
@@ -67,16 +67,16 @@ pub struct Random {
 
 /// What a stream took.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct ProbeSample {
     /// Equal parts of it, in order: a device that slows down while it is read is seen here.
-    pub slices: Vec<Slice>,
+    pub slices: Vec<SampleSlice>,
     /// Bytes of it that this run had read from the device before: what a cache below may have kept.
     pub read_before: ByteCount,
 }
 
 /// A part of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Slice {
+pub struct SampleSlice {
     /// When it ended.
     pub at: Nanos,
     /// How much it read.
@@ -85,7 +85,7 @@ pub struct Slice {
     pub ns: u64,
 }
 
-impl Sample {
+impl ProbeSample {
     /// All of it.
     #[must_use]
     pub fn bytes(&self) -> ByteCount {

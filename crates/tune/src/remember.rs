@@ -12,7 +12,7 @@
 //!   forget   --> sysfs as it was; all of these files are gone
 //! ```
 //!
-//! It does not set anything now: [`crate::setting::Setting::set`] does.
+//! It does not set anything now: [`crate::setting::DeviceSetting::set`] does.
 
 mod applied;
 pub mod conflict;
@@ -29,14 +29,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::{Identity, NoIdentity, identity};
 use crate::report::Report;
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 
 pub use applied::{Applied, applied, applied_on, forget_applied, note_applied, original};
 pub use forget::{Forgotten, NotForgotten, forget};
 pub use rule::{rule_path, rule_text};
 pub use store::{Listed, Unreadable, list, recall, store_path};
-pub use verify::{Finding, Verdict, verify};
+pub use verify::{Verification, VerifyFinding, verify};
 
 /// What is kept of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,12 +50,12 @@ pub struct Remembered {
     /// What was found.
     pub report: Report,
     /// What the rule sets.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<DeviceSetting>,
     /// What was set before any of this, of those and only of those.
-    pub before: Vec<Setting>,
+    pub before: Vec<DeviceSetting>,
     /// What no udev rule can set, because it belongs to a file system: it lasts as long as that
     /// is mounted.
-    pub left_out: Vec<Setting>,
+    pub left_out: Vec<DeviceSetting>,
     /// The rule's file as it was written.
     pub rule: String,
 }
@@ -71,7 +71,7 @@ pub enum NotRemembered {
         device: String,
     },
     /// A setting that cannot stand in a rule.
-    BadSetting(Setting),
+    BadSetting(DeviceSetting),
     /// The system refused a file.
     File {
         /// Which.
@@ -90,11 +90,11 @@ pub enum NotRemembered {
 ///
 /// If the device cannot be found again or the system refuses a file; then all is as before.
 pub fn remember(
-    sys: &Sys,
+    sys: &SystemRoot,
     device: &str,
     report: &Report,
-    settings: &[Setting],
-    before: &[Setting],
+    settings: &[DeviceSetting],
+    before: &[DeviceSetting],
     date: &str,
 ) -> Result<Remembered, NotRemembered> {
     let identity = identity(sys, device).map_err(NotRemembered::NoIdentity)?;
@@ -139,7 +139,7 @@ pub fn remember(
 }
 
 /// `first`, and of `second` what sets another attribute, all under the device's name of today.
-fn added(device: &str, first: Vec<Setting>, second: &[Setting]) -> Vec<Setting> {
+fn added(device: &str, first: Vec<DeviceSetting>, second: &[DeviceSetting]) -> Vec<DeviceSetting> {
     let mut all = first;
     for setting in second {
         if all.iter().all(|known| known.attribute != setting.attribute) {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Refusal;
-use crate::setting::Setting;
+use crate::setting::DeviceSetting;
 
 /// A device measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Report {
     /// How windows were tried.
     pub method: Method,
     /// Throughput by window, the smallest first.
-    pub sweep: Vec<Row>,
+    pub sweep: Vec<WindowResult>,
     /// Latency of one read by its size, the smallest first.
     pub random: Vec<Latency>,
     /// The smallest window that reaches 98 % of the throughput of the best.
@@ -45,7 +45,7 @@ pub struct Report {
 impl Report {
     /// What a window delivered, if it was measured. Off, and less than a page, are one page.
     #[must_use]
-    pub fn row(&self, window_kib: u64) -> Option<&Row> {
+    pub fn row(&self, window_kib: u64) -> Option<&WindowResult> {
         let window_kib = window_kib.max(PAGE_KIB);
         self.sweep.iter().find(|row| row.window_kib == window_kib)
     }
@@ -68,7 +68,7 @@ pub enum Method {
 
 /// One window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct WindowResult {
     /// The window.
     pub window_kib: u64,
     /// Throughput.
@@ -105,7 +105,7 @@ pub struct Recommended {
     /// ext4's, if one is mounted there: blocks, a power of two.
     pub inode_readahead_blks: Option<u64>,
     /// The scheduler's, if the mixed load was run: `fifo_batch`, `async_depth`, `nr_requests`.
-    pub scheduler: Vec<Setting>,
+    pub scheduler: Vec<DeviceSetting>,
     /// For which load.
     pub profile: Profile,
     /// Why.

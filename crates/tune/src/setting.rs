@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use foreread_files::attribute;
 use serde::{Deserialize, Serialize};
 
-use crate::sysfs::Sys;
+use crate::sysfs::SystemRoot;
 
 /// A setting and its value.
 #[derive(Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Serialize, Deserialize)]
-pub struct Setting {
+pub struct DeviceSetting {
     /// The whole device that has it, as the kernel calls it.
     pub device: String,
     /// Which, below the device's folder: `queue/read_ahead_kb`, `queue/iosched/fifo_batch`. What
@@ -27,7 +27,7 @@ pub struct Setting {
 /// The largest window, in KiB.
 pub const READ_AHEAD_KB: &str = "queue/read_ahead_kb";
 
-impl Setting {
+impl DeviceSetting {
     /// The largest window of a device.
     #[must_use]
     pub fn read_ahead_kb(device: &str, kib: u64) -> Self {
@@ -46,7 +46,7 @@ impl Setting {
 
     /// What is in force now. Of a list of choices, the one in brackets.
     #[must_use]
-    pub fn in_force(&self, sys: &Sys) -> Option<String> {
+    pub fn in_force(&self, sys: &SystemRoot) -> Option<String> {
         let text = sys.text(self.file())?;
         let chosen = text.split_whitespace().find_map(|word| {
             word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).map(str::to_owned)
@@ -59,7 +59,7 @@ impl Setting {
     /// # Errors
     ///
     /// If the system refuses it, or has taken another value.
-    pub fn set(&self, sys: &Sys) -> io::Result<()> {
+    pub fn set(&self, sys: &SystemRoot) -> io::Result<()> {
         attribute::set(&sys.path(self.file()), &self.value)?;
         match self.in_force(sys) {
             Some(value) if value == self.value => Ok(()),
@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn what_is_set_is_in_force() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
-        let setting = Setting::read_ahead_kb("sda", 256);
+        let sys = SystemRoot::at(root.path());
+        let setting = DeviceSetting::read_ahead_kb("sda", 256);
         let file = sys.path(setting.file());
         assert!(setting.set(&sys).is_err(), "there is no such device");
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");

@@ -1,8 +1,8 @@
 //! The sweep: which window is tried next, and when it is enough.
 //!
 //! In:    a [`Probe`]; how much time there is.
-//! Out:   [`Outcome`]: rows, the plateau, latencies, and what a reader of them has to know. Also
-//!        of a sweep that was stopped in the middle: what is known by then.
+//! Out:   [`SweepOutcome`]: rows, the plateau, latencies, and what a reader of them has to know.
+//!        Also of a sweep that was stopped in the middle: what is known by then.
 //! Never: a clock or a device of its own: the probe has both. A step that would end too late.
 //!
 //! ```text
@@ -30,29 +30,29 @@ use foreread_core::units::{ByteCount, Nanos};
 use crate::probe::{Probe, Stopped};
 use crate::rng::Rng;
 
-pub use outcome::{Ended, Outcome};
-pub use settings::Settings;
+pub use outcome::{SweepEnd, SweepOutcome};
+pub use settings::SweepSettings;
 
 /// A sweep that has not begun.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    settings: Settings,
+    settings: SweepSettings,
 }
 
 /// How far a sweep is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct SweepProgress {
     /// Seconds so far.
     pub seconds: f64,
     /// Seconds that it may take; often it needs fewer.
     pub of: f64,
     /// What it does now.
-    pub doing: Doing,
+    pub doing: SweepActivity,
 }
 
 /// What a sweep does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Doing {
+pub enum SweepActivity {
     /// It looks how fast the device is.
     Climbing(ByteCount),
     /// It looks whether the device stays as fast as it begins.
@@ -68,23 +68,23 @@ pub enum Doing {
 impl Sweep {
     /// A sweep within these bounds.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: SweepSettings) -> Self {
         Self { settings }
     }
 
     /// Measures.
-    pub fn run(&self, probe: &mut dyn Probe, tell: &mut dyn FnMut(Progress)) -> Outcome {
-        let mut run = Run::new(&self.settings, probe, tell);
+    pub fn run(&self, probe: &mut dyn Probe, tell: &mut dyn FnMut(SweepProgress)) -> SweepOutcome {
+        let mut run = SweepRun::new(&self.settings, probe, tell);
         let stopped = run.all().err();
         run.outcome(stopped)
     }
 }
 
 /// A sweep that is on its way.
-struct Run<'r> {
-    settings: &'r Settings,
+struct SweepRun<'r> {
+    settings: &'r SweepSettings,
     probe: &'r mut dyn Probe,
-    tell: &'r mut dyn FnMut(Progress),
+    tell: &'r mut dyn FnMut(SweepProgress),
     began: Nanos,
     /// Those that take part, the smallest first.
     windows: Vec<ByteCount>,
@@ -93,11 +93,11 @@ struct Run<'r> {
     /// The one that all others are compared with, as far as is known.
     best: Option<ByteCount>,
     /// How the rounds ended.
-    ended: Ended,
+    ended: SweepEnd,
     /// What counts.
-    taken: Vec<Taken>,
+    taken: Vec<StepReading>,
     /// Speed and cost of each window when it was last read.
-    known: BTreeMap<ByteCount, Known>,
+    known: BTreeMap<ByteCount, WindowEstimate>,
     round: u32,
     /// If it is fast only at first.
     burst: Option<Burst>,
@@ -114,7 +114,7 @@ struct Run<'r> {
 
 /// What one step found.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct StepReading {
     window: ByteCount,
     round: u32,
     mb_per_s: f64,
@@ -124,7 +124,7 @@ struct Taken {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct WindowEstimate {
     mb_per_s: f64,
     /// How long a step took, with all that does not count.
     cost_ns: f64,
@@ -144,11 +144,11 @@ struct Burst {
     is_back: bool,
 }
 
-impl<'r> Run<'r> {
+impl<'r> SweepRun<'r> {
     fn new(
-        settings: &'r Settings,
+        settings: &'r SweepSettings,
         probe: &'r mut dyn Probe,
-        tell: &'r mut dyn FnMut(Progress),
+        tell: &'r mut dyn FnMut(SweepProgress),
     ) -> Self {
         Self {
             settings,
@@ -158,7 +158,7 @@ impl<'r> Run<'r> {
             windows: Vec::new(),
             largest: None,
             best: None,
-            ended: Ended::Settled,
+            ended: SweepEnd::Settled,
             taken: Vec::new(),
             known: BTreeMap::new(),
             round: 0,
@@ -194,7 +194,7 @@ impl<'r> Run<'r> {
     }
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for SweepActivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |size: &ByteCount| size.0 / 1024;
         match self {

@@ -1,7 +1,7 @@
 //! What the system says of its block devices.
 //!
 //! In:    a root folder under which `sys`, `proc`, `etc`, `run` and `usr` lie: `/`, or a test's.
-//! Out:   [`Device`]s, [`Mount`]s; the text of an attribute.
+//! Out:   [`BlockDevice`]s, [`MountEntry`]s; the text of an attribute.
 //! Never: a write ([`crate`]'s settings do that); a device that is opened; an error because one
 //!        attribute is missing: an older kernel has fewer, and then it is None.
 
@@ -12,16 +12,16 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-pub use device::{Device, Kind, Queue, Scheduler};
-pub use mount::Mount;
+pub use device::{BlockDevice, BlockDeviceKind, Queue, SchedulerAttribute};
+pub use mount::MountEntry;
 
 /// The system's folders.
 #[derive(Clone, Debug)]
-pub struct Sys {
+pub struct SystemRoot {
     root: PathBuf,
 }
 
-impl Sys {
+impl SystemRoot {
     /// The system that lies under `root`.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
@@ -43,15 +43,15 @@ impl Sys {
 
     /// All block devices, partitions after their disk, by name.
     #[must_use]
-    pub fn devices(&self) -> Vec<Device> {
+    pub fn devices(&self) -> Vec<BlockDevice> {
         let mut devices = Vec::new();
         for disk in names_in(&self.path("/sys/block")) {
             let folder = PathBuf::from("/sys/block").join(&disk);
-            let Some(whole) = Device::read(self, &disk, &folder, None) else { continue };
+            let Some(whole) = BlockDevice::read(self, &disk, &folder, None) else { continue };
             let parts = names_in(&self.path(&folder)).into_iter().filter_map(|name| {
                 let folder = folder.join(&name);
                 let is_part = self.path(&folder).join("partition").exists();
-                is_part.then(|| Device::read(self, &name, &folder, Some(&whole)))?
+                is_part.then(|| BlockDevice::read(self, &name, &folder, Some(&whole)))?
             });
             let parts: Vec<_> = parts.collect();
             devices.push(whole);
@@ -62,32 +62,33 @@ impl Sys {
 
     /// The device of this name (`sda1`).
     #[must_use]
-    pub fn device(&self, name: &str) -> Option<Device> {
+    pub fn device(&self, name: &str) -> Option<BlockDevice> {
         self.devices().into_iter().find(|device| device.name == name)
     }
 
     /// The device of this number.
     #[must_use]
-    pub fn device_numbered(&self, major: u32, minor: u32) -> Option<Device> {
+    pub fn device_numbered(&self, major: u32, minor: u32) -> Option<BlockDevice> {
         self.devices().into_iter().find(|device| device.number == (major, minor))
     }
 
     /// The device whose queue and settings count for this one: a partition's disk, else itself.
     #[must_use]
-    pub fn whole(&self, device: &Device) -> Option<Device> {
+    pub fn whole(&self, device: &BlockDevice) -> Option<BlockDevice> {
         match &device.kind {
-            Kind::Partition { of, .. } => self.device(of),
-            Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
-                Some(device.clone())
-            }
+            BlockDeviceKind::Partition { of, .. } => self.device(of),
+            BlockDeviceKind::Disk
+            | BlockDeviceKind::Loop { .. }
+            | BlockDeviceKind::Mapped { .. }
+            | BlockDeviceKind::Raid { .. } => Some(device.clone()),
         }
     }
 
     /// All mounted file systems of block devices.
     #[must_use]
-    pub fn mounts(&self) -> Vec<Mount> {
+    pub fn mounts(&self) -> Vec<MountEntry> {
         let text = self.whole_text("/proc/self/mountinfo").unwrap_or_default();
-        text.lines().filter_map(Mount::parse).collect()
+        text.lines().filter_map(MountEntry::parse).collect()
     }
 
     /// The text of a file, without the line's end.
@@ -148,9 +149,9 @@ mod tests {
     use super::*;
 
     /// A system with these files; a path that ends in a slash is a folder.
-    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, Sys) {
+    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, SystemRoot) {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         for (path, text) in files {
             let path = sys.path(path);
             fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(scheduler.choices, ["none", "mq-deadline", "bfq"]);
         assert_eq!(scheduler.tunables["fifo_batch"], "16");
         let part = sys.device_numbered(8, 2).expect("it is there");
-        assert_eq!(part.kind, Kind::Partition { of: "sda".into(), start_sector: 63 });
+        assert_eq!(part.kind, BlockDeviceKind::Partition { of: "sda".into(), start_sector: 63 });
         assert_eq!(part.queue.read_ahead_kib, Some(128), "a partition has its disk's");
         assert_eq!(sys.whole(&part).expect("it is there").name, "sda");
     }
@@ -205,9 +206,15 @@ mod tests {
             ("/sys/block/md0/md/level", "raid5\n"),
         ]);
         let kind = |name| sys.device(name).expect("it is there").kind;
-        assert_eq!(kind("loop0"), Kind::Loop { backing: Some("/srv/a disk.img (deleted)".into()) });
-        assert_eq!(kind("dm-0"), Kind::Mapped { name: "vg-root".into(), uuid: "LVM-x".into() });
-        assert_eq!(kind("md0"), Kind::Raid { level: "raid5".into() });
+        assert_eq!(
+            kind("loop0"),
+            BlockDeviceKind::Loop { backing: Some("/srv/a disk.img (deleted)".into()) }
+        );
+        assert_eq!(
+            kind("dm-0"),
+            BlockDeviceKind::Mapped { name: "vg-root".into(), uuid: "LVM-x".into() }
+        );
+        assert_eq!(kind("md0"), BlockDeviceKind::Raid { level: "raid5".into() });
         assert_eq!(sys.device("dm-0").expect("it is there").slaves, ["sda2"]);
     }
 
@@ -224,7 +231,7 @@ mod tests {
 
     #[test]
     fn no_system_no_devices() {
-        let sys = Sys::at("/nonexistent");
+        let sys = SystemRoot::at("/nonexistent");
         assert!(sys.devices().is_empty() && sys.mounts().is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! What is measured: a device, or a file on one.
 //!
 //! In:    a path of the user's: a block device, a partition, a file, a folder.
-//! Out:   [`Target`]: what is read, and the device whose settings count; or one line that says what
-//!        is wrong and what to do.
+//! Out:   [`TuneTarget`]: what is read, and the device whose settings count; or one line that says
+//!        what is wrong and what to do.
 //! Never: a byte written; a file opened that is none (a pipe would wait); holes taken for data.
 //!
 //! ```text
@@ -25,15 +25,15 @@ use std::path::{Path, PathBuf};
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::doctor::by_name;
-use crate::setting::{READ_AHEAD_KB, Setting};
-use crate::sysfs::{Device, Kind, Mount, Sys};
+use crate::setting::{DeviceSetting, READ_AHEAD_KB};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
 use crate::words::words;
 
 pub(crate) use backing::PAGE_CACHE;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct TuneTarget {
     /// What is read.
     pub path: PathBuf,
     /// Whether that is a device, and not a file on one.
@@ -43,7 +43,7 @@ pub struct Target {
     /// Where: all of a device, what is stored of a file.
     pub parts: Vec<Range<u64>>,
     /// The whole device whose settings count.
-    pub device: Device,
+    pub device: BlockDevice,
     /// Why it cannot be read around the page cache, if it cannot.
     pub not_direct: Option<String>,
     /// The file system that has a window of its own for what is read, if it has: then the device's
@@ -60,14 +60,14 @@ pub struct Target {
     pub notes: Vec<String>,
 }
 
-impl Target {
+impl TuneTarget {
     /// Finds out what a path of the user's means. The bare name of a device (`sda`) is that
     /// device; a file of such a name in this folder is `./sda`.
     ///
     /// # Errors
     ///
     /// One line, with the path, that says what to do.
-    pub fn resolve(path: &Path, sys: &Sys) -> Result<Self, String> {
+    pub fn resolve(path: &Path, sys: &SystemRoot) -> Result<Self, String> {
         let node = node_of_name(path, sys);
         let path = node.as_deref().unwrap_or(path);
         let named = |line: String| format!("{}: {line}", path.display());
@@ -96,24 +96,24 @@ impl Target {
 /// The setting of the largest window that counts for what has this number, as it is now: a disk's,
 /// a partition's, or that of a file system without a disk (NFS, FUSE).
 #[must_use]
-pub fn window_in_force(sys: &Sys, (major, minor): (u32, u32)) -> Option<Setting> {
+pub fn window_in_force(sys: &SystemRoot, (major, minor): (u32, u32)) -> Option<DeviceSetting> {
     let number = format!("{major}:{minor}");
-    let of_disk = |device: &Device| Some((sys.whole(device)?.name, READ_AHEAD_KB.to_owned()));
+    let of_disk = |device: &BlockDevice| Some((sys.whole(device)?.name, READ_AHEAD_KB.to_owned()));
     let of_none = || {
         let attribute = format!("/sys/class/bdi/{number}/read_ahead_kb");
         Some((number.clone(), attribute))
     };
     let known = sys.device_numbered(major, minor);
     let (device, attribute) = known.as_ref().map_or_else(of_none, of_disk)?;
-    let setting = Setting { device, attribute, value: String::new() };
+    let setting = DeviceSetting { device, attribute, value: String::new() };
     let value = setting.in_force(sys)?;
-    Some(Setting { value, ..setting })
+    Some(DeviceSetting { value, ..setting })
 }
 
 /// The node of the device that a bare name means, as `doctor` takes it.
-fn node_of_name(path: &Path, sys: &Sys) -> Option<PathBuf> {
+fn node_of_name(path: &Path, sys: &SystemRoot) -> Option<PathBuf> {
     let name = path.to_str().filter(|name| !name.contains('/'))?;
-    by_name(&sys.devices(), name).map(Device::node)
+    by_name(&sys.devices(), name).map(BlockDevice::node)
 }
 
 fn not_found(error: &std::io::Error) -> String {
@@ -127,7 +127,7 @@ fn not_found(error: &std::io::Error) -> String {
     format!("{what}; give a block device, a file or a folder")
 }
 
-fn device(path: &Path, number: u64, sys: &Sys) -> Result<Target, String> {
+fn device(path: &Path, number: u64, sys: &SystemRoot) -> Result<TuneTarget, String> {
     let device = known(number, sys).ok_or("is no device that /sys/block knows; give another")?;
     enough(&device)?;
     match File::open(path) {
@@ -160,12 +160,17 @@ fn unopened(error: &std::io::Error) -> String {
 }
 
 /// Whether there is something to measure.
-fn enough(device: &Device) -> Result<(), String> {
+fn enough(device: &BlockDevice) -> Result<(), String> {
     let size = device.size;
     if size == ByteCount(0) {
         return Err(match &device.kind {
-            Kind::Loop { .. } => "no file is bound to it; give a device with something on it",
-            Kind::Disk | Kind::Partition { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+            BlockDeviceKind::Loop { .. } => {
+                "no file is bound to it; give a device with something on it"
+            }
+            BlockDeviceKind::Disk
+            | BlockDeviceKind::Partition { .. }
+            | BlockDeviceKind::Mapped { .. }
+            | BlockDeviceKind::Raid { .. } => {
                 "is empty: there is no medium in it; insert one, or give another device"
             }
         }
@@ -180,12 +185,17 @@ fn enough(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<Target, String> {
+fn of_device(
+    path: &Path,
+    opened: &File,
+    device: &BlockDevice,
+    sys: &SystemRoot,
+) -> Result<TuneTarget, String> {
     let whole = sys.whole(device).ok_or("its disk is not in /sys/block; give the disk itself")?;
     let family = uses::family(sys, &whole);
     let len = device.size.0 / PAGE_SIZE * PAGE_SIZE;
     let mut notes = Vec::new();
-    if let Kind::Loop { backing: Some(backing) } = &whole.kind
+    if let BlockDeviceKind::Loop { backing: Some(backing) } = &whole.kind
         && sys.number(whole.folder.join("loop/dio")) == Some(0)
     {
         notes.push(format!(
@@ -193,7 +203,7 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
             whole.name
         ));
     }
-    Ok(Target {
+    Ok(TuneTarget {
         path: path.to_owned(),
         is_device: true,
         len: ByteCount(len),
@@ -209,7 +219,7 @@ fn of_device(path: &Path, opened: &File, device: &Device, sys: &Sys) -> Result<T
 }
 
 /// A file, as far as it is stored.
-fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
+fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget, String> {
     let (below, has_own_window) = below(path, about, sys)?;
     let whole = sys.whole(&below).ok_or("its disk is not in /sys/block; give another file")?;
     let kib = about.size() / 1024;
@@ -232,7 +242,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
         return Err(line.to_owned());
     }
     let family = uses::family(sys, &whole);
-    Ok(Target {
+    Ok(TuneTarget {
         path: path.to_owned(),
         is_device: false,
         len,
@@ -247,7 +257,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> 
     })
 }
 
-fn folder(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
+fn folder(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget, String> {
     let (below, _) = below(path, about, sys)?;
     let node = below.node();
     let why = match File::open(&node) {
@@ -265,21 +275,25 @@ fn folder(path: &Path, about: &Metadata, sys: &Sys) -> Result<Target, String> {
     instead(found_in(&found, &about, sys)?, &why)
 }
 
-fn instead(mut target: Target, why: &str) -> Result<Target, String> {
+fn instead(mut target: TuneTarget, why: &str) -> Result<TuneTarget, String> {
     target.notes.insert(0, format!("reads {}: {why}", target.path.display()));
     Ok(target)
 }
 
 /// The device that a file or a folder lies on, and the file system if it is not the device's own
 /// number that its files have: then it has its own window, too.
-fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<(Device, Option<String>), String> {
+fn below(
+    path: &Path,
+    about: &Metadata,
+    sys: &SystemRoot,
+) -> Result<(BlockDevice, Option<String>), String> {
     if let Some(device) = known(about.dev(), sys) {
         return Ok((device, None));
     }
     // What was mounted says more than the number.
     let path = path.canonicalize().map_err(|error| words(&error))?;
     let mounts = sys.mounts();
-    let mount = Mount::around(&mounts, &path);
+    let mount = MountEntry::around(&mounts, &path);
     let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
     let of_source = |source: &str| {
         let about =
@@ -294,7 +308,7 @@ fn below(path: &Path, about: &Metadata, sys: &Sys) -> Result<(Device, Option<Str
     }
 }
 
-fn known(number: u64, sys: &Sys) -> Option<Device> {
+fn known(number: u64, sys: &SystemRoot) -> Option<BlockDevice> {
     sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number))
 }
 
@@ -305,8 +319,8 @@ const LEAST: ByteCount = ByteCount(1 << 20);
 mod tests {
     use super::*;
 
-    fn refused(path: &Path, sys: &Sys) -> String {
-        let line = Target::resolve(path, sys).expect_err("it is refused");
+    fn refused(path: &Path, sys: &SystemRoot) -> String {
+        let line = TuneTarget::resolve(path, sys).expect_err("it is refused");
         assert!(line.starts_with(&format!("{}: ", path.display())), "{line}");
         assert_eq!(line.lines().count(), 1, "{line}");
         line
@@ -315,7 +329,7 @@ mod tests {
     #[test]
     fn what_is_no_target_is_refused_in_one_line() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::here();
+        let sys = SystemRoot::here();
         let name = |name: &str| root.path().join(name);
         let pipe = name("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
@@ -329,7 +343,7 @@ mod tests {
     #[test]
     fn a_bare_name_is_the_device_of_that_name() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         let dev = sys.path("/sys/block/sdx/dev");
         fs::create_dir_all(dev.parent().expect("a folder")).expect("it is made");
         fs::write(dev, "8:368\n").expect("it is written");
@@ -337,14 +351,14 @@ mod tests {
         assert_eq!(node("sdx"), Some(PathBuf::from("/dev/sdx")));
         assert_eq!(node("./sdx"), None, "a file of that name");
         assert_eq!(node("sdy"), None);
-        let line = Target::resolve(Path::new("sdx"), &sys).expect_err("it has no node here");
+        let line = TuneTarget::resolve(Path::new("sdx"), &sys).expect_err("it has no node here");
         assert!(line.starts_with("/dev/sdx: no such file"), "{line}");
     }
 
     #[test]
     fn devices_with_nothing_or_little_on_them_are_refused() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         let folder = sys.path("/sys/block/sdx");
         fs::create_dir_all(&folder).expect("it is made");
         let line = |size: &str| {
@@ -360,7 +374,7 @@ mod tests {
     #[test]
     fn the_window_of_what_has_no_disk() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         let file = sys.path("/sys/class/bdi/0:45/read_ahead_kb");
         fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
         fs::write(file, "128\n").expect("it is written");

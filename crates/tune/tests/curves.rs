@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::thread;
 
 use foreread_core::units::ByteCount;
-use foreread_tune::sweep::{Settings, Sweep};
+use foreread_tune::sweep::{Sweep, SweepSettings};
 use virtual_device::{Rng, Virtual, right_step};
 
 /// How many curves.
@@ -153,7 +153,7 @@ struct Came {
     line: String,
 }
 
-fn sweep(seed: u64, settings: &Settings, noise: Option<f64>) -> Came {
+fn sweep(seed: u64, settings: &SweepSettings, noise: Option<f64>) -> Came {
     let mut case = case(seed);
     case.noise = noise.unwrap_or(case.noise);
     let curve = case.curve.clone();
@@ -193,7 +193,7 @@ fn sweep(seed: u64, settings: &Settings, noise: Option<f64>) -> Came {
 }
 
 /// Sweeps of these seeds, on the processors that there are.
-fn all(seeds: Range<u64>, settings: &Settings, noise: Option<f64>) -> Vec<Came> {
+fn all(seeds: Range<u64>, settings: &SweepSettings, noise: Option<f64>) -> Vec<Came> {
     let parts = 4;
     let part = |first: u64| {
         let seeds = (seeds.start + first..seeds.end).step_by(parts);
@@ -216,7 +216,7 @@ fn dearer(came: &[Came], most: f64) -> (usize, String) {
 
 #[test]
 fn a_full_sweep_finds_the_right_window_or_one_that_costs_at_most_2_percent() {
-    let came = all(0..CASES, &Settings::full(ByteCount(64 << 30)), None);
+    let came = all(0..CASES, &SweepSettings::full(ByteCount(64 << 30)), None);
     let (wrong, lines) = dearer(&came, 0.02);
     println!("{wrong} of {CASES} cost more than 2 %\n{lines}");
     // At 9 % of noise in each stream, however long, a minute has room for a hundred readings of a
@@ -231,7 +231,7 @@ fn a_full_sweep_finds_the_right_window_or_one_that_costs_at_most_2_percent() {
 #[test]
 fn with_noise_of_at_most_3_percent_a_full_sweep_is_never_mistaken() {
     for noise in [0.01, 0.02, 0.03] {
-        let came = all(0..120, &Settings::full(ByteCount(64 << 30)), Some(noise));
+        let came = all(0..120, &SweepSettings::full(ByteCount(64 << 30)), Some(noise));
         let (wrong, lines) = dearer(&came, 0.02);
         assert_eq!(wrong, 0, "{lines}");
     }
@@ -239,7 +239,7 @@ fn with_noise_of_at_most_3_percent_a_full_sweep_is_never_mistaken() {
 
 #[test]
 fn a_quick_sweep_costs_at_most_8_percent_and_mostly_less_than_2() {
-    let came = all(0..300, &Settings::quick(ByteCount(64 << 30)), Some(0.02));
+    let came = all(0..300, &SweepSettings::quick(ByteCount(64 << 30)), Some(0.02));
     let (wrong, lines) = dearer(&came, 0.02);
     println!("{wrong} of 300 cost more than 2 %\n{lines}");
     assert!(wrong <= 15, "{wrong}\n{lines}");
@@ -254,7 +254,8 @@ fn a_row_is_between_its_bounds_in_95_of_100() {
         let case = case(seed);
         let curve = case.curve.clone();
         let mut device = Virtual::new(seed, move |window| curve(window)).noisy(0.05, 0.0, 0.0);
-        let outcome = Sweep::new(Settings::full(ByteCount(64 << 30))).run(&mut device, &mut |_| ());
+        let outcome =
+            Sweep::new(SweepSettings::full(ByteCount(64 << 30))).run(&mut device, &mut |_| ());
         for row in &outcome.rows {
             let truth = (case.curve)(row.window_kib << 10);
             rows += 1;

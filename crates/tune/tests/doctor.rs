@@ -8,15 +8,17 @@
 #[path = "doctor/tree.rs"]
 mod tree;
 
-use foreread_tune::doctor::{Confidence, Examination, Facts, Finding, Remembered, examine, named};
-use foreread_tune::report::Row;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::doctor::{
+    Confidence, Examination, ExaminationInput, Finding, RememberedWindow, examine, named,
+};
+use foreread_tune::report::WindowResult;
+use foreread_tune::sysfs::SystemRoot;
 use proptest::prelude::*;
 use tree::{TREES, built, golden, tree};
 
-fn examined(name: &str, facts: &Facts<'_>) -> Examination {
+fn examined(name: &str, facts: &ExaminationInput<'_>) -> Examination {
     let root = tree(name);
-    examine(&Sys::at(root.path()), facts)
+    examine(&SystemRoot::at(root.path()), facts)
 }
 
 fn of<'e>(examination: &'e Examination, device: &str, check: &str) -> &'e Finding {
@@ -33,7 +35,7 @@ fn checks_of<'e>(examination: &'e Examination, device: &str) -> Vec<&'e str> {
 #[test]
 fn the_findings_of_each_system_are_as_written() {
     for name in TREES {
-        let examination = examined(name, &Facts::default());
+        let examination = examined(name, &ExaminationInput::default());
         let mut text = serde_json::to_string_pretty(&serde_json::json!({
             "devices": examination.devices,
             "skipped": examination.skipped,
@@ -60,14 +62,15 @@ fn a_window_that_a_killed_run_has_left_is_named() {
     let folder = root.path().join("run/foreread");
     std::fs::create_dir_all(&folder).expect("it is made");
     std::fs::write(folder.join("held-sda.notes"), format!("{was}\n{set}\n")).expect("notes");
-    let notes = &examine(&Sys::at(root.path()), &Facts::default()).devices[0].notes;
+    let notes =
+        &examine(&SystemRoot::at(root.path()), &ExaminationInput::default()).devices[0].notes;
     assert!(notes.iter().any(|note| note.contains("a foreread run was killed")), "{notes:?}");
     assert!(notes.iter().all(|note| !note.contains("was set to")), "{notes:?}");
 }
 
 #[test]
 fn a_healthy_laptop_has_no_finding() {
-    let examination = examined("laptop", &Facts::default());
+    let examination = examined("laptop", &ExaminationInput::default());
     assert_eq!(examination.findings, []);
     let skipped: Vec<_> = examination.skipped.iter().map(|one| one.device.as_str()).collect();
     assert_eq!(skipped, ["loop0", "zram0"]);
@@ -75,14 +78,14 @@ fn a_healthy_laptop_has_no_finding() {
 
 #[test]
 fn each_flag_that_made_a_window_is_named() {
-    let nvme = examined("nvme-io-opt", &Facts::default());
+    let nvme = examined("nvme-io-opt", &ExaminationInput::default());
     assert_eq!(checks_of(&nvme, "nvme0n1"), ["read-ahead-from-io-opt"]);
-    let usb = examined("usb-stick", &Facts::default());
+    let usb = examined("usb-stick", &ExaminationInput::default());
     assert_eq!(checks_of(&usb, "sdb"), Vec::<&str>::new(), "an ordinary stick");
     assert_eq!(checks_of(&usb, "sdc"), ["read-ahead-above-size-rule", "size-not-whole-pages"]);
     let bridge = of(&usb, "sdd", "read-ahead-from-io-opt");
     assert!(bridge.evidence.iter().any(|line| line.contains("util-linux 1221")), "{bridge:?}");
-    let cloud = examined("cloud-disk", &Facts::default());
+    let cloud = examined("cloud-disk", &ExaminationInput::default());
     let sda = of(&cloud, "sda", "read-ahead-from-rotational");
     assert_eq!(sda.confidence, Confidence::Cited);
     let (command, price) = sda.mend[1].split_once(" # ").expect("a price");
@@ -94,7 +97,7 @@ fn each_flag_that_made_a_window_is_named() {
 
 #[test]
 fn a_stripe_is_no_lie() {
-    let examination = examined("md", &Facts::default());
+    let examination = examined("md", &ExaminationInput::default());
     assert_eq!(checks_of(&examination, "md0"), Vec::<&str>::new());
     assert_eq!(checks_of(&examination, "md0p1"), ["partition-off-stripe"]);
     let part = of(&examination, "md0p1", "partition-off-stripe");
@@ -122,8 +125,8 @@ fn a_btrfs_uses_all_its_devices() {
          [sys/block/sda/sda2]\ndev: 8:2\npartition: 2\nstart: 400000127\nsize: 400000001\n\
          alignment_offset: 0\n",
     );
-    let sys = Sys::at(root.path());
-    let examination = examine(&sys, &Facts::default());
+    let sys = SystemRoot::at(root.path());
+    let examination = examine(&sys, &ExaminationInput::default());
     for name in ["sda1", "sda2"] {
         assert_eq!(checks_of(&examination, name), ["partition-misaligned"]);
         let part = of(&examination, name, "partition-misaligned");
@@ -144,7 +147,7 @@ fn an_offset_of_whole_blocks_is_one_in_the_chunk() {
              [sys/block/sda/sda1]\ndev: 8:1\npartition: 1\nstart: 40\nsize: 400000000\n\
              alignment_offset: {offset}\n"
         ));
-        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
         checks_of(&examination, "sda1").join(" ")
     };
     assert_eq!(found(45_056), "partition-off-stripe");
@@ -159,7 +162,7 @@ fn before_linux_5_10_only_arrays_asked_for_the_best_size() {
              size: 1000000000\n{level}queue/optimal_io_size: 1048576\n\
              queue/read_ahead_kb: 128\n"
         ));
-        examine(&Sys::at(root.path()), &Facts::default()).devices[0].kernel_kb
+        examine(&SystemRoot::at(root.path()), &ExaminationInput::default()).devices[0].kernel_kb
     };
     assert_eq!(found("5.4.0-216-generic", ""), Some(128));
     assert_eq!(found("5.4.0-216-generic", "md/level: raid5\n"), Some(2048));
@@ -173,7 +176,7 @@ fn the_window_of_a_swap_device_has_no_effect() {
             "[proc]\nswaps: Filename Type Size Used Priority\nswaps: {swaps}\n\
              [sys/block/sdq]\ndev: 65:0\nsize: 1048576\nqueue/read_ahead_kb: 2560\n"
         ));
-        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
         checks_of(&examination, "sdq").join(" ")
     };
     assert_eq!(found("/dev/sdq partition 524284 0 -2"), "");
@@ -187,7 +190,7 @@ fn a_name_is_one_word_of_a_command() {
         "[sys/block/sda; reboot]\ndev: 8:0\nsize: 1000000000\nqueue/rotational: 0\n\
          queue/read_ahead_kb: 0\n",
     );
-    let examination = examine(&Sys::at(root.path()), &Facts::default());
+    let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
     let off = of(&examination, "sda; reboot", "read-ahead-off");
     assert_eq!(
         off.mend,
@@ -200,7 +203,7 @@ fn a_name_is_one_word_of_a_command() {
 
 #[test]
 fn commands_fit_what_the_device_is() {
-    let examination = examined("dm-odd-partition", &Facts::default());
+    let examination = examined("dm-odd-partition", &ExaminationInput::default());
     assert_eq!(checks_of(&examination, "dm-0"), ["window-does-not-reach", "size-not-whole-pages"]);
     let map = of(&examination, "dm-0", "size-not-whole-pages");
     assert_eq!(
@@ -211,7 +214,7 @@ fn commands_fit_what_the_device_is() {
     let part = of(&examination, "sda2", "partition-misaligned");
     assert_eq!(part.mend, Vec::<String>::new(), "not while dm-0 lies on it");
 
-    let examination = examined("loop", &Facts::default());
+    let examination = examined("loop", &ExaminationInput::default());
     let whole = of(&examination, "loop0", "size-not-whole-pages");
     assert_eq!(
         whole.mend,
@@ -228,7 +231,7 @@ fn commands_fit_what_the_device_is() {
           /dev/loop2 /srv/inner.img"]
     );
 
-    let examination = examined("tuned-by-hand", &Facts::default());
+    let examination = examined("tuned-by-hand", &ExaminationInput::default());
     let part = of(&examination, "sdc3", "size-not-whole-pages");
     assert_eq!(
         part.mend,
@@ -240,7 +243,7 @@ fn commands_fit_what_the_device_is() {
 #[test]
 fn what_was_measured_and_remembered_is_what_counts() {
     let remembered = |kib| {
-        [Remembered {
+        [RememberedWindow {
             device: "sda".into(),
             read_ahead_kb: kib,
             date: "2026-11-20".into(),
@@ -249,10 +252,16 @@ fn what_was_measured_and_remembered_is_what_counts() {
         }]
     };
     let kept = remembered(8192);
-    let examination = examined("cloud-disk", &Facts { remembered: &kept, ..Facts::default() });
+    let examination = examined(
+        "cloud-disk",
+        &ExaminationInput { remembered: &kept, ..ExaminationInput::default() },
+    );
     assert_eq!(checks_of(&examination, "sda"), Vec::<&str>::new(), "as measured");
     let lost = remembered(1024);
-    let examination = examined("cloud-disk", &Facts { remembered: &lost, ..Facts::default() });
+    let examination = examined(
+        "cloud-disk",
+        &ExaminationInput { remembered: &lost, ..ExaminationInput::default() },
+    );
     let drift = of(&examination, "sda", "read-ahead-not-as-remembered");
     let command = "echo 1024 > /sys/block/sda/queue/read_ahead_kb";
     assert_eq!(drift.mend[0], format!("{command} # 8192 KiB (8M) was not measured beside it"));
@@ -262,16 +271,23 @@ fn what_was_measured_and_remembered_is_what_counts() {
 /// Doctor called a finding what tune had set with --apply.
 #[test]
 fn what_was_applied_until_the_next_boot_counts_as_long_as_it_is_in_force() {
-    let row = |window_kib, mb_per_s| Row { window_kib, mb_per_s, low: 1.0, high: 9.0, samples: 9 };
-    let one = |read_ahead_kb, is_until_boot| Remembered {
+    let row = |window_kib, mb_per_s| WindowResult {
+        window_kib,
+        mb_per_s,
+        low: 1.0,
+        high: 9.0,
+        samples: 9,
+    };
+    let one = |read_ahead_kb, is_until_boot| RememberedWindow {
         device: "sda".into(),
         read_ahead_kb,
         date: "2026-11-20".into(),
         is_until_boot,
         rows: vec![row(1024, 220.7), row(8192, 219.0)],
     };
-    let found = |remembered: &[Remembered]| {
-        let examination = examined("cloud-disk", &Facts { remembered, ..Facts::default() });
+    let found = |remembered: &[RememberedWindow]| {
+        let examination =
+            examined("cloud-disk", &ExaminationInput { remembered, ..ExaminationInput::default() });
         let notes =
             examination.devices.iter().find(|it| it.device == "sda").expect("it").notes.join("");
         let mend = examination.findings.iter().find(|it| it.device == "sda");
@@ -295,7 +311,7 @@ fn a_small_window_is_a_finding_where_streams_wait_for_it() {
         let root = built(&format!(
             "[sys/block/sda]\ndev: 8:0\nsize: 7814037168\nqueue/read_ahead_kb: {window}\n{more}"
         ));
-        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
         let finding = examination.findings.into_iter().next();
         finding.map(|finding| (finding.check, finding.what, finding.mend))
     };
@@ -327,7 +343,7 @@ fn a_disk_of_metal_is_judged_by_what_it_says_and_a_virtual_one_is_not() {
              queue/iosched/fifo_batch: 16\nqueue/iosched/async_depth: 254\n\
              device/model: {model}\ndevice/queue_depth: 254\n"
         ));
-        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
         checks_of(&examination, "sda").join(" ")
     };
     assert_eq!(found("ST4000NM0025"), "deep-queue-under-deadline");
@@ -337,7 +353,7 @@ fn a_disk_of_metal_is_judged_by_what_it_says_and_a_virtual_one_is_not() {
 #[test]
 fn only_the_devices_that_were_named_are_looked_at() {
     let root = tree("dm-odd-partition");
-    let sys = Sys::at(root.path());
+    let sys = SystemRoot::at(root.path());
     for (text, devices) in [
         ("sda", vec!["sda", "sda1", "sda2"]),
         ("/dev/sda2", vec!["sda2", "sda"]),
@@ -352,7 +368,8 @@ fn only_the_devices_that_were_named_are_looked_at() {
         assert!(error.contains("give a name (sda)"), "{error}");
     }
     let only = named(&sys, "dm-0").expect("it is there");
-    let examination = examine(&sys, &Facts { only: &only, ..Facts::default() });
+    let examination =
+        examine(&sys, &ExaminationInput { only: &only, ..ExaminationInput::default() });
     let names: Vec<_> = examination.devices.iter().map(|one| one.device.as_str()).collect();
     assert_eq!(names, ["dm-0"]);
     assert!(examination.findings.iter().all(|finding| finding.device == "dm-0"));
@@ -362,7 +379,7 @@ fn only_the_devices_that_were_named_are_looked_at() {
 #[test]
 fn findings_are_lines() {
     for name in TREES {
-        for finding in examined(name, &Facts::default()).findings {
+        for finding in examined(name, &ExaminationInput::default()).findings {
             let mut texts = vec![finding.what, finding.why];
             texts.extend(finding.evidence);
             texts.extend(finding.mend);
@@ -419,7 +436,7 @@ proptest! {
                 text => drop(std::fs::write(file, text)),
             }
         }
-        let examination = examine(&Sys::at(root.path()), &Facts::default());
+        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
         for finding in &examination.findings {
             prop_assert!(!finding.what.is_empty());
         }
@@ -443,7 +460,7 @@ fn collect(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
 fn an_empty_system_and_no_system_have_no_devices() {
     let root = built("");
     for path in [root.path(), std::path::Path::new("/nonexistent")] {
-        let examination = examine(&Sys::at(path), &Facts::default());
+        let examination = examine(&SystemRoot::at(path), &ExaminationInput::default());
         assert_eq!(examination, Examination::default());
     }
 }

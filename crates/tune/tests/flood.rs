@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 use foreread_tune::flood::{
-    FloodReport, MixedSample, Outcome, Trial, Tried, measure, trials, verdict,
+    FloodOutcome, FloodReport, MixedSample, Trial, TrialRuns, measure, trials, verdict,
 };
 use foreread_tune::probe::Stopped;
 use model::{Figures, Model, Rng, State, Trouble};
 
 const BUDGET: Duration = Duration::from_secs(20);
 
-fn run(model: &mut Model<'_>, seed: u64) -> Outcome {
+fn run(model: &mut Model<'_>, seed: u64) -> FloodOutcome {
     let offer = model.offer();
     measure(model, &offer, BUDGET, seed, &mut |_| {})
 }
@@ -60,7 +60,7 @@ fn a_deep_queue_wants_few_writes_in_it() {
         let mut model = Model::new(State::new("mq-deadline", 128), &deep, seed);
         model.noise = 0.05;
         model.overhead = Duration::from_millis(400);
-        let Outcome { report, stopped } = run(&mut model, seed);
+        let FloodOutcome { report, stopped } = run(&mut model, seed);
         assert_eq!(stopped, None);
         let names = named(&report);
         assert_eq!(names[0], "queue/iosched/async_depth=4", "seed {seed}: {}", report.why);
@@ -78,7 +78,7 @@ fn a_shallow_queue_of_an_old_kernel_wants_short_batches() {
         model.state.tunables.remove("async_depth");
         model.has_async_depth = false;
         model.noise = 0.05;
-        let Outcome { report, .. } = run(&mut model, seed);
+        let FloodOutcome { report, .. } = run(&mut model, seed);
         assert_eq!(named(&report), ["queue/iosched/fifo_batch=1"], "seed {seed}: {}", report.why);
         let missing = report.notes.iter().filter(|note| note.contains("async_depth")).count();
         assert_eq!(missing, 4, "each of them is named: {:?}", report.notes);
@@ -91,7 +91,7 @@ fn where_nothing_matters_nothing_is_changed() {
     for seed in 0..400 {
         let mut model = Model::new(State::new("mq-deadline", 64), &flat, seed);
         model.noise = 0.01 + 0.09 * (seed % 10) as f64 / 9.0;
-        let Outcome { report, .. } = run(&mut model, seed);
+        let FloodOutcome { report, .. } = run(&mut model, seed);
         changed += u32::from(!report.recommended.is_empty());
     }
     assert!(changed <= 4, "{changed} of 400 changed something for nothing");
@@ -103,7 +103,7 @@ fn a_device_that_slows_down_is_no_reason() {
     for seed in 0..100 {
         let mut model = Model::new(State::new("none", 64), &flat, seed);
         (model.noise, model.drift) = (0.02, 0.01);
-        let Outcome { report, .. } = run(&mut model, seed);
+        let FloodOutcome { report, .. } = run(&mut model, seed);
         assert_eq!(named(&report), [""; 0], "seed {seed}: {}", report.why);
     }
 }
@@ -116,7 +116,7 @@ fn writers_are_not_given_up() {
         _ => Figures { read_us: 900.0, writes_per_s: 9000.0 },
     };
     let mut model = Model::new(State::new("mq-deadline", 64), &figures, 1);
-    let Outcome { report, .. } = run(&mut model, 1);
+    let FloodOutcome { report, .. } = run(&mut model, 1);
     assert_eq!(named(&report), [""; 0], "{}", report.why);
 }
 
@@ -133,7 +133,7 @@ fn what_is_recommended_is_nearly_the_best() {
         model.noise = 0.01 + 0.09 * (seed % 10) as f64 / 9.0;
         let offer = model.offer();
         let found = model.state.clone();
-        let Outcome { report, .. } = run(&mut model, seed);
+        let FloodOutcome { report, .. } = run(&mut model, seed);
         assert_eq!(model.state, found, "seed {seed}");
         let best = true_best(&found, &trials(&offer), &figures);
         let (now, chosen) = (figures(&found), figures(&applied(&found, &report)));
@@ -167,7 +167,7 @@ fn table(state: &State, seed: u64, base: f64) -> Figures {
 
 /// What the device has after all of it is set.
 fn applied(found: &State, report: &FloodReport) -> State {
-    use foreread_tune::flood::Mixed as _;
+    use foreread_tune::flood::MixedLoad as _;
     let mut model = Model::new(found.clone(), &flat, 0);
     for setting in &report.recommended {
         model.set(setting).expect("what is recommended can be set");
@@ -177,12 +177,12 @@ fn applied(found: &State, report: &FloodReport) -> State {
 
 /// The fastest reads of the table whose writers have enough.
 fn true_best(found: &State, trials: &[Trial], figures: &dyn Fn(&State) -> Figures) -> f64 {
-    use foreread_tune::flood::Mixed as _;
+    use foreread_tune::flood::MixedLoad as _;
     let all = trials.iter().map(|trial| {
         let mut model = Model::new(found.clone(), &flat, 0);
         let mut set = |name: &str, value: String| {
             let (device, attribute) = ("vdz".to_owned(), format!("queue/{name}"));
-            let setting = foreread_tune::setting::Setting { device, attribute, value };
+            let setting = foreread_tune::setting::DeviceSetting { device, attribute, value };
             model.set(&setting).expect("it can be set");
         };
         set("scheduler", trial.scheduler.clone().expect("it has one"));
@@ -203,7 +203,7 @@ fn everything_comes_back() {
     for found in [unusual, State::new("none", 64), State::new("bfq", 4).with("low_latency", 0)] {
         for seed in 0..20 {
             let mut model = Model::new(found.clone(), &deep, seed);
-            let Outcome { report, .. } = run(&mut model, seed);
+            let FloodOutcome { report, .. } = run(&mut model, seed);
             assert_eq!(model.state, found, "seed {seed}");
             assert!(report.restored && report.rows.len() > 5, "seed {seed}: {:?}", report.rows);
         }
@@ -216,7 +216,7 @@ fn everything_comes_back_whenever_it_is_interrupted() {
         for run_number in 1..40 {
             let mut model = Model::new(found.clone(), &deep, 7);
             model.trouble = Trouble::Run(run_number);
-            let Outcome { report, stopped } = run(&mut model, 7);
+            let FloodOutcome { report, stopped } = run(&mut model, 7);
             assert_eq!(model.state, found, "run {run_number}");
             if model.runs < run_number {
                 continue;
@@ -236,7 +236,7 @@ fn a_setting_that_is_refused_is_told() {
     for number in 1..120 {
         let mut model = Model::new(found.clone(), &deep, 7);
         model.trouble = Trouble::Set(number);
-        let Outcome { report, .. } = run(&mut model, 7);
+        let FloodOutcome { report, .. } = run(&mut model, 7);
         if model.sets < number {
             continue;
         }
@@ -251,7 +251,7 @@ fn a_read_only_system_is_asked_once() {
     let found = State::new("mq-deadline", 64);
     let mut model = Model::new(found.clone(), &deep, 7);
     model.trouble = Trouble::ReadOnly;
-    let Outcome { report, stopped } = run(&mut model, 7);
+    let FloodOutcome { report, stopped } = run(&mut model, 7);
     assert_eq!((model.sets, stopped), (1, None));
     assert_eq!((model.state, report.restored, report.rows.len()), (found, true, 1));
     let [note] = &report.notes[..] else { panic!("{:?}", report.notes) };
@@ -268,8 +268,9 @@ fn slow_reads_that_get_slower_are_no_gain() {
         ns: 1_000_000_000,
     };
     let tried = |slow_us: u64| {
-        let mut base = Tried::new(Trial::default());
-        let mut other = Tried::new(Trial { scheduler: None, changes: vec![("nr_requests", 8)] });
+        let mut base = TrialRuns::new(Trial::default());
+        let mut other =
+            TrialRuns::new(Trial { scheduler: None, changes: vec![("nr_requests", 8)] });
         for round in 0..6 {
             base.runs.push((round, sample(1000 + u64::from(round), 1000)));
             other.runs.push((round, sample(100 + u64::from(round), slow_us)));
@@ -287,7 +288,7 @@ fn without_leave_to_set_only_what_is_in_force_is_measured() {
     let mut model = Model::new(State::new("mq-deadline", 64), &deep, 7);
     let mut offer = model.offer();
     offer.may_set = false;
-    let Outcome { report, stopped } = measure(&mut model, &offer, BUDGET, 7, &mut |_| {});
+    let FloodOutcome { report, stopped } = measure(&mut model, &offer, BUDGET, 7, &mut |_| {});
     assert_eq!((model.sets, stopped), (0, None));
     assert_eq!(report.rows.len(), 1);
     assert_eq!(report.rows[0].name, "mq-deadline");
@@ -303,7 +304,7 @@ fn on_a_very_slow_device_the_most_promising_are_tried() {
     };
     let mut model = Model::new(State::new("mq-deadline", 64), &figures, 7);
     model.overhead = Duration::from_secs(12);
-    let Outcome { report, .. } = run(&mut model, 7);
+    let FloodOutcome { report, .. } = run(&mut model, 7);
     let names: Vec<_> = report.rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["mq-deadline", "mq-deadline, async_depth 4", "mq-deadline, fifo_batch 1"]);
     assert!(report.notes.iter().any(|note| note.contains("slow device")), "{:?}", report.notes);
@@ -313,7 +314,7 @@ fn on_a_very_slow_device_the_most_promising_are_tried() {
 #[test]
 fn a_report_is_read_as_it_was_written() {
     let mut model = Model::new(State::new("mq-deadline", 128), &deep, 7);
-    let Outcome { report, .. } = run(&mut model, 7);
+    let FloodOutcome { report, .. } = run(&mut model, 7);
     let text = serde_json::to_string(&report).expect("it is written");
     let again: FloodReport = serde_json::from_str(&text).expect("it is read");
     assert_eq!(again.rows.len(), report.rows.len());

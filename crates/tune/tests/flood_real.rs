@@ -18,13 +18,15 @@ use std::time::Duration;
 
 use common::{Need, needs};
 use disk::{Disk, clock};
-use foreread_tune::flood::{FloodReport, Load, Mixed as _, Offer, Outcome, Scratch, measure};
+use foreread_tune::flood::{
+    FloodOutcome, FloodReport, MixedLoad as _, RealMixedLoad, ScratchFile, TunableQueue, measure,
+};
 use foreread_tune::probe::Stopped;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::{Queue, Sys};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::{Queue, SystemRoot};
 
 /// Measures in a folder, as the command does.
-fn run(folder: &Path, may_set: bool, budget: Duration) -> Result<Outcome, Stopped> {
+fn run(folder: &Path, may_set: bool, budget: Duration) -> Result<FloodOutcome, Stopped> {
     let interrupted = Arc::new(AtomicBool::new(false));
     run_until(folder, may_set, budget, &interrupted)
 }
@@ -34,16 +36,17 @@ fn run_until(
     may_set: bool,
     budget: Duration,
     interrupted: &Arc<AtomicBool>,
-) -> Result<Outcome, Stopped> {
-    let sys = Sys::here();
-    let scratch = Scratch::create(folder, clock, interrupted)?;
+) -> Result<FloodOutcome, Stopped> {
+    let sys = SystemRoot::here();
+    let scratch = ScratchFile::create(folder, clock, interrupted)?;
     let number = scratch.device().expect("a file has a device");
-    let Some(offer) = Offer::of(&sys, number, may_set) else {
+    let Some(offer) = TunableQueue::of(&sys, number, may_set) else {
         return Err(Stopped::Failed("no block device".into()));
     };
-    let mut set = |setting: &Setting| -> io::Result<()> { setting.set(&sys) };
+    let mut set = |setting: &DeviceSetting| -> io::Result<()> { setting.set(&sys) };
     let interrupted = Arc::clone(interrupted);
-    let mut load = Load::new(scratch, sys.clone(), &offer.device, &mut set, clock, interrupted);
+    let mut load =
+        RealMixedLoad::new(scratch, sys.clone(), &offer.device, &mut set, clock, interrupted);
     Ok(measure(&mut load, &offer, budget, 1, &mut |_| {}))
 }
 
@@ -76,7 +79,7 @@ fn can_make_disks(test: &str) -> bool {
 }
 
 fn queue_of(disk: &Disk) -> Queue {
-    Sys::here().device(disk.name()).expect("it is there").queue
+    SystemRoot::here().device(disk.name()).expect("it is there").queue
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn it_runs_and_leaves_neither_a_file_nor_a_setting() {
     }
     let disk = Disk::new(256);
     let (queue, free) = (queue_of(&disk), disk.free());
-    let Outcome { report, stopped } = run(disk.folder(), true, SHORT).expect("it runs");
+    let FloodOutcome { report, stopped } = run(disk.folder(), true, SHORT).expect("it runs");
     assert_eq!(stopped, None);
     assert_eq!(report.device, disk.name());
     assert!(report.restored, "{:?}", report.notes);
@@ -109,7 +112,7 @@ fn without_leave_to_set_nothing_is_set() {
     }
     let disk = Disk::new(256);
     let queue = queue_of(&disk);
-    let Outcome { report, .. } = run(disk.folder(), false, SHORT).expect("it runs");
+    let FloodOutcome { report, .. } = run(disk.folder(), false, SHORT).expect("it runs");
     assert_eq!(report.rows.len(), 1);
     assert_eq!(queue_of(&disk), queue);
     assert!(report.recommended.is_empty());
@@ -123,13 +126,13 @@ fn an_interrupt_ends_it_and_leaves_nothing() {
     let disk = Disk::new(256);
     let (queue, free) = (queue_of(&disk), disk.free());
     let interrupted = Arc::new(AtomicBool::new(false));
-    let sys = Sys::here();
-    let scratch = Scratch::create(disk.folder(), clock, &interrupted).expect("it has room");
+    let sys = SystemRoot::here();
+    let scratch = ScratchFile::create(disk.folder(), clock, &interrupted).expect("it has room");
     let number = scratch.device().expect("a device");
-    let offer = Offer::of(&sys, number, true).expect("a block device");
-    let mut set = |setting: &Setting| -> io::Result<()> { setting.set(&sys) };
+    let offer = TunableQueue::of(&sys, number, true).expect("a block device");
+    let mut set = |setting: &DeviceSetting| -> io::Result<()> { setting.set(&sys) };
     let flag = Arc::clone(&interrupted);
-    let mut load = Load::new(scratch, sys.clone(), &offer.device, &mut set, clock, flag);
+    let mut load = RealMixedLoad::new(scratch, sys.clone(), &offer.device, &mut set, clock, flag);
     let mut runs = 0;
     let outcome = measure(&mut load, &offer, Duration::from_secs(60), 1, &mut |_| {
         runs += 1;
@@ -221,12 +224,12 @@ fn the_one_that_is_killed() {
         return;
     };
     let never = Arc::new(AtomicBool::new(false));
-    let sys = Sys::here();
-    let scratch = Scratch::create(Path::new(&folder), clock, &never).expect("it has room");
+    let sys = SystemRoot::here();
+    let scratch = ScratchFile::create(Path::new(&folder), clock, &never).expect("it has room");
     let number = scratch.device().expect("a device");
-    let offer = Offer::of(&sys, number, false).expect("a block device");
-    let mut set = |_: &Setting| -> io::Result<()> { unreachable!("nothing may be set") };
-    let mut load = Load::new(scratch, sys, &offer.device, &mut set, clock, never);
+    let offer = TunableQueue::of(&sys, number, false).expect("a block device");
+    let mut set = |_: &DeviceSetting| -> io::Result<()> { unreachable!("nothing may be set") };
+    let mut load = RealMixedLoad::new(scratch, sys, &offer.device, &mut set, clock, never);
     load.run(Duration::from_millis(10)).expect("it runs");
     println!("{UNDER_WAY}");
     load.run(Duration::from_secs(600)).expect("it runs");

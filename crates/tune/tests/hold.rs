@@ -12,16 +12,16 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use foreread_tune::hold::{self, Held};
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::hold::{self, TemporarySettings};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use machine::{Loop, Need, looks_until, myself, needs};
 use tempfile::TempDir;
 
 /// A system with one disk.
-fn system() -> (TempDir, Sys) {
+fn system() -> (TempDir, SystemRoot) {
     let root = tempfile::tempdir().expect("a folder");
-    let sys = Sys::at(root.path());
+    let sys = SystemRoot::at(root.path());
     for (path, text) in [
         ("/sys/block/sda/dev", "8:0\n"),
         ("/sys/block/sda/diskseq", "7\n"),
@@ -35,25 +35,25 @@ fn system() -> (TempDir, Sys) {
     (root, sys)
 }
 
-fn write(sys: &Sys, path: &str, text: &str) {
+fn write(sys: &SystemRoot, path: &str, text: &str) {
     let path = sys.path(path);
     fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
     fs::write(path, text).expect("it is written");
 }
 
-fn held(sys: &Sys) -> Held {
-    Held::new(myself("holder", &sys.path("/")), sys).expect("it starts")
+fn held(sys: &SystemRoot) -> TemporarySettings {
+    TemporarySettings::new(myself("holder", &sys.path("/")), sys).expect("it starts")
 }
 
-fn setting(attribute: &str, value: &str) -> Setting {
-    Setting { device: "sda".into(), attribute: attribute.into(), value: value.into() }
+fn setting(attribute: &str, value: &str) -> DeviceSetting {
+    DeviceSetting { device: "sda".into(), attribute: attribute.into(), value: value.into() }
 }
 
-fn window(sys: &Sys) -> u64 {
+fn window(sys: &SystemRoot) -> u64 {
     sys.number("/sys/block/sda/queue/read_ahead_kb").expect("a number")
 }
 
-fn notes(sys: &Sys) -> usize {
+fn notes(sys: &SystemRoot) -> usize {
     fs::read_dir(sys.path("/run/foreread")).map_or(0, Iterator::count)
 }
 
@@ -69,15 +69,15 @@ fn run_that_is_killed() {
     let Some(sys) = machine::root() else { return };
     let device = std::env::var("DEVICE").expect("a device");
     let held = held(&sys);
-    held.set(&Setting::read_ahead_kb(&device, 64)).expect("it is set");
-    held.set(&Setting::read_ahead_kb(&device, 52)).expect("it is set");
+    held.set(&DeviceSetting::read_ahead_kb(&device, 64)).expect("it is set");
+    held.set(&DeviceSetting::read_ahead_kb(&device, 52)).expect("it is set");
     let line = format!("held by {}\n", held.holder());
     std::io::stdout().write_all(line.as_bytes()).expect("the test reads stdout");
     let _ = std::io::stdin().read(&mut [0]);
 }
 
 /// A run that holds a window, and its holder.
-fn run(sys: &Sys, device: &str) -> (Child, u32) {
+fn run(sys: &SystemRoot, device: &str) -> (Child, u32) {
     let mut run = myself("run_that_is_killed", &sys.path("/"))
         .env("DEVICE", device)
         .stdin(Stdio::piped())
@@ -108,7 +108,7 @@ fn all_is_as_it_was_when_it_is_restored_and_when_it_is_dropped() {
     let held = held(&sys);
     assert_eq!(notes(&sys), 0, "nothing is changed yet");
     for kib in [4, 8, 1024] {
-        held.set(&Setting::read_ahead_kb("sda", kib)).expect("it is set");
+        held.set(&DeviceSetting::read_ahead_kb("sda", kib)).expect("it is set");
         assert_eq!(window(&sys), kib);
         assert_eq!(notes(&sys), 1);
     }
@@ -116,11 +116,11 @@ fn all_is_as_it_was_when_it_is_restored_and_when_it_is_dropped() {
     let restored = held.restore().expect("it restores");
     assert_eq!(
         restored.back,
-        [Setting::read_ahead_kb("sda", 128), setting("queue/iosched/fifo_batch", "8")]
+        [DeviceSetting::read_ahead_kb("sda", 128), setting("queue/iosched/fifo_batch", "8")]
     );
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
 
-    held.set(&Setting::read_ahead_kb("sda", 16)).expect("more can be set");
+    held.set(&DeviceSetting::read_ahead_kb("sda", 16)).expect("more can be set");
     drop(held);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
 }
@@ -129,11 +129,11 @@ fn all_is_as_it_was_when_it_is_restored_and_when_it_is_dropped() {
 fn a_value_that_another_process_sets_meanwhile_is_kept() {
     let (_root, sys) = system();
     let held = held(&sys);
-    held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
+    held.set(&DeviceSetting::read_ahead_kb("sda", 64)).expect("it is set");
     held.set(&setting("queue/iosched/fifo_batch", "1")).expect("it is set");
     write(&sys, "/sys/block/sda/queue/read_ahead_kb", "4096\n");
     let restored = held.restore().expect("it restores");
-    assert_eq!(restored.theirs, [Setting::read_ahead_kb("sda", 4096)]);
+    assert_eq!(restored.theirs, [DeviceSetting::read_ahead_kb("sda", 4096)]);
     assert_eq!(restored.back, [setting("queue/iosched/fifo_batch", "8")]);
     assert_eq!(window(&sys), 4096);
 }
@@ -144,13 +144,13 @@ fn a_value_that_another_process_sets_meanwhile_is_kept() {
 fn a_value_that_another_process_sets_between_two_of_ours_comes_back() {
     let (_root, sys) = system();
     let held = held(&sys);
-    held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
+    held.set(&DeviceSetting::read_ahead_kb("sda", 64)).expect("it is set");
     write(&sys, "/sys/block/sda/queue/read_ahead_kb", "4096\n");
     for kib in [32, 16, 8] {
-        held.set(&Setting::read_ahead_kb("sda", kib)).expect("it is set");
+        held.set(&DeviceSetting::read_ahead_kb("sda", kib)).expect("it is set");
     }
     let restored = held.restore().expect("it restores");
-    assert_eq!(restored.theirs, [Setting::read_ahead_kb("sda", 4096)]);
+    assert_eq!(restored.theirs, [DeviceSetting::read_ahead_kb("sda", 4096)]);
     assert_eq!((restored.back, window(&sys)), (Vec::new(), 4096));
 }
 
@@ -177,15 +177,15 @@ fn what_a_scheduler_brings_along_is_restored_after_it() {
 fn a_second_run_at_one_device_gets_one_line() {
     let (_root, sys) = system();
     let (first, second) = (held(&sys), held(&sys));
-    first.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
-    let error = second.set(&Setting::read_ahead_kb("sda", 32)).expect_err("it is held");
+    first.set(&DeviceSetting::read_ahead_kb("sda", 64)).expect("it is set");
+    let error = second.set(&DeviceSetting::read_ahead_kb("sda", 32)).expect_err("it is held");
     let line = error.to_string();
     assert!(line.contains("another run of foreread has changed settings of sda; wait"), "{line}");
     assert_eq!(line.lines().count(), 1);
     assert_eq!(hold::restore_left_behind(&sys), hold::Restored::default(), "it is not left");
     assert_eq!(window(&sys), 64);
     drop(first);
-    second.set(&Setting::read_ahead_kb("sda", 32)).expect("its turn has come");
+    second.set(&DeviceSetting::read_ahead_kb("sda", 32)).expect("its turn has come");
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn what_cannot_be_set_is_refused_and_leaves_nothing() {
     // Root may write to a file that is read-only by its mode, but not to a directory.
     fs::create_dir(&file).expect("it is made");
     let held = held(&sys);
-    assert!(held.set(&Setting::read_ahead_kb("sda", 64)).is_err());
-    let error = held.set(&Setting::read_ahead_kb("sdb", 64)).expect_err("no such disk");
+    assert!(held.set(&DeviceSetting::read_ahead_kb("sda", 64)).is_err());
+    let error = held.set(&DeviceSetting::read_ahead_kb("sdb", 64)).expect_err("no such disk");
     assert!(error.to_string().contains("there is no /sys/block/sdb/"), "{error}");
     assert_eq!(notes(&sys), 0);
     assert_eq!(held.restore().expect("nothing to do"), hold::Restored::default());
@@ -213,7 +213,7 @@ fn what_two_kills_have_left_the_next_start_restores() {
     killed.wait().expect("it ended");
     assert_eq!((window(&sys), notes(&sys)), (52, 1));
     let restored = hold::restore_left_behind(&sys);
-    assert_eq!(restored.back, [Setting::read_ahead_kb("sda", 128)]);
+    assert_eq!(restored.back, [DeviceSetting::read_ahead_kb("sda", 128)]);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
     assert_eq!(hold::restore_left_behind(&sys), hold::Restored::default());
 }
@@ -226,7 +226,7 @@ fn a_new_run_restores_before_it_notes_what_was_there() {
     killed.kill().expect("it runs");
     killed.wait().expect("it ended");
     let next = held(&sys);
-    next.set(&Setting::read_ahead_kb("sda", 8)).expect("it is set");
+    next.set(&DeviceSetting::read_ahead_kb("sda", 8)).expect("it is set");
     drop(next);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
 }
@@ -235,10 +235,10 @@ fn a_new_run_restores_before_it_notes_what_was_there() {
 fn a_holder_that_was_killed_alone_is_stood_in_for() {
     let (_root, sys) = system();
     let held = held(&sys);
-    held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
+    held.set(&DeviceSetting::read_ahead_kb("sda", 64)).expect("it is set");
     kill(held.holder());
     let restored = held.restore().expect("it restores");
-    assert_eq!(restored.back, [Setting::read_ahead_kb("sda", 128)]);
+    assert_eq!(restored.back, [DeviceSetting::read_ahead_kb("sda", 128)]);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
 }
 
@@ -246,7 +246,7 @@ fn a_holder_that_was_killed_alone_is_stood_in_for() {
 fn another_disk_of_the_same_name_is_left_alone() {
     let (_root, sys) = system();
     let held = held(&sys);
-    held.set(&Setting::read_ahead_kb("sda", 64)).expect("it is set");
+    held.set(&DeviceSetting::read_ahead_kb("sda", 64)).expect("it is set");
     write(&sys, "/sys/block/sda/diskseq", "8\n");
     assert_eq!(held.restore().expect("it restores"), hold::Restored::default());
     assert_eq!((window(&sys), notes(&sys)), (64, 0));
@@ -276,7 +276,7 @@ fn a_killed_run_leaves_a_real_device_as_it_was() {
     let device = Loop::new(4);
     let was = device.window_kib();
     assert_ne!(was, 52);
-    let sys = Sys::at(Path::new("/"));
+    let sys = SystemRoot::at(Path::new("/"));
     let (mut killed, _) = run(&sys, &device.name);
     assert_eq!(device.window_kib(), 52);
     killed.kill().expect("it runs");
@@ -289,6 +289,9 @@ fn a_killed_run_leaves_a_real_device_as_it_was() {
     killed.wait().expect("it ended");
     assert_eq!(device.window_kib(), 52);
     let restored = hold::restore_left_behind(&sys);
-    assert!(restored.back.contains(&Setting::read_ahead_kb(&device.name, was)), "{restored:?}");
+    assert!(
+        restored.back.contains(&DeviceSetting::read_ahead_kb(&device.name, was)),
+        "{restored:?}"
+    );
     assert_eq!(device.window_kib(), was);
 }

@@ -16,10 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use foreread_core::units::ByteCount;
-use foreread_tune::advice::{self, Facts};
+use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::{Method, Profile, Report};
-use foreread_tune::sweep::{Settings, Sweep};
+use foreread_tune::sweep::{Sweep, SweepSettings};
 use virtual_device::{Bucket, Rng, Virtual};
 
 /// How many devices.
@@ -105,10 +105,11 @@ impl Device {
         device.cache = self.cache;
         device.bucket = self.sustained.map(|(most, seconds)| Bucket::new(most, seconds));
         device.stop_after = self.stop_after.map(|after| (after, Stopped::Interrupted));
-        let settings = Settings::within(ByteCount(self.size), Duration::from_secs(self.seconds));
+        let settings =
+            SweepSettings::within(ByteCount(self.size), Duration::from_secs(self.seconds));
         let settings = settings.beside(Some(self.now_kib));
         let outcome = Sweep::new(settings).run(&mut device, &mut |_| ());
-        let facts = Facts {
+        let facts = DeviceFacts {
             name: "sda".into(),
             size: ByteCount(self.size),
             method: Method::Kernel,

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use foreread_tune::remember::rule_path;
-use foreread_tune::sysfs::Sys;
-use foreread_tune::udev::{Answer, Target, parse};
+use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::udev::{RuleMatch, UdevDevice, parse};
 use remember_common::{Fake, Loop, needs};
 
 const RULE: &str = "99-zz-foreread-new-device.rules";
@@ -83,11 +83,11 @@ fn the_rule_sorts_after_those_of_remembered_devices() {
 /// Whether no line of the rule jumps over the last one.
 fn is_picked(fake: &Fake, name: &str) -> bool {
     let device = fake.sys.device(name).expect("it is there");
-    let target = Target::block(&fake.sys, &device);
+    let target = UdevDevice::block(&fake.sys, &device);
     let rules = parse(&shipped(RULE));
     let jumps = rules.iter().filter(|rule| rule.pairs.iter().any(|pair| pair.key == "GOTO"));
     assert_eq!(jumps.clone().count(), 7);
-    jumps.map(|rule| target.answers("add", &rule.pairs)).all(|answer| answer == Answer::No)
+    jumps.map(|rule| target.answers("add", &rule.pairs)).all(|answer| answer == RuleMatch::No)
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn udev_starts_the_unit_for_a_new_disk_and_not_for_a_remembered_one() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Loop::over(&folder.path().join("new.img"));
-    let device = Sys::here().device(&disk.name).expect("it is there");
+    let device = SystemRoot::here().device(&disk.name).expect("it is there");
     // For this one loop device only, and as if loop devices were disks. The name has the process in
     // it, and sorts where the shipped one would.
     let only = format!("ENV{{DEVNAME}}!=\"{}\", GOTO=\"foreread_end\"\n", device.node().display());

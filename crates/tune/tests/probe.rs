@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foreread_core::units::ByteCount;
-use foreread_tune::hold::Held;
+use foreread_tune::hold::TemporarySettings;
 use foreread_tune::pages::resident;
-use foreread_tune::probe::real::{Options, Real};
-use foreread_tune::probe::{Probe, Random, Sequential, Stopped};
+use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
+use foreread_tune::probe::{Probe, RandomReads, SequentialRead, Stopped};
 use foreread_tune::report::Method;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
-use foreread_tune::target::Target;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::target::TuneTarget;
 use machine::{Loop, Need, done, looks_until, myself, needs};
 use rustix::fs::Advice;
 
@@ -33,12 +33,13 @@ fn holder() {
     machine::hold_until_the_end();
 }
 
-fn held() -> Held {
-    Held::new(myself("holder", Path::new("/")), &Sys::here()).expect("it starts")
+fn held() -> TemporarySettings {
+    TemporarySettings::new(myself("holder", Path::new("/")), &SystemRoot::here())
+        .expect("it starts")
 }
 
-fn stream(window: u64, at_least: u64) -> Sequential {
-    Sequential {
+fn stream(window: u64, at_least: u64) -> SequentialRead {
+    SequentialRead {
         window: ByteCount(window),
         at_least: ByteCount(at_least),
         time: Duration::ZERO,
@@ -46,12 +47,12 @@ fn stream(window: u64, at_least: u64) -> Sequential {
     }
 }
 
-fn random(size: u64, count: u32) -> Random {
-    Random { size: ByteCount(size), count, at_most: Duration::from_secs(60) }
+fn random(size: u64, count: u32) -> RandomReads {
+    RandomReads { size: ByteCount(size), count, at_most: Duration::from_secs(60) }
 }
 
-fn target(path: &Path) -> Target {
-    Target::resolve(path, &Sys::here()).expect("a target")
+fn target(path: &Path) -> TuneTarget {
+    TuneTarget::resolve(path, &SystemRoot::here()).expect("a target")
 }
 
 fn loops(test: &str) -> bool {
@@ -67,7 +68,7 @@ fn failed<T>(result: Result<T, Stopped>) -> String {
 }
 
 /// A way to measure, and how many bytes of its device it may have asked for.
-fn measures(probe: &mut Real<'_>, windows: &[u64], len: u64) {
+fn measures(probe: &mut RealProbe<'_>, windows: &[u64], len: u64) {
     for window in windows {
         let ask = stream(*window, 8 * window.max(&(64 << 10)).min(&(len / 16)));
         let sample = probe.sequential(&ask).expect("it reads");
@@ -106,8 +107,9 @@ fn a_device_is_measured_and_nothing_of_it_is_changed() {
     let (window, writes) = (device.window_kib(), device.requests().1);
     {
         let held = held();
-        let mut probe = Real::new(&target, Some(&held), &Sys::here(), &Options::default())
-            .expect("it can be measured");
+        let mut probe =
+            RealProbe::new(&target, Some(&held), &SystemRoot::here(), &RealProbeOptions::default())
+                .expect("it can be measured");
         assert_eq!((probe.method(), probe.why_direct()), (Method::Kernel, None));
         let sizes = [4, 16, 52, 128, 1024, 4096, 16384, 8];
         measures(&mut probe, &sizes.map(|kib| kib << 10), LEN);
@@ -115,7 +117,8 @@ fn a_device_is_measured_and_nothing_of_it_is_changed() {
     }
     assert_eq!(cached(&theirs, LEN), before, "page by page");
     let mut direct =
-        Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can be measured");
+        RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
+            .expect("it can be measured");
     assert_eq!(direct.method(), Method::Direct);
     measures(&mut direct, &[4 << 10, 128 << 10, 4 << 20, 16 << 20], LEN);
     assert_eq!(cached(&theirs, LEN), before, "page by page");
@@ -135,8 +138,9 @@ fn the_kernel_reads_ahead_with_the_window_that_was_asked_for() {
     let device = Loop::new(64);
     let held = held();
     let target = target(&device.node());
-    let mut probe = Real::new(&target, Some(&held), &Sys::here(), &Options::default())
-        .expect("it can be measured");
+    let mut probe =
+        RealProbe::new(&target, Some(&held), &SystemRoot::here(), &RealProbeOptions::default())
+            .expect("it can be measured");
     for window in [16 << 10, 64 << 10, 256 << 10] {
         let before = device.requests().0;
         let sample = probe.sequential(&stream(window, 8 << 20)).expect("it reads");
@@ -156,8 +160,9 @@ fn fresh_places_come_first_and_others_are_told() {
     }
     let device = Loop::new(64);
     let target = target(&device.node());
-    let options = Options { seed: 7, ..Options::default() };
-    let mut probe = Real::new(&target, None, &Sys::here(), &options).expect("it can be measured");
+    let options = RealProbeOptions { seed: 7, ..RealProbeOptions::default() };
+    let mut probe =
+        RealProbe::new(&target, None, &SystemRoot::here(), &options).expect("it can be measured");
     let mut before = Vec::new();
     for _ in 0..6 {
         let sample = probe.sequential(&stream(64 << 10, 12 << 20)).expect("it reads");
@@ -177,20 +182,20 @@ fn what_cannot_be_set_is_read_around_the_cache() {
     let target = target(&device.node());
     // A system whose settings cannot be written, not even by root.
     let root = tempfile::tempdir().expect("a folder");
-    let sys = Sys::at(root.path());
+    let sys = SystemRoot::at(root.path());
     let folder = sys.path(format!("/sys/block/{}", device.name));
     fs::create_dir_all(folder.join("queue/read_ahead_kb")).expect("it is made");
     let number = target.device.number;
     fs::write(folder.join("dev"), format!("{}:{}", number.0, number.1)).expect("it is written");
-    let held = Held::new(myself("holder", root.path()), &sys).expect("it starts");
-    let mut probe =
-        Real::new(&target, Some(&held), &sys, &Options::default()).expect("it can be measured");
+    let held = TemporarySettings::new(myself("holder", root.path()), &sys).expect("it starts");
+    let mut probe = RealProbe::new(&target, Some(&held), &sys, &RealProbeOptions::default())
+        .expect("it can be measured");
     assert_eq!(probe.method(), Method::Direct);
     assert!(probe.why_direct().is_some_and(|why| !why.is_empty()));
     probe.sequential(&stream(128 << 10, 1 << 20)).expect("it reads");
 
-    let not_direct = Target { not_direct: Some("no O_DIRECT there".into()), ..target };
-    let line = Real::new(&not_direct, Some(&held), &sys, &Options::default())
+    let not_direct = TuneTarget { not_direct: Some("no O_DIRECT there".into()), ..target };
+    let line = RealProbe::new(&not_direct, Some(&held), &sys, &RealProbeOptions::default())
         .expect_err("it cannot be measured");
     assert!(line.contains("no O_DIRECT there; run as root"), "{line}");
     assert_eq!(line.lines().count(), 1);
@@ -207,8 +212,9 @@ fn an_interrupt_ends_it_and_what_was_there_is_restored() {
     let was = device.window_kib();
     for is_direct in [false, true] {
         let held = held();
-        let options = Options { is_direct, ..Options::default() };
-        let mut probe = Real::new(&target, Some(&held), &Sys::here(), &options).expect("it can");
+        let options = RealProbeOptions { is_direct, ..RealProbeOptions::default() };
+        let mut probe =
+            RealProbe::new(&target, Some(&held), &SystemRoot::here(), &options).expect("it can");
         let before = device.requests().0;
         let result = std::thread::scope(|scope| {
             let (flag, device) = (Arc::clone(&options.interrupted), &device);
@@ -217,7 +223,7 @@ fn an_interrupt_ends_it_and_what_was_there_is_restored() {
                 flag.store(true, Ordering::Relaxed);
                 assert!(has_begun);
             });
-            probe.sequential(&Sequential { time: Duration::from_secs(50), ..stream(4096, 1) })
+            probe.sequential(&SequentialRead { time: Duration::from_secs(50), ..stream(4096, 1) })
         });
         assert_eq!(result, Err(Stopped::Interrupted));
         assert_eq!(probe.random(&random(4096, 1)), Err(Stopped::Interrupted));
@@ -239,8 +245,9 @@ fn a_read_error_in_the_middle_is_one_line_with_its_place() {
         let backing = File::options().write(true).open(&device.backing).expect("a file");
         backing.set_len(8 << 20).expect("it is shortened");
         let (held, was) = (held(), device.window_kib());
-        let options = Options { is_direct, ..Options::default() };
-        let mut probe = Real::new(&target, Some(&held), &Sys::here(), &options).expect("it can");
+        let options = RealProbeOptions { is_direct, ..RealProbeOptions::default() };
+        let mut probe =
+            RealProbe::new(&target, Some(&held), &SystemRoot::here(), &options).expect("it can");
         // All around the device: it comes there.
         let line = failed(probe.sequential(&stream(64 << 10, 32 << 20)));
         let rest = line.strip_prefix(&format!("reading {} at ", target.path.display()));
@@ -266,12 +273,14 @@ fn a_file_that_is_shortened_meanwhile_is_told_so() {
     let folder = tempfile::TempDir::new_in(machine::scratch()).expect("a folder");
     let path = folder.path().join("data");
     fs::write(&path, vec![7; 16 << 20]).expect("it is written");
-    let Ok(target) = Target::resolve(&path, &Sys::here()) else {
+    let Ok(target) = TuneTarget::resolve(&path, &SystemRoot::here()) else {
         machine::skip(NAME, "the build lies on no disk");
         return;
     };
     assert!(!target.is_device && target.len == ByteCount(16 << 20), "{target:?}");
-    let mut probe = Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can");
+    let mut probe =
+        RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
+            .expect("it can");
     let file = File::options().write(true).open(&path).expect("a file");
     file.set_len(4 << 20).expect("it is shortened");
     let line = failed(probe.sequential(&stream(64 << 10, 64 << 20)));
@@ -289,14 +298,16 @@ fn a_file_is_measured_without_leave_and_its_cached_pages_stay() {
     fs::write(&path, vec![7; 16 << 20]).expect("it is written");
     let file = File::open(&path).expect("a file");
     file.sync_all().expect("it is on its disk");
-    let Ok(target) = Target::resolve(folder.path(), &Sys::here()) else {
+    let Ok(target) = TuneTarget::resolve(folder.path(), &SystemRoot::here()) else {
         machine::skip(NAME, "the build lies on no disk");
         return;
     };
     let target = if target.is_device { self::target(&path) } else { target };
     assert_eq!(target.path, path);
     let all = cached(&file, 16 << 20);
-    let mut probe = Real::new(&target, None, &Sys::here(), &Options::default()).expect("it can");
+    let mut probe =
+        RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
+            .expect("it can");
     measures(&mut probe, &[4 << 10, 128 << 10, 1 << 20], 16 << 20);
     assert_eq!(cached(&file, 16 << 20), all);
 }
@@ -362,9 +373,13 @@ fn an_interrupt_ends_a_run_on_a_device_that_hangs() {
     let device = hanging.device.as_ref().expect("a device");
     let was = device.window_kib();
     let held = held();
-    let options = Options { interrupted: Arc::new(AtomicBool::new(false)), ..Options::default() };
+    let options = RealProbeOptions {
+        interrupted: Arc::new(AtomicBool::new(false)),
+        ..RealProbeOptions::default()
+    };
     let mut probe =
-        Real::new(&target(&device.node()), Some(&held), &Sys::here(), &options).expect("it can");
+        RealProbe::new(&target(&device.node()), Some(&held), &SystemRoot::here(), &options)
+            .expect("it can");
     let before = device.requests().0;
     let result = std::thread::scope(|scope| {
         let (hanging, flag) = (&hanging, &options.interrupted);
@@ -374,10 +389,13 @@ fn an_interrupt_ends_a_run_on_a_device_that_hangs() {
             flag.store(true, Ordering::Relaxed);
             assert!(has_begun);
         });
-        probe.sequential(&Sequential { time: Duration::from_secs(50), ..stream(64 << 10, 1) })
+        probe.sequential(&SequentialRead { time: Duration::from_secs(50), ..stream(64 << 10, 1) })
     });
     assert_eq!(result, Err(Stopped::Interrupted));
     hanging.signal("-CONT");
     let restored = held.restore().expect("it answers again");
-    assert!(restored.back.contains(&Setting::read_ahead_kb(&device.name, was)), "{restored:?}");
+    assert!(
+        restored.back.contains(&DeviceSetting::read_ahead_kb(&device.name, was)),
+        "{restored:?}"
+    );
 }

@@ -12,12 +12,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use foreread_tune::identity::identity;
 use foreread_tune::remember::conflict::Wins;
 use foreread_tune::remember::{
-    Applied, Finding, NotForgotten, NotRemembered, Remembered, Verdict, applied, applied_on,
-    forget, forget_applied, list, note_applied, original, recall, remember, rule_path, store_path,
-    verify,
+    Applied, NotForgotten, NotRemembered, Remembered, Verification, VerifyFinding, applied,
+    applied_on, forget, forget_applied, list, note_applied, original, recall, remember, rule_path,
+    store_path, verify,
 };
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use remember_common::{Fake, report, window};
 
 const SERIAL: &str = "4C530001230712117";
@@ -29,20 +29,20 @@ fn stick() -> Fake {
     fake
 }
 
-fn keep(sys: &Sys, device: &str, kib: u64) -> Remembered {
+fn keep(sys: &SystemRoot, device: &str, kib: u64) -> Remembered {
     let before = window(device, 128);
     remember(sys, device, &report(device), &window(device, kib), &before, DATE)
         .unwrap_or_else(|why| panic!("{why}"))
 }
 
-fn only(sys: &Sys) -> Verdict {
+fn only(sys: &SystemRoot) -> Verification {
     let mut verdicts = verify(sys);
     assert_eq!(verdicts.len(), 1, "{verdicts:?}");
     verdicts.remove(0)
 }
 
-fn of(device: &str, attribute: &str, value: &str) -> Setting {
-    Setting { device: device.into(), attribute: attribute.into(), value: value.into() }
+fn of(device: &str, attribute: &str, value: &str) -> DeviceSetting {
+    DeviceSetting { device: device.into(), attribute: attribute.into(), value: value.into() }
 }
 
 #[test]
@@ -204,10 +204,10 @@ fn drift_is_found_and_what_may_have_caused_it() {
     let rule = "KERNEL==\"sd*\", ATTR{bdi/read_ahead_kb}=\"4096\"\n";
     fake.file("/etc/udev/rules.d/99-local.rules", rule);
     let verdict = only(&fake.sys);
-    let Finding::Drift { now, who, .. } = &verdict.findings[0] else { panic!("{verdict:?}") };
+    let VerifyFinding::Drift { now, who, .. } = &verdict.findings[0] else { panic!("{verdict:?}") };
     assert_eq!(now.as_deref(), Some("4096"));
     assert_eq!(who[0].file.to_str(), Some("/etc/udev/rules.d/99-local.rules"));
-    assert!(matches!(&verdict.findings[1], Finding::Overridden(it) if it.wins == Wins::Yes));
+    assert!(matches!(&verdict.findings[1], VerifyFinding::Overridden(it) if it.wins == Wins::Yes));
 
     fake.file("/etc/udev/rules.d/99-local.rules", &rule.replace("4096", "512"));
     set(512);
@@ -225,23 +225,23 @@ fn what_became_of_the_rule() {
     let shipped = format!("/usr/lib/udev/rules.d/99-foreread-{}.rules", kept.identity.id);
     fake.file(&shipped, "# of the distribution\n");
     let verdict = only(&fake.sys);
-    assert_eq!(verdict.findings, [Finding::Hides { file: shipped.clone().into() }]);
+    assert_eq!(verdict.findings, [VerifyFinding::Hides { file: shipped.clone().into() }]);
     assert!(verdict.is_good());
     fs::remove_file(fake.sys.path(shipped)).expect("it is removed");
 
     fs::write(&here, format!("{}# edited\n", kept.rule)).expect("it is written");
-    assert_eq!(only(&fake.sys).findings, [Finding::Edited { file: file.clone() }]);
+    assert_eq!(only(&fake.sys).findings, [VerifyFinding::Edited { file: file.clone() }]);
 
     fs::remove_file(&here).expect("it is removed");
-    assert_eq!(only(&fake.sys).findings, [Finding::RuleMissing { file: file.clone() }]);
+    assert_eq!(only(&fake.sys).findings, [VerifyFinding::RuleMissing { file: file.clone() }]);
 
     symlink("/dev/null", &here).expect("a link");
-    assert_eq!(only(&fake.sys).findings, [Finding::Masked { file: file.clone() }]);
+    assert_eq!(only(&fake.sys).findings, [VerifyFinding::Masked { file: file.clone() }]);
 
     fs::remove_file(fake.sys.path(store_path(&kept.identity.id))).expect("it is removed");
     fs::remove_file(&here).expect("it is removed");
     fs::write(&here, &kept.rule).expect("it is written");
-    assert_eq!(only(&fake.sys).findings, [Finding::NoRecord { file: file.clone() }]);
+    assert_eq!(only(&fake.sys).findings, [VerifyFinding::NoRecord { file: file.clone() }]);
     assert_eq!(forget(&fake.sys, &kept.identity.id).expect("by its id").removed, [file]);
 }
 
@@ -253,7 +253,7 @@ fn a_device_is_known_under_another_name_or_absent() {
     unplug();
     let absent = only(&fake.sys);
     assert_eq!((absent.device.as_deref(), absent.is_good()), (None, true));
-    assert_eq!(absent.findings, [Finding::Absent]);
+    assert_eq!(absent.findings, [VerifyFinding::Absent]);
 
     fake.stick("sdf", 80, Some(SERIAL));
     assert_eq!(only(&fake.sys).device.as_deref(), Some("sdf"));
@@ -263,7 +263,7 @@ fn a_device_is_known_under_another_name_or_absent() {
     // A copy appears: verify says so, and forget sets both back.
     fake.stick("sdg", 96, Some(SERIAL));
     window("sdg", 512)[0].set(&fake.sys).expect("it is set");
-    let copies = Finding::Copies { devices: vec!["sdf".into(), "sdg".into()] };
+    let copies = VerifyFinding::Copies { devices: vec!["sdf".into(), "sdg".into()] };
     assert_eq!(only(&fake.sys).findings, [copies]);
     let forgotten = forget(&fake.sys, "sdf").expect("by its name of today");
     assert_eq!(forgotten.devices, ["sdf", "sdg"]);
@@ -360,7 +360,7 @@ fn a_partition_is_forgotten_with_its_disk() {
 }
 
 /// Sets a window until the next boot, as `tune --apply` does.
-fn apply(sys: &Sys, device: &str, kib: u64) {
+fn apply(sys: &SystemRoot, device: &str, kib: u64) {
     let now = window(device, 0)[0].in_force(sys).expect("it has one");
     let settings = window(device, kib);
     let before = window(device, now.parse().expect("a number"));
@@ -371,7 +371,7 @@ fn apply(sys: &Sys, device: &str, kib: u64) {
     applied.settings[0].set(sys).expect("it is set");
 }
 
-fn in_force(sys: &Sys, device: &str) -> String {
+fn in_force(sys: &SystemRoot, device: &str) -> String {
     window(device, 0)[0].in_force(sys).expect("it has one")
 }
 

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use foreread_tune::identity::identity;
 use foreread_tune::remember::{forget, remember, rule_path, store_path, verify};
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 use remember_common::{Fake, Loop, needs, report, window};
 
 const DATE: &str = "2026-03-01";
@@ -58,7 +58,7 @@ fn udev_sets_this_device_and_no_other() {
     // character that a careless pattern would match as well.
     let ours = Loop::over(&folder.path().join("a*b [c]?\"d\\e$f%k.img"));
     let other = Loop::over(&folder.path().join("axb [c]?\"d\\e$f%k.img"));
-    let sys = Sys::here();
+    let sys = SystemRoot::here();
     let (was_kib, other_kib) = (ours.window_kib(), other.window_kib());
     let kib = was_kib + 128;
 
@@ -103,7 +103,7 @@ fn a_name_with_blanks_at_its_end_is_found_by_udev() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let ours = Loop::over(&folder.path().join("serial numbers end so.img  "));
-    let sys = Sys::here();
+    let sys = SystemRoot::here();
     let id = identity(&sys, &ours.name).expect("it has one").id;
     let _guards = [rule_path(&id), store_path(&id)].map(Gone);
     let settings = window(&ours.name, ours.window_kib());
@@ -122,7 +122,7 @@ fn two_loops_over_one_file_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let one = Loop::over(&folder.path().join("twice.img"));
     let other = Loop::over(&one.backing);
-    let line = identity(&Sys::here(), &one.name).expect_err("there are two").to_string();
+    let line = identity(&SystemRoot::here(), &one.name).expect_err("there are two").to_string();
     assert!(line.contains(&one.name) && line.contains(&other.name), "{line}");
 }
 

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use foreread_tune::sysfs::Sys;
-use foreread_tune::udev::{Answer, FOLDERS, Target, literal, parse, rule_files};
+use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::udev::{FOLDERS, RuleMatch, UdevDevice, literal, parse, rule_files};
 use remember_common::{Loop, needs};
 
 struct Gone(PathBuf);
@@ -111,7 +111,7 @@ fn udev_and_we_answer_each_rule_alike() {
 }
 
 fn compare(disk: &Loop, asks: &[String]) {
-    let sys = Sys::here();
+    let sys = SystemRoot::here();
     let device = sys.device(&disk.name).expect("it is there");
     let mut text = format!("ENV{{DEVNAME}}!=\"/dev/{}\", GOTO=\"end\"\n", disk.name);
     for (n, ask) in asks.iter().enumerate() {
@@ -125,11 +125,11 @@ fn compare(disk: &Loop, asks: &[String]) {
     drop(file);
     // The database forgets what this test put there.
     udev(&disk.name);
-    let target = Target::block(&sys, &device);
+    let target = UdevDevice::block(&sys, &device);
     for (n, ask) in asks.iter().enumerate() {
         let theirs = says.lines().any(|line| line == format!("FOREREAD_TEST_{n}=1"));
         let ours = match parse(ask).as_slice() {
-            [rule] => target.answers("add", &rule.pairs) == Answer::Yes,
+            [rule] => target.answers("add", &rule.pairs) == RuleMatch::Yes,
             _ => false,
         };
         assert_eq!(ours, theirs, "{ask} of {}", disk.backing.display());
@@ -160,7 +160,7 @@ fn of_one_name_udev_reads_the_file_that_we_say() {
     files.reverse();
     let mut seen = Vec::new();
     while let Some(file) = files.pop() {
-        let found = rule_files(&Sys::here()).into_iter().find(|found| found.name == name);
+        let found = rule_files(&SystemRoot::here()).into_iter().find(|found| found.name == name);
         assert_eq!(found.map(|found| found.path), Some(file.0.clone()));
         let says = udev(&disk.name);
         let from = says.lines().find_map(|line| line.strip_prefix("FOREREAD_TEST="));

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 use foreread_tune::probe::Stopped;
-use foreread_tune::sweep::{Outcome, Settings, Sweep};
+use foreread_tune::sweep::{Sweep, SweepOutcome, SweepSettings};
 use virtual_device::{Bucket, Rng, Virtual, right_step};
 
 fn saturating(overhead_us: f64, mb_per_s: f64) -> impl Fn(u64) -> f64 + Copy {
     move |window| window as f64 / (overhead_us + window as f64 / mb_per_s)
 }
 
-fn run(device: &mut Virtual, settings: Settings) -> Outcome {
+fn run(device: &mut Virtual, settings: SweepSettings) -> SweepOutcome {
     let budget = settings.budget.as_secs_f64();
     let outcome = Sweep::new(settings).run(device, &mut |_| ());
     assert!(device.seconds() <= budget, "{} s", device.seconds());
@@ -26,7 +26,7 @@ fn run(device: &mut Virtual, settings: Settings) -> Outcome {
 }
 
 /// What holds for every outcome.
-fn check(outcome: &Outcome) {
+fn check(outcome: &SweepOutcome) {
     assert!(outcome.rows.is_sorted_by(|a, b| a.window_kib < b.window_kib), "{outcome:?}");
     for row in &outcome.rows {
         assert!(row.mb_per_s.is_finite() && row.mb_per_s > 0.0, "{outcome:?}");
@@ -42,15 +42,15 @@ fn check(outcome: &Outcome) {
     assert!(outcome.random.iter().all(|size| size.median_us <= size.p90_us), "{outcome:?}");
 }
 
-fn full() -> Settings {
-    Settings::full(ByteCount(64 << 30))
+fn full() -> SweepSettings {
+    SweepSettings::full(ByteCount(64 << 30))
 }
 
-fn quick() -> Settings {
-    Settings::quick(ByteCount(64 << 30))
+fn quick() -> SweepSettings {
+    SweepSettings::quick(ByteCount(64 << 30))
 }
 
-fn says(outcome: &Outcome, what: &str) -> bool {
+fn says(outcome: &SweepOutcome, what: &str) -> bool {
     outcome.notes.iter().any(|note| note.contains(what))
 }
 
@@ -127,7 +127,7 @@ fn what_a_cache_below_delivers_does_not_count() {
         let mut device = Virtual::new(seed, curve).noisy(0.01, 0.0, 0.0);
         device.size = size;
         device.cache = Some(8.0);
-        let outcome = run(&mut device, Settings::full(ByteCount(size)));
+        let outcome = run(&mut device, SweepSettings::full(ByteCount(size)));
         let says_so = says(&outcome, "caches");
         // All that fits into the time may have been fresh.
         let is_small = (size as f64) < 80e6 * outcome.seconds;
@@ -147,7 +147,7 @@ fn a_small_device_without_a_cache_is_read_again_and_again() {
     let curve = saturating(300.0, 20.0);
     let mut device = Virtual::new(3, curve);
     device.size = 64_000_000;
-    let outcome = run(&mut device, Settings::full(ByteCount(64_000_000)));
+    let outcome = run(&mut device, SweepSettings::full(ByteCount(64_000_000)));
     assert_eq!(outcome.plateau.expect("a plateau").window.0, right_step(&curve, 2 << 20));
     assert!(!says(&outcome, "cache"), "{outcome:?}");
 }
@@ -181,7 +181,9 @@ fn tiny_slow_and_very_fast_devices_keep_the_budget() {
         (1 << 30, 400_000.0, 100.0),
     ] {
         let curve = saturating(overhead_us, mb_per_s);
-        for settings in [Settings::full(ByteCount(size)), Settings::quick(ByteCount(size))] {
+        for settings in
+            [SweepSettings::full(ByteCount(size)), SweepSettings::quick(ByteCount(size))]
+        {
             let mut device = Virtual::new(2, curve);
             device.size = size;
             let outcome = run(&mut device, settings);
@@ -214,7 +216,7 @@ fn a_busy_machine_gets_a_result_all_the_same() {
         let curve = saturating(10.0_f64.powf(rng.range(1.0, 3.0)), rng.range(50.0, 2000.0));
         let (noise, stalls) = (rng.range(0.2, 0.5), rng.range(0.1, 0.5));
         let mut device = Virtual::new(seed, curve).noisy(noise, stalls, rng.range(0.2, 0.8));
-        let ten = Settings::within(ByteCount(64 << 30), Duration::from_secs(10));
+        let ten = SweepSettings::within(ByteCount(64 << 30), Duration::from_secs(10));
         let outcome = run(&mut device, if seed % 3 == 0 { full() } else { ten });
         assert!(!outcome.rows.is_empty(), "seed {seed}: {outcome:?}");
         if outcome.plateau.is_none() {

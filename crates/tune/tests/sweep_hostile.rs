@@ -5,10 +5,10 @@
 //! Never: a real second.
 
 use foreread_core::units::{ByteCount, Nanos};
-use foreread_tune::advice::{self, Facts};
-use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
+use foreread_tune::advice::{self, DeviceFacts};
+use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, SequentialRead, Stopped};
 use foreread_tune::report::Profile;
-use foreread_tune::sweep::{Settings, Sweep};
+use foreread_tune::sweep::{Sweep, SweepSettings};
 
 /// How many questions any sweep may ask: the longest has 60 s, and a step of it 50 ms.
 const QUESTIONS_MAX: u32 = 20_000;
@@ -56,20 +56,20 @@ impl Probe for Liar {
         Nanos(self.now)
     }
 
-    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
+    fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped> {
         self.goes_on(u64::try_from(ask.at_most.as_nanos()).unwrap_or(u64::MAX >> 20));
         let mut slices = Vec::new();
         for _ in 0..self.any() % 20 {
-            slices.push(Slice {
+            slices.push(SampleSlice {
                 at: Nanos(self.now),
                 bytes: ByteCount(self.pick(self.bytes, ask.window.0)),
                 ns: self.pick(self.ns, 1_000_000),
             });
         }
-        Ok(Sample { slices, read_before: ByteCount(self.any()) })
+        Ok(ProbeSample { slices, read_before: ByteCount(self.any()) })
     }
 
-    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped> {
         self.goes_on(u64::try_from(ask.at_most.as_nanos()).unwrap_or(u64::MAX >> 20));
         Ok((0..self.any() % 5).map(|_| self.pick(self.ns, 1_000_000)).collect())
     }
@@ -82,14 +82,17 @@ fn a_sweep_of_nonsense_ends() {
         let (bytes, ns, clock) = (seed % 4, seed / 4 % 4, seed / 16 % 5);
         let mut probe = Liar { state: seed * 977 + 1, now: 1 << 40, asked: 0, clock, bytes, ns };
         let size = ByteCount(sizes[usize::try_from(seed / 80 % 5).unwrap_or(0)]);
-        let settings =
-            if seed / 400 % 2 == 0 { Settings::quick(size) } else { Settings::full(size) };
+        let settings = if seed / 400 % 2 == 0 {
+            SweepSettings::quick(size)
+        } else {
+            SweepSettings::full(size)
+        };
         let outcome = Sweep::new(settings).run(&mut probe, &mut |_| ());
         for row in &outcome.rows {
             assert!(row.mb_per_s.is_finite() && row.mb_per_s > 0.0, "seed {seed}: {row:?}");
         }
         for profile in Profile::ALL {
-            let report = advice::report(&Facts::of_model("liar", size), &outcome, profile);
+            let report = advice::report(&DeviceFacts::of_model("liar", size), &outcome, profile);
             assert!(report.recommended.is_none_or(|it| !it.why.is_empty()), "seed {seed}");
         }
     }

@@ -12,8 +12,8 @@ use std::process::Command;
 
 use foreread_core::units::ByteCount;
 use foreread_tune::setting::READ_AHEAD_KB;
-use foreread_tune::sysfs::Sys;
-use foreread_tune::target::{Target, window_in_force};
+use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::target::{TuneTarget, window_in_force};
 use machine::{Loop, Need, done, needs};
 
 fn loops(test: &str) -> bool {
@@ -21,7 +21,7 @@ fn loops(test: &str) -> bool {
 }
 
 fn refused(path: &Path) -> String {
-    let line = Target::resolve(path, &Sys::here()).expect_err("it is refused");
+    let line = TuneTarget::resolve(path, &SystemRoot::here()).expect_err("it is refused");
     assert!(line.starts_with(&format!("{}: ", path.display())), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     line
@@ -40,10 +40,10 @@ fn odd_small_and_empty_devices() {
         Loop::over(&path)
     };
     let odd = disk("odd", (2 << 20) + 512);
-    let target = Target::resolve(&odd.node(), &Sys::here()).expect("it is one");
+    let target = TuneTarget::resolve(&odd.node(), &SystemRoot::here()).expect("it is one");
     assert_eq!(target.device.size, ByteCount((2 << 20) + 512));
     assert_eq!(target.len, ByteCount(2 << 20), "whole pages");
-    let setting = window_in_force(&Sys::here(), target.device.number).expect("it has one");
+    let setting = window_in_force(&SystemRoot::here(), target.device.number).expect("it has one");
     assert_eq!((setting.device, setting.attribute.as_str()), (odd.name.clone(), READ_AHEAD_KB));
     assert_eq!(setting.value, odd.window_kib().to_string());
 
@@ -75,7 +75,7 @@ fn a_folder_is_its_disk_and_a_file_is_itself() {
     }
     let device = Loop::new(32);
     done(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(device.node()));
-    let unused = Target::resolve(&device.node(), &Sys::here()).expect("it is one");
+    let unused = TuneTarget::resolve(&device.node(), &SystemRoot::here()).expect("it is one");
     assert!(unused.in_use.is_empty() && unused.ext4.is_empty(), "{unused:?}");
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -85,14 +85,14 @@ fn a_folder_is_its_disk_and_a_file_is_itself() {
     fs::write(&data, vec![1; 2 << 20]).expect("it is written");
     fs::File::open(&data).expect("a file").sync_all().expect("it is on its disk");
 
-    let target = Target::resolve(folder.path(), &Sys::here()).expect("it is one");
+    let target = TuneTarget::resolve(folder.path(), &SystemRoot::here()).expect("it is one");
     assert_eq!((target.path.clone(), target.is_device), (device.node(), true));
     let mounted = format!("{} is mounted at {}", device.name, folder.path().display());
     assert_eq!(target.in_use, [mounted.as_str()]);
     assert_eq!(target.ext4, [device.name.as_str()]);
     assert!(target.notes[0].starts_with(&format!("reads {}: ", device.node().display())));
 
-    let target = Target::resolve(&data, &Sys::here()).expect("it is one");
+    let target = TuneTarget::resolve(&data, &SystemRoot::here()).expect("it is one");
     assert_eq!((target.path, target.is_device, target.len), (data, false, ByteCount(2 << 20)));
     assert_eq!((target.device.name, target.has_own_window), (device.name.clone(), None));
     assert_eq!((target.in_use, target.ext4), (vec![mounted], vec![device.name.clone()]));

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use clap::builder::NonEmptyStringValueParser;
 use foreread_files::scratch::temporary_directory;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
-use foreread_tune::doctor::{Facts, Remembered, examine, named};
+use foreread_tune::doctor::{ExaminationInput, RememberedWindow, examine, named};
 use foreread_tune::remember;
 use foreread_tune::setting::READ_AHEAD_KB;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::clock::clock;
@@ -91,7 +91,8 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(&sys);
-    let facts = Facts { remembered: &remembered, measured: measured.as_ref(), only: &only };
+    let facts =
+        ExaminationInput { remembered: &remembered, measured: measured.as_ref(), only: &only };
     let examination = examine(&sys, &facts);
     if args.json {
         out.json("doctor", &examination.findings)?;
@@ -112,14 +113,14 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
 }
 
 /// The windows that were measured here and are meant to be in force.
-fn remembered(sys: &Sys) -> Vec<Remembered> {
+fn remembered(sys: &SystemRoot) -> Vec<RememberedWindow> {
     let mut windows = Vec::new();
     for known in remember::list(sys).remembered {
         let window = known.settings.iter().find(|setting| setting.attribute == READ_AHEAD_KB);
         let Some(read_ahead_kb) = window.and_then(|setting| setting.value.parse().ok()) else {
             continue;
         };
-        windows.extend(known.identity.devices(sys).into_iter().map(|device| Remembered {
+        windows.extend(known.identity.devices(sys).into_iter().map(|device| RememberedWindow {
             device: device.name,
             read_ahead_kb,
             date: known.date.clone(),
@@ -132,9 +133,9 @@ fn remembered(sys: &Sys) -> Vec<Remembered> {
 }
 
 /// What `tune --apply` has set.
-fn applied(applied: remember::Applied) -> Option<Remembered> {
+fn applied(applied: remember::Applied) -> Option<RememberedWindow> {
     let window = applied.settings.iter().find(|setting| setting.attribute == READ_AHEAD_KB)?;
-    Some(Remembered {
+    Some(RememberedWindow {
         read_ahead_kb: window.value.parse().ok()?,
         device: applied.device,
         date: applied.date,

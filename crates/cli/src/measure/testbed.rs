@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use foreread::{Delay, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
-use foreread_tune::hold::Held;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::hold::TemporarySettings;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
 use rustix::fs::OFlags;
 
@@ -39,7 +39,7 @@ pub(crate) struct Testbed<'t> {
     /// The kernel's largest window, in bytes, where it says so.
     pub(crate) kernel_window: Option<u64>,
     /// Keeps it what was asked for.
-    held: Option<Held>,
+    held: Option<TemporarySettings>,
     /// The largest of foreread, after its memory bound has cut it.
     pub(crate) window: u64,
     /// Whether foreread learns which it is.
@@ -128,13 +128,13 @@ impl<'t> Testbed<'t> {
     }
 
     /// The setting that decides how far the kernel reads ahead.
-    fn kernel_setting(&self) -> Option<Setting> {
+    fn kernel_setting(&self) -> Option<DeviceSetting> {
         let device = match &self.mount {
             None => self.target.device,
             Some(Ok(mount)) => lock(mount).device()?,
             Some(Err(_)) => return None,
         };
-        window_in_force(&Sys::here(), (rustix::fs::major(device), rustix::fs::minor(device)))
+        window_in_force(&SystemRoot::here(), (rustix::fs::major(device), rustix::fs::minor(device)))
     }
 
     /// What a reader of the output has to know: which access method is missing, and why.
@@ -262,7 +262,7 @@ impl<'t> Testbed<'t> {
     }
 }
 
-fn bytes_of(setting: &Setting) -> Option<u64> {
+fn bytes_of(setting: &DeviceSetting) -> Option<u64> {
     setting.value.parse::<u64>().ok()?.checked_mul(1024)
 }
 

@@ -20,9 +20,9 @@ use crate::rng::Rng;
 #[derive(Clone, Debug)]
 pub enum LayoutSource {
     /// Drawn from the seed.
-    Drawn(SyntheticTree),
+    Synthetic(SyntheticTree),
     /// Taken from an image.
-    RecordedLayout(Rc<RecordedLayout>),
+    Recorded(Rc<RecordedLayout>),
 }
 
 impl LayoutSource {
@@ -33,9 +33,9 @@ impl LayoutSource {
     /// Which parameter, and what would be possible.
     pub fn check(&self, size: ByteCount) -> Result<(), String> {
         match self {
-            Self::Drawn(tree) => tree.check(size),
-            Self::RecordedLayout(taken) if taken.size() <= size => Ok(()),
-            Self::RecordedLayout(taken) => {
+            Self::Synthetic(tree) => tree.check(size),
+            Self::Recorded(taken) if taken.size() <= size => Ok(()),
+            Self::Recorded(taken) => {
                 Err(format!("tree: wants a file of at least {} bytes, as its image", taken.size()))
             }
         }
@@ -45,8 +45,8 @@ impl LayoutSource {
     #[must_use]
     pub fn layout(&self, size: ByteCount, rng: Rng) -> Option<TreeLayout> {
         match self {
-            Self::Drawn(tree) => tree.draw(size, rng),
-            Self::RecordedLayout(taken) => Some(taken.layout()),
+            Self::Synthetic(tree) => tree.draw(size, rng),
+            Self::Recorded(taken) => Some(taken.layout()),
         }
     }
 }
@@ -78,11 +78,11 @@ impl<'de> Visitor<'de> for NameOrParameters {
         } else {
             Err(format!("no layout {name:?}; choose \"lab\", or ./{name} for a file"))
         };
-        taken.map(|taken| LayoutSource::RecordedLayout(Rc::new(taken))).map_err(E::custom)
+        taken.map(|taken| LayoutSource::Recorded(Rc::new(taken))).map_err(E::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LayoutSource, A::Error> {
-        SyntheticTree::deserialize(MapAccessDeserializer::new(map)).map(LayoutSource::Drawn)
+        SyntheticTree::deserialize(MapAccessDeserializer::new(map)).map(LayoutSource::Synthetic)
     }
 }
 

@@ -72,7 +72,7 @@ pub enum StateOwner {
     /// One for each thread, as of workers that keep the file open.
     Thread,
     /// A new one for each request: the file is opened for it and closed.
-    NfsRequest,
+    Request,
 }
 
 /// What the client asks for.
@@ -209,7 +209,7 @@ impl Nfsd {
             let read = match self.state {
                 StateOwner::Shared => shared.read(pos, len).await,
                 StateOwner::Thread => kept.read(pos, len).await,
-                StateOwner::NfsRequest => thread.open(file).read(pos, len).await,
+                StateOwner::Request => thread.open(file).read(pos, len).await,
             };
             let Ok(got) = read else { return };
             thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;

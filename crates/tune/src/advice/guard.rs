@@ -1,7 +1,7 @@
 //! What takes the place of the window in force: nothing that gives less than it.
 //!
 //! In:    the window that a profile has chosen, the one in force, the rows of both.
-//! Out:   [`Guarded`]: the window to set, and why it is not the chosen one.
+//! Out:   [`GuardedWindow`]: the window to set, and why it is not the chosen one.
 //! Never: a window that was not measured to give 98 % of what is in force now, beyond the
 //!        error of both (the tested rate of harm: docs/tune.md).
 //!
@@ -16,14 +16,14 @@
 //! A database pays for streams with what its random reads gain, so there the sum of both decides.
 
 use super::beside;
-use super::tradeoff::Line;
-use crate::plateau::{Kept, Measured, SHARE};
-use crate::report::{PAGE_KIB, Profile, Row};
-use crate::sweep::Outcome;
+use super::tradeoff::LatencyLine;
+use crate::plateau::{Certainty, MeasuredWindow, SHARE};
+use crate::report::{PAGE_KIB, Profile, WindowResult};
+use crate::sweep::SweepOutcome;
 
 /// A choice that has been held against what is in force.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Guarded {
+pub(super) struct GuardedWindow {
     /// The window.
     pub(super) window_kib: u64,
     /// Why it is not the one that was chosen.
@@ -33,40 +33,40 @@ pub(super) struct Guarded {
 }
 
 /// The row of the window in force: off, and less than a page, are one page.
-pub(super) fn row_now(rows: &[Row], now_kib: u64) -> Option<&Row> {
+pub(super) fn row_now(rows: &[WindowResult], now_kib: u64) -> Option<&WindowResult> {
     rows.iter().find(|row| row.window_kib == now_kib.max(PAGE_KIB))
 }
 
 pub(super) fn guarded(
     chosen_kib: u64,
     now_kib: Option<u64>,
-    outcome: &Outcome,
+    outcome: &SweepOutcome,
     profile: Profile,
-) -> Guarded {
+) -> GuardedWindow {
     let rows = &outcome.rows[..];
-    let as_chosen = Guarded { window_kib: chosen_kib, why: None, is_blind: false };
+    let as_chosen = GuardedWindow { window_kib: chosen_kib, why: None, is_blind: false };
     let Some(now_kib) = now_kib.filter(|now| *now != chosen_kib) else { return as_chosen };
     let chosen = rows.iter().find(|row| row.window_kib == chosen_kib);
     let (Some(chosen), Some(now)) = (chosen, row_now(rows, now_kib)) else {
-        return Guarded { is_blind: true, ..as_chosen };
+        return GuardedWindow { is_blind: true, ..as_chosen };
     };
     let of_profile =
-        (profile == Profile::Database).then(|| Line::through(&outcome.random)).flatten();
-    let keeps = |row: &Row| match of_profile {
+        (profile == Profile::Database).then(|| LatencyLine::through(&outcome.random)).flatten();
+    let keeps = |row: &WindowResult| match of_profile {
         Some(line) => pays_off(row, now, line),
-        None => Measured::from(row).keeps(&Measured::from(now), outcome.bias),
+        None => MeasuredWindow::from(row).keeps(&MeasuredWindow::from(now), outcome.bias),
     };
-    if keeps(chosen) == Kept::Surely {
+    if keeps(chosen) == Certainty::Surely {
         return as_chosen;
     }
     let between = rows.iter().filter(|row| chosen_kib < row.window_kib && row.window_kib < now_kib);
-    let next = between.into_iter().find(|row| keeps(row) == Kept::Surely);
+    let next = between.into_iter().find(|row| keeps(row) == Certainty::Surely);
     let lost = match keeps(chosen) {
-        Kept::SurelyNot => format!(
+        Certainty::SurelyNot => format!(
             "{chosen_kib} KiB are {} the {now_kib} KiB in force",
             beside(chosen.mb_per_s, now.mb_per_s)
         ),
-        Kept::Surely | Kept::Unknown => format!(
+        Certainty::Surely | Certainty::Unknown => format!(
             "it is not sure that {chosen_kib} KiB keep {:.0} % of what the {now_kib} KiB in force \
              give",
             100.0 * SHARE
@@ -77,14 +77,14 @@ pub(super) fn guarded(
         None => format!("{lost}: those stay"),
     };
     let window_kib = next.map_or(now_kib, |row| row.window_kib);
-    Guarded { window_kib, why: Some(why), is_blind: false }
+    GuardedWindow { window_kib, why: Some(why), is_blind: false }
 }
 
 /// Whether what random reads gain by a window is worth what streams lose by it; each is a share of
 /// the time that it takes itself, and of what is uncertain the worse end counts.
-fn pays_off(row: &Row, now: &Row, line: Line) -> Kept {
+fn pays_off(row: &WindowResult, now: &WindowResult, line: LatencyLine) -> Certainty {
     let stream_loses = 100.0 * (now.high / row.low - 1.0);
     let read_gains = 100.0 * (line.at(now.window_kib) / line.at(row.window_kib) - 1.0);
     let slack = 100.0 * (1.0 - SHARE);
-    if stream_loses <= read_gains + slack { Kept::Surely } else { Kept::SurelyNot }
+    if stream_loses <= read_gains + slack { Certainty::Surely } else { Certainty::SurelyNot }
 }

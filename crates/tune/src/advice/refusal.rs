@@ -16,11 +16,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Facts;
+use super::DeviceFacts;
 use crate::plateau::SHARE;
 use crate::probe::Stopped;
-use crate::report::{Method, PAGE_KIB, Recommended, Row};
-use crate::sweep::{Ended, Outcome};
+use crate::report::{Method, PAGE_KIB, Recommended, WindowResult};
+use crate::sweep::{SweepEnd, SweepOutcome};
 use crate::target::PAGE_CACHE;
 
 /// Why a recommendation is not set, or not remembered.
@@ -73,8 +73,8 @@ impl Refusal {
 /// What stands against setting what is recommended.
 #[must_use]
 pub(super) fn refusals(
-    facts: &Facts,
-    outcome: &Outcome,
+    facts: &DeviceFacts,
+    outcome: &SweepOutcome,
     recommended: &Recommended,
 ) -> Vec<Refusal> {
     let mut refusals = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn refusals(
             Stopped::Failed(what) => what.clone(),
         },
     }));
-    if let (None, Ended::Unfinished { read, of }) = (&outcome.stopped, outcome.ended) {
+    if let (None, SweepEnd::Unfinished { read, of }) = (&outcome.stopped, outcome.ended) {
         refusals.push(Refusal::Unfinished { read, of, seconds: seconds(outcome) });
     }
     let why = cached(facts, outcome).or_else(|| cached_pair(facts, outcome, recommended));
@@ -103,11 +103,11 @@ pub(super) fn refusals(
 }
 
 /// What says that a cache below was measured, and not the device.
-fn cached(facts: &Facts, outcome: &Outcome) -> Option<String> {
+fn cached(facts: &DeviceFacts, outcome: &SweepOutcome) -> Option<String> {
     if let Some(why) = &facts.cached_below {
         return Some(why.clone());
     }
-    if outcome.ended == Ended::NothingFresh || outcome.may_be_cached {
+    if outcome.ended == SweepEnd::NothingFresh || outcome.may_be_cached {
         let why = "what is read twice comes faster, and too little was left to read for the first \
                    time";
         return Some(why.to_owned());
@@ -126,7 +126,11 @@ fn cached(facts: &Facts, outcome: &Outcome) -> Option<String> {
 ///        | o                o: 4 KiB from the device
 ///        +---------------> window
 /// ```
-fn cached_pair(facts: &Facts, outcome: &Outcome, recommended: &Recommended) -> Option<String> {
+fn cached_pair(
+    facts: &DeviceFacts,
+    outcome: &SweepOutcome,
+    recommended: &Recommended,
+) -> Option<String> {
     let now_kib = facts.now_kib?.max(PAGE_KIB);
     let kib = recommended.read_ahead_kb;
     let fresh = outcome.fresh_rows.as_ref().filter(|_| kib != now_kib)?;
@@ -134,7 +138,7 @@ fn cached_pair(facts: &Facts, outcome: &Outcome, recommended: &Recommended) -> O
     let (Some(to), Some(now)) = (row(kib), row(now_kib)) else {
         return Some(format!("{kib} and {now_kib} KiB were not both read for the first time"));
     };
-    let interval = |row: &Row| (row.high / row.low).ln() / 2.0;
+    let interval = |row: &WindowResult| (row.high / row.low).ln() / 2.0;
     let lowest = (to.mb_per_s / now.mb_per_s).ln() - interval(to).hypot(interval(now));
     let keeps = lowest >= SHARE.ln() - 1e-9;
     (!keeps).then(|| {
@@ -147,7 +151,7 @@ fn cached_pair(facts: &Facts, outcome: &Outcome, recommended: &Recommended) -> O
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most an hour")]
-fn seconds(outcome: &Outcome) -> u64 {
+fn seconds(outcome: &SweepOutcome) -> u64 {
     outcome.seconds.clamp(0.0, 1e6).ceil() as u64
 }
 

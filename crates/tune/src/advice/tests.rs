@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::kernel_default::Reason;
-use crate::sweep::Ended;
+use crate::sweep::SweepEnd;
 
-fn row(window_kib: u64, mb_per_s: f64) -> Row {
-    Row { window_kib, mb_per_s, low: mb_per_s, high: mb_per_s, samples: 3 }
+fn row(window_kib: u64, mb_per_s: f64) -> WindowResult {
+    WindowResult { window_kib, mb_per_s, low: mb_per_s, high: mb_per_s, samples: 3 }
 }
 
-fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> Outcome {
+fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> SweepOutcome {
     let window = ByteCount(plateau_kib << 10);
     let latency = |(size_kib, median_us): &(u64, f64)| Latency {
         size_kib: *size_kib,
@@ -16,16 +16,16 @@ fn outcome(points: &[(u64, f64)], random: &[(u64, f64)], plateau_kib: u64) -> Ou
         p90_us: *median_us,
         reads: 9,
     };
-    Outcome {
+    SweepOutcome {
         rows: points.iter().map(|(kib, speed)| row(*kib, *speed)).collect(),
         random: random.iter().map(latency).collect(),
         plateau: Some(Plateau { window, low: window, high: window, best: window }),
-        ..Outcome::default()
+        ..SweepOutcome::default()
     }
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> DeviceFacts {
+    DeviceFacts {
         name: "sda".into(),
         size: ByteCount(64 << 30),
         method: Method::Kernel,
@@ -62,7 +62,7 @@ fn find() -> Vec<(u64, f64)> {
 #[test]
 fn a_database_stops_where_the_published_increments_cross() {
     // 32K to 64K gains 5.9 % and costs 4.29 %; 64K to 128K gains 4.5 % and costs 7.67 %.
-    let facts = Facts { now_kib: None, ..facts() };
+    let facts = DeviceFacts { now_kib: None, ..facts() };
     let advice = recommended(&facts, &outcome(&find(), &seek(), 2048), Profile::Database);
     let advice = advice.expect("advice");
     assert_eq!(advice.read_ahead_kb, 64);
@@ -73,7 +73,7 @@ fn a_database_stops_where_the_published_increments_cross() {
 #[test]
 fn the_published_increments_are_those_of_the_table() {
     let table = include_str!("../../../sim/data/seed-tables/002_dilger_increments.csv");
-    let latency = tradeoff::Line::through(&outcome(&[], &seek(), 4).random).expect("a line");
+    let latency = tradeoff::LatencyLine::through(&outcome(&[], &seek(), 4).random).expect("a line");
     let found: Vec<(u64, f64)> = find();
     for line in table.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
@@ -103,7 +103,7 @@ fn inode_tables_by_the_latencies_of_a_disk_of_2008() {
 
 #[test]
 fn mixed_stays_below_two_mebibytes_unless_the_plateau_gains_a_fifth() {
-    let unset = Facts { now_kib: None, ..facts() };
+    let unset = DeviceFacts { now_kib: None, ..facts() };
     let advice = |at_plateau: f64, plateau_kib| {
         let points = [(1024, 70.0), (2048, 100.0), (4096, at_plateau), (8192, at_plateau)];
         let outcome = outcome(&points, &[], plateau_kib);
@@ -120,7 +120,7 @@ fn mixed_stays_below_two_mebibytes_unless_the_plateau_gains_a_fifth() {
 #[test]
 fn others_would_set() {
     let found = outcome(&[(4, 1.0), (8, 1.0)], &[], 4);
-    let compared = |size| report(&Facts { size, ..facts() }, &found, Profile::Mixed).compared;
+    let compared = |size| report(&DeviceFacts { size, ..facts() }, &found, Profile::Mixed).compared;
     let all = compared(ByteCount(64 << 30));
     assert_eq!(
         (all.now_kib, all.kernel_kib, all.size_rule_kib),
@@ -132,10 +132,10 @@ fn others_would_set() {
 
 #[test]
 fn an_interrupted_sweep_is_a_report_without_advice() {
-    let found = Outcome {
+    let found = SweepOutcome {
         rows: vec![row(4, 1.0)],
         stopped: Some(Stopped::Interrupted),
-        ..Outcome::default()
+        ..SweepOutcome::default()
     };
     let report = report(&facts(), &found, Profile::Mixed);
     assert_eq!(report.recommended, None);
@@ -156,13 +156,13 @@ fn a_row_says_what_it_costs_other_readers() {
 }
 
 /// A curve without noise: what is faster is surely faster.
-fn fell() -> Outcome {
+fn fell() -> SweepOutcome {
     let points = [(128, 4430.0), (512, 9800.0), (1024, 11914.0), (2560, 10535.0), (4096, 8100.0)];
     outcome(&points, &[], 1024)
 }
 
-fn set_now(now_kib: u64) -> Facts {
-    Facts { now_kib: Some(now_kib), has_ext4: false, ..facts() }
+fn set_now(now_kib: u64) -> DeviceFacts {
+    DeviceFacts { now_kib: Some(now_kib), has_ext4: false, ..facts() }
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn what_is_in_force_stays_where_the_choice_gives_less() {
     let chosen = |kib: u64, now_kib| {
         let window = ByteCount(kib << 10);
         let plateau = Some(Plateau { window, low: window, high: window, best: window });
-        let found = Outcome { plateau, ..fell() };
+        let found = SweepOutcome { plateau, ..fell() };
         let to = recommended(&set_now(now_kib), &found, Profile::Streaming).expect("advice");
         (to.read_ahead_kb, to.why)
     };
@@ -203,13 +203,13 @@ fn a_database_pays_for_streams_only_what_its_reads_gain() {
     assert_eq!(to(1024).read_ahead_kb, 64, "{}", to(1024).why);
     // Latency that does not depend on the size: streams would lose, and no read gain.
     let flat = [(4, 1000.0), (64, 1001.0), (128, 1002.0), (1024, 1003.0)];
-    let found = Outcome { random: outcome(&[], &flat, 4).random, ..found };
+    let found = SweepOutcome { random: outcome(&[], &flat, 4).random, ..found };
     let to = recommended(&set_now(1024), &found, Profile::Database).expect("advice");
     assert_eq!(to.read_ahead_kb, 1024, "{}", to.why);
 }
 
 /// What stands against setting what this outcome recommends.
-fn against(facts: &Facts, outcome: &Outcome) -> Vec<Refusal> {
+fn against(facts: &DeviceFacts, outcome: &SweepOutcome) -> Vec<Refusal> {
     report(facts, outcome, Profile::Streaming).refusals
 }
 
@@ -226,27 +226,40 @@ fn each_refusal_says_what_to_do_instead() {
         high: ByteCount(1024 << 10),
         ..fell().plateau.unwrap()
     };
-    let fast = Row { mb_per_s: 30_000.0, ..row(1024, 1.0) };
-    let cached = Facts { cached_below: Some("98 % of /srv/x are cached".into()), ..set_now(2560) };
-    let cases: Vec<(Facts, Outcome, &str)> = vec![
-        (set_now(2560), Outcome { stopped, ..fell() }, "run it again to its end"),
+    let fast = WindowResult { mb_per_s: 30_000.0, ..row(1024, 1.0) };
+    let cached =
+        DeviceFacts { cached_below: Some("98 % of /srv/x are cached".into()), ..set_now(2560) };
+    let cases: Vec<(DeviceFacts, SweepOutcome, &str)> = vec![
+        (set_now(2560), SweepOutcome { stopped, ..fell() }, "run it again to its end"),
         (
             set_now(2560),
-            Outcome { seconds: 13.7, ended: Ended::Unfinished { read: 5, of: 14 }, ..fell() },
+            SweepOutcome {
+                seconds: 13.7,
+                ended: SweepEnd::Unfinished { read: 5, of: 14 },
+                ..fell()
+            },
             "its 14 s were over when 5 of 14 windows had been read often enough: run it again \
              with --seconds 60",
         ),
-        (set_now(2560), Outcome { ended: Ended::NothingFresh, ..fell() }, "drop that cache first"),
-        (set_now(2560), Outcome { may_be_cached: true, ..fell() }, "give a larger target"),
-        (cached, fell(), "98 % of /srv/x are cached"),
-        (set_now(1024), Outcome { rows: vec![fast], ..fell() }, "30000 MB/s are memory's speed"),
         (
             set_now(2560),
-            Outcome { plateau: Some(wide), ..fell() },
+            SweepOutcome { ended: SweepEnd::NothingFresh, ..fell() },
+            "drop that cache first",
+        ),
+        (set_now(2560), SweepOutcome { may_be_cached: true, ..fell() }, "give a larger target"),
+        (cached, fell(), "98 % of /srv/x are cached"),
+        (
+            set_now(1024),
+            SweepOutcome { rows: vec![fast], ..fell() },
+            "30000 MB/s are memory's speed",
+        ),
+        (
+            set_now(2560),
+            SweepOutcome { plateau: Some(wide), ..fell() },
             "between 128 and 1024 KiB: run it again when the device is less busy",
         ),
         (set_now(65_536), fell(), "the 65536 KiB in force could not be measured"),
-        (Facts { now_kib: None, ..facts() }, fell(), "does not say which window is in force"),
+        (DeviceFacts { now_kib: None, ..facts() }, fell(), "does not say which window is in force"),
     ];
     for (facts, outcome, says) in cases {
         let refusals = against(&facts, &outcome);
@@ -254,7 +267,7 @@ fn each_refusal_says_what_to_do_instead() {
         assert!(refusals[0].is_of_apply(), "{refusals:?}");
         assert!(refusals[0].to_string().contains(says), "{says}: {}", refusals[0]);
     }
-    let quick = against(&set_now(2560), &Outcome { is_quick: true, ..fell() });
+    let quick = against(&set_now(2560), &SweepOutcome { is_quick: true, ..fell() });
     assert_eq!(quick, [Refusal::Quick], "it may be applied, and is not remembered");
     assert!(!quick[0].is_of_apply());
 }
@@ -269,7 +282,7 @@ fn the_ends_of_an_interval_are_those_of_the_load() {
         high: ByteCount(16 << 20),
         best: ByteCount(16 << 20),
     };
-    let found = Outcome { plateau: Some(plateau), ..outcome(&points, &[], 4096) };
+    let found = SweepOutcome { plateau: Some(plateau), ..outcome(&points, &[], 4096) };
     let between = |profile| recommended(&set_now(2048), &found, profile).expect("it").between_kib;
     assert_eq!(between(Profile::Mixed), Some([2048, 2048]));
     assert_eq!(between(Profile::Streaming), Some([4096, 16384]));
@@ -291,7 +304,7 @@ fn a_cache_below_that_decides_between_two_windows_is_refused() {
     // Everything is held at 80 MB/s: 4 KiB read from the cache below as well, and fresh not.
     let capped = outcome(&[(4, 80.2), (128, 80.0), (1024, 80.0)], &[], 4);
     assert_eq!(against(&set_now(128), &capped), []);
-    let fresh = |points: &[(u64, f64)]| Outcome {
+    let fresh = |points: &[(u64, f64)]| SweepOutcome {
         fresh_rows: Some(outcome(points, &[], 4).rows),
         ..capped.clone()
     };
@@ -305,10 +318,11 @@ fn a_cache_below_that_decides_between_two_windows_is_refused() {
 
 #[test]
 fn direct_io_is_advised_only_against_the_page_cache() {
-    let refused = |facts: &Facts, outcome: &Outcome| against(facts, outcome)[0].to_string();
-    let again = refused(&set_now(2560), &Outcome { may_be_cached: true, ..fell() });
+    let refused =
+        |facts: &DeviceFacts, outcome: &SweepOutcome| against(facts, outcome)[0].to_string();
+    let again = refused(&set_now(2560), &SweepOutcome { may_be_cached: true, ..fell() });
     assert!(!again.contains("losetup"), "{again}");
     let why = Some("98 % of /srv/x are in the page cache".into());
-    let cached = refused(&Facts { cached_below: why, ..set_now(2560) }, &fell());
+    let cached = refused(&DeviceFacts { cached_below: why, ..set_now(2560) }, &fell());
     assert!(cached.contains("losetup --direct-io=on"), "{cached}");
 }

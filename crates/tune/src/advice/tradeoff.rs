@@ -4,7 +4,7 @@
 //! Out:   [`Tradeoff`], one for each row.
 //! Never: a choice.
 
-use crate::report::{Latency, Row};
+use crate::report::{Latency, WindowResult};
 
 /// One window: what it gains, and what it costs other readers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,9 +22,9 @@ pub struct Tradeoff {
 
 /// One for each row.
 #[must_use]
-pub fn tradeoffs(rows: &[Row], random: &[Latency]) -> Vec<Tradeoff> {
+pub fn tradeoffs(rows: &[WindowResult], random: &[Latency]) -> Vec<Tradeoff> {
     let next = rows.iter().skip(1).map(Some).chain([None]);
-    let tradeoff = |(row, next): (&Row, Option<&Row>)| Tradeoff {
+    let tradeoff = |(row, next): (&WindowResult, Option<&WindowResult>)| Tradeoff {
         window_kib: row.window_kib,
         next_gains_percent: next.map(|next| 100.0 * (next.mb_per_s / row.mb_per_s - 1.0)),
         read_us: random
@@ -41,12 +41,12 @@ pub fn tradeoffs(rows: &[Row], random: &[Latency]) -> Vec<Tradeoff> {
 /// Reads of a disk differ by a third from one to the next, and what a doubling adds to a small one
 /// is a few percent: between two sizes that is lost in the noise, over all sizes it is not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct LatencyLine {
     any_us: f64,
     us_per_kib: f64,
 }
 
-impl Line {
+impl LatencyLine {
     /// The line that is off by the least, in shares of each latency.
     pub(super) fn through(random: &[Latency]) -> Option<Self> {
         let points = random.iter().filter(|latency| latency.median_us > 0.0);

@@ -12,13 +12,13 @@
 
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{Scene, User, attribute, node_of, quoted};
+use super::scene::{DeviceUse, SystemSnapshot, attribute, node_of, quoted};
 use super::{Confidence, Finding};
-use crate::sysfs::{Device, Kind};
+use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
-pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
-    let Kind::Partition { start_sector, .. } = device.kind else { return None };
-    if device.size.0 <= TOO_SMALL_BYTES || scene.user(device) == User::Partitioned {
+pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
+    let BlockDeviceKind::Partition { start_sector, .. } = device.kind else { return None };
+    if device.size.0 <= TOO_SMALL_BYTES || scene.user(device) == DeviceUse::Partitioned {
         return None;
     }
     let disk = scene.whole(device);
@@ -51,9 +51,9 @@ pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
 }
 
 fn off_block(
-    scene: &Scene<'_>,
-    device: &Device,
-    disk: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    disk: &BlockDevice,
     block_bytes: u64,
     confidence: Confidence,
 ) -> Finding {
@@ -83,7 +83,12 @@ fn off_block(
     }
 }
 
-fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64) -> Finding {
+fn off_chunk(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    disk: &BlockDevice,
+    chunk_bytes: u64,
+) -> Finding {
     Finding {
         device: device.name.clone(),
         check: "partition-off-stripe",
@@ -108,12 +113,19 @@ fn off_chunk(scene: &Scene<'_>, device: &Device, disk: &Device, chunk_bytes: u64
 
 /// Commands that move the partition with its contents to the next multiple of `unit_bytes`; none if
 /// there is no room, or if it is in use and cannot be unmounted.
-fn move_to(scene: &Scene<'_>, device: &Device, disk: &Device, unit_bytes: u64) -> Vec<String> {
-    let Kind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
+fn move_to(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    disk: &BlockDevice,
+    unit_bytes: u64,
+) -> Vec<String> {
+    let BlockDeviceKind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
     let before = match scene.user(device) {
-        User::NoneKnown => String::new(),
-        User::Mounted(point) if point != "/" => format!("umount {} && ", quoted(&point)),
-        User::Mounted(_) | User::Held(_) | User::Swap | User::Partitioned => return Vec::new(),
+        DeviceUse::NoneKnown => String::new(),
+        DeviceUse::Mounted(point) if point != "/" => format!("umount {} && ", quoted(&point)),
+        DeviceUse::Mounted(_) | DeviceUse::Held(_) | DeviceUse::Swap | DeviceUse::Partitioned => {
+            return Vec::new();
+        }
     };
     let unit = unit_bytes / SECTOR_SIZE;
     let number = scene.sys.number(device.folder.join("partition"));

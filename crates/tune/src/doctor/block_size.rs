@@ -18,14 +18,14 @@ use foreread_core::geometry::{block_size, nearest_whole};
 use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};
 
 use super::resize::commands;
-use super::scene::{Scene, User, attribute};
+use super::scene::{DeviceUse, SystemSnapshot, attribute};
 use super::write_cost::WriteCost;
 use super::{Confidence, Finding};
-use crate::sysfs::{Device, Kind};
+use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn check(
-    scene: &Scene<'_>,
-    device: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
     // A logical block that is none comes from a broken driver or a broken copy.
@@ -47,24 +47,26 @@ pub(super) fn check(
 }
 
 /// Why the device's own block size does not matter, if it does not.
-fn has_its_own_blocks(scene: &Scene<'_>, device: &Device) -> Option<String> {
+fn has_its_own_blocks(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<String> {
     if device.is_read_only {
         return Some("that costs nothing: it is only read".to_owned());
     }
     match scene.user(device) {
-        User::Mounted(point) => {
+        DeviceUse::Mounted(point) => {
             Some(format!("the file system on {point} has its own, and nothing is lost"))
         }
-        User::Held(names) => {
+        DeviceUse::Held(names) => {
             Some(format!("{} above it has its own, and nothing is lost", names.join(", ")))
         }
-        User::Swap => Some("swap writes whole pages, and nothing is lost".to_owned()),
-        User::Partitioned => Some("its partitions have their own, and nothing is lost".to_owned()),
-        User::NoneKnown => None,
+        DeviceUse::Swap => Some("swap writes whole pages, and nothing is lost".to_owned()),
+        DeviceUse::Partitioned => {
+            Some("its partitions have their own, and nothing is lost".to_owned())
+        }
+        DeviceUse::NoneKnown => None,
     }
 }
 
-fn odd(scene: &Scene<'_>, device: &Device, block: ByteCount) -> Finding {
+fn odd(scene: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) -> Finding {
     let sectors = device.size.0 / SECTOR_SIZE;
     let whole = nearest_whole(device.size, ByteCount(PAGE_SIZE));
     let above = whole.above.map_or(String::new(), |size| format!(" or {}", size.0 / SECTOR_SIZE));
@@ -105,10 +107,15 @@ fn odd(scene: &Scene<'_>, device: &Device, block: ByteCount) -> Finding {
 }
 
 /// What the commands cannot know.
-fn caution(kind: &Kind) -> &'static str {
+fn caution(kind: &BlockDeviceKind) -> &'static str {
     match kind {
-        Kind::Disk => " A disk keeps its size: a partition of whole pages on it has large blocks.",
-        Kind::Partition { .. } | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+        BlockDeviceKind::Disk => {
+            " A disk keeps its size: a partition of whole pages on it has large blocks."
+        }
+        BlockDeviceKind::Partition { .. }
+        | BlockDeviceKind::Loop { .. }
+        | BlockDeviceKind::Mapped { .. }
+        | BlockDeviceKind::Raid { .. } => {
             " Growing loses nothing; before you cut, be sure that its last sectors hold nothing."
         }
     }

@@ -6,14 +6,14 @@
 //!
 //! Design and the tables of others: docs/itable.md.
 
-use super::scene::{Scene, quoted, set};
+use super::scene::{SystemSnapshot, quoted, set};
 use super::{Confidence, Finding};
-use crate::setting::Setting;
-use crate::sysfs::Device;
+use crate::setting::DeviceSetting;
+use crate::sysfs::BlockDevice;
 
-pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
+pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
     let mount = scene.mounts_of(device).find(|mount| mount.kind == "ext4")?;
-    let usual = Setting {
+    let usual = DeviceSetting {
         device: scene.whole(device).name.clone(),
         attribute: format!("/sys/fs/ext4/{}/inode_readahead_blks", device.name),
         value: USUAL_BLOCKS.to_string(),

@@ -15,20 +15,22 @@
 //!   128 KiB or less, and each read takes long?               small-for-streams
 //! ```
 
-use super::scene::{Scene, User, attribute, kib, node_of, set_window, window_attribute};
+use super::scene::{
+    DeviceUse, SystemSnapshot, attribute, kib, node_of, set_window, window_attribute,
+};
 use super::{Confidence, Finding, small_window};
 use crate::hold::left_behind;
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
 use crate::remember::conflict::{Conflict, conflicts};
 use crate::setting::READ_AHEAD_KB;
-use crate::sysfs::{Device, Kind};
+use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn check(
-    scene: &Scene<'_>,
-    device: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
-    if matches!(device.kind, Kind::Partition { .. }) {
+    if matches!(device.kind, BlockDeviceKind::Partition { .. }) {
         return None;
     }
     let window_kib = device.queue.read_ahead_kib?;
@@ -61,7 +63,7 @@ pub(super) fn check(
         notes.extend(others(scene, device));
     }
     // Swap reads ahead by vm.page-cluster, whatever stands here.
-    if scene.user(device) == User::Swap {
+    if scene.user(device) == DeviceUse::Swap {
         return None;
     }
     let finding = judged(scene, device, window_kib, kernel)
@@ -78,7 +80,7 @@ pub(super) fn check(
 }
 
 /// The files on this machine that set the window, or may.
-fn others(scene: &Scene<'_>, device: &Device) -> Vec<String> {
+fn others(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Vec<String> {
     let conflicts = conflicts(scene.sys, &device.name, &[READ_AHEAD_KB]);
     let one = |other: &Conflict| {
         let Conflict { file, line, what, .. } = other;
@@ -88,8 +90,8 @@ fn others(scene: &Scene<'_>, device: &Device) -> Vec<String> {
 }
 
 fn judged(
-    scene: &Scene<'_>,
-    device: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
     window_kib: u64,
     kernel: KernelDefault,
 ) -> Option<Finding> {
@@ -104,7 +106,9 @@ fn judged(
             }
             // A loop device says what the disk below it says, and that one has the finding. Of a
             // disk of metal the flag is true, and what it follows from was meant for it.
-            Reason::Rotates { max_sectors_kib } if !matches!(device.kind, Kind::Loop { .. }) => {
+            Reason::Rotates { max_sectors_kib }
+                if !matches!(device.kind, BlockDeviceKind::Loop { .. }) =>
+            {
                 if let Some(because) = scene.virtual_because(device) {
                     return Some(from_rotational(scene, device, max_sectors_kib, &because));
                 }
@@ -113,14 +117,14 @@ fn judged(
         }
     }
     // The size of a volume says nothing of the disks that it is a part of.
-    if matches!(device.kind, Kind::Mapped { .. } | Kind::Raid { .. }) {
+    if matches!(device.kind, BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. }) {
         return None;
     }
     let limit_kib = scene.size_rule_kib(device)?;
     let far = if window_kib <= CONSTANT_KIB { FAR_FOR_THE_DEFAULT } else { FAR };
     let is_far = window_kib > limit_kib.saturating_mul(far);
     // What the kernel gives every loop device is no news about this one.
-    let is_usual_loop = is_kernels && matches!(device.kind, Kind::Loop { .. });
+    let is_usual_loop = is_kernels && matches!(device.kind, BlockDeviceKind::Loop { .. });
     (is_far && !is_usual_loop).then(|| above_size_rule(scene, device, window_kib, limit_kib))
 }
 
@@ -128,7 +132,7 @@ fn judged(
 ///
 /// An array knows what it is talking about: with a window of two stripes all its disks work. A
 /// disk has no chunk, and repeats its physical block there.
-fn is_stripe(device: &Device, io_opt_bytes: u64) -> bool {
+fn is_stripe(device: &BlockDevice, io_opt_bytes: u64) -> bool {
     let queue = &device.queue;
     let chunk = queue.io_min.map_or(0, |size| size.0);
     let block = queue.physical_block.map_or(4096, |size| size.0);
@@ -136,9 +140,9 @@ fn is_stripe(device: &Device, io_opt_bytes: u64) -> bool {
 }
 
 fn not_as_remembered(
-    scene: &Scene<'_>,
-    device: &Device,
-    remembered: &super::Remembered,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    remembered: &super::RememberedWindow,
 ) -> Finding {
     let mut evidence = vec![
         window_attribute(scene, device),
@@ -161,7 +165,7 @@ fn not_as_remembered(
     }
 }
 
-fn off(scene: &Scene<'_>, device: &Device, kernel: KernelDefault) -> Finding {
+fn off(scene: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefault) -> Finding {
     Finding {
         device: device.name.clone(),
         check: "read-ahead-off",
@@ -180,7 +184,7 @@ fn off(scene: &Scene<'_>, device: &Device, kernel: KernelDefault) -> Finding {
     }
 }
 
-fn from_io_opt(scene: &Scene<'_>, device: &Device, io_opt_bytes: u64) -> Finding {
+fn from_io_opt(scene: &SystemSnapshot<'_>, device: &BlockDevice, io_opt_bytes: u64) -> Finding {
     let window_kib = device.queue.read_ahead_kib.unwrap_or_default();
     let mut evidence = vec![
         window_attribute(scene, device),
@@ -221,8 +225,8 @@ fn from_io_opt(scene: &Scene<'_>, device: &Device, io_opt_bytes: u64) -> Finding
 }
 
 fn from_rotational(
-    scene: &Scene<'_>,
-    device: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
     max_sectors_kib: u64,
     because: &str,
 ) -> Finding {
@@ -256,7 +260,12 @@ fn from_rotational(
     }
 }
 
-fn above_size_rule(scene: &Scene<'_>, device: &Device, window_kib: u64, limit_kib: u64) -> Finding {
+fn above_size_rule(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    window_kib: u64,
+    limit_kib: u64,
+) -> Finding {
     Finding {
         device: device.name.clone(),
         check: "read-ahead-above-size-rule",
@@ -281,7 +290,7 @@ fn above_size_rule(scene: &Scene<'_>, device: &Device, window_kib: u64, limit_ki
 
 /// The command that sets what was measured; if that is the smaller window, with what it costs as
 /// it was measured here.
-fn measured_window(device: &Device, remembered: &super::Remembered) -> String {
+fn measured_window(device: &BlockDevice, remembered: &super::RememberedWindow) -> String {
     let row = |kib| remembered.rows.iter().find(|row| row.window_kib == kib);
     let now_kib = device.queue.read_ahead_kib.unwrap_or_default();
     let command = set_window(device, remembered.read_ahead_kb);
@@ -297,7 +306,7 @@ fn measured_window(device: &Device, remembered: &super::Remembered) -> String {
 
 /// Measuring is better than any rule; a value that does no harm in most cases is there at once,
 /// with what it costs.
-fn mend(device: &Device, window_kib: u64) -> Vec<String> {
+fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
     vec![format!("foreread tune {} --remember", node_of(device)), set_window(device, window_kib)]
 }
 

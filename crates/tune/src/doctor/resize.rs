@@ -8,11 +8,15 @@
 use foreread_core::geometry::WholePages;
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{Scene, node_of, quoted};
+use super::scene::{SystemSnapshot, node_of, quoted};
 use super::stacking::node_of_map;
-use crate::sysfs::{Device, Kind};
+use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
-pub(super) fn commands(scene: &Scene<'_>, device: &Device, whole: WholePages) -> Vec<String> {
+pub(super) fn commands(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    whole: WholePages,
+) -> Vec<String> {
     // To nothing: no size at all.
     if whole.below.0 == 0 {
         return Vec::new();
@@ -21,22 +25,22 @@ pub(super) fn commands(scene: &Scene<'_>, device: &Device, whole: WholePages) ->
     let above = whole.above.map(|size| size.0 / SECTOR_SIZE);
     match &device.kind {
         // The size of a disk cannot be changed.
-        Kind::Disk => Vec::new(),
-        Kind::Partition { of, start_sector } => {
+        BlockDeviceKind::Disk => Vec::new(),
+        BlockDeviceKind::Partition { of, start_sector } => {
             of_partition(scene, device, of, *start_sector, below, above)
         }
-        Kind::Loop { backing } => {
+        BlockDeviceKind::Loop { backing } => {
             backing.as_deref().map_or_else(Vec::new, |file| of_loop(scene, device, file, whole))
         }
-        Kind::Mapped { name, uuid } => of_map(device, name, uuid, below, above),
-        Kind::Raid { level } => of_array(device, level, below),
+        BlockDeviceKind::Mapped { name, uuid } => of_map(device, name, uuid, below, above),
+        BlockDeviceKind::Raid { level } => of_array(device, level, below),
     }
 }
 
 /// `sfdisk -N` keeps the start of a partition when only a size is given.
 fn of_partition(
-    scene: &Scene<'_>,
-    device: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
     disk: &str,
     start: u64,
     below: u64,
@@ -57,21 +61,28 @@ fn of_partition(
 
 /// The first sector behind a partition that is not free: the next partition's, or the copy of a GPT
 /// at the end of the disk.
-pub(super) fn room_behind(scene: &Scene<'_>, disk: &Device, start: u64) -> u64 {
+pub(super) fn room_behind(scene: &SystemSnapshot<'_>, disk: &BlockDevice, start: u64) -> u64 {
     let next = scene.partitions(&disk.name).filter_map(|other| match other.kind {
-        Kind::Partition { start_sector, .. } if start_sector > start => Some(start_sector),
-        Kind::Partition { .. }
-        | Kind::Disk
-        | Kind::Loop { .. }
-        | Kind::Mapped { .. }
-        | Kind::Raid { .. } => None,
+        BlockDeviceKind::Partition { start_sector, .. } if start_sector > start => {
+            Some(start_sector)
+        }
+        BlockDeviceKind::Partition { .. }
+        | BlockDeviceKind::Disk
+        | BlockDeviceKind::Loop { .. }
+        | BlockDeviceKind::Mapped { .. }
+        | BlockDeviceKind::Raid { .. } => None,
     });
     let end = (disk.size.0 / SECTOR_SIZE).saturating_sub(GPT_COPY_SECTORS);
     next.min().unwrap_or(end).min(end)
 }
 
 /// The file grows, or the loop device leaves out its end.
-fn of_loop(scene: &Scene<'_>, device: &Device, file: &str, whole: WholePages) -> Vec<String> {
+fn of_loop(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    file: &str,
+    whole: WholePages,
+) -> Vec<String> {
     if file.ends_with(DELETED) {
         return Vec::new();
     }
@@ -94,7 +105,13 @@ fn of_loop(scene: &Scene<'_>, device: &Device, file: &str, whole: WholePages) ->
 /// LVM and cryptsetup have their own commands. A map made by hand, of one linear piece, can be
 /// loaded with another length; in any other table the line is not found, and nothing changes. What
 /// belongs to multipath and others they would only make anew.
-fn of_map(device: &Device, name: &str, uuid: &str, below: u64, above: Option<u64>) -> Vec<String> {
+fn of_map(
+    device: &BlockDevice,
+    name: &str,
+    uuid: &str,
+    below: u64,
+    above: Option<u64>,
+) -> Vec<String> {
     let node = quoted(&node_of_map(name));
     let name = quoted(name);
     if uuid.starts_with("LVM-") {
@@ -115,7 +132,7 @@ fn of_map(device: &Device, name: &str, uuid: &str, below: u64, above: Option<u64
 }
 
 /// In KiB, of which a page has four. The limit lasts until the array is stopped.
-fn of_array(device: &Device, level: &str, below: u64) -> Vec<String> {
+fn of_array(device: &BlockDevice, level: &str, below: u64) -> Vec<String> {
     if level.is_empty() {
         return Vec::new();
     }

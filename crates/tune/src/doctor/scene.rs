@@ -1,24 +1,25 @@
 //! A snapshot of what the checks look at, read once.
 //!
 //! In:    sysfs, `/proc/self/mountinfo`, `/proc/swaps`, the facts.
-//! Out:   [`Scene`]: devices, their users, what they lie on, and the kernel's default windows.
+//! Out:   [`SystemSnapshot`]: devices, their users, what they lie on, and the kernel's default
+//!        windows.
 //! Never: a judgement.
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 
-use super::Facts;
+use super::ExaminationInput;
 use crate::kernel_default::{KernelDefault, kernel_default};
-use crate::setting::{READ_AHEAD_KB, Setting};
-use crate::sysfs::{Device, Kind, Mount, Sys};
+use crate::setting::{DeviceSetting, READ_AHEAD_KB};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
 
 /// What the checks look at.
-pub(super) struct Scene<'a> {
-    pub(super) sys: &'a Sys,
-    pub(super) facts: &'a Facts<'a>,
-    pub(super) devices: Vec<Device>,
-    mounts: Vec<Mount>,
+pub(super) struct SystemSnapshot<'a> {
+    pub(super) sys: &'a SystemRoot,
+    pub(super) facts: &'a ExaminationInput<'a>,
+    pub(super) devices: Vec<BlockDevice>,
+    mounts: Vec<MountEntry>,
     /// Names of devices that are swapped to.
     swaps: Vec<String>,
     release: String,
@@ -26,7 +27,7 @@ pub(super) struct Scene<'a> {
 
 /// What uses a device.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum User {
+pub(super) enum DeviceUse {
     /// A file system, mounted here.
     Mounted(String),
     /// Devices that lie on it.
@@ -39,8 +40,8 @@ pub(super) enum User {
     NoneKnown,
 }
 
-impl<'a> Scene<'a> {
-    pub(super) fn new(sys: &'a Sys, facts: &'a Facts<'a>) -> Self {
+impl<'a> SystemSnapshot<'a> {
+    pub(super) fn new(sys: &'a SystemRoot, facts: &'a ExaminationInput<'a>) -> Self {
         let swaps = sys.text("/proc/swaps").unwrap_or_default();
         let swap = |line: &str| Some(line.split_whitespace().next()?.strip_prefix("/dev/")?.into());
         let devices = sys.devices();
@@ -54,35 +55,40 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(super) fn device(&self, name: &str) -> Option<&Device> {
+    pub(super) fn device(&self, name: &str) -> Option<&BlockDevice> {
         self.devices.iter().find(|device| device.name == name)
     }
 
     /// The device whose settings count: a partition's disk, else itself.
-    pub(super) fn whole<'d>(&'d self, device: &'d Device) -> &'d Device {
+    pub(super) fn whole<'d>(&'d self, device: &'d BlockDevice) -> &'d BlockDevice {
         match &device.kind {
-            Kind::Partition { of, .. } => self.device(of).unwrap_or(device),
-            Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => device,
+            BlockDeviceKind::Partition { of, .. } => self.device(of).unwrap_or(device),
+            BlockDeviceKind::Disk
+            | BlockDeviceKind::Loop { .. }
+            | BlockDeviceKind::Mapped { .. }
+            | BlockDeviceKind::Raid { .. } => device,
         }
     }
 
-    pub(super) fn partitions<'d>(&'d self, disk: &'d str) -> impl Iterator<Item = &'d Device> {
+    pub(super) fn partitions<'d>(&'d self, disk: &'d str) -> impl Iterator<Item = &'d BlockDevice> {
         self.devices
             .iter()
-            .filter(move |device| matches!(&device.kind, Kind::Partition { of, .. } if of == disk))
+            .filter(move |device| matches!(&device.kind, BlockDeviceKind::Partition { of, .. } if of == disk))
     }
 
     /// The whole devices whose settings stand beside this one's: what it lies on.
-    pub(super) fn below<'d>(&'d self, device: &'d Device) -> Vec<&'d Device> {
-        let mut below: Vec<&Device> = match &device.kind {
-            Kind::Loop { backing: Some(file) } => Mount::around(&self.mounts, file)
+    pub(super) fn below<'d>(&'d self, device: &'d BlockDevice) -> Vec<&'d BlockDevice> {
+        let mut below: Vec<&BlockDevice> = match &device.kind {
+            BlockDeviceKind::Loop { backing: Some(file) } => MountEntry::around(&self.mounts, file)
                 .and_then(|mount| self.mounted(mount))
                 .into_iter()
                 .collect(),
-            Kind::Mapped { .. } | Kind::Raid { .. } => {
+            BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. } => {
                 device.slaves.iter().filter_map(|name| self.device(name)).collect()
             }
-            Kind::Disk | Kind::Partition { .. } | Kind::Loop { backing: None } => Vec::new(),
+            BlockDeviceKind::Disk
+            | BlockDeviceKind::Partition { .. }
+            | BlockDeviceKind::Loop { backing: None } => Vec::new(),
         };
         for device in &mut below {
             *device = self.whole(device);
@@ -91,43 +97,43 @@ impl<'a> Scene<'a> {
         below
     }
 
-    pub(super) fn mounts_of(&self, device: &Device) -> impl Iterator<Item = &Mount> {
+    pub(super) fn mounts_of(&self, device: &BlockDevice) -> impl Iterator<Item = &MountEntry> {
         self.mounts.iter().filter(|mount| mount.number == device.number)
     }
 
-    fn mounted(&self, mount: &Mount) -> Option<&Device> {
+    fn mounted(&self, mount: &MountEntry) -> Option<&BlockDevice> {
         self.devices.iter().find(|device| device.number == mount.number)
     }
 
-    pub(super) fn user(&self, device: &Device) -> User {
+    pub(super) fn user(&self, device: &BlockDevice) -> DeviceUse {
         if let Some(mount) = self.mounts_of(device).next() {
-            return User::Mounted(mount.point.clone());
+            return DeviceUse::Mounted(mount.point.clone());
         }
         if !device.holders.is_empty() {
-            return User::Held(device.holders.clone());
+            return DeviceUse::Held(device.holders.clone());
         }
         if self.swaps.contains(&device.name) {
-            return User::Swap;
+            return DeviceUse::Swap;
         }
         if self.partitions(&device.name).next().is_some() {
-            return User::Partitioned;
+            return DeviceUse::Partitioned;
         }
-        User::NoneKnown
+        DeviceUse::NoneKnown
     }
 
     /// The devices through which all reads of this one go, if none bypass them. Then its own window
     /// has no effect.
-    pub(super) fn read_through(&self, device: &Device) -> Option<Vec<String>> {
+    pub(super) fn read_through(&self, device: &BlockDevice) -> Option<Vec<String>> {
         let mut users = vec![self.user(device)];
-        if users == [User::Partitioned] {
+        if users == [DeviceUse::Partitioned] {
             users = self.partitions(&device.name).map(|part| self.user(part)).collect();
         }
         let mut through = Vec::new();
         for user in users {
             match user {
-                User::Mounted(_) => return None,
-                User::Held(names) => through.extend(names),
-                User::Swap | User::Partitioned | User::NoneKnown => {}
+                DeviceUse::Mounted(_) => return None,
+                DeviceUse::Held(names) => through.extend(names),
+                DeviceUse::Swap | DeviceUse::Partitioned | DeviceUse::NoneKnown => {}
             }
         }
         through.sort();
@@ -135,7 +141,7 @@ impl<'a> Scene<'a> {
         (!through.is_empty()).then_some(through)
     }
 
-    pub(super) fn kernel(&self, device: &Device) -> KernelDefault {
+    pub(super) fn kernel(&self, device: &BlockDevice) -> KernelDefault {
         kernel_default(self.whole(device), &self.release)
     }
 
@@ -146,19 +152,19 @@ impl<'a> Scene<'a> {
 
     /// By the rounding rule, which never takes from a device what it needs because it is sold in
     /// decimal megabytes.
-    pub(super) fn size_rule_kib(&self, device: &Device) -> Option<u64> {
+    pub(super) fn size_rule_kib(&self, device: &BlockDevice) -> Option<u64> {
         let size = self.whole(device).size;
         readahead_limit(size, LimitRule::Rounding).map(|limit| limit.0 / 1024)
     }
 
     /// Whether the window differs from the kernel's default.
-    pub(super) fn is_window_set(&self, device: &Device) -> bool {
+    pub(super) fn is_window_set(&self, device: &BlockDevice) -> bool {
         let window = device.queue.read_ahead_kib;
         window.is_some_and(|window| window != self.kernel(device).window_kib)
     }
 
     /// The vendor and model that it reports: `ATA SAMSUNG`, `MSFT NVMe Accelerator v1.0`.
-    pub(super) fn maker(&self, device: &Device) -> Option<String> {
+    pub(super) fn maker(&self, device: &BlockDevice) -> Option<String> {
         let folder = self.whole(device).folder.join("device");
         let words = ["vendor", "model"].map(|name| self.sys.text(folder.join(name)));
         // virtio's vendor is a number that says nothing.
@@ -169,7 +175,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Why it is no disk of metal, or lies on one that is none.
-    pub(super) fn virtual_because(&self, device: &Device) -> Option<String> {
+    pub(super) fn virtual_because(&self, device: &BlockDevice) -> Option<String> {
         let mut disks = vec![self.whole(device)];
         // Bounded: what lies on a device that lies on it is a broken copy of a system.
         for _ in 0..DEEPEST_STACK {
@@ -181,7 +187,7 @@ impl<'a> Scene<'a> {
         None
     }
 
-    fn named_virtual(&self, disk: &Device) -> Option<String> {
+    fn named_virtual(&self, disk: &BlockDevice) -> Option<String> {
         if ["vd", "xvd"].iter().any(|stem| disk.name.starts_with(stem)) {
             return Some(format!("{} is a virtual disk", disk.name));
         }
@@ -193,10 +199,10 @@ impl<'a> Scene<'a> {
 
 /// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
 /// device's, names one of its devices as the source, and lists all of them in sysfs.
-pub(super) fn mounts(sys: &Sys, devices: &[Device]) -> Vec<Mount> {
+pub(super) fn mounts(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountEntry> {
     let mut mounts = sys.mounts();
     let folders = std::fs::read_dir(sys.path("/sys/fs/btrfs")).into_iter().flatten().flatten();
-    let groups: Vec<Vec<&Device>> = folders
+    let groups: Vec<Vec<&BlockDevice>> = folders
         .map(|folder| {
             let members = std::fs::read_dir(folder.path().join("devices"));
             let names = members.into_iter().flatten().flatten().map(|member| member.file_name());
@@ -212,7 +218,7 @@ pub(super) fn mounts(sys: &Sys, devices: &[Device]) -> Vec<Mount> {
         };
         let group = groups.iter().find(|group| group.iter().any(|it| it.name == source.name));
         let others = group.into_iter().flatten().filter(|other| other.name != source.name);
-        let on = |device: &Device| Mount { number: device.number, ..mount.clone() };
+        let on = |device: &BlockDevice| MountEntry { number: device.number, ..mount.clone() };
         mounts.extend(others.copied().chain([source]).map(on));
     }
     mounts
@@ -228,26 +234,26 @@ pub(super) fn kib(window_kib: u64) -> String {
 }
 
 /// An attribute and its value, as evidence: `/sys/block/sda/queue/rotational: 1`.
-pub(super) fn attribute(scene: &Scene<'_>, device: &Device, name: &str) -> String {
+pub(super) fn attribute(scene: &SystemSnapshot<'_>, device: &BlockDevice, name: &str) -> String {
     let file = device.folder.join(name);
     let value = scene.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
     format!("{}: {value}", file.display())
 }
 
 /// The file of a device's window and its value.
-pub(super) fn window_attribute(scene: &Scene<'_>, device: &Device) -> String {
+pub(super) fn window_attribute(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
     attribute(scene, device, READ_AHEAD_KB)
 }
 
 /// A device's node, quoted for a shell: names come from the kernel or from a copy of sysfs.
-pub(super) fn node_of(device: &Device) -> String {
+pub(super) fn node_of(device: &BlockDevice) -> String {
     quoted(&device.node().display().to_string())
 }
 
 /// The command that sets a window. A smaller one than is in force has its price beside it, as a
 /// comment that the shell ignores.
-pub(super) fn set_window(device: &Device, window_kib: u64) -> String {
-    let command = set(&Setting::read_ahead_kb(&device.name, window_kib));
+pub(super) fn set_window(device: &BlockDevice, window_kib: u64) -> String {
+    let command = set(&DeviceSetting::read_ahead_kb(&device.name, window_kib));
     match device.queue.read_ahead_kib {
         Some(now_kib) if window_kib < now_kib => {
             format!("{command} # {}", price_for_streams(window_kib, now_kib))
@@ -270,7 +276,7 @@ fn price_for_streams(window_kib: u64, now_kib: u64) -> String {
 const FIGURE_1: [(u64, u64); 4] = [(4, 1), (16, 4), (128, 30), (1024, 221)];
 
 /// The command that sets a setting, until the next boot.
-pub(super) fn set(setting: &Setting) -> String {
+pub(super) fn set(setting: &DeviceSetting) -> String {
     format!("echo {} > {}", setting.value, quoted(&setting.file().display().to_string()))
 }
 

@@ -11,13 +11,13 @@
 //!   writes -'                                    they are in there already: first is last
 //! ```
 
-use super::scene::{Scene, User, attribute, node_of, set};
+use super::scene::{DeviceUse, SystemSnapshot, attribute, node_of, set};
 use super::{Confidence, Finding};
-use crate::setting::Setting;
-use crate::sysfs::{Device, Kind, Scheduler};
+use crate::setting::DeviceSetting;
+use crate::sysfs::{BlockDevice, BlockDeviceKind, SchedulerAttribute};
 
-pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
-    if device.kind != Kind::Disk || device.queue.is_rotational != Some(true) {
+pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
+    if device.kind != BlockDeviceKind::Disk || device.queue.is_rotational != Some(true) {
         return None;
     }
     let scheduler = device.queue.scheduler.as_ref()?;
@@ -37,7 +37,7 @@ pub(super) fn check(scene: &Scene<'_>, device: &Device) -> Option<Finding> {
 
 /// How many requests the device takes at once. Where it does not say so itself, the queue does: a
 /// scheduler gets twice as many, up to 256.
-fn depth_of(device: &Device, has_scheduler: bool) -> Option<u64> {
+fn depth_of(device: &BlockDevice, has_scheduler: bool) -> Option<u64> {
     let requests = device.queue.nr_requests;
     let by_queue = requests.map(|requests| if has_scheduler { requests / 2 } else { requests });
     device.queue.queue_depth.or(by_queue)
@@ -45,13 +45,13 @@ fn depth_of(device: &Device, has_scheduler: bool) -> Option<u64> {
 
 /// Where the number of writes in the device is limited: beside the scheduler's settings, since
 /// Linux 7.0 beside the queue's.
-fn async_depth(scene: &Scene<'_>, device: &Device) -> Option<(&'static str, u64)> {
+fn async_depth(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(&'static str, u64)> {
     ["queue/iosched/async_depth", "queue/async_depth"]
         .into_iter()
         .find_map(|attribute| Some((attribute, scene.sys.number(device.folder.join(attribute))?)))
 }
 
-fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
+fn deep(scene: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<Finding> {
     let (name, limit) = async_depth(scene, device)?;
     // A virtual disk may serve many requests at once: what lies below it is unknown.
     if limit < DEEP || scene.virtual_because(device).is_some() {
@@ -61,18 +61,18 @@ fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
         Some(_) => "device/queue_depth",
         None => "queue/nr_requests",
     };
-    let limited = Setting {
+    let limited = DeviceSetting {
         device: device.name.clone(),
         attribute: name.to_owned(),
         value: LIMITED_DEPTH.to_string(),
     };
     let point = match scene.user(device) {
-        User::Mounted(point) => Some(point),
-        User::Partitioned => scene.partitions(&device.name).find_map(|part| {
+        DeviceUse::Mounted(point) => Some(point),
+        DeviceUse::Partitioned => scene.partitions(&device.name).find_map(|part| {
             let mut mounts = scene.mounts_of(part);
             mounts.next().map(|mount| mount.point.clone())
         }),
-        User::Held(_) | User::Swap | User::NoneKnown => None,
+        DeviceUse::Held(_) | DeviceUse::Swap | DeviceUse::NoneKnown => None,
     };
     let measure = point.map(|point| {
         let scratch = super::scene::quoted(&point);
@@ -103,12 +103,16 @@ fn deep(scene: &Scene<'_>, device: &Device, depth: u64) -> Option<Finding> {
     })
 }
 
-fn large_batch(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option<Finding> {
+fn large_batch(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    scheduler: &SchedulerAttribute,
+) -> Option<Finding> {
     let batch: u64 = scheduler.tunables.get("fifo_batch")?.parse().ok()?;
     if batch <= USUAL_BATCH {
         return None;
     }
-    let usual = Setting {
+    let usual = DeviceSetting {
         device: device.name.clone(),
         attribute: FIFO_BATCH.to_owned(),
         value: USUAL_BATCH.to_string(),
@@ -131,13 +135,17 @@ fn large_batch(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Opt
 
 /// An arm wants its requests sorted. A disk that queues 32 sorts them itself; behind an old USB
 /// bridge it has no queue.
-fn unsorted(scene: &Scene<'_>, device: &Device, scheduler: &Scheduler) -> Option<Finding> {
+fn unsorted(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    scheduler: &SchedulerAttribute,
+) -> Option<Finding> {
     let is_there = scheduler.choices.iter().any(|choice| choice == "mq-deadline");
     let takes_one = device.queue.queue_depth == Some(1);
     if !is_there || !takes_one || scene.virtual_because(device).is_some() {
         return None;
     }
-    let sorted = Setting {
+    let sorted = DeviceSetting {
         device: device.name.clone(),
         attribute: "queue/scheduler".to_owned(),
         value: "mq-deadline".to_owned(),

@@ -9,14 +9,14 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use super::scene::mounts;
-use crate::sysfs::{Device, Kind, Mount, Sys};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
 
 /// The devices that `text` means.
 ///
 /// # Errors
 ///
 /// One line: that there is none, and what can be written.
-pub fn named(sys: &Sys, text: &str) -> Result<Vec<String>, String> {
+pub fn named(sys: &SystemRoot, text: &str) -> Result<Vec<String>, String> {
     let devices = sys.devices();
     let found = by_name(&devices, text).or_else(|| by_path(sys, &devices, text));
     let Some(found) = found else {
@@ -27,10 +27,12 @@ pub fn named(sys: &Sys, text: &str) -> Result<Vec<String>, String> {
     };
     let mut names = vec![found.name.clone()];
     match &found.kind {
-        Kind::Partition { of, .. } => names.push(of.clone()),
-        Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
-            let is_part =
-                |kind: &Kind| matches!(kind, Kind::Partition { of, .. } if *of == found.name);
+        BlockDeviceKind::Partition { of, .. } => names.push(of.clone()),
+        BlockDeviceKind::Disk
+        | BlockDeviceKind::Loop { .. }
+        | BlockDeviceKind::Mapped { .. }
+        | BlockDeviceKind::Raid { .. } => {
+            let is_part = |kind: &BlockDeviceKind| matches!(kind, BlockDeviceKind::Partition { of, .. } if *of == found.name);
             let parts = devices.iter().filter(|device| is_part(&device.kind));
             names.extend(parts.map(|part| part.name.clone()));
         }
@@ -39,22 +41,27 @@ pub fn named(sys: &Sys, text: &str) -> Result<Vec<String>, String> {
 }
 
 /// The device of this name, as the kernel or a map calls it, with `/dev/` or without.
-pub(crate) fn by_name<'d>(devices: &'d [Device], text: &str) -> Option<&'d Device> {
+pub(crate) fn by_name<'d>(devices: &'d [BlockDevice], text: &str) -> Option<&'d BlockDevice> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
-    let is_it = |device: &&Device| match &device.kind {
-        Kind::Mapped { name: map, .. } => {
+    let is_it = |device: &&BlockDevice| match &device.kind {
+        BlockDeviceKind::Mapped { name: map, .. } => {
             device.name == name || name.strip_prefix("mapper/") == Some(map)
         }
-        Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => {
-            device.name.replace('!', "/") == name
-        }
+        BlockDeviceKind::Disk
+        | BlockDeviceKind::Partition { .. }
+        | BlockDeviceKind::Loop { .. }
+        | BlockDeviceKind::Raid { .. } => device.name.replace('!', "/") == name,
     };
     devices.iter().find(is_it)
 }
 
 /// A path of the system that this runs on is asked for its device. Of any other only the mounts are
 /// known.
-fn by_path<'d>(sys: &Sys, devices: &'d [Device], text: &str) -> Option<&'d Device> {
+fn by_path<'d>(
+    sys: &SystemRoot,
+    devices: &'d [BlockDevice],
+    text: &str,
+) -> Option<&'d BlockDevice> {
     let numbered = |number| devices.iter().find(|device| device.number == number);
     let is_here = sys.path("/") == Path::new("/");
     if !is_here && text.starts_with("/dev/") {
@@ -71,5 +78,5 @@ fn by_path<'d>(sys: &Sys, devices: &'d [Device], text: &str) -> Option<&'d Devic
         }
     }
     let mounts = mounts(sys, devices);
-    numbered(Mount::around(&mounts, path.to_str()?)?.number)
+    numbered(MountEntry::around(&mounts, path.to_str()?)?.number)
 }

@@ -10,12 +10,16 @@
 //!     1024 KiB  |--4 ms + transfer--|           221 MB/s
 //! ```
 
-use super::scene::{Scene, attribute, node_of, window_attribute};
+use super::scene::{SystemSnapshot, attribute, node_of, window_attribute};
 use super::{Confidence, Finding};
 use crate::kernel_default::CONSTANT_KIB;
-use crate::sysfs::{Device, Kind};
+use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
-pub(super) fn check(scene: &Scene<'_>, device: &Device, window_kib: u64) -> Option<Finding> {
+pub(super) fn check(
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    window_kib: u64,
+) -> Option<Finding> {
     let is_small = (1..=CONSTANT_KIB).contains(&window_kib);
     // Where the rule by size asks for no more, the device is a small one.
     let is_enough = scene.size_rule_kib(device).is_some_and(|limit| limit <= window_kib);
@@ -48,9 +52,9 @@ enum Slow {
 }
 
 impl Slow {
-    fn of(scene: &Scene<'_>, device: &Device) -> Option<Self> {
+    fn of(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Self> {
         let stripe = device.queue.io_opt.map_or(0, |size| size.0 / 1024);
-        let is_array = matches!(device.kind, Kind::Raid { .. });
+        let is_array = matches!(device.kind, BlockDeviceKind::Raid { .. });
         if is_array && stripe > device.queue.read_ahead_kib? {
             return Some(Self::Stripe { kib: stripe });
         }
@@ -58,7 +62,8 @@ impl Slow {
         if let Some((reads, ms)) = counted(scene, device) {
             return (ms >= SLOW_MS).then_some(Self::Counted { reads, ms });
         }
-        let is_disk = device.kind == Kind::Disk && device.queue.is_rotational == Some(true);
+        let is_disk =
+            device.kind == BlockDeviceKind::Disk && device.queue.is_rotational == Some(true);
         // USB sticks say that they rotate, too.
         let has_arm = is_disk && !device.is_removable && scene.virtual_because(device).is_none();
         has_arm.then_some(Self::Rotates)
@@ -74,7 +79,7 @@ impl Slow {
         }
     }
 
-    fn evidence(self, scene: &Scene<'_>, device: &Device) -> String {
+    fn evidence(self, scene: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
         match self {
             Self::Counted { reads, ms } => {
                 let stat = device.folder.join("stat");
@@ -88,7 +93,7 @@ impl Slow {
 
 /// Reads since the device is there, and what one of them took; None if they were larger than a
 /// window, since then it was the transfer that took the time.
-fn counted(scene: &Scene<'_>, device: &Device) -> Option<(u64, f64)> {
+fn counted(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(u64, f64)> {
     let text = scene.sys.text(device.folder.join("stat"))?;
     let number = |at: usize| text.split_whitespace().nth(at)?.parse::<u64>().ok();
     let (reads, sectors, ms) = (number(0)?, number(2)?, number(3)?);

@@ -14,13 +14,13 @@
 //! A rule that names disks (`sd*`) misses what lies on them, in both directions: the large window
 //! that was set for a disk is not in force above it, and neither is the small one.
 
-use super::scene::{Scene, kib, quoted, set_window, window_attribute};
+use super::scene::{SystemSnapshot, kib, quoted, set_window, window_attribute};
 use super::{Confidence, Finding};
-use crate::sysfs::{Device, Kind};
+use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn check(
-    scene: &Scene<'_>,
-    device: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
     let window_kib = device.queue.read_ahead_kib?;
@@ -32,7 +32,7 @@ pub(super) fn check(
 
     // A window that was set for the upper device is taken as tuned on purpose. Read-only images,
     // such as packages, come by the dozen.
-    let is_image = matches!(device.kind, Kind::Loop { .. }) && device.is_read_only;
+    let is_image = matches!(device.kind, BlockDeviceKind::Loop { .. }) && device.is_read_only;
     let is_chosen = scene.facts.remembered.iter().any(|one| one.device == device.name)
         || scene.is_window_set(device);
     if is_chosen || is_image || !scene.is_window_set(other) {
@@ -49,15 +49,20 @@ pub(super) fn check(
 }
 
 fn does_not_reach(
-    scene: &Scene<'_>,
-    device: &Device,
-    other: &Device,
+    scene: &SystemSnapshot<'_>,
+    device: &BlockDevice,
+    other: &BlockDevice,
     window_kib: u64,
     other_kib: u64,
 ) -> Finding {
     let loop_note = match &device.kind {
-        Kind::Loop { .. } => " (the file below is read with the other one, unless with O_DIRECT)",
-        Kind::Mapped { .. } | Kind::Raid { .. } | Kind::Disk | Kind::Partition { .. } => "",
+        BlockDeviceKind::Loop { .. } => {
+            " (the file below is read with the other one, unless with O_DIRECT)"
+        }
+        BlockDeviceKind::Mapped { .. }
+        | BlockDeviceKind::Raid { .. }
+        | BlockDeviceKind::Disk
+        | BlockDeviceKind::Partition { .. } => "",
     };
     Finding {
         device: device.name.clone(),
@@ -88,9 +93,9 @@ fn does_not_reach(
 }
 
 /// LVM keeps a window with the volume, in sectors.
-fn mend(device: &Device, window_kib: u64) -> Vec<String> {
+fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
     let mut mend = vec![set_window(device, window_kib)];
-    if let Kind::Mapped { name, uuid } = &device.kind
+    if let BlockDeviceKind::Mapped { name, uuid } = &device.kind
         && uuid.starts_with("LVM-")
     {
         let sectors = window_kib.saturating_mul(2);

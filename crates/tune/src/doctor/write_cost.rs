@@ -24,7 +24,7 @@ use foreread_files::scratch::NamedScratch;
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
-use crate::sysfs::Sys;
+use crate::sysfs::SystemRoot;
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -32,14 +32,14 @@ pub struct WriteCost {
     /// How much was written each time.
     pub bytes: u64,
     /// With a size of whole pages.
-    pub whole: Side,
+    pub whole: SizeCost,
     /// With one sector more.
-    pub odd: Side,
+    pub odd: SizeCost,
 }
 
 /// One of the two sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Side {
+pub struct SizeCost {
     /// The size of the device.
     pub sectors: u64,
     /// The block size that the rule gives it.
@@ -73,12 +73,12 @@ impl WriteCost {
 /// If the file or the devices cannot be had, or a write fails. The text says what to do.
 pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost> {
     let sizes = [WRITTEN / SECTOR_SIZE, WRITTEN / SECTOR_SIZE + 1];
-    let mut sides = [Side::default(); 2];
+    let mut sides = [SizeCost::default(); 2];
     let mut requests = [const { Vec::new() }; 2];
     let mut speeds = [const { Vec::new() }; 2];
     for round in 0..=ROUNDS {
         for (n, sectors) in sizes.into_iter().enumerate() {
-            let scratch = Scratch::new(folder, sectors)?;
+            let scratch = LoopDevice::new(folder, sectors)?;
             sides[n] = scratch.expected(sectors);
             let before = scratch.writes()?;
             let started = now();
@@ -102,12 +102,12 @@ pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost
 }
 
 /// A loop device of our own over a file without a name.
-struct Scratch {
+struct LoopDevice {
     name: String,
     device: File,
 }
 
-impl Scratch {
+impl LoopDevice {
     fn new(folder: &Path, sectors: u64) -> io::Result<Self> {
         let bytes = sectors * SECTOR_SIZE;
         let failed = |what: &str, error: &dyn std::fmt::Display| {
@@ -137,7 +137,7 @@ impl Scratch {
     /// Checks that the device that we hold open is over our file. Another process could have taken
     /// it between two of our calls, but not while we hold it open.
     fn is_ours(&self, file: &File, bytes: u64) -> io::Result<()> {
-        let sys = Sys::here();
+        let sys = SystemRoot::here();
         let device = sys.device(&self.name).ok_or_else(|| io::Error::other("it has gone"))?;
         let backing = sys.text(device.folder.join("loop/backing_file")).unwrap_or_default();
         let number = self.device.metadata()?.rdev();
@@ -155,21 +155,24 @@ impl Scratch {
 
     /// A piece of a request is a block; it has so many pieces, and so many bytes at most. A flush
     /// counts as one more.
-    fn expected(&self, sectors: u64) -> Side {
+    fn expected(&self, sectors: u64) -> SizeCost {
         let number = |name: &str| {
-            Sys::here().number(format!("/sys/block/{}/queue/{name}", self.name)).unwrap_or(u64::MAX)
+            SystemRoot::here()
+                .number(format!("/sys/block/{}/queue/{name}", self.name))
+                .unwrap_or(u64::MAX)
         };
         let logical = ByteCount(number("logical_block_size").min(PAGE_SIZE));
         let block = block_size(ByteCount(sectors * SECTOR_SIZE), logical, ByteCount(PAGE_SIZE)).0;
         let most = number("max_segments").saturating_mul(block);
         let most = most.min(number("max_sectors_kb").saturating_mul(1024));
         let requests = WRITTEN.div_ceil(most) + 1;
-        Side { sectors, block_bytes: block, expected_requests: requests, ..Side::default() }
+        SizeCost { sectors, block_bytes: block, expected_requests: requests, ..SizeCost::default() }
     }
 
     /// Write requests so far: the fifth field of its `stat`.
     fn writes(&self) -> io::Result<u64> {
-        let stat = Sys::here().text(format!("/sys/block/{}/stat", self.name)).unwrap_or_default();
+        let stat =
+            SystemRoot::here().text(format!("/sys/block/{}/stat", self.name)).unwrap_or_default();
         let field = stat.split_whitespace().nth(4).and_then(|field| field.parse().ok());
         field.ok_or_else(|| io::Error::other(format!("{}: its stat has no writes", self.name)))
     }

@@ -1,17 +1,17 @@
 //! Memory that O_DIRECT takes: it begins where the device wants it to begin.
 //!
 //! In:    a length, an alignment.
-//! Out:   [`Buffer`].
+//! Out:   [`AlignedBuffer`].
 //! Never: `unsafe`: a vector that is longer than asked for has an aligned part.
 
 /// Aligned bytes.
-pub(super) struct Buffer {
+pub(super) struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
 }
 
-impl Buffer {
+impl AlignedBuffer {
     /// Zeroed bytes that begin at a multiple of `align`.
     pub(super) fn new(len: usize, align: usize) -> Self {
         assert!(align.is_power_of_two(), "{align}");
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn it_begins_at_its_alignment_and_has_its_length() {
         for align in [512, 4096, 65536] {
-            let mut buffer = Buffer::new(4096, align);
+            let mut buffer = AlignedBuffer::new(4096, align);
             assert_eq!(buffer.bytes().as_ptr().addr() % align, 0);
             assert_eq!(buffer.bytes_mut().len(), 4096);
         }

@@ -19,31 +19,31 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::trial::{ASYNC_DEPTH, NR_REQUESTS, QUEUE_ASYNC_DEPTH, SCHEDULER, Trial};
-use super::{Mixed, Offer};
-use crate::setting::Setting;
+use super::{MixedLoad, TunableQueue};
+use crate::setting::DeviceSetting;
 use crate::sysfs::Queue;
 
 /// What is set, and what was.
-pub(super) struct Knobs {
+pub(super) struct QueueSettings {
     device: String,
     may_set: bool,
     found: Option<String>,
     /// What each scheduler has, as found, or as it came: names below `queue/`, in the order in
     /// which they are set.
-    bases: BTreeMap<String, Values>,
+    bases: BTreeMap<String, AttributeValues>,
 }
 
-type Values = Vec<(String, String)>;
+type AttributeValues = Vec<(String, String)>;
 
-impl Knobs {
-    pub(super) fn new(offer: &Offer, queue: &Queue) -> Self {
+impl QueueSettings {
+    pub(super) fn new(offer: &TunableQueue, queue: &Queue) -> Self {
         let found = queue.scheduler.as_ref().map(|scheduler| scheduler.chosen.clone());
         let bases = found.iter().map(|name| (name.clone(), values(queue))).collect();
         Self { device: offer.device.clone(), may_set: offer.may_set, found, bases }
     }
 
     /// Sets what a trial wants.
-    pub(super) fn apply(&mut self, mixed: &mut dyn Mixed, trial: &Trial) -> io::Result<()> {
+    pub(super) fn apply(&mut self, mixed: &mut dyn MixedLoad, trial: &Trial) -> io::Result<()> {
         let Some(wanted) = trial.scheduler.as_ref().filter(|_| self.may_set) else {
             return Ok(());
         };
@@ -62,13 +62,13 @@ impl Knobs {
     }
 
     /// Sets everything back.
-    pub(super) fn restore(&mut self, mixed: &mut dyn Mixed) -> io::Result<()> {
+    pub(super) fn restore(&mut self, mixed: &mut dyn MixedLoad) -> io::Result<()> {
         let found = Trial { scheduler: self.found.clone(), changes: Vec::new() };
         self.apply(mixed, &found)
     }
 
     /// What to set, in this order, to have from what was found what was chosen.
-    pub(super) fn settings_for(&self, choice: Option<&Trial>) -> Vec<Setting> {
+    pub(super) fn settings_for(&self, choice: Option<&Trial>) -> Vec<DeviceSetting> {
         let Some(wanted) = choice.and_then(|trial| trial.scheduler.as_ref().map(|it| (trial, it)))
         else {
             return Vec::new();
@@ -86,7 +86,7 @@ impl Knobs {
     }
 
     /// What its scheduler has, and what the trial changes.
-    fn target(&self, trial: &Trial) -> Values {
+    fn target(&self, trial: &Trial) -> AttributeValues {
         let scheduler = trial.scheduler.as_deref().unwrap_or_default();
         let mut target = self.bases.get(scheduler).cloned().unwrap_or_default();
         let changes = |name: &str| trial.changes.iter().any(|(changed, _)| *changed == name);
@@ -106,7 +106,7 @@ impl Knobs {
     }
 
     /// Sets those that are not so. It looks before each: setting one may change a later one.
-    fn put(&self, mixed: &mut dyn Mixed, target: &Values) -> io::Result<()> {
+    fn put(&self, mixed: &mut dyn MixedLoad, target: &AttributeValues) -> io::Result<()> {
         for (name, value) in target {
             let now = values(&mixed.queue());
             if !now.iter().any(|(known, now)| known == name && now == value) {
@@ -116,8 +116,8 @@ impl Knobs {
         Ok(())
     }
 
-    fn setting(&self, name: &str, value: &str) -> Setting {
-        Setting {
+    fn setting(&self, name: &str, value: &str) -> DeviceSetting {
+        DeviceSetting {
             device: self.device.clone(),
             attribute: format!("queue/{name}"),
             value: value.to_owned(),
@@ -126,7 +126,7 @@ impl Knobs {
 }
 
 /// What a queue has, `nr_requests` first.
-fn values(queue: &Queue) -> Values {
+fn values(queue: &Queue) -> AttributeValues {
     let depth = queue.nr_requests.map(|depth| (NR_REQUESTS.to_owned(), depth.to_string()));
     let scheduler = queue.scheduler.iter();
     let tunables = scheduler.flat_map(|scheduler| &scheduler.tunables);

@@ -25,33 +25,33 @@ use std::time::Duration;
 
 use foreread_core::units::{ByteCount, Nanos};
 
-use super::buffer::Buffer;
-use super::scratch::{PAGE, Scratch, WRITE, noise};
-use super::{Mixed, MixedSample, ns};
+use super::buffer::AlignedBuffer;
+use super::scratch::{PAGE, ScratchFile, WRITE, noise};
+use super::{MixedLoad, MixedSample, ns};
 use crate::probe::Stopped;
 use crate::rng::Rng;
-use crate::setting::Setting;
-use crate::sysfs::{Queue, Sys};
+use crate::setting::DeviceSetting;
+use crate::sysfs::{Queue, SystemRoot};
 
 /// A real device under the mixed load.
-pub struct Load<'a> {
-    scratch: Scratch,
-    sys: Sys,
+pub struct RealMixedLoad<'a> {
+    scratch: ScratchFile,
+    sys: SystemRoot,
     device: String,
-    set: &'a mut dyn FnMut(&Setting) -> io::Result<()>,
+    set: &'a mut dyn FnMut(&DeviceSetting) -> io::Result<()>,
     clock: fn() -> Nanos,
     interrupted: Arc<AtomicBool>,
     runs: u64,
 }
 
-impl<'a> Load<'a> {
+impl<'a> RealMixedLoad<'a> {
     /// The load on the whole device `device`, on which `scratch` lies. `set` sets one thing, and
     /// should know how to put it back if this process is killed.
     pub fn new(
-        scratch: Scratch,
-        sys: Sys,
+        scratch: ScratchFile,
+        sys: SystemRoot,
         device: &str,
-        set: &'a mut dyn FnMut(&Setting) -> io::Result<()>,
+        set: &'a mut dyn FnMut(&DeviceSetting) -> io::Result<()>,
         clock: fn() -> Nanos,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
@@ -59,10 +59,10 @@ impl<'a> Load<'a> {
     }
 
     /// Starts all threads. Each has a sender: when all are gone, all threads have ended.
-    fn start(&mut self, time: Duration) -> io::Result<(Arc<Shared>, Receiver<Said>)> {
+    fn start(&mut self, time: Duration) -> io::Result<(Arc<LoadThreads>, Receiver<ThreadMessage>)> {
         let scratch = &self.scratch;
         self.runs += 1;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadThreads {
             file: scratch.file.try_clone()?,
             align: usize::try_from(scratch.align).map_err(io::Error::other)?,
             written_from: scratch.written_from(),
@@ -87,7 +87,7 @@ impl<'a> Load<'a> {
     }
 }
 
-impl Mixed for Load<'_> {
+impl MixedLoad for RealMixedLoad<'_> {
     fn now(&self) -> Nanos {
         (self.clock)()
     }
@@ -96,7 +96,7 @@ impl Mixed for Load<'_> {
         self.sys.device(&self.device).map(|device| device.queue).unwrap_or_default()
     }
 
-    fn set(&mut self, setting: &Setting) -> io::Result<()> {
+    fn set(&mut self, setting: &DeviceSetting) -> io::Result<()> {
         (self.set)(setting)
     }
 
@@ -109,10 +109,12 @@ impl Mixed for Load<'_> {
         let (mut silent, mut before) = (Duration::ZERO, 0);
         loop {
             match said.recv_timeout(LOOK) {
-                Ok(Said::Failed(doing, error)) => outcome = Err(self.scratch.failed(doing, &error)),
+                Ok(ThreadMessage::Failed(doing, error)) => {
+                    outcome = Err(self.scratch.failed(doing, &error))
+                }
                 // Of what failed the reader knows nothing: it has only been ended.
-                Ok(Said::Read(_)) if matches!(outcome, Err(Stopped::Failed(_))) => {}
-                Ok(Said::Read(sample)) => outcome = Ok(sample),
+                Ok(ThreadMessage::Read(_)) if matches!(outcome, Err(Stopped::Failed(_))) => {}
+                Ok(ThreadMessage::Read(sample)) => outcome = Ok(sample),
                 Err(RecvTimeoutError::Disconnected) => return outcome,
                 Err(RecvTimeoutError::Timeout) => silent += LOOK,
             }
@@ -137,13 +139,13 @@ impl Mixed for Load<'_> {
 }
 
 /// What a thread says.
-enum Said {
+enum ThreadMessage {
     Read(MixedSample),
     Failed(&'static str, io::Error),
 }
 
 /// What the threads of one run share.
-struct Shared {
+struct LoadThreads {
     file: File,
     align: usize,
     written_from: u64,
@@ -155,9 +157,9 @@ struct Shared {
     written: AtomicU64,
 }
 
-impl Shared {
+impl LoadThreads {
     /// One thread: number 0 reads, the others write. Whichever ends first ends all.
-    fn work(&self, number: u64, time: Duration, rng: Rng, said: &Sender<Said>) {
+    fn work(&self, number: u64, time: Duration, rng: Rng, said: &Sender<ThreadMessage>) {
         let outcome = match number {
             0 => self.read(time, rng),
             _ => self.write(number, rng).map(|()| None),
@@ -165,11 +167,12 @@ impl Shared {
         self.is_over.store(true, Ordering::Relaxed);
         // Fails if the run was given up.
         let _ = match outcome {
-            Ok(Some(sample)) => said.send(Said::Read(sample)),
+            Ok(Some(sample)) => said.send(ThreadMessage::Read(sample)),
             Ok(None) => Ok(()),
-            Err(error) => {
-                said.send(Said::Failed(if number == 0 { "reading" } else { "writing" }, error))
-            }
+            Err(error) => said.send(ThreadMessage::Failed(
+                if number == 0 { "reading" } else { "writing" },
+                error,
+            )),
         };
     }
 
@@ -178,7 +181,7 @@ impl Shared {
     }
 
     fn write(&self, number: u64, mut rng: Rng) -> io::Result<()> {
-        let mut buffer = Buffer::new(usize::try_from(WRITE.0).expect("it fits"), self.align);
+        let mut buffer = AlignedBuffer::new(usize::try_from(WRITE.0).expect("it fits"), self.align);
         noise(buffer.bytes_mut(), number);
         let places = (self.size - self.written_from) / WRITE.0;
         while self.goes_on() {
@@ -194,7 +197,7 @@ impl Shared {
     /// includes the read that starved.
     fn read(&self, time: Duration, mut rng: Rng) -> io::Result<Option<MixedSample>> {
         let unit = self.align as u64;
-        let mut buffer = Buffer::new(self.align, self.align);
+        let mut buffer = AlignedBuffer::new(self.align, self.align);
         let places = self.written_from / unit;
         let began = (self.clock)().0;
         let mut is_warm = false;

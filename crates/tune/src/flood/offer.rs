@@ -1,15 +1,15 @@
 //! What can be set on the device under a folder.
 //!
 //! In:    sysfs, the number of the device that the scratch file lies on, whether we may set.
-//! Out:   [`Offer`].
+//! Out:   [`TunableQueue`].
 //! Never: a setting that other devices share: that of the disk below a mapped device is offered
 //!        only if it is the only one.
 
-use crate::sysfs::{Device, Kind, Sys};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Offer {
+pub struct TunableQueue {
     /// The whole device whose queue counts, as the kernel calls it.
     pub device: String,
     /// The scheduler in force; None if it has no queue of requests.
@@ -29,11 +29,11 @@ pub struct Offer {
     pub notes: Vec<String>,
 }
 
-impl Offer {
+impl TunableQueue {
     /// What the device of this number offers. None if there is no such block device: tmpfs, btrfs
     /// and nfs lie on none, or on several.
     #[must_use]
-    pub fn of(sys: &Sys, number: (u32, u32), may_set: bool) -> Option<Self> {
+    pub fn of(sys: &SystemRoot, number: (u32, u32), may_set: bool) -> Option<Self> {
         let device = sys.device_numbered(number.0, number.1)?;
         let device = lowest(sys, device);
         let queue = &device.queue;
@@ -62,7 +62,7 @@ impl Offer {
 
 /// The device whose scheduler sees the requests: below partitions, and below mapped devices as long
 /// as there is one only.
-fn lowest(sys: &Sys, device: Device) -> Device {
+fn lowest(sys: &SystemRoot, device: BlockDevice) -> BlockDevice {
     let mut device = sys.whole(&device).unwrap_or(device);
     for _ in 0..MOST_LAYERS {
         let [below] = &device.slaves[..] else { break };
@@ -75,8 +75,8 @@ fn lowest(sys: &Sys, device: Device) -> Device {
 /// Without a scheduler `nr_requests` is the number of tags, and tags belong to a host: all disks of
 /// a SCSI host share them, all namespaces of an NVMe controller do. Loop and virtio disks have
 /// their own.
-fn has_own_tags(sys: &Sys, device: &Device) -> bool {
-    if matches!(device.kind, Kind::Loop { .. }) || device.name.starts_with("vd") {
+fn has_own_tags(sys: &SystemRoot, device: &BlockDevice) -> bool {
+    if matches!(device.kind, BlockDeviceKind::Loop { .. }) || device.name.starts_with("vd") {
         return true;
     }
     let Some(controller) = controller_of(&device.name) else { return false };
@@ -92,8 +92,8 @@ fn controller_of(name: &str) -> Option<&str> {
     Some(&name[.."nvme".len() + number.len()])
 }
 
-fn is_part(device: &Device) -> bool {
-    matches!(device.kind, Kind::Partition { .. })
+fn is_part(device: &BlockDevice) -> bool {
+    matches!(device.kind, BlockDeviceKind::Partition { .. })
 }
 
 /// LUKS on LVM on RAID is three.
@@ -104,9 +104,9 @@ mod tests {
     use super::*;
 
     /// A system with these files.
-    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, Sys) {
+    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, SystemRoot) {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         for (path, text) in files {
             let path = sys.path(format!("/sys/block/{path}"));
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
@@ -134,14 +134,14 @@ mod tests {
             ("dm-1/slaves/sda2/dev", "8:2"),
         ]);
         for number in [(8, 2), (253, 0)] {
-            let offer = Offer::of(&sys, number, true).expect("a device");
+            let offer = TunableQueue::of(&sys, number, true).expect("a device");
             assert_eq!((offer.device.as_str(), offer.may_set), ("sda", true));
             assert_eq!(offer.choices, ["none", "mq-deadline", "kyber"]);
             assert_eq!(offer.nr_requests, Some(64));
             assert!(!offer.has_own_tags, "its host's other disks share them");
             assert!(offer.notes.is_empty());
         }
-        assert_eq!(Offer::of(&sys, (0, 42), true), None, "tmpfs lies on no device");
+        assert_eq!(TunableQueue::of(&sys, (0, 42), true), None, "tmpfs lies on no device");
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             ("dm-0/slaves/sda/dev", "8:0"),
             ("dm-0/slaves/sdb/dev", "8:16"),
         ]);
-        let offer = Offer::of(&sys, (253, 0), true).expect("a device");
+        let offer = TunableQueue::of(&sys, (253, 0), true).expect("a device");
         assert_eq!((offer.device.as_str(), offer.may_set), ("dm-0", false));
         assert_eq!(offer.notes, ["dm-0 has no scheduler of its own; the devices below it do"]);
         assert_eq!(crate::flood::trials(&offer).len(), 1);
@@ -162,7 +162,7 @@ mod tests {
     fn tags_are_tried_only_where_they_are_its_own_and_known() {
         let own = |files: &[(&str, &str)], number| {
             let (_root, sys) = system(files);
-            Offer::of(&sys, number, true).expect("a device").has_own_tags
+            TunableQueue::of(&sys, number, true).expect("a device").has_own_tags
         };
         let nvme = ("nvme0n1/dev", "259:0");
         let bare = ("nvme0n1/queue/scheduler", "[none] mq-deadline");
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn without_the_right_to_set_it_says_so() {
         let (_root, sys) = system(&[("sda/dev", "8:0"), ("sda/queue/scheduler", DISK)]);
-        let offer = Offer::of(&sys, (8, 0), false).expect("a device");
+        let offer = TunableQueue::of(&sys, (8, 0), false).expect("a device");
         assert!(!offer.may_set);
         assert_eq!(offer.notes, ["only what is in force was measured: setting takes root"]);
     }

@@ -1,7 +1,7 @@
 //! Which trial is run next, and when it is enough.
 //!
 //! In:    trials, a budget of time; what each run gave and how long it took.
-//! Out:   [`Next`].
+//! Out:   [`NextTrial`].
 //! Never: a clock, a device. The order comes from a seed.
 //!
 //! ```text
@@ -23,7 +23,7 @@ use crate::sysfs::Queue;
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Next {
+pub enum NextTrial {
     /// One run.
     Run {
         /// Of this trial,
@@ -37,7 +37,7 @@ pub enum Next {
 
 /// A trial and what it gave.
 #[derive(Clone, Debug)]
-pub struct Tried {
+pub struct TrialRuns {
     /// What was set.
     pub trial: Trial,
     /// All that was in force then.
@@ -47,7 +47,7 @@ pub struct Tried {
     is_dropped: bool,
 }
 
-impl Tried {
+impl TrialRuns {
     /// A trial that nothing is known of.
     #[must_use]
     pub fn new(trial: Trial) -> Self {
@@ -57,9 +57,9 @@ impl Tried {
 
 /// The course of a measurement.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TrialPlan {
     trials: Vec<Trial>,
-    tried: Vec<Tried>,
+    tried: Vec<TrialRuns>,
     budget: Duration,
     rng: Rng,
     /// What is left of this round.
@@ -72,7 +72,7 @@ pub struct Plan {
     left_out: usize,
 }
 
-impl Plan {
+impl TrialPlan {
     /// The trial that changes nothing.
     pub const IN_FORCE: usize = 0;
 
@@ -81,7 +81,7 @@ impl Plan {
     pub fn new(trials: Vec<Trial>, budget: Duration, seed: u64) -> Self {
         assert!(!trials.is_empty(), "what is in force can always be tried");
         Self {
-            tried: trials.iter().cloned().map(Tried::new).collect(),
+            tried: trials.iter().cloned().map(TrialRuns::new).collect(),
             trials,
             budget,
             rng: Rng(seed),
@@ -102,13 +102,13 @@ impl Plan {
 
     /// What each gave.
     #[must_use]
-    pub fn tried(&self) -> &[Tried] {
+    pub fn tried(&self) -> &[TrialRuns] {
         &self.tried
     }
 
     /// What to do after `spent` of the budget.
     #[must_use]
-    pub fn next(&mut self, spent: Duration) -> Next {
+    pub fn next(&mut self, spent: Duration) -> NextTrial {
         while self.line.front().is_some_and(|&index| self.tried[index].is_dropped) {
             self.line.pop_front();
         }
@@ -116,8 +116,8 @@ impl Plan {
             self.begin_round(spent);
         }
         match self.line.front() {
-            Some(&index) => Next::Run { index, time: self.run_time() },
-            None => Next::Enough,
+            Some(&index) => NextTrial::Run { index, time: self.run_time() },
+            None => NextTrial::Enough,
         }
     }
 

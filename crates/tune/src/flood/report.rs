@@ -7,9 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::MixedSample;
-use super::plan::{Plan, Tried};
+use super::plan::{TrialPlan, TrialRuns};
 use super::verdict::middle;
-use crate::setting::Setting;
+use crate::setting::DeviceSetting;
 
 /// A device's schedulers measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct FloodReport {
     /// What was tried; the first one is what was in force.
     pub rows: Vec<FloodRow>,
     /// What to set, in this order; nothing if what is in force should stay.
-    pub recommended: Vec<Setting>,
+    pub recommended: Vec<DeviceSetting>,
     /// Why.
     pub why: String,
     /// What a reader of the figures has to know.
@@ -62,11 +62,11 @@ pub struct FloodRow {
 }
 
 /// A row for each trial that was run.
-pub(super) fn rows(plan: &Plan) -> Vec<FloodRow> {
+pub(super) fn rows(plan: &TrialPlan) -> Vec<FloodRow> {
     plan.tried().iter().filter_map(row).collect()
 }
 
-fn row(tried: &Tried) -> Option<FloodRow> {
+fn row(tried: &TrialRuns) -> Option<FloodRow> {
     let reads_per_s = middle(tried, MixedSample::reads_per_s)?;
     let rates = || tried.runs.iter().map(|(_, sample)| sample.reads_per_s());
     let scheduler = tried.queue.scheduler.as_ref();

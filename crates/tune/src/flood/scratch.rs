@@ -1,7 +1,7 @@
 //! The scratch file: all that this measurement ever writes to.
 //!
 //! In:    a folder.
-//! Out:   [`Scratch`]: a file without a name, written once, open past the page cache.
+//! Out:   [`ScratchFile`]: a file without a name, written once, open past the page cache.
 //! Never: anything left behind. A file without a name goes with the process that has it open,
 //!        however that ends. Where the file system cannot do that, the name is taken away at once.
 //!
@@ -21,7 +21,7 @@ use foreread_files::scratch::unnamed;
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
-use super::buffer::Buffer;
+use super::buffer::AlignedBuffer;
 use super::ns;
 use crate::probe::Stopped;
 use crate::rng::Rng;
@@ -29,7 +29,7 @@ use crate::words::words;
 
 /// A file for the mixed load.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchFile {
     pub(super) file: File,
     folder: PathBuf,
     /// How much of it is written.
@@ -38,7 +38,7 @@ pub struct Scratch {
     pub(super) align: u64,
 }
 
-impl Scratch {
+impl ScratchFile {
     /// Makes it in `folder` and writes it once, in 4 s at most unless the device is so
     /// slow that it would be too short.
     ///
@@ -105,7 +105,7 @@ impl Scratch {
     /// Writes it from its start until the time is over, and gives back what was not reached.
     fn fill(&mut self, clock: fn() -> Nanos, interrupted: &AtomicBool) -> Result<(), Stopped> {
         let align = usize::try_from(self.align).expect("an alignment fits");
-        let mut buffer = Buffer::new(FILL_CHUNK, align);
+        let mut buffer = AlignedBuffer::new(FILL_CHUNK, align);
         noise(buffer.bytes_mut(), 0);
         let limit = Nanos(clock().0 + ns(FILL_TIME));
         let mut done = 0;

@@ -1,6 +1,6 @@
 //! The settings that are worth a try.
 //!
-//! In:    an [`Offer`].
+//! In:    a [`TunableQueue`].
 //! Out:   [`Trial`]s, the one in force first, then by how much they may change.
 //! Never: a scheduler that the device does not offer, which would load a module.
 //!
@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::Offer;
+use super::TunableQueue;
 
 /// One thing to try: a scheduler, and what of it is not as it comes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Trial {
 
 /// All that is worth a try.
 #[must_use]
-pub fn trials(offer: &Offer) -> Vec<Trial> {
+pub fn trials(offer: &TunableQueue) -> Vec<Trial> {
     let in_force = Trial { scheduler: offer.scheduler.clone(), changes: Vec::new() };
     if !offer.may_set {
         return vec![in_force];

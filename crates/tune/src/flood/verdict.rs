@@ -1,7 +1,7 @@
 //! Which setting to take, from what all of them gave.
 //!
 //! In:    trials with their runs.
-//! Out:   [`Verdict`]: one of them, or none: all stays as it is; and why.
+//! Out:   [`FloodVerdict`]: one of them, or none: all stays as it is; and why.
 //! Never: a change that is not clearly better than what is in force, measured beside it.
 //!
 //! What counts is how long the chain of reads takes: that is what its reader waits for. It is the
@@ -19,13 +19,13 @@
 //! ```
 
 use super::MixedSample;
-use super::plan::{Plan, Tried};
+use super::plan::{TrialPlan, TrialRuns};
 use super::scratch::WRITE;
 use crate::plateau::robust::median;
 
 /// What to take.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Verdict {
+pub struct FloodVerdict {
     /// Which trial; None: what is in force stays.
     pub choice: Option<usize>,
     /// Why.
@@ -34,18 +34,18 @@ pub struct Verdict {
 
 /// Judges. An incomplete measurement gives no choice.
 #[must_use]
-pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
-    let keep = |why: String| Verdict { choice: None, why };
+pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
+    let keep = |why: String| FloodVerdict { choice: None, why };
     if !is_complete {
         return keep("stopped before enough was measured".to_owned());
     }
     if tried.iter().filter(|it| !it.runs.is_empty()).count() < 2 {
         return keep("nothing else could be tried".to_owned());
     }
-    let candidates: Vec<Candidate> =
-        (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
-    let is_good = |it: &&Candidate| it.is_clear() && it.is_fair && it.has_no_tail(tried);
-    let mut good: Vec<&Candidate> = candidates.iter().filter(is_good).collect();
+    let candidates: Vec<TrialCandidate> =
+        (1..tried.len()).filter_map(|index| TrialCandidate::new(tried, index)).collect();
+    let is_good = |it: &&TrialCandidate| it.is_clear() && it.is_fair && it.has_no_tail(tried);
+    let mut good: Vec<&TrialCandidate> = candidates.iter().filter(is_good).collect();
     // The simplest first; of equally simple ones, the best.
     good.sort_by(|a, b| {
         let simple = changes(tried, a.index).cmp(&changes(tried, b.index));
@@ -61,14 +61,14 @@ pub fn verdict(tried: &[Tried], is_complete: bool) -> Verdict {
             chosen = other;
         }
     }
-    Verdict { choice: Some(chosen.index), why: chosen.why(tried) }
+    FloodVerdict { choice: Some(chosen.index), why: chosen.why(tried) }
 }
 
 /// Whether more rounds would hardly change the verdict: each is known well enough, or is no gain,
 /// or clearly behind the best.
-pub(super) fn is_settled(tried: &[Tried]) -> bool {
-    let candidates: Vec<Candidate> =
-        (1..tried.len()).filter_map(|index| Candidate::new(tried, index)).collect();
+pub(super) fn is_settled(tried: &[TrialRuns]) -> bool {
+    let candidates: Vec<TrialCandidate> =
+        (1..tried.len()).filter_map(|index| TrialCandidate::new(tried, index)).collect();
     let fair = || candidates.iter().filter(|it| it.is_fair);
     let Some(best) = fair().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { return true };
     fair().all(|it| {
@@ -81,7 +81,7 @@ pub(super) fn is_settled(tried: &[Tried]) -> bool {
 }
 
 /// One trial beside the one in force.
-struct Candidate {
+struct TrialCandidate {
     index: usize,
     /// How many times as fast reads are, as a logarithm, and by how much that may be too much.
     gain: f64,
@@ -90,10 +90,10 @@ struct Candidate {
     is_fair: bool,
 }
 
-impl Candidate {
+impl TrialCandidate {
     /// None if it was not measured beside the one in force often enough.
-    fn new(tried: &[Tried], index: usize) -> Option<Self> {
-        let (base, it) = (&tried[Plan::IN_FORCE], &tried[index]);
+    fn new(tried: &[TrialRuns], index: usize) -> Option<Self> {
+        let (base, it) = (&tried[TrialPlan::IN_FORCE], &tried[index]);
         let (gain, doubt) = gain(&ratios(it, base))?;
         let best = |figure: fn(&MixedSample) -> f64| {
             tried.iter().filter_map(|tried| middle(tried, figure)).fold(0.0, f64::max)
@@ -110,15 +110,16 @@ impl Candidate {
     }
 
     /// Whether median and p99 are not worse.
-    fn has_no_tail(&self, tried: &[Tried]) -> bool {
-        let (ours, theirs) = (tried[self.index].latencies(), tried[Plan::IN_FORCE].latencies());
+    fn has_no_tail(&self, tried: &[TrialRuns]) -> bool {
+        let (ours, theirs) =
+            (tried[self.index].latencies(), tried[TrialPlan::IN_FORCE].latencies());
         let is_tail_known = ours.reads.min(theirs.reads) >= TAIL_READS;
         let has_tail = is_tail_known && ours.p99_us > theirs.p99_us * WORSE_TAIL;
         ours.median_us <= theirs.median_us && !has_tail
     }
 
     /// Whether its reads are faster than another one's, by more than luck and by more than nothing.
-    fn beats(&self, other: &Self, tried: &[Tried]) -> bool {
+    fn beats(&self, other: &Self, tried: &[TrialRuns]) -> bool {
         let gain = gain(&ratios(&tried[self.index], &tried[other.index]));
         gain.is_some_and(|(gain, doubt)| gain > TIE.ln() && gain > doubt * TIE_DOUBT)
     }
@@ -127,10 +128,10 @@ impl Candidate {
         self.gain > GAIN.ln() && self.gain > self.doubt
     }
 
-    fn why(&self, tried: &[Tried]) -> String {
-        let (base, it) = (&tried[Plan::IN_FORCE], &tried[self.index]);
+    fn why(&self, tried: &[TrialRuns]) -> String {
+        let (base, it) = (&tried[TrialPlan::IN_FORCE], &tried[self.index]);
         let (before, after) = (base.latencies(), it.latencies());
-        let mb = |tried: &Tried| middle(tried, MixedSample::written_mb_per_s).unwrap_or(0.0);
+        let mb = |tried: &TrialRuns| middle(tried, MixedSample::written_mb_per_s).unwrap_or(0.0);
         format!(
             "beside a flood of writes a read takes {} instead of {}; writers get {:.1} MB/s, not \
              {:.1}",
@@ -144,8 +145,8 @@ impl Candidate {
 
 /// The logarithm of the ratio of one trial's read rate to the other's, for each round in which both
 /// ran. Round 0 does not count: it selected the trials, partly by chance.
-fn ratios(one: &Tried, other: &Tried) -> Vec<f64> {
-    let rate_in = |tried: &Tried, round: u32| {
+fn ratios(one: &TrialRuns, other: &TrialRuns) -> Vec<f64> {
+    let rate_in = |tried: &TrialRuns, round: u32| {
         let run = tried.runs.iter().find(|(number, _)| *number == round);
         run.map(|(_, sample)| sample.reads_per_s()).filter(|rate| *rate > 0.0)
     };
@@ -162,7 +163,7 @@ fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
     Some((mean, t * (spread / count).sqrt()))
 }
 
-fn why_not(tried: &[Tried], candidates: &[Candidate]) -> String {
+fn why_not(tried: &[TrialRuns], candidates: &[TrialCandidate]) -> String {
     let best = candidates.iter().max_by(|a, b| a.gain.total_cmp(&b.gain));
     let Some(best) = best else {
         return "too few rounds fitted the time to tell".to_owned();
@@ -183,28 +184,28 @@ fn shown(us: f64) -> String {
 }
 
 /// How much a trial changes: another scheduler takes all its settings away, so it counts more.
-pub(super) fn changes(tried: &[Tried], index: usize) -> usize {
-    let (trial, found) = (&tried[index].trial, &tried[Plan::IN_FORCE].trial);
+pub(super) fn changes(tried: &[TrialRuns], index: usize) -> usize {
+    let (trial, found) = (&tried[index].trial, &tried[TrialPlan::IN_FORCE].trial);
     trial.changes.len() + if trial.scheduler == found.scheduler { 0 } else { 2 }
 }
 
 /// How long reads took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Latencies {
+pub(super) struct ReadLatencies {
     pub(super) median_us: f64,
     pub(super) p99_us: f64,
     pub(super) reads: usize,
 }
 
-impl Tried {
+impl TrialRuns {
     /// Of all its runs.
-    pub(super) fn latencies(&self) -> Latencies {
+    pub(super) fn latencies(&self) -> ReadLatencies {
         let runs = self.runs.iter();
         let mut all: Vec<u64> = runs.flat_map(|(_, sample)| sample.reads_ns.clone()).collect();
         all.sort_unstable();
-        let Some(last) = all.len().checked_sub(1) else { return Latencies::default() };
+        let Some(last) = all.len().checked_sub(1) else { return ReadLatencies::default() };
         let at = |percent: usize| all[(all.len() * percent / 100).min(last)] as f64 / 1e3;
-        Latencies { median_us: at(50), p99_us: at(99), reads: all.len() }
+        ReadLatencies { median_us: at(50), p99_us: at(99), reads: all.len() }
     }
 }
 
@@ -224,7 +225,7 @@ impl MixedSample {
 }
 
 /// The median over a trial's runs.
-pub(super) fn middle(tried: &Tried, figure: fn(&MixedSample) -> f64) -> Option<f64> {
+pub(super) fn middle(tried: &TrialRuns, figure: fn(&MixedSample) -> f64) -> Option<f64> {
     let mut figures: Vec<f64> = tried.runs.iter().map(|(_, sample)| figure(sample)).collect();
     (!figures.is_empty()).then(|| median(&mut figures))
 }

@@ -10,10 +10,10 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
-use super::notes::Notes;
-use super::{Answer, Order, Restored};
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use super::notes::RestoreJournal;
+use super::{HolderReply, HolderRequest, Restored};
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 use crate::words::words;
 
 /// The body of the verb that starts a holder: until its standard input ends.
@@ -21,10 +21,10 @@ use crate::words::words;
 /// # Errors
 ///
 /// If standard input is no socket: it was not started by a run.
-pub fn serve(sys: &Sys) -> io::Result<()> {
+pub fn serve(sys: &SystemRoot) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.peer_addr()?;
-    let mut holder = Holder { sys, notes: BTreeMap::new() };
+    let mut holder = SettingsHolder { sys, notes: BTreeMap::new() };
     let mut answers = socket.try_clone()?;
     for line in BufReader::new(socket).lines() {
         // An end in the middle of a line is an end.
@@ -40,19 +40,19 @@ pub fn serve(sys: &Sys) -> io::Result<()> {
     Ok(())
 }
 
-struct Holder<'s> {
-    sys: &'s Sys,
+struct SettingsHolder<'s> {
+    sys: &'s SystemRoot,
     /// Of each device of which something was set.
-    notes: BTreeMap<String, Notes>,
+    notes: BTreeMap<String, RestoreJournal>,
 }
 
-impl Holder<'_> {
-    fn answer(&mut self, order: Order) -> Answer {
+impl SettingsHolder<'_> {
+    fn answer(&mut self, order: HolderRequest) -> HolderReply {
         match order {
-            Order::Restore => Answer::Restored(self.restore()),
-            Order::Set(setting) => match self.set(&setting) {
-                Ok(()) => Answer::Set,
-                Err(error) => Answer::Refused {
+            HolderRequest::Restore => HolderReply::Restored(self.restore()),
+            HolderRequest::Set(setting) => match self.set(&setting) {
+                Ok(()) => HolderReply::Set,
+                Err(error) => HolderReply::Refused {
                     why: words(&error),
                     is_permission: matches!(
                         error.kind(),
@@ -64,12 +64,12 @@ impl Holder<'_> {
         }
     }
 
-    fn set(&mut self, setting: &Setting) -> io::Result<()> {
+    fn set(&mut self, setting: &DeviceSetting) -> io::Result<()> {
         // Before anything is noted: a run without the rights leaves no trace.
         may_write(self.sys, setting)?;
         let notes = match self.notes.remove(&setting.device) {
             Some(notes) => notes,
-            None => Notes::new(self.sys, &setting.device)?,
+            None => RestoreJournal::new(self.sys, &setting.device)?,
         };
         let notes = self.notes.entry(setting.device.clone()).or_insert(notes);
         notes.before(self.sys, setting)?;
@@ -95,7 +95,7 @@ impl Holder<'_> {
 /// # Errors
 ///
 /// If its file cannot be opened for writing: the message says why.
-pub fn may_write(sys: &Sys, setting: &Setting) -> io::Result<()> {
+pub fn may_write(sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
     let file = setting.file();
     let opened = OpenOptions::new().write(true).open(sys.path(&file));
     opened.map(drop).map_err(|error| {

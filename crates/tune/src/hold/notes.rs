@@ -20,21 +20,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Restored;
 use crate::clock::pause;
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 use crate::words::words;
 
 /// The notes of one device, locked.
-pub(super) struct Notes {
+pub(super) struct RestoreJournal {
     file: File,
     path: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
 }
 
 /// One attribute.
 #[derive(Debug)]
-struct Entry {
-    was: Setting,
+struct JournalEntry {
+    was: DeviceSetting,
     /// Which disk had the name then.
     disk: Option<u64>,
     /// The last two values that we have set: a kill can come between a note and its change.
@@ -46,25 +46,26 @@ struct Entry {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Line {
+enum JournalLine {
     Was {
-        setting: Setting,
+        setting: DeviceSetting,
         disk: Option<u64>,
         follows: bool,
     },
-    Set(Setting),
+    Set(DeviceSetting),
     /// A value that another process has set between two of ours.
-    Theirs(Setting),
+    Theirs(DeviceSetting),
 }
 
 /// Restores the settings of holders that are gone.
-pub(super) fn restore_all(sys: &Sys) -> Restored {
+pub(super) fn restore_all(sys: &SystemRoot) -> Restored {
     let mut restored = Restored::default();
     let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
         let is_notes = name.to_str().is_some_and(|name| name.ends_with(SUFFIX));
-        let Ok(Some(notes)) = is_notes.then(|| Notes::open(&entry.path(), false)).transpose()
+        let Ok(Some(notes)) =
+            is_notes.then(|| RestoreJournal::open(&entry.path(), false)).transpose()
         else {
             continue;
         };
@@ -78,7 +79,7 @@ pub(super) fn restore_all(sys: &Sys) -> Restored {
 ///
 /// Without leave to read the notes there is nothing to name.
 #[must_use]
-pub fn left_behind(sys: &Sys) -> Vec<Setting> {
+pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
     let folder = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
     let paths = folder.map(|entry| entry.path());
     let is_notes = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(SUFFIX));
@@ -92,7 +93,7 @@ pub fn left_behind(sys: &Sys) -> Vec<Setting> {
         if file.read_to_string(&mut text).is_err() {
             continue;
         }
-        let is_left = |entry: &Entry| {
+        let is_left = |entry: &JournalEntry| {
             let is_same_disk = entry.disk == disk_of(sys, &entry.was.device);
             let now = entry.was.in_force(sys).filter(|_| is_same_disk);
             now.is_some_and(|now| now != entry.was.value && !entry.is_changed_by_others(&now))
@@ -102,9 +103,9 @@ pub fn left_behind(sys: &Sys) -> Vec<Setting> {
     left
 }
 
-impl Notes {
+impl RestoreJournal {
     /// New ones for a device; what was left behind there is set back first.
-    pub(super) fn new(sys: &Sys, device: &str) -> io::Result<Self> {
+    pub(super) fn new(sys: &SystemRoot, device: &str) -> io::Result<Self> {
         let path = sys.path(FOLDER).join(format!("held-{device}{SUFFIX}"));
         let named = |error: io::Error| {
             if error.kind() != io::ErrorKind::WouldBlock {
@@ -152,7 +153,7 @@ impl Notes {
     }
 
     /// Before it is set: what is in force now, also of what changes with it.
-    pub(super) fn before(&mut self, sys: &Sys, setting: &Setting) -> io::Result<()> {
+    pub(super) fn before(&mut self, sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
         for follower in followers(sys, setting) {
             if !self.entries.iter().any(|entry| entry.follows && is_same(&entry.was, &follower)) {
                 self.note(was(sys, follower, true))?;
@@ -161,22 +162,22 @@ impl Notes {
         let value = setting.in_force(sys).ok_or_else(|| {
             io::Error::other(format!("{} cannot be read", setting.file().display()))
         })?;
-        let now = Setting { value, ..setting.clone() };
+        let now = DeviceSetting { value, ..setting.clone() };
         match self.entries.iter().find(|entry| is_same(&entry.was, setting)) {
             None => self.note(was(sys, now, false))?,
             Some(entry) if entry.is_changed_by_others(&now.value) => {
-                self.note(Line::Theirs(now))?;
+                self.note(JournalLine::Theirs(now))?;
             }
             Some(_) => {}
         }
-        self.note(Line::Set(setting.clone()))?;
+        self.note(JournalLine::Set(setting.clone()))?;
         self.sync()
     }
 
     /// After it was refused: what is in force instead.
-    pub(super) fn after(&mut self, sys: &Sys, setting: &Setting) -> io::Result<()> {
+    pub(super) fn after(&mut self, sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
         let Some(value) = setting.in_force(sys) else { return Ok(()) };
-        self.note(Line::Set(Setting { value, ..setting.clone() }))?;
+        self.note(JournalLine::Set(DeviceSetting { value, ..setting.clone() }))?;
         self.sync()
     }
 
@@ -184,7 +185,7 @@ impl Notes {
         self.file.sync_data().map_err(|error| unnoted(&self.path, &error))
     }
 
-    fn note(&mut self, line: Line) -> io::Result<()> {
+    fn note(&mut self, line: JournalLine) -> io::Result<()> {
         let mut text = serde_json::to_string(&line)?;
         text.push('\n');
         let end = self.file.metadata()?.len();
@@ -198,16 +199,16 @@ impl Notes {
     }
 
     /// Sets all back and removes the file; it stays if something could not be set.
-    pub(super) fn restore(mut self, sys: &Sys, restored: &mut Restored) {
+    pub(super) fn restore(mut self, sys: &SystemRoot, restored: &mut Restored) {
         self.entries.sort_by_key(|entry| rank(&entry.was));
         let failed_before = restored.failed.len();
         for entry in &self.entries {
-            let Entry { was, disk, is_theirs, .. } = entry;
+            let JournalEntry { was, disk, is_theirs, .. } = entry;
             // A disk that has gone took its settings along, and another one may have its name.
             let is_same_disk = *disk == disk_of(sys, &was.device);
             let Some(now) = was.in_force(sys).filter(|_| is_same_disk) else { continue };
             if entry.is_changed_by_others(&now) || (now == was.value && *is_theirs) {
-                restored.theirs.push(Setting { value: now, ..was.clone() });
+                restored.theirs.push(DeviceSetting { value: now, ..was.clone() });
                 continue;
             }
             if now == was.value {
@@ -229,7 +230,7 @@ impl Notes {
     }
 }
 
-impl Entry {
+impl JournalEntry {
     /// Whether this value is neither what was there nor one of ours.
     fn is_changed_by_others(&self, now: &str) -> bool {
         !self.follows && now != self.was.value && !self.ours.iter().any(|ours| ours == now)
@@ -241,7 +242,7 @@ fn unnoted(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
-fn parse(text: &str) -> Vec<Entry> {
+fn parse(text: &str) -> Vec<JournalEntry> {
     let mut entries = Vec::new();
     for line in text.lines().map_while(|line| serde_json::from_str(line).ok()) {
         apply(&mut entries, line);
@@ -249,23 +250,23 @@ fn parse(text: &str) -> Vec<Entry> {
     entries
 }
 
-fn apply(entries: &mut Vec<Entry>, line: Line) {
+fn apply(entries: &mut Vec<JournalEntry>, line: JournalLine) {
     match line {
-        Line::Was { setting, disk, follows } => {
+        JournalLine::Was { setting, disk, follows } => {
             match entries.iter_mut().find(|entry| is_same(&entry.was, &setting)) {
                 Some(entry) => entry.follows |= follows,
                 None => {
                     let (ours, is_theirs) = (Vec::new(), false);
-                    entries.push(Entry { was: setting, disk, ours, follows, is_theirs });
+                    entries.push(JournalEntry { was: setting, disk, ours, follows, is_theirs });
                 }
             }
         }
-        Line::Theirs(setting) => {
+        JournalLine::Theirs(setting) => {
             let entry = entries.iter_mut().find(|entry| is_same(&entry.was, &setting));
             let Some(entry) = entry else { return };
             (entry.was, entry.is_theirs) = (setting, true);
         }
-        Line::Set(setting) => {
+        JournalLine::Set(setting) => {
             let entry = entries.iter_mut().find(|entry| is_same(&entry.was, &setting));
             let Some(entry) = entry else { return };
             let from = entry.ours.len().saturating_sub(1);
@@ -275,14 +276,14 @@ fn apply(entries: &mut Vec<Entry>, line: Line) {
     }
 }
 
-fn was(sys: &Sys, setting: Setting, follows: bool) -> Line {
+fn was(sys: &SystemRoot, setting: DeviceSetting, follows: bool) -> JournalLine {
     let disk = disk_of(sys, &setting.device);
-    Line::Was { setting, disk, follows }
+    JournalLine::Was { setting, disk, follows }
 }
 
 /// What the kernel sets anew when this is set, as it is now: a scheduler brings its own tunables
 /// and its own depth, a depth brings its share for asynchronous requests.
-fn followers(sys: &Sys, setting: &Setting) -> Vec<Setting> {
+fn followers(sys: &SystemRoot, setting: &DeviceSetting) -> Vec<DeviceSetting> {
     let mut attributes = Vec::new();
     if [SCHEDULER, NR_REQUESTS].contains(&setting.attribute.as_str()) {
         let folder = sys.path(Path::new("/sys/block").join(&setting.device).join(IOSCHED));
@@ -292,13 +293,14 @@ fn followers(sys: &Sys, setting: &Setting) -> Vec<Setting> {
         attributes.extend([NR_REQUESTS, ASYNC_DEPTH].map(str::to_owned));
     }
     attributes.retain(|attribute| *attribute != setting.attribute);
-    let of = |attribute| Setting { attribute, ..setting.clone() };
-    let with_value = |setting: Setting| Some(Setting { value: setting.in_force(sys)?, ..setting });
+    let of = |attribute| DeviceSetting { attribute, ..setting.clone() };
+    let with_value =
+        |setting: DeviceSetting| Some(DeviceSetting { value: setting.in_force(sys)?, ..setting });
     attributes.into_iter().map(of).filter_map(with_value).collect()
 }
 
 /// What brings others comes before them.
-fn rank(setting: &Setting) -> u32 {
+fn rank(setting: &DeviceSetting) -> u32 {
     match setting.attribute.as_str() {
         SCHEDULER => 0,
         NR_REQUESTS => 1,
@@ -307,11 +309,11 @@ fn rank(setting: &Setting) -> u32 {
 }
 
 /// A number that no other disk gets as long as the machine runs; kernels before 5.15 have none.
-fn disk_of(sys: &Sys, device: &str) -> Option<u64> {
+fn disk_of(sys: &SystemRoot, device: &str) -> Option<u64> {
     sys.number(Path::new("/sys/block").join(device).join("diskseq"))
 }
 
-fn is_same(a: &Setting, b: &Setting) -> bool {
+fn is_same(a: &DeviceSetting, b: &DeviceSetting) -> bool {
     (&a.device, &a.attribute) == (&b.device, &b.attribute)
 }
 
@@ -335,12 +337,12 @@ mod tests {
     #[test]
     fn what_a_killed_run_has_left_is_named() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
-        let setting = |kib| Setting::read_ahead_kb("sda", kib);
+        let sys = SystemRoot::at(root.path());
+        let setting = |kib| DeviceSetting::read_ahead_kb("sda", kib);
         let file = sys.path(setting(0).file());
         fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
         fs::write(&file, "128\n").expect("it is written");
-        let mut notes = Notes::new(&sys, "sda").expect("notes");
+        let mut notes = RestoreJournal::new(&sys, "sda").expect("notes");
         notes.before(&sys, &setting(64)).expect("it is noted");
         fs::write(&file, "64\n").expect("it is written");
         assert_eq!(left_behind(&sys), [], "its run is alive");

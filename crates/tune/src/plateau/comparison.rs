@@ -1,7 +1,7 @@
 //! Whether one window keeps what another one gives: the question before a setting is changed.
 //!
 //! In:    two windows as they were measured.
-//! Out:   [`Kept`]: surely, surely not, or not known yet.
+//! Out:   [`Certainty`]: surely, surely not, or not known yet.
 //! Never: an answer from readings so few that all of them may have been stalls.
 //!
 //! ```text
@@ -11,12 +11,12 @@
 //!            |-|-o--|  not known: nothing is changed
 //! ```
 
-use super::{FEW, Point, SHARE, Z};
-use crate::report::Row;
+use super::{CurvePoint, FEW, SHARE, Z};
+use crate::report::WindowResult;
 
 /// What is known of one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct MeasuredWindow {
     /// The logarithm of its throughput.
     ln: f64,
     /// The standard error of that.
@@ -27,7 +27,7 @@ pub struct Measured {
 
 /// Whether a window gives at least 98 % of what another one gives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kept {
+pub enum Certainty {
     /// It does, beyond doubt.
     Surely,
     /// It gives less, beyond doubt.
@@ -36,22 +36,22 @@ pub enum Kept {
     Unknown,
 }
 
-impl Measured {
+impl MeasuredWindow {
     /// Whether it keeps 98 % of what `now` gives. `bias` is by which share two windows may differ
     /// for another reason than the windows.
     #[must_use]
-    pub fn keeps(&self, now: &Self, bias: f64) -> Kept {
+    pub fn keeps(&self, now: &Self, bias: f64) -> Certainty {
         let (apart, error) = (self.ln - now.ln, self.error.hypot(now.error));
         if !(self.is_enough() && now.is_enough()) {
-            return Kept::Unknown;
+            return Certainty::Unknown;
         }
         // Two equal readings are equal, whatever the last bit says.
         let line = SHARE.ln() - 1e-9;
         let doubt = errors_beyond_doubt(self.readings.min(now.readings)) * error + bias;
         match (apart - doubt >= line, apart + doubt < line) {
-            (true, _) => Kept::Surely,
-            (false, true) => Kept::SurelyNot,
-            (false, false) => Kept::Unknown,
+            (true, _) => Certainty::Surely,
+            (false, true) => Certainty::SurelyNot,
+            (false, false) => Certainty::Unknown,
         }
     }
 
@@ -61,14 +61,14 @@ impl Measured {
     }
 }
 
-impl From<&Point> for Measured {
-    fn from(point: &Point) -> Self {
+impl From<&CurvePoint> for MeasuredWindow {
+    fn from(point: &CurvePoint) -> Self {
         Self { ln: point.ln, error: point.error, readings: point.readings }
     }
 }
 
-impl From<&Row> for Measured {
-    fn from(row: &Row) -> Self {
+impl From<&WindowResult> for MeasuredWindow {
+    fn from(row: &WindowResult) -> Self {
         let error = (row.high / row.low).ln() / (2.0 * Z);
         let is_known = row.mb_per_s > 0.0 && error.is_finite();
         let error = if is_known { error.max(0.0) } else { f64::INFINITY };
@@ -103,28 +103,28 @@ const CALM_ERROR: f64 = 0.004;
 mod tests {
     use super::*;
 
-    fn row(mb_per_s: f64, error: f64, samples: u32) -> Measured {
+    fn row(mb_per_s: f64, error: f64, samples: u32) -> MeasuredWindow {
         let bound = |errors: f64| mb_per_s * (errors * Z * error).exp();
         let (low, high) = (bound(-1.0), bound(1.0));
-        Measured::from(&Row { window_kib: 128, mb_per_s, low, high, samples })
+        MeasuredWindow::from(&WindowResult { window_kib: 128, mb_per_s, low, high, samples })
     }
 
     #[test]
     fn a_window_keeps_what_it_surely_keeps() {
         let now = row(100.0, 0.002, 20);
-        assert_eq!(row(99.5, 0.002, 20).keeps(&now, 0.0), Kept::Surely);
-        assert_eq!(row(98.5, 0.002, 20).keeps(&now, 0.0), Kept::Unknown);
-        assert_eq!(row(97.5, 0.002, 20).keeps(&now, 0.0), Kept::Unknown);
-        assert_eq!(row(90.0, 0.002, 20).keeps(&now, 0.0), Kept::SurelyNot);
-        assert_eq!(row(140.0, 0.02, 20).keeps(&now, 0.0), Kept::Surely);
-        assert_eq!(row(100.0, 0.002, 20).keeps(&now, 0.1), Kept::Unknown, "it may be credit");
+        assert_eq!(row(99.5, 0.002, 20).keeps(&now, 0.0), Certainty::Surely);
+        assert_eq!(row(98.5, 0.002, 20).keeps(&now, 0.0), Certainty::Unknown);
+        assert_eq!(row(97.5, 0.002, 20).keeps(&now, 0.0), Certainty::Unknown);
+        assert_eq!(row(90.0, 0.002, 20).keeps(&now, 0.0), Certainty::SurelyNot);
+        assert_eq!(row(140.0, 0.02, 20).keeps(&now, 0.0), Certainty::Surely);
+        assert_eq!(row(100.0, 0.002, 20).keeps(&now, 0.1), Certainty::Unknown, "it may be credit");
     }
 
     #[test]
     fn fewer_readings_have_to_be_further_apart() {
         let now = |samples| row(100.0, 0.012, samples);
-        assert_eq!(row(105.5, 0.012, 300).keeps(&now(300), 0.0), Kept::Surely);
-        assert_eq!(row(105.5, 0.012, 11).keeps(&now(11), 0.0), Kept::Unknown);
+        assert_eq!(row(105.5, 0.012, 300).keeps(&now(300), 0.0), Certainty::Surely);
+        assert_eq!(row(105.5, 0.012, 11).keeps(&now(11), 0.0), Certainty::Unknown);
         assert!(errors_beyond_doubt(3) > 6.0 && errors_beyond_doubt(300) < 4.1);
     }
 
@@ -133,11 +133,11 @@ mod tests {
         let now = row(60.0, 0.03, 3);
         assert_eq!(
             row(100.0, 0.01, 20).keeps(&now, 0.0),
-            Kept::Unknown,
+            Certainty::Unknown,
             "it may have been stalled"
         );
-        assert_eq!(row(100.0, 0.01, 20).keeps(&row(60.0, 0.03, 9), 0.0), Kept::Surely);
-        assert_eq!(row(100.0, 0.0, 3).keeps(&row(100.0, 0.0, 3), 0.0), Kept::Surely);
-        assert_eq!(row(0.0, 0.0, 30).keeps(&now, 0.0), Kept::Unknown, "nothing was read");
+        assert_eq!(row(100.0, 0.01, 20).keeps(&row(60.0, 0.03, 9), 0.0), Certainty::Surely);
+        assert_eq!(row(100.0, 0.0, 3).keeps(&row(100.0, 0.0, 3), 0.0), Certainty::Surely);
+        assert_eq!(row(0.0, 0.0, 30).keeps(&now, 0.0), Certainty::Unknown, "nothing was read");
     }
 }

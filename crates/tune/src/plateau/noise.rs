@@ -5,7 +5,7 @@
 //! Never: a deviation of zero by luck: a window with few readings leans on all the others.
 
 use super::robust::spread;
-use super::{Entry, values};
+use super::{BlockReading, values};
 
 /// How much readings of the same window differ.
 pub(super) struct Noise {
@@ -15,8 +15,8 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    pub(super) fn of(of_window: &[Vec<Entry>], heights: &[f64], levels: &[f64]) -> Self {
-        let residuals = |index: usize, entries: &Vec<Entry>| {
+    pub(super) fn of(of_window: &[Vec<BlockReading>], heights: &[f64], levels: &[f64]) -> Self {
+        let residuals = |index: usize, entries: &Vec<BlockReading>| {
             let n = entries.len() as f64;
             // What is left of n readings after their mean was taken is too small by this.
             let lost = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 0.0 };

@@ -22,7 +22,7 @@
 
 use foreread_core::units::ByteCount;
 
-use super::{Point, SURE};
+use super::{CurvePoint, SURE};
 
 /// The throughput of the best window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,22 +36,22 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    pub(super) fn of(points: &[Point]) -> Self {
-        let unbeaten = |point: &Point| !points.iter().any(|other| beats(other, point));
+    pub(super) fn of(points: &[CurvePoint]) -> Self {
+        let unbeaten = |point: &CurvePoint| !points.iter().any(|other| beats(other, point));
         let Some(last) = points.iter().rposition(unbeaten) else { return Self::default() };
         let found = Self::ending_at(&points[..=last]);
         // The line may end lower than a window that was measured well: then that one counts.
-        let surely = |point: &Point| point.ln - SURE * point.error;
+        let surely = |point: &CurvePoint| point.ln - SURE * point.error;
         let best = points.iter().max_by(|a, b| surely(a).total_cmp(&surely(b)));
         best.filter(|best| surely(best) > found.ln + TIE).map_or(found, Self::alone)
     }
 
-    fn alone(point: &Point) -> Self {
+    fn alone(point: &CurvePoint) -> Self {
         Self { window: point.window, ln: point.ln, error: point.error }
     }
 
     /// What the last of these points gives, as far as its neighbours confirm it.
-    fn ending_at(points: &[Point]) -> Self {
+    fn ending_at(points: &[CurvePoint]) -> Self {
         let Some(last) = points.last() else { return Self::default() };
         // Without noise there is nothing to gain.
         if last.error <= 0.0 {
@@ -68,7 +68,7 @@ impl Reference {
 /// Whether one window is faster than another by more than noise explains. Where noise would explain
 /// anything, it is by how much that counts, unless the faster one was hardly read: a reference far
 /// below another window is none.
-fn beats(one: &Point, other: &Point) -> bool {
+fn beats(one: &CurvePoint, other: &CurvePoint) -> bool {
     let sure = SURE * one.error.hypot(other.error);
     let is_read = 2 * one.readings >= other.readings;
     one.ln - other.ln > if is_read { sure.min(FAR) } else { sure } + TIE
@@ -87,14 +87,14 @@ const REACH: usize = 8;
 /// The mean square distance from the line, in standard errors, up to which points lie on it.
 const FITS: f64 = 3.0;
 
-struct Line {
+struct ReferenceLine {
     /// Time of a byte at the last window, and the variance of that.
     end: f64,
     variance: f64,
 }
 
-impl Line {
-    fn at_its_end(&self, last: &Point) -> Reference {
+impl ReferenceLine {
+    fn at_its_end(&self, last: &CurvePoint) -> Reference {
         let error = (self.variance.sqrt() / self.end).min(last.error);
         Reference { window: last.window, ln: last.ln - self.end.ln(), error }
     }
@@ -102,7 +102,7 @@ impl Line {
 
 /// The line through points, by least squares of what they are off by in their standard errors;
 /// None if they do not lie on one.
-fn line(points: &[Point]) -> Option<Line> {
+fn line(points: &[CurvePoint]) -> Option<ReferenceLine> {
     let last = points.last()?;
     // Times of a byte, the last window's as 1; x is 0 there.
     let places: Vec<(f64, f64, f64)> = points
@@ -124,5 +124,5 @@ fn line(points: &[Point]) -> Option<Line> {
     let mean_off = off / (points.len() - 2) as f64;
     // Where points are further off than their errors say, so may its end be.
     let variance = mean_off.max(1.0) * xx / determinant;
-    (mean_off <= FITS && end > 0.0).then_some(Line { end, variance })
+    (mean_off <= FITS && end > 0.0).then_some(ReferenceLine { end, variance })
 }

@@ -26,9 +26,9 @@ use rustix::fs::Advice;
 
 use super::intervals::Intervals;
 use super::laps::{Laps, ns};
-use super::places::Places;
-use super::run::Run;
-use super::{Random, Sample, Sequential, Stopped};
+use super::places::ReadOffsets;
+use super::run::ProbeRun;
+use super::{ProbeSample, RandomReads, SequentialRead, Stopped};
 use crate::clock::{now, pause};
 use crate::pages::resident;
 
@@ -43,20 +43,20 @@ pub(super) fn warm_up(window: u64) {
 
 /// Reads one stream.
 pub(super) fn sequential(
-    run: &Run,
-    places: &mut Places,
-    ask: &Sequential,
-) -> Result<Sample, Stopped> {
+    run: &ProbeRun,
+    places: &mut ReadOffsets,
+    ask: &SequentialRead,
+) -> Result<ProbeSample, Stopped> {
     let window = ask.window.0.max(PAGE_SIZE);
     warm_up(window);
     let most = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
-    let mut laps = Laps::new(&Sequential { window: ByteCount(most), ..*ask }, run.zero, now());
+    let mut laps = Laps::new(&SequentialRead { window: ByteCount(most), ..*ask }, run.zero, now());
     let mut memory = vec![0; usize::try_from(window).expect("a window fits the memory")];
     let mut read_before = 0;
     while !laps.is_enough(now()) {
         let free = free_run(run, places, PAGE_SIZE + 10 * window)?;
         let file = run.open()?;
-        let mut stream = Stream {
+        let mut stream = BufferedStream {
             run,
             file: &file,
             window,
@@ -80,11 +80,11 @@ pub(super) fn sequential(
         places.go_on_from(at + 2 * window);
         result?;
     }
-    Ok(Sample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
+    Ok(ProbeSample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
 }
 
 /// The next part that is not in the cache, as long as wished if there is one, else the longest.
-fn free_run(run: &Run, places: &Places, wish: u64) -> Result<Range<u64>, Stopped> {
+fn free_run(run: &ProbeRun, places: &ReadOffsets, wish: u64) -> Result<Range<u64>, Stopped> {
     let file = run.open()?;
     let mut longest = 0..0;
     for part in places.onwards() {
@@ -119,14 +119,14 @@ fn free_run(run: &Run, places: &Places, wish: u64) -> Result<Range<u64>, Stopped
     Ok(longest)
 }
 
-fn untold(run: &Run) -> Stopped {
+fn untold(run: &ProbeRun) -> Stopped {
     let line = "the kernel does not say which pages of it are cached; run as its owner or root";
     Stopped::Failed(format!("{}: {line}", run.path.display()))
 }
 
 /// A stream from a page that was not resident, as far as none is.
-struct Stream<'a> {
-    run: &'a Run,
+struct BufferedStream<'a> {
+    run: &'a ProbeRun,
     file: &'a File,
     window: u64,
     start: u64,
@@ -140,11 +140,11 @@ struct Stream<'a> {
     theirs: Intervals,
 }
 
-impl Stream<'_> {
+impl BufferedStream<'_> {
     fn read(
         &mut self,
         laps: &mut Laps,
-        places: &Places,
+        places: &ReadOffsets,
         memory: &mut [u8],
         is_long: bool,
     ) -> Result<(), Stopped> {
@@ -239,7 +239,11 @@ impl Stream<'_> {
 }
 
 /// Reads anywhere, where they cannot go around the page cache.
-pub(super) fn random(run: &Run, places: &mut Places, ask: &Random) -> Result<Vec<u64>, Stopped> {
+pub(super) fn random(
+    run: &ProbeRun,
+    places: &mut ReadOffsets,
+    ask: &RandomReads,
+) -> Result<Vec<u64>, Stopped> {
     let file = run.open()?;
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
     let size = ask.size.0;
@@ -267,7 +271,7 @@ pub(super) fn random(run: &Run, places: &mut Places, ask: &Random) -> Result<Vec
 }
 
 /// One whole read: how long it took, in nanoseconds.
-pub(super) fn one(run: &Run, file: &File, to: &mut [u8], at: u64) -> Result<u64, Stopped> {
+pub(super) fn one(run: &ProbeRun, file: &File, to: &mut [u8], at: u64) -> Result<u64, Stopped> {
     let began: Instant = now();
     let got = file.read_at(to, at).map_err(|error| run.failed(at, &error))?;
     let took = now().duration_since(began);

@@ -21,21 +21,22 @@ use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use super::buffered::one;
 use super::laps::Laps;
-use super::places::Places;
-use super::run::Run;
-use super::{Random, Sample, Sequential, Stopped};
+use super::places::ReadOffsets;
+use super::run::ProbeRun;
+use super::{ProbeSample, RandomReads, SequentialRead, Stopped};
 use crate::clock::now;
 
 /// Reads one stream.
 pub(super) fn sequential(
-    run: &Run,
-    places: &mut Places,
-    ask: &Sequential,
-) -> Result<Sample, Stopped> {
+    run: &ProbeRun,
+    places: &mut ReadOffsets,
+    ask: &SequentialRead,
+) -> Result<ProbeSample, Stopped> {
     let file = run.open_direct()?;
     let window = ask.window.0.max(PAGE_SIZE);
     let window = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
-    let mut laps = Laps::new(&Sequential { window: ByteCount(window), ..*ask }, run.zero, now());
+    let mut laps =
+        Laps::new(&SequentialRead { window: ByteCount(window), ..*ask }, run.zero, now());
     let mut read_before = 0;
     while !laps.is_enough(now()) {
         let parts = places.onwards();
@@ -54,20 +55,20 @@ pub(super) fn sequential(
         places.go_on_from(at + 2 * window);
         result?;
     }
-    Ok(Sample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
+    Ok(ProbeSample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
 }
 
 /// What two readers of every other window share.
-struct Pipe<'a> {
-    run: &'a Run,
+struct WindowPipe<'a> {
+    run: &'a ProbeRun,
     file: &'a File,
     part: Range<u64>,
     window: u64,
-    state: Mutex<State<'a>>,
+    state: Mutex<PipeState<'a>>,
     turn: Condvar,
 }
 
-struct State<'a> {
+struct PipeState<'a> {
     /// How many windows have come with all before them.
     used: u64,
     /// Of the next two, how much has come.
@@ -79,7 +80,7 @@ struct State<'a> {
 
 /// One stream: how far it came, and why not farther.
 fn stream(
-    run: &Run,
+    run: &ProbeRun,
     file: &File,
     window: u64,
     part: Range<u64>,
@@ -89,8 +90,9 @@ fn stream(
     if is_short {
         laps.count_from(now());
     }
-    let state = State { used: 0, come: [None; 2], laps, end: None };
-    let pipe = Pipe { run, file, part, window, state: Mutex::new(state), turn: Condvar::new() };
+    let state = PipeState { used: 0, come: [None; 2], laps, end: None };
+    let pipe =
+        WindowPipe { run, file, part, window, state: Mutex::new(state), turn: Condvar::new() };
     // A window of one page has nothing in it that the reader could step on beforehand.
     let readers = if window > PAGE_SIZE { 2 } else { 1 };
     std::thread::scope(|scope| {
@@ -105,7 +107,7 @@ fn stream(
     (at, state.end.clone().unwrap_or(Ok(())))
 }
 
-impl<'a> Pipe<'a> {
+impl<'a> WindowPipe<'a> {
     fn read_every(&self, readers: u64, first: u64, is_short: bool) {
         let mut memory = match self.run.memory(self.window) {
             Ok(memory) => memory,
@@ -166,13 +168,17 @@ impl<'a> Pipe<'a> {
         self.turn.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<'a>> {
+    fn lock(&self) -> MutexGuard<'_, PipeState<'a>> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 /// Reads anywhere, one after the other.
-pub(super) fn random(run: &Run, places: &mut Places, ask: &Random) -> Result<Vec<u64>, Stopped> {
+pub(super) fn random(
+    run: &ProbeRun,
+    places: &mut ReadOffsets,
+    ask: &RandomReads,
+) -> Result<Vec<u64>, Stopped> {
     let file = run.open_direct()?;
     let mut memory = run.memory(ask.size.0)?;
     let mut latencies = Vec::new();

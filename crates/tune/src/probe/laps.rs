@@ -1,7 +1,7 @@
 //! A stream's time, in equal parts.
 //!
 //! In:    how far a reader has come, and when.
-//! Out:   [`Slice`]s of a few laps each; whether the stream is long enough.
+//! Out:   [`SampleSlice`]s of a few laps each; whether the stream is long enough.
 //! Never: a lap that is not a number of whole windows: it would catch a window that is on its way
 //!        at one end and not at the other.
 
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use foreread_core::units::{self, ByteCount};
 
-use super::{Sequential, Slice};
+use super::{SampleSlice, SequentialRead};
 
 /// A stream's laps.
 #[derive(Debug)]
 pub(crate) struct Laps {
     /// What instants count from.
     zero: Instant,
-    asked: Sequential,
+    asked: SequentialRead,
     began: Instant,
     /// Bytes of a lap.
     lap: u64,
@@ -36,7 +36,7 @@ struct Lap {
 }
 
 impl Laps {
-    pub(crate) fn new(asked: &Sequential, zero: Instant, now: Instant) -> Self {
+    pub(crate) fn new(asked: &SequentialRead, zero: Instant, now: Instant) -> Self {
         let window = asked.window.0.max(1);
         Self {
             zero,
@@ -107,14 +107,14 @@ impl Laps {
     }
 
     /// Some laps each. A stream that had no time for a whole one is one slice of all that it did.
-    pub(crate) fn slices(mut self, now: Instant) -> Vec<Slice> {
+    pub(crate) fn slices(mut self, now: Instant) -> Vec<SampleSlice> {
         if self.laps.is_empty() && self.read > 0 {
             let (since, bytes) =
                 self.open.filter(|open| open.1 > 0).unwrap_or((self.began, self.read));
             self.laps.push(Lap { end: now, time: now.duration_since(since), bytes });
         }
         let each = self.laps.len().div_ceil(SLICES_MAX).max(1);
-        let slice = |lap: Lap| Slice {
+        let slice = |lap: Lap| SampleSlice {
             at: instant(lap.end.duration_since(self.zero)),
             bytes: ByteCount(lap.bytes),
             ns: ns(lap.time),
@@ -152,9 +152,9 @@ const SLICES_MAX: usize = 16;
 mod tests {
     use super::*;
 
-    fn stream(window: u64, reads: u64, bytes: u64) -> Vec<Slice> {
+    fn stream(window: u64, reads: u64, bytes: u64) -> Vec<SampleSlice> {
         let zero = crate::clock::now();
-        let asked = Sequential {
+        let asked = SequentialRead {
             window: ByteCount(window),
             at_least: ByteCount(1),
             time: Duration::ZERO,

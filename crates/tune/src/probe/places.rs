@@ -13,7 +13,7 @@ use crate::rng::Rng;
 
 /// A walk through a target.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct ReadOffsets {
     parts: Vec<Range<u64>>,
     /// Where the next stream begins.
     cursor: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Places {
     random: Rng,
 }
 
-impl Places {
+impl ReadOffsets {
     pub(crate) fn new(parts: &[Range<u64>], seed: u64) -> Self {
         assert!(!parts.is_empty(), "a target has something to read");
         let mut places = Self {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_walk_goes_around_and_tells_what_it_had_read() {
-        let mut places = Places::new(&[0..100 * PAGE, 200 * PAGE..300 * PAGE], 1);
+        let mut places = ReadOffsets::new(&[0..100 * PAGE, 200 * PAGE..300 * PAGE], 1);
         places.go_on_from(250 * PAGE);
         let onwards = places.onwards();
         assert_eq!(
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn random_places_lie_in_parts_and_are_fresh_while_there_are_any() {
         let parts = [3 * PAGE..1000 * PAGE, 5000 * PAGE..5004 * PAGE];
-        let mut places = Places::new(&parts, 42);
+        let mut places = ReadOffsets::new(&parts, 42);
         let mut read_before = 0;
         for _ in 0..100 {
             let place = places.anywhere(2 * PAGE).expect("there is room");

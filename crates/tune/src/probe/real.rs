@@ -20,21 +20,21 @@ use std::time::{Duration, Instant};
 use foreread_core::units;
 
 use super::laps::instant;
-use super::places::Places;
-use super::run::Run;
-use super::{Probe, Random, Sample, Sequential, Stopped, buffered, direct};
+use super::places::ReadOffsets;
+use super::run::ProbeRun;
+use super::{Probe, ProbeSample, RandomReads, SequentialRead, Stopped, buffered, direct};
 use crate::clock::now;
-use crate::hold::Held;
+use crate::hold::TemporarySettings;
 use crate::pages::resident;
 use crate::report::Method;
-use crate::setting::Setting;
-use crate::sysfs::Sys;
-use crate::target::{Target, window_in_force};
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
+use crate::target::{TuneTarget, window_in_force};
 use crate::words::words;
 
 /// How a real device is measured.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RealProbeOptions {
     /// Set by Ctrl-C: the measurement ends at the next read.
     pub interrupted: Arc<AtomicBool>,
     /// Where the first stream begins.
@@ -44,29 +44,29 @@ pub struct Options {
 }
 
 /// A real device.
-pub struct Real<'h> {
-    run: Run,
-    sys: Sys,
+pub struct RealProbe<'h> {
+    run: ProbeRun,
+    sys: SystemRoot,
     device: String,
-    held: Option<&'h Held>,
+    held: Option<&'h TemporarySettings>,
     why_direct: Option<String>,
     /// None while a thread is away with them, for ever if the device hangs.
-    places: Option<Places>,
+    places: Option<ReadOffsets>,
     is_direct_possible: bool,
     window_kib: Option<u64>,
 }
 
-impl<'h> Real<'h> {
+impl<'h> RealProbe<'h> {
     /// Without a holder, or if it may not set the window, the device is read with `O_DIRECT`.
     ///
     /// # Errors
     ///
     /// One line, if it can be read in neither way, or another run measures it.
     pub fn new(
-        target: &Target,
-        held: Option<&'h Held>,
-        sys: &Sys,
-        options: &Options,
+        target: &TuneTarget,
+        held: Option<&'h TemporarySettings>,
+        sys: &SystemRoot,
+        options: &RealProbeOptions,
     ) -> Result<Self, String> {
         let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
             Ok(()) => None,
@@ -82,12 +82,12 @@ impl<'h> Real<'h> {
         }
         let interrupted = Arc::clone(&options.interrupted);
         Ok(Self {
-            run: Run { path: target.path.clone(), zero: now(), interrupted },
+            run: ProbeRun { path: target.path.clone(), zero: now(), interrupted },
             sys: sys.clone(),
             device: target.device.name.clone(),
             held,
             why_direct,
-            places: Some(Places::new(&target.parts, options.seed)),
+            places: Some(ReadOffsets::new(&target.parts, options.seed)),
             is_direct_possible: target.not_direct.is_none(),
             window_kib: None,
         })
@@ -110,7 +110,7 @@ impl<'h> Real<'h> {
     fn away<T: Send + 'static>(
         &mut self,
         at_most: Duration,
-        work: impl FnOnce(&Run, &mut Places) -> Result<T, Stopped> + Send + 'static,
+        work: impl FnOnce(&ProbeRun, &mut ReadOffsets) -> Result<T, Stopped> + Send + 'static,
     ) -> Result<T, Stopped> {
         self.run.go_on()?;
         let hangs = || Stopped::Failed(format!("{}: it does not answer", self.run.path.display()));
@@ -162,7 +162,7 @@ impl<'h> Real<'h> {
             return Ok(());
         }
         let Some(held) = self.held else { return Ok(()) };
-        let setting = Setting::read_ahead_kb(&self.device, kib);
+        let setting = DeviceSetting::read_ahead_kb(&self.device, kib);
         held.set(&setting).map_err(|error| {
             let failed = format!("setting read_ahead_kb of {} to {kib}: {error}", self.device);
             self.explained(Stopped::Failed(failed))
@@ -174,10 +174,10 @@ impl<'h> Real<'h> {
 
 /// Whether the kernel's own read-ahead can be measured; else why not.
 fn why_not_by_the_kernel(
-    target: &Target,
-    held: Option<&Held>,
-    sys: &Sys,
-    options: &Options,
+    target: &TuneTarget,
+    held: Option<&TemporarySettings>,
+    sys: &SystemRoot,
+    options: &RealProbeOptions,
 ) -> io::Result<()> {
     if options.is_direct {
         return Err(io::Error::other("it was asked to read with O_DIRECT"));
@@ -196,12 +196,12 @@ fn why_not_by_the_kernel(
     held.set(&now)
 }
 
-impl Probe for Real<'_> {
+impl Probe for RealProbe<'_> {
     fn now(&self) -> units::Nanos {
         instant(now().duration_since(self.run.zero))
     }
 
-    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
+    fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped> {
         let ask = *ask;
         if self.method() == Method::Direct {
             return self
@@ -211,7 +211,7 @@ impl Probe for Real<'_> {
         self.away(ask.at_most, move |run, places| buffered::sequential(run, places, &ask))
     }
 
-    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped> {
         let ask = *ask;
         if self.is_direct_possible {
             return self.away(ask.at_most, move |run, places| direct::random(run, places, &ask));
@@ -220,7 +220,7 @@ impl Probe for Real<'_> {
     }
 }
 
-impl std::fmt::Debug for Real<'_> {
+impl std::fmt::Debug for RealProbe<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path: &Path = &self.run.path;
         f.debug_struct("Real").field("path", &path).field("method", &self.method()).finish()

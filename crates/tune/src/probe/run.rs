@@ -15,19 +15,19 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use super::Stopped;
-use crate::pages::Memory;
+use crate::pages::HugePageBuffer;
 use crate::words::words;
 
 /// A run of measurements on one target.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct ProbeRun {
     pub(super) path: PathBuf,
     /// What instants count from.
     pub(super) zero: Instant,
     pub(super) interrupted: Arc<AtomicBool>,
 }
 
-impl Run {
+impl ProbeRun {
     /// An error if the run was interrupted.
     pub(super) fn go_on(&self) -> Result<(), Stopped> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
@@ -45,8 +45,8 @@ impl Run {
     }
 
     /// Memory that O_DIRECT takes.
-    pub(super) fn memory(&self, bytes: u64) -> Result<Memory, Stopped> {
-        Memory::new(bytes).map_err(|error| {
+    pub(super) fn memory(&self, bytes: u64) -> Result<HugePageBuffer, Stopped> {
+        HugePageBuffer::new(bytes).map_err(|error| {
             Stopped::Failed(format!("no memory for {} KiB: {}", bytes >> 10, words(&error)))
         })
     }

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::file;
 use super::store::is_record;
 use crate::report::Report;
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 
 /// What was set on one device until the next boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,9 +35,9 @@ pub struct Applied {
     /// What was found.
     pub report: Report,
     /// What was set.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<DeviceSetting>,
     /// What was in force before.
-    pub before: Vec<Setting>,
+    pub before: Vec<DeviceSetting>,
 }
 
 /// Notes that these settings were made, which were `before` at these values.
@@ -47,10 +47,10 @@ pub struct Applied {
 /// # Errors
 ///
 /// If the note cannot be written.
-pub fn note_applied(sys: &Sys, mut applied: Applied) -> io::Result<()> {
+pub fn note_applied(sys: &SystemRoot, mut applied: Applied) -> io::Result<()> {
     if let Some(earlier) = applied_on(sys, &applied.device) {
         applied.before = original(Some(&earlier), &applied.before);
-        let is_new = |setting: &Setting, all: &[Setting]| {
+        let is_new = |setting: &DeviceSetting, all: &[DeviceSetting]| {
             all.iter().all(|other| other.attribute != setting.attribute)
         };
         let settings = earlier.settings.iter().filter(|it| is_new(it, &applied.settings));
@@ -67,7 +67,7 @@ pub fn note_applied(sys: &Sys, mut applied: Applied) -> io::Result<()> {
 
 /// What was set on this device until the next boot, if it is still the same device.
 #[must_use]
-pub fn applied_on(sys: &Sys, device: &str) -> Option<Applied> {
+pub fn applied_on(sys: &SystemRoot, device: &str) -> Option<Applied> {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
     let whole = sys.whole(&sys.device(name)?)?.name;
     let applied: Applied = serde_json::from_str(&sys.whole_text(path(&whole))?).ok()?;
@@ -76,7 +76,7 @@ pub fn applied_on(sys: &Sys, device: &str) -> Option<Applied> {
 
 /// All devices that have such a note, in the order of their names.
 #[must_use]
-pub fn applied(sys: &Sys) -> Vec<Applied> {
+pub fn applied(sys: &SystemRoot) -> Vec<Applied> {
     let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut devices: Vec<String> = names
@@ -89,10 +89,10 @@ pub fn applied(sys: &Sys) -> Vec<Applied> {
 /// What was in force before the first `--apply` of this boot, where what is in force now is what
 /// that has set; else what is in force now.
 #[must_use]
-pub fn original(earlier: Option<&Applied>, now: &[Setting]) -> Vec<Setting> {
-    let first = |setting: &Setting| {
+pub fn original(earlier: Option<&Applied>, now: &[DeviceSetting]) -> Vec<DeviceSetting> {
+    let first = |setting: &DeviceSetting| {
         let earlier = earlier?;
-        let same = |other: &&Setting| other.attribute == setting.attribute;
+        let same = |other: &&DeviceSetting| other.attribute == setting.attribute;
         let ours = earlier.settings.iter().find(same)?;
         let is_ours = ours.value == setting.value;
         is_ours.then(|| earlier.before.iter().find(same).cloned()).flatten()
@@ -105,7 +105,7 @@ pub fn original(earlier: Option<&Applied>, now: &[Setting]) -> Vec<Setting> {
 /// # Errors
 ///
 /// If the system refuses to.
-pub fn forget_applied(sys: &Sys, device: &str) -> io::Result<bool> {
+pub fn forget_applied(sys: &SystemRoot, device: &str) -> io::Result<bool> {
     file::remove(sys, &path(device))
 }
 
@@ -115,7 +115,7 @@ pub(super) fn path(device: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{PREFIX}{}.json", device))
 }
 
-fn diskseq(sys: &Sys, device: &str) -> Option<u64> {
+fn diskseq(sys: &SystemRoot, device: &str) -> Option<u64> {
     sys.number(Path::new("/sys/block").join(device).join("diskseq"))
 }
 

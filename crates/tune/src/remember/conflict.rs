@@ -21,7 +21,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::setting::READ_AHEAD_KB;
-use crate::sysfs::Sys;
+use crate::sysfs::SystemRoot;
 
 /// Something else that sets an attribute of a device, or may.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,7 +53,7 @@ pub enum Wins {
 
 /// The files that set these attributes of a whole device, whether it is remembered or not.
 #[must_use]
-pub fn conflicts(sys: &Sys, device: &str, attributes: &[&str]) -> Vec<Conflict> {
+pub fn conflicts(sys: &SystemRoot, device: &str, attributes: &[&str]) -> Vec<Conflict> {
     let Some(device) = sys.device(device).and_then(|device| sys.whole(&device)) else {
         return Vec::new();
     };

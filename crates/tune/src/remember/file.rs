@@ -9,11 +9,11 @@ use std::path::Path;
 
 use foreread_files::system;
 
-use crate::sysfs::Sys;
+use crate::sysfs::SystemRoot;
 
 /// Writes a file whole. `is_ours` gets the first bytes of the file that is there.
 pub(super) fn write_whole(
-    sys: &Sys,
+    sys: &SystemRoot,
     path: &Path,
     text: &str,
     is_ours: fn(&[u8]) -> bool,
@@ -22,6 +22,6 @@ pub(super) fn write_whole(
 }
 
 /// Removes a file; whether it was there.
-pub(super) fn remove(sys: &Sys, path: &Path) -> io::Result<bool> {
+pub(super) fn remove(sys: &SystemRoot, path: &Path) -> io::Result<bool> {
     Ok(system::remove(&sys.path(path))?)
 }

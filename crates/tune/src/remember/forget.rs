@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use super::{
     Applied, Remembered, applied, applied_on, file, list, recall, rule, rule_path, store_path,
 };
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,9 +23,9 @@ pub struct Forgotten {
     /// The devices that it was about and that are here.
     pub devices: Vec<String>,
     /// What is set again as it was before.
-    pub restored: Vec<Setting>,
+    pub restored: Vec<DeviceSetting>,
     /// What was left as it is, and why.
-    pub left: Vec<(Setting, String)>,
+    pub left: Vec<(DeviceSetting, String)>,
     /// The files that were removed, absolute paths of their system.
     pub removed: Vec<PathBuf>,
 }
@@ -56,7 +56,7 @@ pub enum NotForgotten {
 /// # Errors
 ///
 /// If nothing is remembered under this name, or a file cannot be removed.
-pub fn forget(sys: &Sys, name: &str) -> Result<Forgotten, NotForgotten> {
+pub fn forget(sys: &SystemRoot, name: &str) -> Result<Forgotten, NotForgotten> {
     let name = name.strip_prefix("/dev/").unwrap_or(name);
     let found = find(sys, name);
     let device = match &found {
@@ -74,7 +74,7 @@ pub fn forget(sys: &Sys, name: &str) -> Result<Forgotten, NotForgotten> {
 }
 
 /// Sets back what `--apply` has set.
-fn unapply(sys: &Sys, applied: &Applied) -> Result<Forgotten, NotForgotten> {
+fn unapply(sys: &SystemRoot, applied: &Applied) -> Result<Forgotten, NotForgotten> {
     let device = applied.device.clone();
     let mut forgotten =
         Forgotten { id: device.clone(), devices: vec![device], ..Forgotten::default() };
@@ -95,13 +95,13 @@ fn unapply(sys: &Sys, applied: &Applied) -> Result<Forgotten, NotForgotten> {
 }
 
 /// The name today of what is remembered under this id.
-fn here(sys: &Sys, id: &str) -> Option<String> {
+fn here(sys: &SystemRoot, id: &str) -> Option<String> {
     let known = list(sys).remembered.into_iter().find(|known| known.identity.id == id)?;
     Some(known.identity.devices(sys).first()?.name.clone())
 }
 
 fn forget_remembered(
-    sys: &Sys,
+    sys: &SystemRoot,
     (id, mut before): (String, Forgotten),
 ) -> Result<Forgotten, NotForgotten> {
     let known = list(sys).remembered.into_iter().find(|known| known.identity.id == id);
@@ -124,7 +124,7 @@ fn forget_remembered(
     Ok(Forgotten { id, removed: before.removed, ..undone })
 }
 
-fn find(sys: &Sys, name: &str) -> Result<String, NotForgotten> {
+fn find(sys: &SystemRoot, name: &str) -> Result<String, NotForgotten> {
     let listed = list(sys);
     let ids: Vec<_> = listed.remembered.iter().map(|known| known.identity.id.clone()).collect();
     let broken = listed.unreadable.iter().map(|broken| broken.id.clone());
@@ -144,7 +144,7 @@ fn find(sys: &Sys, name: &str) -> Result<String, NotForgotten> {
 }
 
 /// The ids of rules without a record.
-pub(super) fn orphans(sys: &Sys) -> Vec<String> {
+pub(super) fn orphans(sys: &SystemRoot) -> Vec<String> {
     let path = rule_path("");
     let folder = path.parent().map(|folder| sys.path(folder)).unwrap_or_default();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -157,12 +157,15 @@ pub(super) fn orphans(sys: &Sys) -> Vec<String> {
     ids
 }
 
-fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
+fn restore(sys: &SystemRoot, known: &Remembered) -> Forgotten {
     let mut forgotten = Forgotten::default();
     for device in known.identity.devices(sys) {
-        let here = |setting: &Setting| Setting { device: device.name.clone(), ..setting.clone() };
+        let here = |setting: &DeviceSetting| DeviceSetting {
+            device: device.name.clone(),
+            ..setting.clone()
+        };
         // Looked at before any is set: another scheduler brings its own number of requests.
-        let now = |ours: Setting| (ours.in_force(sys), ours);
+        let now = |ours: DeviceSetting| (ours.in_force(sys), ours);
         let all: Vec<_> = known.settings.iter().map(here).map(now).collect();
         for (now, ours) in all {
             let was = known.before.iter().find(|was| was.attribute == ours.attribute).map(here);
@@ -185,11 +188,11 @@ fn restore(sys: &Sys, known: &Remembered) -> Forgotten {
 
 /// Sets what was there before; or why not.
 fn undo(
-    sys: &Sys,
-    ours: &Setting,
+    sys: &SystemRoot,
+    ours: &DeviceSetting,
     now: Option<String>,
-    was: Option<Setting>,
-) -> Result<Setting, String> {
+    was: Option<DeviceSetting>,
+) -> Result<DeviceSetting, String> {
     let now = now.ok_or("the device does not have it now")?;
     if now != ours.value {
         return Err(format!("it is {now} now, which is not ours"));

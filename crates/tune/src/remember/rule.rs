@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Remembered, file};
 use crate::report::{Method, Report};
-use crate::setting::{READ_AHEAD_KB, Setting};
-use crate::sysfs::Sys;
+use crate::setting::{DeviceSetting, READ_AHEAD_KB};
+use crate::sysfs::SystemRoot;
 
 /// What the names of our rules begin with. Late, so that few others come after.
 pub(super) const PREFIX: &str = "99-foreread-";
@@ -28,7 +28,7 @@ pub fn rule_path(id: &str) -> PathBuf {
     Path::new("/etc/udev/rules.d").join(format!("{PREFIX}{id}.rules"))
 }
 
-pub(super) fn write(sys: &Sys, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
+pub(super) fn write(sys: &SystemRoot, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
     let path = rule_path(&remembered.identity.id);
     file::write_whole(sys, &path, &remembered.rule, is_rule).map_err(|error| (path, error))
 }
@@ -106,7 +106,7 @@ fn measured(report: &Report) -> Vec<String> {
 }
 
 /// Whether a rule can hold it as it is: udev puts other texts for `$` and `%`, and a quote ends it.
-pub(super) fn can_stand_in_a_rule(setting: &Setting) -> bool {
+pub(super) fn can_stand_in_a_rule(setting: &DeviceSetting) -> bool {
     let is_plain = |text: &str, more: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
     };
@@ -118,7 +118,7 @@ pub(super) fn can_stand_in_a_rule(setting: &Setting) -> bool {
 
 /// The order in which settings are made: another scheduler brings its own tunables and number of
 /// requests.
-pub(super) fn order(setting: &Setting) -> (u8, String) {
+pub(super) fn order(setting: &DeviceSetting) -> (u8, String) {
     let rank = match setting.attribute.as_str() {
         "queue/scheduler" => 0,
         name if name.starts_with("queue/iosched/") => 1,

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Remembered, file};
-use crate::sysfs::Sys;
+use crate::sysfs::SystemRoot;
 
 const FOLDER: &str = "/var/lib/foreread";
 
@@ -49,7 +49,7 @@ pub fn store_path(id: &str) -> PathBuf {
 
 /// All that is remembered.
 #[must_use]
-pub fn list(sys: &Sys) -> Listed {
+pub fn list(sys: &SystemRoot) -> Listed {
     let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut ids: Vec<_> = names
@@ -70,7 +70,7 @@ pub fn list(sys: &Sys) -> Listed {
 
 /// What is remembered of a device that is here, by its kernel name; of a partition, its disk's.
 #[must_use]
-pub fn recall(sys: &Sys, device: &str) -> Option<Remembered> {
+pub fn recall(sys: &SystemRoot, device: &str) -> Option<Remembered> {
     let whole = sys.whole(&sys.device(device)?)?;
     let is_it = |known: &Remembered| {
         known.identity.devices(sys).iter().any(|device| device.name == whole.name)
@@ -78,7 +78,7 @@ pub fn recall(sys: &Sys, device: &str) -> Option<Remembered> {
     list(sys).remembered.into_iter().find(is_it)
 }
 
-fn read(sys: &Sys, id: &str, file: &Path) -> Result<Remembered, String> {
+fn read(sys: &SystemRoot, id: &str, file: &Path) -> Result<Remembered, String> {
     let text = sys.whole_text(file).ok_or("it cannot be read, or is no text")?;
     let remembered: Remembered = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     if remembered.identity.id != id {
@@ -88,11 +88,11 @@ fn read(sys: &Sys, id: &str, file: &Path) -> Result<Remembered, String> {
 }
 
 /// The bytes of a record, if there is one.
-pub(super) fn text(sys: &Sys, id: &str) -> Option<Vec<u8>> {
+pub(super) fn text(sys: &SystemRoot, id: &str) -> Option<Vec<u8>> {
     fs::read(sys.path(store_path(id))).ok()
 }
 
-pub(super) fn write(sys: &Sys, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
+pub(super) fn write(sys: &SystemRoot, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {
     let path = store_path(&remembered.identity.id);
     written(remembered)
         .and_then(|text| file::write_whole(sys, &path, &text, is_record))
@@ -113,7 +113,7 @@ pub(super) fn is_record(_: &[u8]) -> bool {
 }
 
 /// As it was before [`write()`]: the error that led here is the one to tell.
-pub(super) fn put_back(sys: &Sys, id: &str, before: Option<Vec<u8>>) {
+pub(super) fn put_back(sys: &SystemRoot, id: &str, before: Option<Vec<u8>>) {
     let path = store_path(id);
     let _ = match before.and_then(|bytes| String::from_utf8(bytes).ok()) {
         Some(text) => file::write_whole(sys, &path, &text, is_record),

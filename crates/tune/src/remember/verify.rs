@@ -1,7 +1,7 @@
 //! Compares what is remembered with the settings in force.
 //!
 //! In:    the records, the rules, sysfs, and other files that set the same attributes.
-//! Out:   a [`Verdict`] for each device that is remembered, and for what is left of others.
+//! Out:   a [`Verification`] for each device that is remembered, and for what is left of others.
 //! Never: a change.
 
 use std::fmt;
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use super::conflict::{Conflict, Wins, conflicts};
 use super::{Remembered, Unreadable, forget, list, rule_path};
-use crate::setting::Setting;
-use crate::sysfs::Sys;
+use crate::setting::DeviceSetting;
+use crate::sysfs::SystemRoot;
 use crate::udev::rule_files;
 
 /// How it stands with one device.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Verdict {
+pub struct Verification {
     /// Which.
     pub id: String,
     /// Its name when it was measured, if that can be read.
@@ -23,16 +23,16 @@ pub struct Verdict {
     /// Its name now, if it is here.
     pub device: Option<String>,
     /// What is not as it should be; first what matters most.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VerifyFinding>,
 }
 
 /// Something that is not as it should be, or that one should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Finding {
+pub enum VerifyFinding {
     /// Another value is set than was remembered.
     Drift {
         /// What should be.
-        ours: Setting,
+        ours: DeviceSetting,
         /// What is; None if the device does not have it now.
         now: Option<String>,
         /// What may have set it: files that set this very value, or that come after our rule.
@@ -76,7 +76,7 @@ pub enum Finding {
     Absent,
 }
 
-impl Finding {
+impl VerifyFinding {
     /// Whether something has to be done. Absent devices and hidden files are only told.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
@@ -94,33 +94,37 @@ impl Finding {
     }
 }
 
-impl Verdict {
+impl Verification {
     /// Whether nothing has to be done.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        !self.findings.iter().any(Finding::is_wrong)
+        !self.findings.iter().any(VerifyFinding::is_wrong)
     }
 }
 
 /// Looks at everything that is remembered.
 #[must_use]
-pub fn verify(sys: &Sys) -> Vec<Verdict> {
+pub fn verify(sys: &SystemRoot) -> Vec<Verification> {
     let listed = list(sys);
     let mut verdicts: Vec<_> =
         listed.remembered.iter().map(|remembered| of_device(sys, remembered)).collect();
-    let nameless =
-        |id: String, finding| Verdict { id, known_as: None, device: None, findings: vec![finding] };
+    let nameless = |id: String, finding| Verification {
+        id,
+        known_as: None,
+        device: None,
+        findings: vec![finding],
+    };
     let broken = listed.unreadable.into_iter();
-    verdicts.extend(broken.map(|it| nameless(it.id.clone(), Finding::Unreadable(it))));
+    verdicts.extend(broken.map(|it| nameless(it.id.clone(), VerifyFinding::Unreadable(it))));
     let orphans = forget::orphans(sys).into_iter();
     verdicts.extend(orphans.map(|id| {
         let file = rule_path(&id);
-        nameless(id, Finding::NoRecord { file })
+        nameless(id, VerifyFinding::NoRecord { file })
     }));
     verdicts
 }
 
-fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
+fn of_device(sys: &SystemRoot, remembered: &Remembered) -> Verification {
     let devices: Vec<_> =
         remembered.identity.devices(sys).into_iter().map(|device| device.name).collect();
     let mut findings = Vec::new();
@@ -136,16 +140,16 @@ fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
             })
         };
         let later = others.into_iter().filter(|it| it.wins != Wins::No && !is_same(it));
-        findings.extend(later.map(Finding::Overridden));
+        findings.extend(later.map(VerifyFinding::Overridden));
     }
     if devices.len() > 1 {
-        findings.push(Finding::Copies { devices: devices.clone() });
+        findings.push(VerifyFinding::Copies { devices: devices.clone() });
     }
     findings.extend(of_rule(sys, remembered));
     if devices.is_empty() {
-        findings.push(Finding::Absent);
+        findings.push(VerifyFinding::Absent);
     }
-    Verdict {
+    Verification {
         id: remembered.identity.id.clone(),
         known_as: Some(remembered.device.clone()),
         device: devices.into_iter().next(),
@@ -153,10 +157,15 @@ fn of_device(sys: &Sys, remembered: &Remembered) -> Verdict {
     }
 }
 
-fn drifts(sys: &Sys, remembered: &Remembered, device: &str, others: &[Conflict]) -> Vec<Finding> {
+fn drifts(
+    sys: &SystemRoot,
+    remembered: &Remembered,
+    device: &str,
+    others: &[Conflict],
+) -> Vec<VerifyFinding> {
     let mut findings = Vec::new();
     for setting in &remembered.settings {
-        let ours = Setting { device: device.to_owned(), ..setting.clone() };
+        let ours = DeviceSetting { device: device.to_owned(), ..setting.clone() };
         let now = ours.in_force(sys);
         if now.as_ref() == Some(&ours.value) {
             continue;
@@ -167,32 +176,32 @@ fn drifts(sys: &Sys, remembered: &Remembered, device: &str, others: &[Conflict])
             None => other.wins != Wins::No,
         };
         let who = of_it.filter(is_it).cloned().collect();
-        findings.push(Finding::Drift { ours, now, who });
+        findings.push(VerifyFinding::Drift { ours, now, who });
     }
     findings
 }
 
-fn of_rule(sys: &Sys, remembered: &Remembered) -> Vec<Finding> {
+fn of_rule(sys: &SystemRoot, remembered: &Remembered) -> Vec<VerifyFinding> {
     let file = rule_path(&remembered.identity.id);
     let files = rule_files(sys);
     let Some(found) = files.into_iter().find(|found| found.path.file_name() == file.file_name())
     else {
-        return vec![Finding::RuleMissing { file }];
+        return vec![VerifyFinding::RuleMissing { file }];
     };
     if found.path != file {
-        return vec![Finding::RuleMissing { file }];
+        return vec![VerifyFinding::RuleMissing { file }];
     }
     let mut findings: Vec<_> =
-        found.hides.into_iter().map(|file| Finding::Hides { file }).collect();
+        found.hides.into_iter().map(|file| VerifyFinding::Hides { file }).collect();
     if found.is_mask {
-        findings.insert(0, Finding::Masked { file });
+        findings.insert(0, VerifyFinding::Masked { file });
     } else if sys.whole_text(&file).as_ref() != Some(&remembered.rule) {
-        findings.insert(0, Finding::Edited { file });
+        findings.insert(0, VerifyFinding::Edited { file });
     }
     findings
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for VerifyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Drift { ours, now, who } => {

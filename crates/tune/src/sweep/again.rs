@@ -6,7 +6,7 @@
 
 use foreread_core::units::ByteCount;
 
-use super::{Run, Taken};
+use super::{StepReading, SweepRun};
 use crate::plateau::Reading;
 use crate::plateau::robust::median;
 
@@ -20,11 +20,11 @@ const SUSPECT: f64 = 1.3;
 /// What no noise explains, if it happens to several windows.
 const FAR_FASTER: f64 = 1.5;
 
-impl Run<'_> {
+impl SweepRun<'_> {
     /// The readings that count.
     pub(super) fn counted(&self) -> Vec<Reading> {
         let fresh_only = self.has_cache() && self.is_largest_fresh();
-        let counts = |taken: &&Taken| !(fresh_only && taken.is_again);
+        let counts = |taken: &&StepReading| !(fresh_only && taken.is_again);
         self.taken.iter().filter(counts).map(reading).collect()
     }
 
@@ -113,6 +113,6 @@ impl Run<'_> {
     }
 }
 
-fn reading(taken: &Taken) -> Reading {
+fn reading(taken: &StepReading) -> Reading {
     Reading { window: taken.window, round: taken.round, mb_per_s: taken.mb_per_s }
 }

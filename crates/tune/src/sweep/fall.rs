@@ -1,7 +1,7 @@
 //! A device that is fast at first: where a series of speeds falls, if it does.
 //!
 //! In:    speeds, in the order of time.
-//! Out:   [`Fall`]: how fast before, how fast after, and for how long.
+//! Out:   [`SpeedDrop`]: how fast before, how fast after, and for how long.
 //! Never: a fall that noise explains, or one that did not last.
 //!
 //! ```text
@@ -15,7 +15,7 @@ use crate::plateau::robust::{median, spread};
 
 /// Where a series falls.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fall {
+pub(super) struct SpeedDrop {
     /// MB/s before.
     pub(super) fast: f64,
     /// MB/s after.
@@ -27,7 +27,7 @@ pub(super) struct Fall {
 /// The place that leaves the least distance to the medians on its two sides, if what lies between
 /// them is a fall by more than `sure` standard errors, with `side` speeds or
 /// more on each side.
-pub(super) fn fall(speeds: &[f64], sure: f64, side: usize) -> Option<Fall> {
+pub(super) fn fall(speeds: &[f64], sure: f64, side: usize) -> Option<SpeedDrop> {
     let n = speeds.len();
     if n < LEAST.max(2 * side) {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn fall(speeds: &[f64], sure: f64, side: usize) -> Option<Fall> {
     let last = median(&mut logs[n - (n - index).div_ceil(4)..].to_vec());
     let lasts = last < f64::midpoint(fast, slow);
     let is_fall = fast - slow > FALL_MIN.ln() + sure * error && lasts;
-    is_fall.then(|| Fall { fast: fast.exp(), slow: slow.exp(), index })
+    is_fall.then(|| SpeedDrop { fast: fast.exp(), slow: slow.exp(), index })
 }
 
 /// A smaller ratio of the speeds before and after is not taken for used-up credit.

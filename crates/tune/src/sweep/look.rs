@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 
-use super::fall::{Fall, fall};
+use super::fall::{SpeedDrop, fall};
 use super::step::{WINDOWS_MIN, late, nanos, whole};
-use super::{Burst, Doing, Run};
+use super::{Burst, SweepActivity, SweepRun};
 use crate::plateau::robust::median;
-use crate::probe::{Sample, Sequential, Slice, Stopped};
+use crate::probe::{ProbeSample, SampleSlice, SequentialRead, Stopped};
 
-impl Run<'_> {
+impl SweepRun<'_> {
     /// Short streams with windows as large as what was seen so far allows, until the largest that
     /// fits the time is reached. Says how fast the fastest was, in MB/s.
     ///
@@ -29,13 +29,13 @@ impl Run<'_> {
         let patience = if self.is_quick() { 700 } else { 2_000 };
         let (mut fastest, mut reached) = (0.0_f64, None);
         loop {
-            let ask = Sequential {
+            let ask = SequentialRead {
                 window,
                 at_least: ByteCount(window.0 * 3),
                 time: Duration::from_millis(30),
                 at_most: Duration::from_millis(patience),
             };
-            let sample = self.read(ask, Doing::Climbing(window))?;
+            let sample = self.read(ask, SweepActivity::Climbing(window))?;
             if sample.bytes().0 == 0 {
                 break;
             }
@@ -90,11 +90,11 @@ impl Run<'_> {
         &mut self,
         window: ByteCount,
         before: f64,
-        stream: &Sample,
+        stream: &ProbeSample,
     ) -> Result<bool, Stopped> {
         let speeds: Vec<f64> = stream.slices.iter().map(speed).collect();
         let now = median(&mut speeds[speeds.len() / 2..].to_vec());
-        let all_along = Fall { fast: before, slow: now, index: 0 };
+        let all_along = SpeedDrop { fast: before, slow: now, index: 0 };
         let all_along = (before > DEEP * now).then_some(all_along);
         let Some(found) = fall(&speeds, SURE, 2).or(all_along) else { return Ok(false) };
         let Some(slow) = self.stays_below(window, found)? else { return Ok(false) };
@@ -109,7 +109,7 @@ impl Run<'_> {
     pub(super) fn stays_below(
         &mut self,
         largest: ByteCount,
-        found: Fall,
+        found: SpeedDrop,
     ) -> Result<Option<f64>, Stopped> {
         let mut slow = Vec::new();
         for _ in 0..2 {
@@ -145,7 +145,7 @@ impl Run<'_> {
         let most_ns = (1.5 * burst.seconds.min(4.0) + 1.2) * 1e9;
         let began_ns = self.elapsed_ns();
         while self.elapsed_ns() - began_ns < most_ns {
-            let ask = Sequential {
+            let ask = SequentialRead {
                 window: largest,
                 at_least: ByteCount(largest.0 * 3),
                 time: Duration::from_millis(300),
@@ -154,8 +154,9 @@ impl Run<'_> {
             if self.left_ns() < self.cost_ns(largest) {
                 return Ok(());
             }
-            let sample = self.read(ask, Doing::Draining)?;
-            let is_fast = |slice: &Slice| speed(slice) > f64::midpoint(burst.fast, burst.slow);
+            let sample = self.read(ask, SweepActivity::Draining)?;
+            let is_fast =
+                |slice: &SampleSlice| speed(slice) > f64::midpoint(burst.fast, burst.slow);
             burst.is_back |= sample.slices.iter().filter(|slice| is_fast(slice)).count() > 1;
             self.is_drained = late(&sample) <= 1.08 * burst.slow;
             if self.is_drained {
@@ -209,15 +210,15 @@ impl Run<'_> {
         ByteCount((1 << fits.ilog2()).min(self.settings.largest.0))
     }
 
-    fn stream(&mut self, window: ByteCount, time: Duration) -> Result<Sample, Stopped> {
+    fn stream(&mut self, window: ByteCount, time: Duration) -> Result<ProbeSample, Stopped> {
         let at_least = ByteCount(window.0 * 3);
         let slack = nanos(2.0 * self.cost_ns(window)) + Duration::from_millis(500);
-        let ask = Sequential { window, at_least, time, at_most: time + slack };
-        self.read(ask, Doing::Looking)
+        let ask = SequentialRead { window, at_least, time, at_most: time + slack };
+        self.read(ask, SweepActivity::Looking)
     }
 }
 
-fn speed(slice: &Slice) -> f64 {
+fn speed(slice: &SampleSlice) -> f64 {
     slice.bytes.0 as f64 * 1e3 / (slice.ns as f64).max(1.0)
 }
 

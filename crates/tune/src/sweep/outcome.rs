@@ -1,7 +1,7 @@
 //! What a sweep found, whether or not it came to its end.
 //!
 //! In:    the readings that count.
-//! Out:   [`Outcome`].
+//! Out:   [`SweepOutcome`].
 //! Never: a plateau of windows that were not all tried.
 //!
 //! ```text
@@ -13,14 +13,14 @@
 
 use foreread_core::units::ByteCount;
 
-use super::{Burst, Run};
-use crate::plateau::{Curve, Plateau, Point, Standing};
+use super::{Burst, SweepRun};
+use crate::plateau::{Curve, CurvePoint, Plateau, Standing};
 use crate::probe::Stopped;
-use crate::report::{Latency, Row};
+use crate::report::{Latency, WindowResult};
 
 /// How a sweep ended that was not stopped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Ended {
+pub enum SweepEnd {
     /// Nothing was left to learn.
     #[default]
     Settled,
@@ -40,14 +40,14 @@ pub enum Ended {
 
 /// What a sweep found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct SweepOutcome {
     /// How long it took.
     pub seconds: f64,
     /// Throughput by window, the smallest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WindowResult>,
     /// The same of ranges that were read for the first time only; None if `rows` are of such ranges
     /// alone. A cache below can move `rows`, and not these.
-    pub fresh_rows: Option<Vec<Row>>,
+    pub fresh_rows: Option<Vec<WindowResult>>,
     /// The smallest window that is enough; None if it was stopped before that was known.
     pub plateau: Option<Plateau>,
     /// Latency by size, the smallest first.
@@ -55,7 +55,7 @@ pub struct Outcome {
     /// Bursts, caches, drift, what was left out and why.
     pub notes: Vec<String>,
     /// How it came to its end.
-    pub ended: Ended,
+    pub ended: SweepEnd,
     /// Whether the figures may be those of a cache below.
     pub may_be_cached: bool,
     /// By which share two windows may differ for another reason than the windows: burst credit.
@@ -66,9 +66,9 @@ pub struct Outcome {
     pub stopped: Option<Stopped>,
 }
 
-impl Run<'_> {
+impl SweepRun<'_> {
     /// What is known by now.
-    pub(super) fn outcome(&self, stopped: Option<Stopped>) -> Outcome {
+    pub(super) fn outcome(&self, stopped: Option<Stopped>) -> SweepOutcome {
         let curve = Curve::of(&self.counted());
         let largest = self.largest;
         let has_reference = largest.is_some_and(|largest| curve.at(largest).is_some());
@@ -94,7 +94,7 @@ impl Run<'_> {
         if plateau.is_none() && !curve.points.is_empty() {
             notes.push("not all windows were tried: the plateau is not known".into());
         }
-        Outcome {
+        SweepOutcome {
             seconds: self.elapsed_ns() / 1e9,
             rows: curve.points.iter().map(row).collect(),
             fresh_rows: self
@@ -112,9 +112,9 @@ impl Run<'_> {
     }
 
     /// How it ended: a plan that was not carried out is said before anything else.
-    fn ended(&self) -> Ended {
+    fn ended(&self) -> SweepEnd {
         let (read, of) = self.plan();
-        if read < of { Ended::Unfinished { read, of } } else { self.ended }
+        if read < of { SweepEnd::Unfinished { read, of } } else { self.ended }
     }
 
     /// Between windows that were tried it may also be one that was not.
@@ -162,8 +162,8 @@ fn note_of_decline(curve: &Curve, plateau: Plateau) -> Option<String> {
 /// Percent; less is within what the rule itself gives away.
 const DECLINE_MIN: f64 = 2.0;
 
-fn row(point: &Point) -> Row {
-    Row {
+fn row(point: &CurvePoint) -> WindowResult {
+    WindowResult {
         window_kib: point.window.0 / 1024,
         mb_per_s: point.mb_per_s(),
         low: point.low(),

@@ -7,9 +7,9 @@
 use foreread_core::units::ByteCount;
 
 use super::step::nanos;
-use super::{Doing, Run};
+use super::{SweepActivity, SweepRun};
 use crate::plateau::robust::median;
-use crate::probe::{Random, Stopped};
+use crate::probe::{RandomReads, Stopped};
 use crate::report::Latency;
 
 /// The largest: beyond it the transfer is nearly all of the time, and the sweep has that.
@@ -21,7 +21,7 @@ const TURNS: u32 = 4;
 /// Reads of a size in one turn.
 const READS: u32 = 12;
 
-impl Run<'_> {
+impl SweepRun<'_> {
     /// Reads of all sizes, in turns.
     pub(super) fn random_reads(&mut self) -> Result<(), Stopped> {
         let share_ns = self.settings.random().as_nanos() as f64;
@@ -37,10 +37,10 @@ impl Run<'_> {
                 if left_ns <= 0.0 {
                     return Ok(());
                 }
-                self.tell(Doing::Random(size));
+                self.tell(SweepActivity::Random(size));
                 let turn_ns = share_ns / f64::from(TURNS) / sizes.len() as f64;
                 let at_most = nanos(left_ns.min(2.0 * turn_ns));
-                let taken = self.probe.random(&Random { size, count: READS, at_most })?;
+                let taken = self.probe.random(&RandomReads { size, count: READS, at_most })?;
                 self.is_drained = false;
                 self.latencies.entry(size).or_default().extend(taken);
             }

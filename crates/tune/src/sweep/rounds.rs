@@ -7,11 +7,11 @@
 use foreread_core::units::ByteCount;
 
 use super::fall::fall;
-use super::{Burst, Ended, Run};
-use crate::plateau::{Curve, Kept, Measured, Standing};
+use super::{Burst, SweepEnd, SweepRun};
+use crate::plateau::{Certainty, Curve, MeasuredWindow, Standing};
 use crate::probe::Stopped;
 
-impl Run<'_> {
+impl SweepRun<'_> {
     /// Rounds of all windows, or of every second, until each has `least` readings.
     pub(super) fn first_rounds(&mut self, least: usize) -> Result<(), Stopped> {
         for _ in 0..least {
@@ -33,20 +33,20 @@ impl Run<'_> {
             if self.taken.len() * 8 >= fitted * 9 + 8 || fitted == 0 {
                 self.notices_fall()?;
                 if self.is_all_cached() {
-                    self.ended = Ended::NothingFresh;
+                    self.ended = SweepEnd::NothingFresh;
                     return Ok(());
                 }
                 next = self.that_matter();
                 fitted = self.taken.len();
             }
             if next.is_empty() {
-                self.ended = Ended::Settled;
+                self.ended = SweepEnd::Settled;
                 return Ok(());
             }
             let mut round = next.clone();
             self.add_reference(&mut round);
             if !self.round_of(round)? {
-                self.ended = Ended::OutOfTime;
+                self.ended = SweepEnd::OutOfTime;
                 return Ok(());
             }
         }
@@ -159,10 +159,10 @@ impl Run<'_> {
     /// The window in force and the one that would take its place, as long as it is not sure that
     /// the second keeps what the first gives: without that it will not be set.
     fn change_that_is_open(&self, curve: &Curve, chosen: ByteCount) -> Vec<ByteCount> {
-        let measured = |window: ByteCount| curve.at(window).map(Measured::from);
+        let measured = |window: ByteCount| curve.at(window).map(MeasuredWindow::from);
         let Some(now) = self.settings.now.filter(|now| *now != chosen) else { return Vec::new() };
         match (measured(chosen), measured(now)) {
-            (Some(new), Some(old)) if new.keeps(&old, self.bias(curve)) == Kept::Unknown => {
+            (Some(new), Some(old)) if new.keeps(&old, self.bias(curve)) == Certainty::Unknown => {
                 vec![chosen, now]
             }
             _ => Vec::new(),

@@ -1,7 +1,7 @@
 //! How much time a sweep has, and what it may try.
 //!
 //! In:    the size of the device; full or quick.
-//! Out:   [`Settings`], and the times that follow from them.
+//! Out:   [`SweepSettings`], and the times that follow from them.
 //! Never: a measurement.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use foreread_core::units::ByteCount;
 
 /// The bounds of a sweep.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct SweepSettings {
     /// It never takes longer.
     pub budget: Duration,
     /// It begins nothing more after this.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Settings {
+impl SweepSettings {
     /// A minute at most.
     #[must_use]
     pub fn full(size: ByteCount) -> Self {
@@ -43,7 +43,8 @@ impl Settings {
         Self::within(size, Duration::from_secs(15))
     }
 
-    /// So much at most; what would be short for all windows is done as [`Settings::quick`] does.
+    /// So much at most; what would be short for all windows is done as [`SweepSettings::quick`]
+    /// does.
     #[must_use]
     pub fn within(size: ByteCount, budget: Duration) -> Self {
         let is_quick = budget <= Duration::from_secs(20);
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_largest_window_is_small_beside_the_device() {
-        let of = |size| Settings::full(ByteCount(size)).largest.0;
+        let of = |size| SweepSettings::full(ByteCount(size)).largest.0;
         assert_eq!(of(505 << 10), 16 << 10);
         assert_eq!(of(64_000_000), 2 << 20);
         assert_eq!(of(1 << 40), 16 << 20);

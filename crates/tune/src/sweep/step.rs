@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 
-use super::{Doing, Known, Progress, Run, Taken};
-use crate::probe::{Sample, Sequential, Stopped};
+use super::{StepReading, SweepActivity, SweepProgress, SweepRun, WindowEstimate};
+use crate::probe::{ProbeSample, SequentialRead, Stopped};
 
-impl Run<'_> {
+impl SweepRun<'_> {
     /// Reads with this window; false if there is no time left for it.
     pub(super) fn step(&mut self, window: ByteCount) -> Result<bool, Stopped> {
         let needed_ns = self.cost_ns(window);
@@ -23,13 +23,13 @@ impl Run<'_> {
         let wanted = speed * stretch.as_nanos() as f64 / 1e3;
         let count = (wanted / window.0 as f64).ceil().clamp(WINDOWS_MIN, WINDOWS_MAX);
         let amount = window.0.saturating_mul(whole(count));
-        let ask = Sequential {
+        let ask = SequentialRead {
             window,
             at_least: ByteCount(amount.min((self.settings.size.0 / 4).max(window.0))),
             time: if self.burst.is_some() { stretch } else { Duration::ZERO },
             at_most: nanos(needed_ns * 4.0) + Duration::from_millis(300),
         };
-        let sample = self.read(ask, Doing::Window(window))?;
+        let sample = self.read(ask, SweepActivity::Window(window))?;
         let mb_per_s = match self.burst {
             Some(_) if self.uses_credit(window) => late(&sample),
             _ => sample.mb_per_s(),
@@ -49,14 +49,18 @@ impl Run<'_> {
         if sample.bytes().0 > 0 && mb_per_s > 0.0 {
             let is_again = sample.read_before.0 * 2 > sample.bytes().0;
             let at = self.probe.now();
-            self.taken.push(Taken { window, round: self.round, mb_per_s, at, is_again });
+            self.taken.push(StepReading { window, round: self.round, mb_per_s, at, is_again });
         }
         self.is_drained &= self.uses_credit(window);
         Ok(true)
     }
 
     /// Reads as asked, within the budget, and keeps speed and cost.
-    pub(super) fn read(&mut self, mut ask: Sequential, doing: Doing) -> Result<Sample, Stopped> {
+    pub(super) fn read(
+        &mut self,
+        mut ask: SequentialRead,
+        doing: SweepActivity,
+    ) -> Result<ProbeSample, Stopped> {
         self.tell(doing);
         self.streams += 1;
         // A stream takes time, so the budget ends a sweep; what answers without any would not.
@@ -68,14 +72,14 @@ impl Run<'_> {
         let sample = self.probe.sequential(&ask)?;
         let cost_ns = self.probe.now().0.saturating_sub(began.0) as f64;
         if sample.bytes().0 > 0 {
-            self.known.insert(ask.window, Known { mb_per_s: sample.mb_per_s(), cost_ns });
+            self.known.insert(ask.window, WindowEstimate { mb_per_s: sample.mb_per_s(), cost_ns });
         }
         Ok(sample)
     }
 
-    pub(super) fn tell(&mut self, doing: Doing) {
+    pub(super) fn tell(&mut self, doing: SweepActivity) {
         let (seconds, of) = (self.elapsed_ns() / 1e9, self.settings.aim.as_secs_f64());
-        (self.tell)(Progress { seconds, of, doing });
+        (self.tell)(SweepProgress { seconds, of, doing });
     }
 
     pub(super) fn elapsed_ns(&self) -> f64 {
@@ -152,7 +156,7 @@ impl Run<'_> {
 }
 
 /// The speed of the second half of a sample, by time.
-pub(super) fn late(sample: &Sample) -> f64 {
+pub(super) fn late(sample: &ProbeSample) -> f64 {
     let half = sample.ns() / 2;
     let (mut passed, mut bytes, mut ns) = (0, 0, 0);
     for slice in &sample.slices {

@@ -1,7 +1,7 @@
 //! One block device, as sysfs describes it.
 //!
 //! In:    its folder.
-//! Out:   [`Device`].
+//! Out:   [`BlockDevice`].
 //! Never: a value that sysfs does not have: None instead.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use foreread_core::units::ByteCount;
 
-use super::{Sys, names_in};
+use super::{SystemRoot, names_in};
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Device {
+pub struct BlockDevice {
     /// As the kernel calls it: `sda`, `nvme0n1p2`.
     pub name: String,
     /// Major and minor number.
@@ -23,7 +23,7 @@ pub struct Device {
     /// Its capacity; 0 if it has no medium.
     pub size: ByteCount,
     /// What it is.
-    pub kind: Kind,
+    pub kind: BlockDeviceKind,
     /// The devices that it lies on.
     pub slaves: Vec<String>,
     /// The devices that lie on it.
@@ -40,7 +40,7 @@ pub struct Device {
 
 /// What a device is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum BlockDeviceKind {
     /// A device of its own.
     Disk,
     /// A part of one.
@@ -95,12 +95,12 @@ pub struct Queue {
     /// What the device itself queues at once, where it says so (SCSI, ATA).
     pub queue_depth: Option<u64>,
     /// The scheduler; None for devices that make no requests.
-    pub scheduler: Option<Scheduler>,
+    pub scheduler: Option<SchedulerAttribute>,
 }
 
 /// A device's scheduler.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Scheduler {
+pub struct SchedulerAttribute {
     /// The one in force.
     pub chosen: String,
     /// All that it could be.
@@ -109,16 +109,21 @@ pub struct Scheduler {
     pub tunables: BTreeMap<String, String>,
 }
 
-impl Device {
+impl BlockDevice {
     /// Reads the folder; a partition's disk is given. None if it has no number: no device.
-    pub(super) fn read(sys: &Sys, name: &str, folder: &Path, disk: Option<&Self>) -> Option<Self> {
+    pub(super) fn read(
+        sys: &SystemRoot,
+        name: &str,
+        folder: &Path,
+        disk: Option<&Self>,
+    ) -> Option<Self> {
         let (major, minor) = sys
             .text(folder.join("dev"))?
             .split_once(':')
             .and_then(|pair| Some((pair.0.trim().parse().ok()?, pair.1.trim().parse().ok()?)))?;
         let number = |name: &str| sys.number(folder.join(name));
         let kind = match disk {
-            Some(disk) => Kind::Partition {
+            Some(disk) => BlockDeviceKind::Partition {
                 of: disk.name.clone(),
                 start_sector: number("start").unwrap_or(0),
             },
@@ -143,8 +148,11 @@ impl Device {
     #[must_use]
     pub fn is_named(&self, path: &str) -> bool {
         let is_map = match &self.kind {
-            Kind::Mapped { name, .. } => path.strip_prefix("/dev/mapper/") == Some(name),
-            Kind::Disk | Kind::Partition { .. } | Kind::Loop { .. } | Kind::Raid { .. } => false,
+            BlockDeviceKind::Mapped { name, .. } => path.strip_prefix("/dev/mapper/") == Some(name),
+            BlockDeviceKind::Disk
+            | BlockDeviceKind::Partition { .. }
+            | BlockDeviceKind::Loop { .. }
+            | BlockDeviceKind::Raid { .. } => false,
         };
         is_map || self.node() == Path::new(path)
     }
@@ -156,22 +164,22 @@ impl Device {
     }
 }
 
-fn kind(sys: &Sys, name: &str, folder: &Path) -> Kind {
+fn kind(sys: &SystemRoot, name: &str, folder: &Path) -> BlockDeviceKind {
     if let Some(mapped) = sys.text(folder.join("dm/name")) {
         let uuid = sys.text(folder.join("dm/uuid")).unwrap_or_default();
-        return Kind::Mapped { name: mapped, uuid };
+        return BlockDeviceKind::Mapped { name: mapped, uuid };
     }
     if let Some(level) = sys.text(folder.join("md/level")) {
-        return Kind::Raid { level };
+        return BlockDeviceKind::Raid { level };
     }
     if name.strip_prefix("loop").is_some_and(|number| number.parse::<u32>().is_ok()) {
-        return Kind::Loop { backing: sys.text(folder.join("loop/backing_file")) };
+        return BlockDeviceKind::Loop { backing: sys.text(folder.join("loop/backing_file")) };
     }
-    Kind::Disk
+    BlockDeviceKind::Disk
 }
 
 impl Queue {
-    fn read(sys: &Sys, folder: &Path) -> Self {
+    fn read(sys: &SystemRoot, folder: &Path) -> Self {
         let queue = folder.join("queue");
         let number = |name: &str| sys.number(queue.join(name));
         // nvme and others without a queue of requests still have a bdi.
@@ -188,15 +196,15 @@ impl Queue {
             nr_requests: number("nr_requests"),
             async_depth: number("async_depth"),
             queue_depth: sys.number(folder.join("device/queue_depth")),
-            scheduler: Scheduler::read(sys, &queue),
+            scheduler: SchedulerAttribute::read(sys, &queue),
         }
     }
 }
 
-impl Scheduler {
+impl SchedulerAttribute {
     /// `none [mq-deadline] kyber`: the one in brackets is in force. A device that makes no requests
     /// says `none` without brackets.
-    fn read(sys: &Sys, queue: &Path) -> Option<Self> {
+    fn read(sys: &SystemRoot, queue: &Path) -> Option<Self> {
         let text = sys.text(queue.join("scheduler"))?;
         let bare = |word: &str| word.trim_matches(['[', ']']).to_owned();
         let chosen = text.split_whitespace().find(|word| word.starts_with('['))?;

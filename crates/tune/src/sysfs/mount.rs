@@ -1,14 +1,14 @@
 //! One line of `/proc/self/mountinfo`.
 //!
 //! In:    the line.
-//! Out:   [`Mount`].
+//! Out:   [`MountEntry`].
 //! Never: a path with its escapes left in.
 
 use std::path::Path;
 
 /// A mounted file system.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mount {
+pub struct MountEntry {
     /// The number of what it lies on; major 0 where that is no single block device (btrfs, nfs).
     pub number: (u32, u32),
     /// Where it is mounted.
@@ -19,7 +19,7 @@ pub struct Mount {
     pub source: String,
 }
 
-impl Mount {
+impl MountEntry {
     /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: after six
     /// fields come optional ones until a lone hyphen.
     pub(super) fn parse(line: &str) -> Option<Self> {
@@ -72,24 +72,27 @@ mod tests {
     #[test]
     fn a_line_of_the_kernel() {
         let line = "36 35 98:3 /mnt1 /my\\040disk rw,noatime master:1 - ext4 /dev/sda3 rw";
-        let mount = Mount::parse(line).expect("it is one");
+        let mount = MountEntry::parse(line).expect("it is one");
         assert_eq!(mount.number, (98, 3));
         assert_eq!(mount.point, "/my disk");
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/sda3"));
-        assert_eq!(Mount::parse("nonsense"), None);
+        assert_eq!(MountEntry::parse("nonsense"), None);
     }
 
     #[test]
     fn the_nearest_mount_is_the_one() {
-        let mount = |point: &str, minor| Mount {
+        let mount = |point: &str, minor| MountEntry {
             number: (8, minor),
             point: point.into(),
             kind: "ext4".into(),
             source: "x".into(),
         };
         let mounts = [mount("/", 1), mount("/srv", 2), mount("/srv2", 3), mount("/srv", 4)];
-        assert_eq!(Mount::around(&mounts, "/srv/a.img").map(|mount| mount.number), Some((8, 4)));
-        assert_eq!(Mount::around(&mounts, "/home").map(|mount| mount.number), Some((8, 1)));
-        assert_eq!(Mount::around(&[], "/home"), None);
+        assert_eq!(
+            MountEntry::around(&mounts, "/srv/a.img").map(|mount| mount.number),
+            Some((8, 4))
+        );
+        assert_eq!(MountEntry::around(&mounts, "/home").map(|mount| mount.number), Some((8, 1)));
+        assert_eq!(MountEntry::around(&[], "/home"), None);
     }
 }

@@ -12,11 +12,11 @@
 use std::fs::File;
 
 use crate::pages::resident;
-use crate::sysfs::{Device, Kind, Sys};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
 /// Why a sweep of this device would measure the cache of its file.
-pub(super) fn cached(device: &Device, sys: &Sys) -> Option<String> {
-    let Kind::Loop { backing: Some(backing) } = &device.kind else { return None };
+pub(super) fn cached(device: &BlockDevice, sys: &SystemRoot) -> Option<String> {
+    let BlockDeviceKind::Loop { backing: Some(backing) } = &device.kind else { return None };
     if sys.number(device.folder.join("loop/dio")) != Some(0) {
         return None;
     }
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_file_in_the_page_cache_is_said_to_be() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         let folder = sys.path("/sys/block/loop7/loop");
         fs::create_dir_all(&folder).expect("it is made");
         fs::create_dir_all(sys.path("/srv")).expect("it is made");

@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::LEAST;
-use crate::pages::Memory;
+use crate::pages::HugePageBuffer;
 use crate::words::words;
 
 /// The parts of a file that lie on its device, in whole pages.
@@ -48,7 +48,7 @@ pub(super) fn not_direct(path: &Path, opened: &File, offset: u64) -> Option<Stri
         Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
     };
     let read = File::options().read(true).custom_flags(flags).open(path).and_then(|direct| {
-        let mut page = Memory::new(PAGE_SIZE)?;
+        let mut page = HugePageBuffer::new(PAGE_SIZE)?;
         direct.read_at(page.bytes(), offset)?;
         Ok(is_same(&direct))
     });

@@ -4,22 +4,25 @@
 //! Out:   lines for people; names of ext4 file systems.
 //! Never: claims that a device is unused: a program may have it open, and no file says so.
 
-use crate::sysfs::{Device, Kind, Mount, Sys};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
 
 /// A device, its partitions, and whatever lies on any of them.
-pub(super) fn family(sys: &Sys, whole: &Device) -> Vec<Device> {
+pub(super) fn family(sys: &SystemRoot, whole: &BlockDevice) -> Vec<BlockDevice> {
     let devices = sys.devices();
     let mut family = vec![whole.clone()];
     let mut at = 0;
     while let Some(member) = family.get(at) {
-        let is_on = |device: &&Device| match &device.kind {
-            Kind::Partition { of, .. } => *of == member.name,
-            Kind::Disk | Kind::Loop { .. } | Kind::Mapped { .. } | Kind::Raid { .. } => {
+        let is_on = |device: &&BlockDevice| match &device.kind {
+            BlockDeviceKind::Partition { of, .. } => *of == member.name,
+            BlockDeviceKind::Disk
+            | BlockDeviceKind::Loop { .. }
+            | BlockDeviceKind::Mapped { .. }
+            | BlockDeviceKind::Raid { .. } => {
                 device.slaves.contains(&member.name) || member.holders.contains(&device.name)
             }
         };
         let above: Vec<_> = devices.iter().filter(is_on).cloned().collect();
-        let is_new = |device: &Device| family.iter().all(|known| known.name != device.name);
+        let is_new = |device: &BlockDevice| family.iter().all(|known| known.name != device.name);
         let above: Vec<_> = above.into_iter().filter(is_new).collect();
         family.extend(above);
         at += 1;
@@ -28,7 +31,7 @@ pub(super) fn family(sys: &Sys, whole: &Device) -> Vec<Device> {
 }
 
 /// One line for each use.
-pub(super) fn of(sys: &Sys, family: &[Device]) -> Vec<String> {
+pub(super) fn of(sys: &SystemRoot, family: &[BlockDevice]) -> Vec<String> {
     let mut uses = Vec::new();
     let mounts = sys.mounts();
     let swaps = sys.text("/proc/swaps").unwrap_or_default();
@@ -47,9 +50,9 @@ pub(super) fn of(sys: &Sys, family: &[Device]) -> Vec<String> {
 }
 
 /// The mounted ext4 file systems among them that have settings.
-pub(super) fn ext4(sys: &Sys, family: &[Device]) -> Vec<String> {
+pub(super) fn ext4(sys: &SystemRoot, family: &[BlockDevice]) -> Vec<String> {
     let mounts = sys.mounts();
-    let is_mounted = |device: &&Device| {
+    let is_mounted = |device: &&BlockDevice| {
         let one = std::slice::from_ref(*device);
         mounts.iter().any(|mount| mount.kind.starts_with("ext") && is_on(mount, one))
     };
@@ -58,7 +61,7 @@ pub(super) fn ext4(sys: &Sys, family: &[Device]) -> Vec<String> {
 }
 
 /// Whether a file system lies on one of these.
-pub(super) fn is_on(mount: &Mount, family: &[Device]) -> bool {
+pub(super) fn is_on(mount: &MountEntry, family: &[BlockDevice]) -> bool {
     family.iter().any(|device| {
         let is_one_device = mount.number.0 != 0;
         (is_one_device && mount.number == device.number)
@@ -75,7 +78,7 @@ mod tests {
     #[test]
     fn mounts_swap_and_what_is_stacked() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         for (path, text) in [
             ("/sys/block/sda/dev", "8:0"),
             ("/sys/block/sda/sda1/dev", "8:1"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sysfs::Sys;
+use crate::sysfs::SystemRoot;
 
 /// The folders of rules; of files with one name, the one in the first of them counts.
 pub const FOLDERS: [&str; 4] = [
@@ -33,7 +33,7 @@ pub struct RuleFile {
 
 /// All rules files, in the order in which they are read: by name, whatever folder they lie in.
 #[must_use]
-pub fn rule_files(sys: &Sys) -> Vec<RuleFile> {
+pub fn rule_files(sys: &SystemRoot) -> Vec<RuleFile> {
     let mut files: BTreeMap<String, RuleFile> = BTreeMap::new();
     for folder in FOLDERS {
         let entries = fs::read_dir(sys.path(folder)).into_iter().flatten().flatten();
@@ -55,7 +55,7 @@ pub fn rule_files(sys: &Sys) -> Vec<RuleFile> {
     files.into_values().collect()
 }
 
-fn is_mask(sys: &Sys, path: &Path) -> bool {
+fn is_mask(sys: &SystemRoot, path: &Path) -> bool {
     let here = sys.path(path);
     if fs::read_link(&here).is_ok_and(|target| target == Path::new("/dev/null")) {
         return true;
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn the_first_folder_counts_and_names_order() {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         for folder in FOLDERS {
             fs::create_dir_all(sys.path(folder)).expect("it is made");
         }

@@ -1,21 +1,21 @@
 //! The rules of a file.
 //!
 //! In:    its text.
-//! Out:   [`Rule`]s, each with the line that it begins on.
+//! Out:   [`UdevRule`]s, each with the line that it begins on.
 //! Never: a rule of which a part was not understood: udev drops such a line, and so do we.
 
 /// A rule: what has to match, and what is done then.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Rule {
+pub struct UdevRule {
     /// Its first line, from 1.
     pub line: usize,
     /// What it consists of, in its order.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<RulePair>,
 }
 
 /// One of its parts: `ATTR{queue/rotational}=="1"`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pair {
+pub struct RulePair {
     /// `ATTR`
     pub key: String,
     /// `queue/rotational`, or nothing.
@@ -26,7 +26,7 @@ pub struct Pair {
     pub value: String,
 }
 
-impl Pair {
+impl RulePair {
     /// Whether it asks, and does nothing.
     #[must_use]
     pub fn is_match(&self) -> bool {
@@ -39,7 +39,7 @@ const OPERATORS: [&str; 6] = ["==", "!=", "+=", "-=", ":=", "="];
 
 /// The rules in a file's text.
 #[must_use]
-pub fn parse(text: &str) -> Vec<Rule> {
+pub fn parse(text: &str) -> Vec<UdevRule> {
     let mut rules = Vec::new();
     let mut whole = String::new();
     let mut begins = None;
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Vec<Rule> {
         }
         whole.push_str(line);
         match pairs(&whole) {
-            Some(pairs) if !pairs.is_empty() => rules.push(Rule { line: begin, pairs }),
+            Some(pairs) if !pairs.is_empty() => rules.push(UdevRule { line: begin, pairs }),
             _ => {}
         }
         whole.clear();
@@ -65,7 +65,7 @@ pub fn parse(text: &str) -> Vec<Rule> {
     rules
 }
 
-fn pairs(mut text: &str) -> Option<Vec<Pair>> {
+fn pairs(mut text: &str) -> Option<Vec<RulePair>> {
     let mut pairs = Vec::new();
     loop {
         text = text.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
@@ -78,7 +78,7 @@ fn pairs(mut text: &str) -> Option<Vec<Pair>> {
     }
 }
 
-fn pair(text: &str) -> Option<(Pair, &str)> {
+fn pair(text: &str) -> Option<(RulePair, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_uppercase() || c == '_'))?;
     let (key, rest) = text.split_at(end);
     let (of, rest) = match rest.strip_prefix('{') {
@@ -88,7 +88,7 @@ fn pair(text: &str) -> Option<(Pair, &str)> {
     let rest = rest.trim_start();
     let operator = OPERATORS.into_iter().find(|operator| rest.starts_with(operator))?;
     let (value, rest) = quoted(rest[operator.len()..].trim_start())?;
-    let pair = Pair { key: key.to_owned(), of: of.to_owned(), operator, value };
+    let pair = RulePair { key: key.to_owned(), of: of.to_owned(), operator, value };
     (!key.is_empty()).then_some((pair, rest))
 }
 

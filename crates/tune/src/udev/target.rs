@@ -1,19 +1,19 @@
 //! Whether a rule concerns a device.
 //!
 //! In:    a device as udev sees it: sysfs, and what its database remembers of it.
-//! Out:   [`Answer`]: yes, no, cannot tell.
+//! Out:   [`RuleMatch`]: yes, no, cannot tell.
 //! Never: a program run, a file system probed: what depends on that cannot be told.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::pattern::matches;
-use super::rule::Pair;
-use crate::sysfs::{Device, Sys};
+use super::rule::RulePair;
+use crate::sysfs::{BlockDevice, SystemRoot};
 
 /// Whether all that is asked is so.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Answer {
+pub enum RuleMatch {
     /// It is.
     Yes,
     /// It is not.
@@ -22,7 +22,7 @@ pub enum Answer {
     CannotTell,
 }
 
-impl Answer {
+impl RuleMatch {
     /// Both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -40,8 +40,8 @@ impl Answer {
 
 /// A device as rules see it.
 #[derive(Clone, Debug)]
-pub struct Target<'a> {
-    sys: &'a Sys,
+pub struct UdevDevice<'a> {
+    sys: &'a SystemRoot,
     subsystem: &'static str,
     kernel: String,
     folder: PathBuf,
@@ -52,10 +52,10 @@ pub struct Target<'a> {
     own: Vec<(&'static str, String)>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> UdevDevice<'a> {
     /// A whole block device.
     #[must_use]
-    pub fn block(sys: &'a Sys, device: &Device) -> Self {
+    pub fn block(sys: &'a SystemRoot, device: &BlockDevice) -> Self {
         let (major, minor) = device.number;
         let own = vec![
             ("DEVTYPE", "disk".to_owned()),
@@ -77,7 +77,7 @@ impl<'a> Target<'a> {
 
     /// The bdi of a block device: a device of its own for udev, with the same `read_ahead_kb`.
     #[must_use]
-    pub fn bdi(sys: &'a Sys, device: &Device) -> Self {
+    pub fn bdi(sys: &'a SystemRoot, device: &BlockDevice) -> Self {
         let folder = device.folder.join("bdi");
         Self {
             sys,
@@ -114,37 +114,39 @@ impl<'a> Target<'a> {
 
     /// Whether all that a rule asks is so when `action` happens. What it does is not looked at.
     #[must_use]
-    pub fn answers(&self, action: &str, pairs: &[Pair]) -> Answer {
+    pub fn answers(&self, action: &str, pairs: &[RulePair]) -> RuleMatch {
         let asks = pairs.iter().filter(|pair| pair.is_match());
         let (of_parents, own): (Vec<_>, Vec<_>) = asks.partition(|pair| {
             matches!(pair.key.as_str(), "KERNELS" | "SUBSYSTEMS" | "DRIVERS" | "ATTRS")
         });
         let own = own.into_iter().map(|pair| self.answer(action, pair));
-        let own = own.fold(Answer::Yes, Answer::and);
+        let own = own.fold(RuleMatch::Yes, RuleMatch::and);
         // One device of the line has to answer them all.
         let is_so = |folder: &PathBuf| of_parents.iter().all(|pair| self.parent(folder, pair));
-        own.and(Answer::of(of_parents.is_empty() || self.line.iter().any(is_so)))
+        own.and(RuleMatch::of(of_parents.is_empty() || self.line.iter().any(is_so)))
     }
 
-    fn answer(&self, action: &str, pair: &Pair) -> Answer {
-        let is = |text: &str| Answer::of(matches(&pair.value, text) == (pair.operator == "=="));
+    fn answer(&self, action: &str, pair: &RulePair) -> RuleMatch {
+        let is = |text: &str| RuleMatch::of(matches(&pair.value, text) == (pair.operator == "=="));
         match pair.key.as_str() {
             "ACTION" => is(action),
             "KERNEL" => is(&self.kernel),
             "SUBSYSTEM" => is(self.subsystem),
             // Without the attribute neither == nor != is so.
-            "ATTR" => self.whole(&self.folder, &pair.of).map_or(Answer::No, |text| is(&text)),
+            "ATTR" => self.whole(&self.folder, &pair.of).map_or(RuleMatch::No, |text| is(&text)),
             "ENV" => match self.property(&pair.of) {
                 Some(value) => is(value),
                 // A name with a dot is not kept, and what was never seen may have any property.
-                None if pair.of.starts_with('.') || self.properties.is_none() => Answer::CannotTell,
+                None if pair.of.starts_with('.') || self.properties.is_none() => {
+                    RuleMatch::CannotTell
+                }
                 None => is(""),
             },
             "TEST" if !pair.value.contains(['$', '%', '*', '?', '[']) => {
                 let path = self.sys.path(self.folder.join(&pair.value));
-                Answer::of(path.exists() == (pair.operator == "=="))
+                RuleMatch::of(path.exists() == (pair.operator == "=="))
             }
-            _ => Answer::CannotTell,
+            _ => RuleMatch::CannotTell,
         }
     }
 
@@ -154,7 +156,7 @@ impl<'a> Target<'a> {
         Some(text.trim_end_matches('\n').to_owned())
     }
 
-    fn parent(&self, folder: &Path, pair: &Pair) -> bool {
+    fn parent(&self, folder: &Path, pair: &RulePair) -> bool {
         let link = |name: &str| {
             let target = std::fs::read_link(self.sys.path(folder.join(name))).ok()?;
             Some(target.file_name()?.to_string_lossy().into_owned())
@@ -170,7 +172,7 @@ impl<'a> Target<'a> {
 }
 
 /// The folder of a device, then those above it, as absolute paths of the system without links.
-fn line(sys: &Sys, folder: &Path) -> Vec<PathBuf> {
+fn line(sys: &SystemRoot, folder: &Path) -> Vec<PathBuf> {
     let Ok(root) = sys.path("/").canonicalize() else { return Vec::new() };
     let mut line = Vec::new();
     // The second is above the first, except in a tree that was copied without its links.
@@ -186,7 +188,7 @@ fn line(sys: &Sys, folder: &Path) -> Vec<PathBuf> {
     line
 }
 
-fn properties(sys: &Sys, number: (u32, u32)) -> Option<BTreeMap<String, String>> {
+fn properties(sys: &SystemRoot, number: (u32, u32)) -> Option<BTreeMap<String, String>> {
     let text = sys.text(format!("/run/udev/data/b{}:{}", number.0, number.1))?;
     let pairs = text.lines().filter_map(|line| line.strip_prefix("E:")?.split_once('='));
     Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
@@ -200,9 +202,9 @@ mod tests {
     use super::super::parse;
     use super::*;
 
-    fn stick() -> (tempfile::TempDir, Sys) {
+    fn stick() -> (tempfile::TempDir, SystemRoot) {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         let usb = "/sys/devices/pci0/usb1/1-2";
         let disk = format!("{usb}/1-2:1.0/host3/target3:0:0/3:0:0:0/block/sdb");
         for (path, text) in [
@@ -226,7 +228,7 @@ mod tests {
     fn what_a_rule_asks_of_a_device() {
         let (_root, sys) = stick();
         let device = sys.device("sdb").expect("it is there");
-        let target = Target::block(&sys, &device);
+        let target = UdevDevice::block(&sys, &device);
         let answer = |text: &str| target.answers("add", &parse(text)[0].pairs);
         for text in [
             "ACTION==\"add|change\", KERNEL==\"sd[a-z]\", SUBSYSTEM==\"block\", RUN+=\"x\"",
@@ -234,7 +236,7 @@ mod tests {
             "SUBSYSTEMS==\"usb\", ATTRS{idVendor}==\"0781\", ATTRS{serial}==\"4C53\"",
             "ATTR{queue/rotational}!=\"0\", TEST==\"queue\", TEST!=\"dm\", KERNELS==\"1-2\"",
         ] {
-            assert_eq!(answer(text), Answer::Yes, "{text}");
+            assert_eq!(answer(text), RuleMatch::Yes, "{text}");
         }
         for text in [
             "ACTION==\"remove\"",
@@ -244,10 +246,10 @@ mod tests {
             "PROGRAM==\"/bin/true\", KERNEL==\"sda\"",
             "ENV{ID_BUS}!=\"usb\"",
         ] {
-            assert_eq!(answer(text), Answer::No, "{text}");
+            assert_eq!(answer(text), RuleMatch::No, "{text}");
         }
         for text in ["PROGRAM==\"/bin/true\"", "ENV{.HIDDEN}==\"1\"", "TEST==\"/run/%k\""] {
-            assert_eq!(answer(text), Answer::CannotTell, "{text}");
+            assert_eq!(answer(text), RuleMatch::CannotTell, "{text}");
         }
     }
 }

@@ -14,10 +14,10 @@ use std::io;
 use std::time::Duration;
 
 use foreread_core::units::{ByteCount, Nanos};
-use foreread_tune::flood::{Mixed, MixedSample, Offer};
+use foreread_tune::flood::{MixedLoad, MixedSample, TunableQueue};
 use foreread_tune::probe::Stopped;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::{Queue, Scheduler};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::{Queue, SchedulerAttribute};
 
 /// All settings, also what sysfs does not show.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -138,8 +138,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(crate) fn offer(&self) -> Offer {
-        Offer {
+    pub(crate) fn offer(&self) -> TunableQueue {
+        TunableQueue {
             device: "vdz".into(),
             scheduler: Some(self.state.scheduler.clone()),
             choices: ["none", "mq-deadline", "bfq"].map(str::to_owned).to_vec(),
@@ -152,7 +152,7 @@ impl<'a> Model<'a> {
     }
 }
 
-impl Mixed for Model<'_> {
+impl MixedLoad for Model<'_> {
     fn now(&self) -> Nanos {
         Nanos(self.now_ns)
     }
@@ -162,7 +162,7 @@ impl Mixed for Model<'_> {
         let tunables = tunables.iter().map(|(name, value)| (name.clone(), value.to_string()));
         Queue {
             nr_requests: Some(*nr_requests),
-            scheduler: Some(Scheduler {
+            scheduler: Some(SchedulerAttribute {
                 chosen: scheduler.clone(),
                 choices: self.offer().choices,
                 tunables: tunables.collect(),
@@ -171,7 +171,7 @@ impl Mixed for Model<'_> {
         }
     }
 
-    fn set(&mut self, setting: &Setting) -> io::Result<()> {
+    fn set(&mut self, setting: &DeviceSetting) -> io::Result<()> {
         assert_eq!(setting.device, "vdz");
         self.sets += 1;
         if self.trouble == Trouble::Set(self.sets) {

@@ -17,7 +17,7 @@ use std::process::{Command, Output};
 
 pub use common::{Need, looks_until, needs, scratch, skip};
 use foreread_tune::hold;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 
 /// A loop device over a file of its own, read around the page cache of that file.
 pub struct Loop {
@@ -58,13 +58,14 @@ impl Loop {
     }
 
     pub fn window_kib(&self) -> u64 {
-        let device = Sys::here().device(&self.name).expect("it is there");
+        let device = SystemRoot::here().device(&self.name).expect("it is there");
         device.queue.read_ahead_kib.expect("it has one")
     }
 
     /// Reads and writes that it has done.
     pub fn requests(&self) -> (u64, u64) {
-        let text = Sys::here().text(format!("/sys/block/{}/stat", self.name)).expect("it counts");
+        let text =
+            SystemRoot::here().text(format!("/sys/block/{}/stat", self.name)).expect("it counts");
         let number = |at| text.split_whitespace().nth(at).expect("a count").parse().expect("one");
         (number(0), number(4))
     }
@@ -84,8 +85,8 @@ pub fn myself(test: &str, root: &Path) -> Command {
 }
 
 /// The system that the process of an ignored test is about; None if a user runs it by hand.
-pub fn root() -> Option<Sys> {
-    std::env::var_os(ROOT).map(|root| Sys::at(PathBuf::from(root)))
+pub fn root() -> Option<SystemRoot> {
+    std::env::var_os(ROOT).map(|root| SystemRoot::at(PathBuf::from(root)))
 }
 
 /// The body of the ignored test that is a holder.

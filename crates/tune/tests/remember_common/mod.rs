@@ -13,20 +13,20 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use foreread_tune::report::{Compared, Method, Profile, Recommended, Report, Row};
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::report::{Compared, Method, Profile, Recommended, Report, WindowResult};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 
 /// A system in a folder of its own.
 pub struct Fake {
     _root: tempfile::TempDir,
-    pub sys: Sys,
+    pub sys: SystemRoot,
 }
 
 impl Fake {
     pub fn new() -> Self {
         let root = tempfile::tempdir().expect("a folder");
-        let sys = Sys::at(root.path());
+        let sys = SystemRoot::at(root.path());
         Self { _root: root, sys }
     }
 
@@ -85,7 +85,7 @@ impl Fake {
 
 /// What a measurement of `device` may have found.
 pub fn report(device: &str) -> Report {
-    let row = |window_kib, mb_per_s: f64| Row {
+    let row = |window_kib, mb_per_s: f64| WindowResult {
         window_kib,
         mb_per_s,
         low: mb_per_s - 0.5,
@@ -117,8 +117,8 @@ pub fn report(device: &str) -> Report {
 }
 
 /// A window of `device`.
-pub fn window(device: &str, kib: u64) -> Vec<Setting> {
-    vec![Setting::read_ahead_kb(device, kib)]
+pub fn window(device: &str, kib: u64) -> Vec<DeviceSetting> {
+    vec![DeviceSetting::read_ahead_kb(device, kib)]
 }
 
 /// Whether the machine has what a test needs: `root`, `loop`, or a program (`tools`).

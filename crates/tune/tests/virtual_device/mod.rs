@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use foreread_core::units::{ByteCount, Nanos};
-use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
+use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, SequentialRead, Stopped};
 
 /// A device.
 pub struct Virtual {
@@ -141,7 +141,7 @@ impl Probe for Virtual {
         Nanos(self.now_ns as u64)
     }
 
-    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
+    fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped> {
         self.call()?;
         assert!(ask.at_most > Duration::ZERO);
         let end_ns = self.now_ns + ask.at_most.as_nanos() as f64;
@@ -150,7 +150,7 @@ impl Probe for Virtual {
             factor *= 0.4 + 0.5 * self.rng.unit();
         }
         let before = self.read;
-        let mut sample = Sample::default();
+        let mut sample = ProbeSample::default();
         if !self.get_going(ask.window.0, factor, end_ns) {
             return Ok(sample);
         }
@@ -174,13 +174,17 @@ impl Probe for Virtual {
             if self.now_ns > end_ns && sample.slices.is_empty() {
                 return Ok(sample);
             }
-            sample.slices.push(Slice { at: self.now(), bytes: ByteCount(part), ns: ns as u64 });
+            sample.slices.push(SampleSlice {
+                at: self.now(),
+                bytes: ByteCount(part),
+                ns: ns as u64,
+            });
         }
         assert!(self.read >= before);
         Ok(sample)
     }
 
-    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped> {
         self.call()?;
         let end_ns = self.now_ns + ask.at_most.as_nanos() as f64;
         let mut taken = Vec::new();

@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_tune::doctor::write_cost::{Side, WriteCost};
+use foreread_tune::doctor::write_cost::{SizeCost, WriteCost};
 use foreread_tune::doctor::{Examination, Examined, Finding};
 
 use crate::output::{Failure, Printer};
@@ -97,7 +97,7 @@ fn print_measured(out: &mut Printer, cost: &WriteCost) -> Result<(), Failure> {
         Exact(ByteCount(cost.bytes))
     )?;
     let heading = ["sectors", "block", "requests", "expected", "MB/s"];
-    let row = |side: Side| {
+    let row = |side: SizeCost| {
         [
             side.sectors.to_string(),
             side.block_bytes.to_string(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use foreread_core::units::ByteCount;
 use foreread_tune::identity::identity;
 use foreread_tune::remember;
-use foreread_tune::sysfs::{Device, Kind, Sys};
+use foreread_tune::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
 use crate::output::{Failure, Printer};
 
@@ -41,16 +41,16 @@ pub(super) fn all(sys: &Sys, remember: bool, out: &mut Printer) -> Result<Vec<Pa
 }
 
 /// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
-fn is_worth_it(device: &Device) -> bool {
+fn is_worth_it(device: &BlockDevice) -> bool {
     let has_medium = device.size >= ByteCount(1 << 20);
     let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {
         let number = device.name.strip_prefix(kind);
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     });
     let is_real = match &device.kind {
-        Kind::Disk => !is_memory,
-        Kind::Mapped { .. } | Kind::Raid { .. } => true,
-        Kind::Partition { .. } | Kind::Loop { .. } => false,
+        BlockDeviceKind::Disk => !is_memory,
+        BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. } => true,
+        BlockDeviceKind::Partition { .. } | BlockDeviceKind::Loop { .. } => false,
     };
     has_medium && is_real && device.queue.read_ahead_kib.is_some()
 }

@@ -14,8 +14,8 @@
 
 use foreread_tune::probe::Stopped;
 use foreread_tune::remember::{self, Applied};
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 
 use super::args::TuneArgs;
 use super::measured::{MeasuredDevice, ended};
@@ -109,7 +109,7 @@ pub(super) fn against(args: &TuneArgs, one: &MeasuredDevice) -> Vec<String> {
 }
 
 /// Other places that set the same.
-fn others(sys: &Sys, device: &str, settings: &[Setting]) -> Vec<String> {
+fn others(sys: &SystemRoot, device: &str, settings: &[DeviceSetting]) -> Vec<String> {
     let attributes: Vec<_> = settings.iter().map(|setting| setting.attribute.as_str()).collect();
     let others = remember::conflict::conflicts(sys, device, &attributes);
     others.iter().map(|other| format!("it is also set elsewhere: {other}")).collect()
@@ -128,7 +128,7 @@ pub(super) fn changed<'o>(
 /// What was set, what was in force before, and how to go back.
 fn undo(one: &MeasuredDevice, settings: &[Setting]) -> Vec<String> {
     let device = &one.report.device;
-    let name = |setting: &Setting| remembered::words(std::slice::from_ref(setting));
+    let name = |setting: &DeviceSetting| remembered::words(std::slice::from_ref(setting));
     let mut notes: Vec<String> = changed(one, settings)
         .map(|(to, was)| {
             let (to, file) = (name(to), was.file());

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foreread_tune::hold;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Failure, Printer};
@@ -39,6 +39,6 @@ pub(super) fn restore_left_behind(sys: &Sys, out: &mut Printer) -> Result<(), Fa
     out.notes(&notes)
 }
 
-pub(super) fn left_as_is(setting: &Setting) -> String {
+pub(super) fn left_as_is(setting: &DeviceSetting) -> String {
     format!("{} was changed by another process; left as it is", setting.file().display())
 }

@@ -87,7 +87,7 @@ fn words_of_set(one: &MeasuredDevice) -> Option<String> {
     let settings = one.recommended();
     let mut changed = changed(one, &settings).peekable();
     changed.peek()?;
-    let changed: Vec<Setting> = changed.map(|(to, _)| to.clone()).collect();
+    let changed: Vec<DeviceSetting> = changed.map(|(to, _)| to.clone()).collect();
     Some(format!("{} ({})", one.report.device, remembered::words(&changed)))
 }
 
@@ -113,7 +113,7 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
     let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
     let size = probe.size();
-    let facts = Facts::of_model(model, size);
+    let facts = DeviceFacts::of_model(model, size);
     let bar = progress();
     let outcome = Sweep::new(settings_of(args, size))
         .run(&mut probe, &mut |progress| show(&bar, model, progress));
@@ -132,7 +132,7 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
 
 fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::Settings {
     let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
-    sweep::Settings::within(size, args.budget().mul_f64(share))
+    sweep::SweepSettings::within(size, args.budget().mul_f64(share))
 }
 
 /// A quick look is nothing to set at each start: said before it is taken, not after.
@@ -151,14 +151,14 @@ fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
 const SWEEP_SHARE: f64 = 0.65;
 
 fn one(
-    sys: &Sys,
+    sys: &SystemRoot,
     path: &Path,
     args: &TuneArgs,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<MeasuredDevice, Failure> {
     // A minute later it would be too late to say what cannot be done.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
-    let target = Target::resolve(path, sys).map_err(Failure::WrongUse)?;
+    let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
     if let (true, Err(why)) = (args.sets(), may_set(sys, &target)) {
         return Err(Failure::WrongUse(format!(
             "{}: {why}; without --apply and --remember it is measured only",
@@ -169,9 +169,13 @@ fn one(
         identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;
     }
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
-    let options =
-        Options { interrupted: Arc::clone(interrupted), seed: target.len.0, is_direct: false };
-    let mut probe = Real::new(&target, Some(&held), sys, &options).map_err(Failure::WrongUse)?;
+    let options = RealProbeOptions {
+        interrupted: Arc::clone(interrupted),
+        seed: target.len.0,
+        is_direct: false,
+    };
+    let mut probe =
+        RealProbe::new(&target, Some(&held), sys, &options).map_err(Failure::WrongUse)?;
     let sets = probe.method() == Method::Kernel || args.scratch.is_some();
     if !target.in_use.is_empty() && (target.is_device || sets) && !args.yes {
         ask::may_measure(&path.display().to_string(), &target.in_use, args.budget())?;
@@ -186,7 +190,7 @@ fn one(
     let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
     let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &name, progress));
     let stopped = outcome.stopped.clone();
-    let facts = Facts { now_kib, ..Facts::of(sys, &target, probe.method()) };
+    let facts = DeviceFacts { now_kib, ..DeviceFacts::of(sys, &target, probe.method()) };
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.notes.splice(0..0, target.notes.iter().cloned());
     report.notes.extend(left_kib.map(|kib| {
@@ -224,12 +228,12 @@ fn one(
 }
 
 /// An error that says why the device's window cannot be set, if it cannot.
-fn may_set(sys: &Sys, target: &Target) -> std::io::Result<()> {
-    hold::may_write(sys, &Setting::read_ahead_kb(&target.device.name, 0))
+fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
+    hold::may_write(sys, &DeviceSetting::read_ahead_kb(&target.device.name, 0))
 }
 
-fn before(sys: &Sys, setting: Setting) -> Option<Setting> {
-    Some(Setting { value: setting.in_force(sys)?, ..setting })
+fn before(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
+    Some(DeviceSetting { value: setting.in_force(sys)?, ..setting })
 }
 
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
@@ -270,15 +274,15 @@ fn progress() -> ProgressBar {
     bar_of(100)
 }
 
-fn show(bar: &ProgressBar, device: &str, progress: sweep::Progress) {
+fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgress) {
     bar.set_position(percent(progress.seconds / progress.of));
     let kib = |size: ByteCount| foreread_core::sizes::Exact(size);
     let doing = match progress.doing {
-        Doing::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
-        Doing::Looking => "does it stay as fast as it begins?".to_owned(),
-        Doing::Draining => "using up what it has saved".to_owned(),
-        Doing::Window(window) => format!("windows of {}", kib(window)),
-        Doing::Random(size) => format!("reads of {} anywhere", kib(size)),
+        SweepActivity::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
+        SweepActivity::Looking => "does it stay as fast as it begins?".to_owned(),
+        SweepActivity::Draining => "using up what it has saved".to_owned(),
+        SweepActivity::Window(window) => format!("windows of {}", kib(window)),
+        SweepActivity::Random(size) => format!("reads of {} anywhere", kib(size)),
     };
     bar.set_message(format!("{device}: {doing}"));
 }

@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use foreread_core::units::Nanos;
-use foreread_tune::flood::{self, Load, Offer, Outcome, Scratch};
-use foreread_tune::hold::Held;
+use foreread_tune::flood::{self, FloodOutcome, RealMixedLoad, ScratchFile, TunableQueue};
+use foreread_tune::hold::TemporarySettings;
 use foreread_tune::probe::Stopped;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use indicatif::ProgressBar;
 
 use crate::clock::clock;
@@ -23,31 +23,37 @@ use crate::output::Failure;
 use crate::progress::percent;
 
 /// What could be tried on a file in this folder: asked before a minute is spent on the rest.
-pub(super) fn offer(sys: &Sys, folder: &Path) -> Result<Offer, Failure> {
+pub(super) fn offer(sys: &SystemRoot, folder: &Path) -> Result<TunableQueue, Failure> {
     let named = |line: String| Failure::WrongUse(format!("--scratch {line}"));
-    let number = Scratch::possible(folder).map_err(named)?;
-    let offer = Offer::of(sys, number, may_set(sys, number));
+    let number = ScratchFile::possible(folder).map_err(named)?;
+    let offer = TunableQueue::of(sys, number, may_set(sys, number));
     let nowhere = format!("{}: lies on no block device; give another folder", folder.display());
     offer.ok_or_else(|| named(nowhere))
 }
 
 /// Tries them within `budget`; `share` is the part of all progress that has passed before.
 pub(super) fn run(
-    sys: &Sys,
-    (folder, offer): (&Path, &Offer),
+    sys: &SystemRoot,
+    (folder, offer): (&Path, &TunableQueue),
     budget: Duration,
-    held: &Held,
+    held: &TemporarySettings,
     interrupted: &Arc<AtomicBool>,
     (bar, share): (&ProgressBar, f64),
-) -> Result<Outcome, Stopped> {
+) -> Result<FloodOutcome, Stopped> {
     bar.set_message("writing the scratch file");
     let began = clock();
-    let scratch = Scratch::create(folder, now, interrupted)?;
+    let scratch = ScratchFile::create(folder, now, interrupted)?;
     let left = budget.saturating_sub(clock().saturating_duration_since(began));
-    let mut set = |setting: &Setting| held.set(setting);
+    let mut set = |setting: &DeviceSetting| held.set(setting);
     let seed = scratch.device().map_or(0, |(_, minor)| u64::from(minor));
-    let mut load =
-        Load::new(scratch, sys.clone(), &offer.device, &mut set, now, Arc::clone(interrupted));
+    let mut load = RealMixedLoad::new(
+        scratch,
+        sys.clone(),
+        &offer.device,
+        &mut set,
+        now,
+        Arc::clone(interrupted),
+    );
     Ok(flood::measure(&mut load, offer, left, seed, &mut |progress| {
         bar.set_position(percent(share + progress.part * (1.0 - share)));
         bar.set_message(format!("reads beside writes: {}", progress.trial));
@@ -55,10 +61,10 @@ pub(super) fn run(
 }
 
 /// Whether we have leave to change the settings of this device.
-pub(super) fn may_set(sys: &Sys, (major, minor): (u32, u32)) -> bool {
+pub(super) fn may_set(sys: &SystemRoot, (major, minor): (u32, u32)) -> bool {
     let device = sys.device_numbered(major, minor).and_then(|device| sys.whole(&device));
     device.is_some_and(|device| {
-        let file = sys.path(Setting::read_ahead_kb(&device.name, 0).file());
+        let file = sys.path(DeviceSetting::read_ahead_kb(&device.name, 0).file());
         OpenOptions::new().write(true).open(file).is_ok()
     })
 }

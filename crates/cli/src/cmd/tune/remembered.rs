@@ -8,9 +8,9 @@ use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_tune::remember::{self, Remembered, Verdict};
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::remember::{self, Remembered, Verification};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use serde::Serialize;
 
 use crate::output::{Failure, Printer};
@@ -36,7 +36,7 @@ pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Fa
     out.notes(&notes)
 }
 
-fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
+fn cells(sys: &SystemRoot, known: &Remembered) -> [String; 6] {
     let devices = known.identity.devices(sys);
     let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
     let device =
@@ -55,8 +55,8 @@ fn cells(sys: &Sys, known: &Remembered) -> [String; 6] {
 }
 
 /// `read_ahead_kb=1024 fifo_batch=1`
-pub(super) fn words(settings: &[Setting]) -> String {
-    let word = |setting: &Setting| {
+pub(super) fn words(settings: &[DeviceSetting]) -> String {
+    let word = |setting: &DeviceSetting| {
         let name = setting.attribute.rsplit('/').next().unwrap_or_default();
         format!("{name}={}", setting.value)
     };
@@ -87,7 +87,7 @@ pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), 
     }
 }
 
-fn name_of(verdict: &Verdict) -> String {
+fn name_of(verdict: &Verification) -> String {
     let known = verdict.device.as_ref().or(verdict.known_as.as_ref());
     known.map_or_else(|| verdict.id.clone(), |device| format!("{device} ({})", verdict.id))
 }

@@ -20,7 +20,7 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_tune::advice::{Tradeoff, beside, tradeoffs};
 use foreread_tune::flood::FloodReport;
-use foreread_tune::report::{Method, Recommended, Report, Row};
+use foreread_tune::report::{Method, Recommended, Report, WindowResult};
 
 use super::headline::{Intent, headline};
 use super::remembered::words;
@@ -81,7 +81,7 @@ pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), 
 const HEADING: [&str; 7] =
     ["     window", "MB/s", "from", "to", "next gains", "one read of it", "100 streams hold"];
 
-fn cells(report: &Report, row: &Row, tradeoff: &Tradeoff) -> [String; 7] {
+fn cells(report: &Report, row: &WindowResult, tradeoff: &Tradeoff) -> [String; 7] {
     let mark = if marked(report) == Some(row.window_kib) { "==>" } else { "   " };
     [
         format!("{mark}  {}", size(row.window_kib)),
@@ -137,7 +137,7 @@ fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
 
 /// What the sweep found for another window.
 fn what_it_has(report: &Report, kib: u64) -> String {
-    let upto = |kib| report.sweep.iter().rev().find(|row: &&Row| row.window_kib <= kib);
+    let upto = |kib| report.sweep.iter().rev().find(|row: &&WindowResult| row.window_kib <= kib);
     let of = |kib| report.row(kib).or_else(|| upto(kib));
     let recommended = report.recommended.as_ref().and_then(|to| of(to.read_ahead_kb));
     match (of(kib), recommended) {
@@ -153,7 +153,7 @@ fn what_it_has(report: &Report, kib: u64) -> String {
 }
 
 /// No figure is given for what was not measured: the next smaller window's has its name.
-fn untried(row: &Row, kib: u64) -> String {
+fn untried(row: &WindowResult, kib: u64) -> String {
     let is_it = row.window_kib == kib.max(4);
     if is_it { String::new() } else { format!("not tried; {} has ", size(row.window_kib)) }
 }

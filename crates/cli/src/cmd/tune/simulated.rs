@@ -18,7 +18,7 @@ use foreread_sim::process::Process;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
 use foreread_sim::run::{SimFile, SimRun};
-use foreread_tune::probe::{Probe, Random, Sample, Sequential, Slice, Stopped};
+use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, SequentialRead, Stopped};
 
 /// A model of a device, and the time that it was busy.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Probe for SimulatedDevice {
         self.now
     }
 
-    fn sequential(&mut self, ask: &Sequential) -> Result<Sample, Stopped> {
+    fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped> {
         let (mut run, file) = self.machine(ask.window)?;
         // The stream begins with small windows; two later it reads full ones, and asks ahead.
         let ramp = ByteCount(ask.window.0 * RAMP);
@@ -112,10 +112,10 @@ impl Probe for SimulatedDevice {
         let again = end.0.min(self.read_upto.0).saturating_sub(from.0 + ramp.0);
         self.next = ByteCount(end.pages_up().0 * PAGE_SIZE);
         self.read_upto = ByteCount(self.read_upto.0.max(end.0));
-        Ok(Sample { slices: slices(&steps, began), read_before: ByteCount(again) })
+        Ok(ProbeSample { slices: slices(&steps, began), read_before: ByteCount(again) })
     }
 
-    fn random(&mut self, ask: &Random) -> Result<Vec<u64>, Stopped> {
+    fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped> {
         let (mut run, file) = self.machine(ask.size)?;
         let places = (self.size().0 / ask.size.0).max(1);
         let at: Vec<u64> = (0..ask.count).map(|_| self.rng.below(places) * ask.size.0).collect();
@@ -219,7 +219,7 @@ const STEPS: u64 = 10_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_tune::sweep::{Outcome, Settings, Sweep};
+    use foreread_tune::sweep::{Sweep, SweepOutcome, SweepSettings};
 
     /// The published name of each device, and the name of its model.
     const DEVICES: [(&str, &str); 8] = [
@@ -237,7 +237,7 @@ mod tests {
         SimulatedDevice::find(model, Arc::default()).expect("a known device")
     }
 
-    fn sweep(model: &str, settings: impl Fn(ByteCount) -> Settings) -> Outcome {
+    fn sweep(model: &str, settings: impl Fn(ByteCount) -> SweepSettings) -> SweepOutcome {
         let mut probe = simulated(model);
         let settings = settings(probe.size());
         let budget_ns = settings.budget.as_nanos();
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn the_plateau_of_the_eight_published_devices_is_the_marked_row_or_costs_at_most_2_percent() {
         for (title, model) in DEVICES {
-            let outcome = sweep(model, Settings::full);
+            let outcome = sweep(model, SweepSettings::full);
             let found = outcome.plateau.expect("a plateau").window.0 >> 10;
             let rows = published(title);
             let marked = rows.iter().find(|row| row.2).expect("one is marked");
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_quick_sweep_of_them_loses_little() {
         for (title, model) in DEVICES {
-            let outcome = sweep(model, Settings::quick);
+            let outcome = sweep(model, SweepSettings::quick);
             let found = outcome.plateau.expect("a plateau").window.0 >> 10;
             let rows = published(title);
             let marked = rows.iter().find(|row| row.2).expect("one is marked");
@@ -304,7 +304,7 @@ mod tests {
         let mut probe = simulated("sata-500g");
         let mut mean_ns = |kib: u64| {
             let at_most = std::time::Duration::from_secs(60);
-            let ask = Random { size: ByteCount(kib << 10), count: 200, at_most };
+            let ask = RandomReads { size: ByteCount(kib << 10), count: 200, at_most };
             let taken = probe.random(&ask).expect("it reads");
             assert_eq!(taken.len(), 200);
             taken.iter().sum::<u64>() / 200
@@ -319,7 +319,7 @@ mod tests {
         let mut probe =
             SimulatedDevice::find("sd-card", Arc::clone(&stop)).expect("a known device");
         let mut calls = 0;
-        let outcome = Sweep::new(Settings::quick(probe.size())).run(&mut probe, &mut |_| {
+        let outcome = Sweep::new(SweepSettings::quick(probe.size())).run(&mut probe, &mut |_| {
             calls += 1;
             stop.store(calls > 3, Ordering::Relaxed);
         });

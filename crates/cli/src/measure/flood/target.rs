@@ -9,7 +9,7 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -54,7 +54,7 @@ impl FloodTarget {
             )));
         }
         let number = if is_block_device { about.rdev() } else { about.dev() };
-        let sys = Sys::here();
+        let sys = SystemRoot::here();
         let device = sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number));
         let disk = device.and_then(|device| sys.whole(&device)).map(|device| device.name);
         let name = format!("{} ({} MiB)", path.display(), len >> 20);

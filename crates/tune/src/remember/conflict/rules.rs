@@ -10,23 +10,30 @@ use super::{Conflict, Wins, names};
 use crate::identity::alone;
 use crate::remember::rule_path;
 use crate::setting::READ_AHEAD_KB;
-use crate::sysfs::{Device, Sys};
-use crate::udev::{Answer, Pair, Rule, Target, parse, rule_files};
+use crate::sysfs::{BlockDevice, SystemRoot};
+use crate::udev::{RuleMatch, RulePair, UdevDevice, UdevRule, parse, rule_files};
 
-pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<Conflict> {
+pub(super) fn conflicts(
+    sys: &SystemRoot,
+    device: &BlockDevice,
+    attributes: &[&str],
+) -> Vec<Conflict> {
     // Without an identity there is no rule of ours, and this is where it would be.
     let id = alone(sys, device).map(|identity| identity.id).unwrap_or_default();
     let ours = rule_path(&id);
     let ours = ours.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let targets =
-        [(Target::block(sys, device), Event::Block), (Target::bdi(sys, device), Event::Bdi)];
+    let targets = [
+        (UdevDevice::block(sys, device), UdevEvent::Block),
+        (UdevDevice::bdi(sys, device), UdevEvent::Bdi),
+    ];
     let mut conflicts = Vec::new();
     for file in rule_files(sys).into_iter().filter(|file| !file.is_mask && file.name != ours) {
         let Some(text) = sys.bytes(&file.path) else { continue };
         let text = String::from_utf8_lossy(&text);
         let rules = parse(&text);
         for (target, event) in &targets {
-            let place = Place { sys, file: &file.path, event: *event, is_later: file.name > ours };
+            let place =
+                RuleContext { sys, file: &file.path, event: *event, is_later: file.name > ours };
             for (rule, answer) in reached(target, &rules) {
                 for pair in &rule.pairs {
                     conflicts.extend(place.conflict(rule, pair, answer, attributes));
@@ -38,7 +45,7 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Event {
+enum UdevEvent {
     Block,
     /// A bdi has a uevent of its own, in no fixed order with its disk's.
     Bdi,
@@ -46,19 +53,19 @@ enum Event {
 
 /// The rules of a file that are reached, and whether they concern the device: for `add`, or for
 /// `change`, whichever says more.
-fn reached<'a>(target: &Target<'_>, rules: &'a [Rule]) -> Vec<(&'a Rule, Answer)> {
+fn reached<'a>(target: &UdevDevice<'_>, rules: &'a [UdevRule]) -> Vec<(&'a UdevRule, RuleMatch)> {
     let walks = ["add", "change"].map(|action| walk(target, rules, action));
     let both = rules.iter().zip(walks[0].iter().zip(&walks[1]));
     let answers = both.map(|(rule, answers)| match answers {
-        (Answer::Yes, _) | (_, Answer::Yes) => (rule, Answer::Yes),
-        (Answer::CannotTell, _) | (_, Answer::CannotTell) => (rule, Answer::CannotTell),
-        (Answer::No, Answer::No) => (rule, Answer::No),
+        (RuleMatch::Yes, _) | (_, RuleMatch::Yes) => (rule, RuleMatch::Yes),
+        (RuleMatch::CannotTell, _) | (_, RuleMatch::CannotTell) => (rule, RuleMatch::CannotTell),
+        (RuleMatch::No, RuleMatch::No) => (rule, RuleMatch::No),
     });
-    answers.filter(|(_, answer)| *answer != Answer::No).collect()
+    answers.filter(|(_, answer)| *answer != RuleMatch::No).collect()
 }
 
 /// One answer for each rule, in order.
-fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
+fn walk(target: &UdevDevice<'_>, rules: &[UdevRule], action: &str) -> Vec<RuleMatch> {
     let mut jumps_to: Option<&str> = None;
     // Labels that may have been jumped to: until there, nothing is sure.
     let mut may_jump_to: Vec<&str> = Vec::new();
@@ -66,7 +73,7 @@ fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
     for (at, rule) in rules.iter().enumerate() {
         let of = |key: &str| named(rule, key);
         // udev passes over a jump to where nothing is.
-        let is_there = |to: &&Pair| {
+        let is_there = |to: &&RulePair| {
             rules[at..]
                 .iter()
                 .skip(1)
@@ -78,15 +85,15 @@ fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
             may_jump_to.retain(|to| *to != label.value);
         }
         let mut answer = match jumps_to {
-            Some(_) => Answer::No,
+            Some(_) => RuleMatch::No,
             None => target.answers(action, &rule.pairs),
         };
         if !may_jump_to.is_empty() {
-            answer = answer.and(Answer::CannotTell);
+            answer = answer.and(RuleMatch::CannotTell);
         }
         match (of("GOTO").filter(is_there), answer) {
-            (Some(label), Answer::Yes) => jumps_to = Some(&label.value),
-            (Some(label), Answer::CannotTell) => may_jump_to.push(&label.value),
+            (Some(label), RuleMatch::Yes) => jumps_to = Some(&label.value),
+            (Some(label), RuleMatch::CannotTell) => may_jump_to.push(&label.value),
             _ => {}
         }
         answers.push(answer);
@@ -95,23 +102,23 @@ fn walk(target: &Target<'_>, rules: &[Rule], action: &str) -> Vec<Answer> {
 }
 
 /// What a rule does by this key.
-fn named<'a>(rule: &'a Rule, key: &str) -> Option<&'a Pair> {
+fn named<'a>(rule: &'a UdevRule, key: &str) -> Option<&'a RulePair> {
     rule.pairs.iter().find(|pair| pair.key == key && !pair.is_match())
 }
 
-struct Place<'a> {
-    sys: &'a Sys,
+struct RuleContext<'a> {
+    sys: &'a SystemRoot,
     file: &'a PathBuf,
-    event: Event,
+    event: UdevEvent,
     is_later: bool,
 }
 
-impl Place<'_> {
+impl RuleContext<'_> {
     fn conflict(
         &self,
-        rule: &Rule,
-        pair: &Pair,
-        answer: Answer,
+        rule: &UdevRule,
+        pair: &RulePair,
+        answer: RuleMatch,
         attributes: &[&str],
     ) -> Option<Conflict> {
         let (attribute, value) = match pair.key.as_str() {
@@ -123,13 +130,13 @@ impl Place<'_> {
         };
         let runs_after_all = pair.key == "RUN";
         let wins = match (answer, self.event, runs_after_all || self.is_later) {
-            (_, Event::Block, false) => Wins::No,
-            (Answer::Yes, Event::Block, true) => Wins::Yes,
+            (_, UdevEvent::Block, false) => Wins::No,
+            (RuleMatch::Yes, UdevEvent::Block, true) => Wins::Yes,
             _ => Wins::Unknown,
         };
         let doubt = match answer {
-            Answer::CannotTell => ", if it means this device",
-            Answer::Yes | Answer::No => "",
+            RuleMatch::CannotTell => ", if it means this device",
+            RuleMatch::Yes | RuleMatch::No => "",
         };
         let of = if pair.of.is_empty() { String::new() } else { format!("{{{}}}", pair.of) };
         Some(Conflict {
@@ -146,8 +153,8 @@ impl Place<'_> {
     /// on its bdi.
     fn named<'a>(&self, of: &str, attributes: &[&'a str]) -> Option<&'a str> {
         let is = |it: &&&str| match self.event {
-            Event::Block => of == **it || (**it == READ_AHEAD_KB && of == "bdi/read_ahead_kb"),
-            Event::Bdi => **it == READ_AHEAD_KB && of == "read_ahead_kb",
+            UdevEvent::Block => of == **it || (**it == READ_AHEAD_KB && of == "bdi/read_ahead_kb"),
+            UdevEvent::Bdi => **it == READ_AHEAD_KB && of == "read_ahead_kb",
         };
         attributes.iter().find(is).copied()
     }

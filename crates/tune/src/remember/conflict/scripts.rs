@@ -11,20 +11,24 @@ use std::path::{Path, PathBuf};
 
 use super::{Conflict, Wins, names};
 use crate::setting::READ_AHEAD_KB;
-use crate::sysfs::{Device, Sys};
-use crate::udev::{Answer, matches};
+use crate::sysfs::{BlockDevice, SystemRoot};
+use crate::udev::{RuleMatch, matches};
 
 /// Longer files are not scripts written by hand.
 const SCRIPT_BYTES_MAX: u64 = 256 << 10;
 
 /// A file, what reads it, and whose value stays if it means this device.
-struct Source {
+struct ScriptSource {
     file: PathBuf,
     what: &'static str,
     wins: Wins,
 }
 
-pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<Conflict> {
+pub(super) fn conflicts(
+    sys: &SystemRoot,
+    device: &BlockDevice,
+    attributes: &[&str],
+) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for source in sources(sys) {
         let Some(text) = read(sys, &source.file) else { continue };
@@ -37,7 +41,7 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
             scripts.extend(script_in(sys, text));
         }
         for (file, text) in scripts.into_iter().filter(|(file, _)| *file != source.file) {
-            let source = Source { file, ..source };
+            let source = ScriptSource { file, ..source };
             let lines = (1..).zip(text.lines()).filter(|(_, text)| !is_comment(text));
             conflicts.extend(
                 lines.filter_map(|(line, text)| {
@@ -54,18 +58,18 @@ fn is_comment(line: &str) -> bool {
 }
 
 fn of_line(
-    sys: &Sys,
-    device: &Device,
+    sys: &SystemRoot,
+    device: &BlockDevice,
     attributes: &[&str],
-    source: &Source,
+    source: &ScriptSource,
     line: usize,
     text: &str,
 ) -> Option<Conflict> {
     let is_named = |it: &&&str| names(it).iter().any(|name| text.contains(name));
     let attribute = attributes.iter().find(is_named)?;
     let wins = match (means(sys, device, text), source.wins) {
-        (Answer::No, _) => return None,
-        (Answer::CannotTell, Wins::Yes | Wins::Unknown) => Wins::Unknown,
+        (RuleMatch::No, _) => return None,
+        (RuleMatch::CannotTell, Wins::Yes | Wins::Unknown) => Wins::Unknown,
         (_, wins) => wins,
     };
     let (value, of) = value(text);
@@ -80,7 +84,7 @@ fn of_line(
 }
 
 /// The files of a device's attribute, by all their names.
-pub(super) fn files_of(device: &Device, attribute: &str) -> Vec<String> {
+pub(super) fn files_of(device: &BlockDevice, attribute: &str) -> Vec<String> {
     let name = &device.name;
     let mut files = vec![
         format!("/sys/block/{name}/{attribute}"),
@@ -96,7 +100,7 @@ pub(super) fn files_of(device: &Device, attribute: &str) -> Vec<String> {
 }
 
 /// Whether a line means this device: by the devices that it names, if it names any.
-fn means(sys: &Sys, device: &Device, line: &str) -> Answer {
+fn means(sys: &SystemRoot, device: &BlockDevice, line: &str) -> RuleMatch {
     let bdi = format!("{}:{}", device.number.0, device.number.1);
     let mut answer = None;
     for (before, own) in [("block/", &device.name), ("/dev/", &device.name), ("bdi/", &bdi)] {
@@ -108,27 +112,29 @@ fn means(sys: &Sys, device: &Device, line: &str) -> Answer {
                 continue;
             }
             let is_it = if name.is_empty() || name.contains(['$', '%', '{']) {
-                Answer::CannotTell
+                RuleMatch::CannotTell
             } else if rest[name.len()..].starts_with('/') && before == "/dev/" {
                 // /dev/disk/by-id/.., /dev/mapper/..
-                Answer::CannotTell
+                RuleMatch::CannotTell
             } else if matches(name, own) || is_part_of(sys, name, device) {
-                Answer::Yes
+                RuleMatch::Yes
             } else {
-                Answer::No
+                RuleMatch::No
             };
             answer = match (answer, is_it) {
-                (Some(Answer::Yes), _) | (_, Answer::Yes) => Some(Answer::Yes),
-                (Some(Answer::CannotTell), _) | (_, Answer::CannotTell) => Some(Answer::CannotTell),
-                (Some(Answer::No) | None, Answer::No) => Some(Answer::No),
+                (Some(RuleMatch::Yes), _) | (_, RuleMatch::Yes) => Some(RuleMatch::Yes),
+                (Some(RuleMatch::CannotTell), _) | (_, RuleMatch::CannotTell) => {
+                    Some(RuleMatch::CannotTell)
+                }
+                (Some(RuleMatch::No) | None, RuleMatch::No) => Some(RuleMatch::No),
             };
         }
     }
-    answer.unwrap_or(Answer::CannotTell)
+    answer.unwrap_or(RuleMatch::CannotTell)
 }
 
 /// A window set for a partition is its disk's.
-fn is_part_of(sys: &Sys, name: &str, device: &Device) -> bool {
+fn is_part_of(sys: &SystemRoot, name: &str, device: &BlockDevice) -> bool {
     name.starts_with(&device.name) && sys.path(device.folder.join(name)).exists()
 }
 
@@ -149,7 +155,7 @@ fn value(line: &str) -> (Option<String>, String) {
 }
 
 /// The script that a command runs, if it is one that can be read.
-pub(super) fn script_in(sys: &Sys, command: &str) -> Option<(PathBuf, String)> {
+pub(super) fn script_in(sys: &SystemRoot, command: &str) -> Option<(PathBuf, String)> {
     let words = command.split([' ', '\t', '=', '"', '\'', ';', '&', '|', '(', ')']);
     let paths = words.map(|word| word.trim_start_matches(['-', '@', '+', '!', ':']));
     let mut paths = paths.filter(|word| word.starts_with('/') && !word.starts_with("/sys"));
@@ -159,7 +165,7 @@ pub(super) fn script_in(sys: &Sys, command: &str) -> Option<(PathBuf, String)> {
     })
 }
 
-fn read(sys: &Sys, file: &Path) -> Option<String> {
+fn read(sys: &SystemRoot, file: &Path) -> Option<String> {
     let here = sys.path(file);
     let metadata = fs::metadata(&here).ok()?;
     if !metadata.is_file() || metadata.len() > SCRIPT_BYTES_MAX {
@@ -168,10 +174,10 @@ fn read(sys: &Sys, file: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(here).ok()?).into_owned())
 }
 
-fn sources(sys: &Sys) -> Vec<Source> {
+fn sources(sys: &SystemRoot) -> Vec<ScriptSource> {
     let mut sources = Vec::new();
     let mut add = |files: Vec<PathBuf>, what, wins| {
-        sources.extend(files.into_iter().map(|file| Source { file, what, wins }));
+        sources.extend(files.into_iter().map(|file| ScriptSource { file, what, wins }));
     };
     add(layered(sys, "tmpfiles.d"), "tmpfiles", Wins::Unknown);
     add(layered(sys, "sysctl.d"), "sysctl, which cannot set it", Wins::No);
@@ -204,7 +210,7 @@ fn sources(sys: &Sys) -> Vec<Source> {
 
 const UNITS: &str = "/etc/systemd/system";
 
-fn is_enabled(sys: &Sys, unit: &Path) -> bool {
+fn is_enabled(sys: &SystemRoot, unit: &Path) -> bool {
     let wanted = [".wants", ".requires"].into_iter().flat_map(|end| folders_in(sys, UNITS, end));
     let mut links =
         wanted.map(|folder| Path::new(&folder).join(unit.file_name().unwrap_or_default()));
@@ -212,7 +218,7 @@ fn is_enabled(sys: &Sys, unit: &Path) -> bool {
 }
 
 /// The files of a folder that systemd reads, each in the first place where it lies.
-fn layered(sys: &Sys, folder: &str) -> Vec<PathBuf> {
+fn layered(sys: &SystemRoot, folder: &str) -> Vec<PathBuf> {
     let mut files = BTreeMap::new();
     for above in ["/etc", "/run", "/usr/local/lib", "/usr/lib"] {
         for file in files_in(sys, &format!("{above}/{folder}")) {
@@ -222,7 +228,7 @@ fn layered(sys: &Sys, folder: &str) -> Vec<PathBuf> {
     files.into_values().collect()
 }
 
-fn files_in(sys: &Sys, folder: &str) -> Vec<PathBuf> {
+fn files_in(sys: &SystemRoot, folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(sys.path(folder)).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|it| Path::new(folder).join(it.file_name())).collect();
     files.retain(|file| !sys.path(file).is_dir());
@@ -230,7 +236,7 @@ fn files_in(sys: &Sys, folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn folders_in(sys: &Sys, folder: &str, end: &str) -> Vec<String> {
+fn folders_in(sys: &SystemRoot, folder: &str, end: &str) -> Vec<String> {
     let entries = fs::read_dir(sys.path(folder)).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut folders: Vec<_> =

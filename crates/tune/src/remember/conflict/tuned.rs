@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Conflict, Wins};
 use crate::setting::READ_AHEAD_KB;
-use crate::sysfs::{Device, Sys};
-use crate::udev::{Answer, matches};
+use crate::sysfs::{BlockDevice, SystemRoot};
+use crate::udev::{RuleMatch, matches};
 
 /// Where profiles lie; since 2.24 those of `profiles` only.
 const FOLDERS: [&str; 4] =
@@ -21,18 +21,22 @@ const DEPTH_MAX: usize = 16;
 
 /// An option, and where it stands.
 #[derive(Clone)]
-struct Choice {
+struct TunedOption {
     value: String,
     file: PathBuf,
     line: usize,
 }
 
 /// The options of each section, those of later profiles in place of earlier ones.
-type Profile = BTreeMap<String, BTreeMap<String, Choice>>;
+type TunedProfile = BTreeMap<String, BTreeMap<String, TunedOption>>;
 
-pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<Conflict> {
+pub(super) fn conflicts(
+    sys: &SystemRoot,
+    device: &BlockDevice,
+    attributes: &[&str],
+) -> Vec<Conflict> {
     let active = sys.text("/etc/tuned/active_profile").unwrap_or_default();
-    let mut profile = Profile::new();
+    let mut profile = TunedProfile::new();
     for name in active.split_whitespace() {
         load(sys, name, &mut profile, 0);
     }
@@ -52,7 +56,7 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
         };
         conflicts.extend(found.into_iter().map(|found| {
             let wins = match (found.answer, is_enabled) {
-                (Answer::Yes, true) => Wins::Yes,
+                (RuleMatch::Yes, true) => Wins::Yes,
                 _ => Wins::Unknown,
             };
             let said = resolved(&profile, &found.choice.value);
@@ -73,23 +77,23 @@ pub(super) fn conflicts(sys: &Sys, device: &Device, attributes: &[&str]) -> Vec<
     conflicts
 }
 
-struct Found<'a> {
+struct TunedMatch<'a> {
     attribute: &'a str,
     option: &'a str,
-    choice: &'a Choice,
-    answer: Answer,
+    choice: &'a TunedOption,
+    answer: RuleMatch,
 }
 
 fn of_disks<'a>(
-    device: &Device,
-    options: &'a BTreeMap<String, Choice>,
+    device: &BlockDevice,
+    options: &'a BTreeMap<String, TunedOption>,
     attributes: &[&'a str],
-) -> Vec<Found<'a>> {
+) -> Vec<TunedMatch<'a>> {
     let answer = match (options.get("devices_udev_regex"), options.get("devices")) {
         // It leaves removable disks alone.
-        _ if device.is_removable => Answer::No,
-        (Some(_), _) => Answer::CannotTell,
-        (None, None) => Answer::Yes,
+        _ if device.is_removable => RuleMatch::No,
+        (Some(_), _) => RuleMatch::CannotTell,
+        (None, None) => RuleMatch::Yes,
         (None, Some(list)) => listed(&list.value, &device.name),
     };
     let sets = [("readahead", READ_AHEAD_KB), ("readahead_multiply", READ_AHEAD_KB)];
@@ -97,34 +101,34 @@ fn of_disks<'a>(
     let found = sets.filter_map(|(option, attribute)| {
         let choice = options.get(option)?;
         let attribute = attributes.iter().find(|it| **it == attribute)?;
-        (answer != Answer::No).then_some(Found { attribute, option, choice, answer })
+        (answer != RuleMatch::No).then_some(TunedMatch { attribute, option, choice, answer })
     });
     found.collect()
 }
 
 fn of_sysfs<'a>(
-    device: &Device,
-    options: &'a BTreeMap<String, Choice>,
+    device: &BlockDevice,
+    options: &'a BTreeMap<String, TunedOption>,
     attributes: &[&'a str],
-) -> Vec<Found<'a>> {
+) -> Vec<TunedMatch<'a>> {
     let mut found = Vec::new();
     for attribute in attributes {
         let files = super::scripts::files_of(device, attribute);
         let is_it = |path: &&String| files.iter().any(|file| matches(path, file));
         if let Some((option, choice)) = options.iter().find(|(path, _)| is_it(path)) {
-            found.push(Found { attribute, option, choice, answer: Answer::Yes });
+            found.push(TunedMatch { attribute, option, choice, answer: RuleMatch::Yes });
         }
     }
     found
 }
 
 /// `sd*, !sdb`: in the list, and not taken out of it.
-fn listed(list: &str, name: &str) -> Answer {
+fn listed(list: &str, name: &str) -> RuleMatch {
     let words = || list.split([',', ' ', '\t']).filter(|word| !word.is_empty());
     let is_out = words().filter_map(|word| word.strip_prefix('!')).any(|out| matches(out, name));
     let is_in = words().filter(|word| !word.starts_with('!')).any(|word| matches(word, name));
     let only_out = words().all(|word| word.starts_with('!'));
-    if !is_out && (is_in || only_out) { Answer::Yes } else { Answer::No }
+    if !is_out && (is_in || only_out) { RuleMatch::Yes } else { RuleMatch::No }
 }
 
 /// tuned's `readahead` in KiB, and what to say of it: `8192 s` is in sectors, but only with the
@@ -148,7 +152,7 @@ fn kib(said: &str) -> (Option<String>, String) {
 }
 
 /// Variables of the profile are put in; what else it computes stays as it stands.
-fn resolved(profile: &Profile, value: &str) -> String {
+fn resolved(profile: &TunedProfile, value: &str) -> String {
     let Some(name) = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
         return value.to_owned();
     };
@@ -156,12 +160,12 @@ fn resolved(profile: &Profile, value: &str) -> String {
     variable.map_or_else(|| value.to_owned(), |choice| choice.value.clone())
 }
 
-fn load(sys: &Sys, name: &str, profile: &mut Profile, depth: usize) {
+fn load(sys: &SystemRoot, name: &str, profile: &mut TunedProfile, depth: usize) {
     let folders = custom_folders(sys).into_iter().chain(FOLDERS.map(PathBuf::from));
     let mut files = folders.map(|folder| folder.join(name).join("tuned.conf"));
     let found = files.find_map(|file| Some((sys.text(&file)?, file)));
     let Some((text, file)) = found.filter(|_| depth < DEPTH_MAX) else { return };
-    let mut own: Profile = Profile::new();
+    let mut own: TunedProfile = TunedProfile::new();
     let mut section = String::new();
     for (line, text) in (1..).zip(text.lines().map(str::trim)) {
         if let Some(name) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
@@ -169,7 +173,7 @@ fn load(sys: &Sys, name: &str, profile: &mut Profile, depth: usize) {
         } else if let Some((option, value)) = text.split_once('=')
             && !text.starts_with(['#', ';'])
         {
-            let choice = Choice { value: value.trim().to_owned(), file: file.clone(), line };
+            let choice = TunedOption { value: value.trim().to_owned(), file: file.clone(), line };
             own.entry(section.clone()).or_default().insert(option.trim().to_owned(), choice);
         }
     }
@@ -188,7 +192,7 @@ fn load(sys: &Sys, name: &str, profile: &mut Profile, depth: usize) {
 }
 
 /// `profile_dirs` of tuned's own configuration: of these the last counts most.
-fn custom_folders(sys: &Sys) -> Vec<PathBuf> {
+fn custom_folders(sys: &SystemRoot) -> Vec<PathBuf> {
     let text = sys.text(Path::new("/etc/tuned/tuned-main.conf")).unwrap_or_default();
     let mut list = text.lines().filter_map(|line| line.trim().split_once('='));
     let list = list.rfind(|(name, _)| name.trim() == "profile_dirs");
@@ -217,7 +221,7 @@ mod tests {
         for (list, is_in) in
             [("sda", true), ("sd*, !sda", false), ("!sdb", true), ("nvme*", false), ("*", true)]
         {
-            assert_eq!(listed(list, "sda") == Answer::Yes, is_in, "{list}");
+            assert_eq!(listed(list, "sda") == RuleMatch::Yes, is_in, "{list}");
         }
     }
 }
