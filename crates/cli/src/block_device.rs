@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use foreread_core::units::ByteCount;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
 
 /// The device that a file is, or lies on; and which of the two.
@@ -20,6 +20,6 @@ pub(crate) fn device_of(file: &File) -> io::Result<(u64, bool)> {
 pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
     let (device, _) = device_of(&File::open(path).ok()?).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
-    let kib: u64 = window_in_force(&Sys::here(), number)?.value.parse().ok()?;
+    let kib: u64 = window_in_force(&SystemRoot::here(), number)?.value.parse().ok()?;
     kib.checked_mul(1024).map(ByteCount)
 }

@@ -8,18 +8,18 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 
-use foreread_tune::hold::{Held, restore_left_behind};
-use foreread_tune::sysfs::Sys;
+use foreread_tune::hold::{TemporarySettings, restore_left_behind};
+use foreread_tune::sysfs::SystemRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Starts the process that restores the system's settings when we have ended: this program, by a
 /// verb of its own.
-pub(crate) fn holder() -> io::Result<Held> {
+pub(crate) fn holder() -> io::Result<TemporarySettings> {
     // What a run has left that was killed, and its holder with it.
-    let _ = restore_left_behind(&Sys::here());
+    let _ = restore_left_behind(&SystemRoot::here());
     let mut holder = Command::new(std::env::current_exe()?);
     holder.arg(HOLD);
-    Held::new(holder, &Sys::here())
+    TemporarySettings::new(holder, &SystemRoot::here())
 }
 
 /// The body of that process. It ignores the signals that stop us, which a service manager sends to
@@ -28,7 +28,7 @@ pub(crate) fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    foreread_tune::hold::serve(&Sys::here())
+    foreread_tune::hold::serve(&SystemRoot::here())
 }
 
 /// The verb that starts it, which no help shows.

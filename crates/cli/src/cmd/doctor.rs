@@ -80,7 +80,7 @@ Examples:
 ";
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
-    let sys = Sys::at(&args.root);
+    let sys = SystemRoot::at(&args.root);
     if !sys.path("/sys/block").is_dir() {
         let root = args.root.display();
         return Err(Failure::WrongUse(format!("{root}: no sys/block below it; see --root")));

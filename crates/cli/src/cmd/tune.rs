@@ -20,14 +20,14 @@ mod remembered;
 mod report;
 mod simulated;
 
-use foreread_tune::sysfs::Sys;
+use foreread_tune::sysfs::SystemRoot;
 
 pub(crate) use self::args::TuneArgs;
 use self::args::TuneCommand;
 use crate::output::{Failure, Printer};
 
 pub(crate) fn run(args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let sys = Sys::here();
+    let sys = SystemRoot::here();
     match &args.what {
         Some(TuneCommand::Verify { json }) => remembered::verify(&sys, *json, out),
         Some(TuneCommand::Forget { device }) => remembered::forget(&sys, device, out),

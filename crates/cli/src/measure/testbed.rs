@@ -121,7 +121,7 @@ impl<'t> Testbed<'t> {
             Some(held) => held,
             None => holder()?,
         };
-        held.set(&Setting { value: kib.to_string(), ..setting })?;
+        held.set(&DeviceSetting { value: kib.to_string(), ..setting })?;
         self.held = Some(held);
         self.kernel_window = self.kernel_setting().and_then(|setting| bytes_of(&setting));
         Ok(())

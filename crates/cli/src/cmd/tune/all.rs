@@ -14,8 +14,12 @@ use foreread_tune::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 use crate::output::{Failure, Printer};
 
 /// Every device that can be measured and is not remembered.
-pub(super) fn all(sys: &Sys, remember: bool, out: &mut Printer) -> Result<Vec<PathBuf>, Failure> {
-    let known: Vec<Device> =
+pub(super) fn all(
+    sys: &SystemRoot,
+    remember: bool,
+    out: &mut Printer,
+) -> Result<Vec<PathBuf>, Failure> {
+    let known: Vec<BlockDevice> =
         remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();
     let mut notes = Vec::new();
     let mut paths = Vec::new();

@@ -24,7 +24,7 @@ use crate::output::{Failure, Printer};
 
 /// What `--apply` and `--remember` ask for, and what else sets the same.
 pub(super) fn keep(
-    sys: &Sys,
+    sys: &SystemRoot,
     args: &TuneArgs,
     one: &MeasuredDevice,
     out: &mut Printer,
@@ -76,7 +76,11 @@ pub(super) fn keep(
 }
 
 /// An error if these settings are not to be made.
-fn refuse(args: &TuneArgs, one: &MeasuredDevice, settings: &[Setting]) -> Result<(), Failure> {
+fn refuse(
+    args: &TuneArgs,
+    one: &MeasuredDevice,
+    settings: &[DeviceSetting],
+) -> Result<(), Failure> {
     let device = &one.report.device;
     // Ctrl-C is the newer order, whatever was forced before.
     if one.stopped == Some(Stopped::Interrupted) || settings.is_empty() {
@@ -118,15 +122,15 @@ fn others(sys: &SystemRoot, device: &str, settings: &[DeviceSetting]) -> Vec<Str
 /// The settings that have another value now, and which.
 pub(super) fn changed<'o>(
     one: &'o MeasuredDevice,
-    settings: &'o [Setting],
-) -> impl Iterator<Item = (&'o Setting, &'o Setting)> {
-    let was = |to: &Setting| one.before.iter().find(|was| was.attribute == to.attribute);
+    settings: &'o [DeviceSetting],
+) -> impl Iterator<Item = (&'o DeviceSetting, &'o DeviceSetting)> {
+    let was = |to: &DeviceSetting| one.before.iter().find(|was| was.attribute == to.attribute);
     let pairs = settings.iter().filter_map(move |to| Some((to, was(to)?)));
     pairs.filter(|(to, was)| to.value != was.value)
 }
 
 /// What was set, what was in force before, and how to go back.
-fn undo(one: &MeasuredDevice, settings: &[Setting]) -> Vec<String> {
+fn undo(one: &MeasuredDevice, settings: &[DeviceSetting]) -> Vec<String> {
     let device = &one.report.device;
     let name = |setting: &DeviceSetting| remembered::words(std::slice::from_ref(setting));
     let mut notes: Vec<String> = changed(one, settings)

@@ -25,7 +25,7 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-pub(super) fn restore_left_behind(sys: &Sys, out: &mut Printer) -> Result<(), Failure> {
+pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Printer) -> Result<(), Failure> {
     let restored = hold::restore_left_behind(sys);
     let mut notes: Vec<_> = restored
         .back

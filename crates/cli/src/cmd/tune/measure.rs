@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::ByteCount;
-use foreread_tune::advice::{self, Facts, Refusal};
-use foreread_tune::flood::Offer;
-use foreread_tune::hold::{self, Held};
+use foreread_tune::advice::{self, DeviceFacts, Refusal};
+use foreread_tune::flood::TunableQueue;
+use foreread_tune::hold::{self, TemporarySettings};
 use foreread_tune::identity::identity;
-use foreread_tune::probe::real::{Options, Real};
+use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::report::Method;
-use foreread_tune::setting::{READ_AHEAD_KB, Setting};
-use foreread_tune::sweep::{self, Doing, Sweep};
-use foreread_tune::sysfs::Sys;
-use foreread_tune::target::Target;
+use foreread_tune::setting::{DeviceSetting, READ_AHEAD_KB};
+use foreread_tune::sweep::{self, Sweep, SweepActivity};
+use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::target::TuneTarget;
 use indicatif::ProgressBar;
 
 use super::all::all;
@@ -32,7 +32,7 @@ use crate::output::{Failure, Printer};
 use crate::progress::{percent, progress as bar_of};
 use crate::settings_holder::holder;
 
-pub(super) fn run(sys: &Sys, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(model) = &args.device {
         return model_of(model, args, out);
     }
@@ -130,7 +130,7 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
     ended(&one)
 }
 
-fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::Settings {
+fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::SweepSettings {
     let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
     sweep::SweepSettings::within(size, args.budget().mul_f64(share))
 }
@@ -241,9 +241,9 @@ const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that ta
 
 /// The scheduler's settings, on a scratch file. If they cannot be tried, the windows stay known.
 fn mixed(
-    sys: &Sys,
-    (args, scratch): (&TuneArgs, (&Path, &Offer)),
-    held: &Held,
+    sys: &SystemRoot,
+    (args, scratch): (&TuneArgs, (&Path, &TunableQueue)),
+    held: &TemporarySettings,
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
     one: &mut MeasuredDevice,

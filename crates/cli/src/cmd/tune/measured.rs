@@ -3,7 +3,7 @@
 use foreread_tune::flood::FloodReport;
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::Report;
-use foreread_tune::setting::Setting;
+use foreread_tune::setting::DeviceSetting;
 use serde::Serialize;
 
 use super::args::TuneArgs;
@@ -22,7 +22,7 @@ pub(super) struct MeasuredDevice {
     pub(super) ext4: Vec<String>,
     /// What was in force before, of what is recommended.
     #[serde(skip)]
-    pub(super) before: Vec<Setting>,
+    pub(super) before: Vec<DeviceSetting>,
     #[serde(skip)]
     pub(super) stopped: Option<Stopped>,
 }
@@ -38,13 +38,13 @@ impl MeasuredDevice {
     }
 
     /// All of it, in the order in which it is set.
-    pub(super) fn recommended(&self) -> Vec<Setting> {
+    pub(super) fn recommended(&self) -> Vec<DeviceSetting> {
         let Some(recommended) = &self.report.recommended else { return Vec::new() };
         let device = &self.report.device;
-        let window = Setting::read_ahead_kb(device, recommended.read_ahead_kb);
+        let window = DeviceSetting::read_ahead_kb(device, recommended.read_ahead_kb);
         let blocks = recommended.inode_readahead_blks;
         let inodes = blocks.into_iter().flat_map(|blocks| {
-            self.ext4.iter().map(move |name| Setting {
+            self.ext4.iter().map(move |name| DeviceSetting {
                 device: device.clone(),
                 attribute: format!("/sys/fs/ext4/{name}/inode_readahead_blks"),
                 value: blocks.to_string(),

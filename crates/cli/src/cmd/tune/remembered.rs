@@ -17,7 +17,7 @@ use crate::output::{Failure, Printer};
 use crate::table;
 
 /// What is remembered.
-pub(super) fn list(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
+pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let listed = remember::list(sys);
     let mut notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
     notes.extend(remember::applied(sys).iter().map(|applied| {
@@ -64,7 +64,7 @@ pub(super) fn words(settings: &[DeviceSetting]) -> String {
 }
 
 /// Whether what is remembered is in force.
-pub(super) fn verify(sys: &Sys, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
+pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     if is_json {
         out.json("tune verify", verdicts.iter().map(CheckedRecord::of))?;
@@ -102,7 +102,7 @@ struct CheckedRecord {
 }
 
 impl CheckedRecord {
-    fn of(verdict: &Verdict) -> Self {
+    fn of(verdict: &Verification) -> Self {
         Self {
             name: verdict.id.clone(),
             device: verdict.device.clone(),
@@ -113,7 +113,7 @@ impl CheckedRecord {
 }
 
 /// Undoes it.
-pub(super) fn forget(sys: &Sys, name: &str, out: &mut Printer) -> Result<(), Failure> {
+pub(super) fn forget(sys: &SystemRoot, name: &str, out: &mut Printer) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
     forgotten.to_string().lines().try_for_each(|line| out.entry("", line))

@@ -107,7 +107,7 @@ impl Probe for SimulatedDevice {
         }
         let steps = steps.take();
         let Some(end) = steps.last().map(|step: &StreamStep| step.pos) else {
-            return Ok(Sample::default());
+            return Ok(ProbeSample::default());
         };
         let again = end.0.min(self.read_upto.0).saturating_sub(from.0 + ramp.0);
         self.next = ByteCount(end.pages_up().0 * PAGE_SIZE);
@@ -152,7 +152,7 @@ struct StreamStep {
 /// What a reader does, as `dd bs=4k`.
 #[derive(Clone, Copy, Debug)]
 struct DdReader {
-    ask: Sequential,
+    ask: SequentialRead,
     from: ByteCount,
     ramp: ByteCount,
     size: ByteCount,
@@ -191,12 +191,12 @@ impl DdReader {
 }
 
 /// Windows, joined to a few slices.
-fn slices(steps: &[StreamStep], began: Nanos) -> Vec<Slice> {
+fn slices(steps: &[StreamStep], began: Nanos) -> Vec<SampleSlice> {
     let each = steps.len().div_ceil(SLICES).max(1);
     let mut edges: Vec<StreamStep> = steps.iter().step_by(each).copied().collect();
     let rest = steps.last().filter(|last| edges.last().is_some_and(|edge| last.pos > edge.pos));
     edges.extend(rest);
-    let slice = |pair: &[StreamStep]| Slice {
+    let slice = |pair: &[StreamStep]| SampleSlice {
         at: Nanos(began.0 + pair[1].at.0),
         bytes: ByteCount(pair[1].pos.0 - pair[0].pos.0),
         ns: pair[1].at.0 - pair[0].at.0,

@@ -3,9 +3,9 @@
 use std::cell::OnceCell;
 use std::io;
 
-use foreread_tune::hold::Held;
-use foreread_tune::setting::Setting;
-use foreread_tune::sysfs::Sys;
+use foreread_tune::hold::TemporarySettings;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 
 use super::method::FloodMethod;
 use crate::settings_holder::holder;
@@ -13,7 +13,7 @@ use crate::settings_holder::holder;
 /// The kernel's scheduler below the target.
 pub(super) struct KernelDisk {
     disk: Option<String>,
-    held: OnceCell<Held>,
+    held: OnceCell<TemporarySettings>,
 }
 
 impl KernelDisk {
@@ -31,7 +31,8 @@ impl KernelDisk {
         };
         let disk = self.disk.clone();
         let device = disk.ok_or_else(|| refused(&"no disk of the kernel's lies below"))?;
-        let setting = Setting { device, attribute: SCHEDULER.to_owned(), value: name.clone() };
+        let setting =
+            DeviceSetting { device, attribute: SCHEDULER.to_owned(), value: name.clone() };
         if self.held.get().is_none() {
             let _ = self.held.set(holder()?);
         }
@@ -42,7 +43,7 @@ impl KernelDisk {
     /// What is in force now.
     pub(super) fn scheduler(&self) -> Option<String> {
         let (device, attribute) = (self.disk.clone()?, SCHEDULER.to_owned());
-        Setting { device, attribute, value: String::new() }.in_force(&Sys::here())
+        DeviceSetting { device, attribute, value: String::new() }.in_force(&SystemRoot::here())
     }
 }
 
