@@ -15,7 +15,7 @@ use foreread_tune::flood::TunableQueue;
 use foreread_tune::hold::{self, TemporarySettings};
 use foreread_tune::identity::identity;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
-use foreread_tune::report::Method;
+use foreread_tune::report::{Method, Report};
 use foreread_tune::setting::{DeviceSetting, READ_AHEAD_KB};
 use foreread_tune::sweep::{self, Sweep, SweepActivity};
 use foreread_tune::sysfs::SystemRoot;
@@ -212,19 +212,24 @@ fn one(
         one.report.notes.push(NO_SCRATCH.into());
     }
     bar.finish_and_clear();
-    match held.restore() {
-        Ok(restored) => {
-            one.report.restored = restored.theirs.is_empty();
-            one.report.notes.extend(restored.theirs.iter().map(left_as_is));
-        }
-        Err(error) => {
-            one.report.restored = false;
-            one.report.notes.push(error.to_string());
-        }
-    }
+    restore(&held, &mut one.report);
     drop(held);
     one.before = one.recommended().into_iter().filter_map(|to| before(sys, to)).collect();
     Ok(one)
+}
+
+/// Sets everything back, and notes what could not be.
+fn restore(held: &TemporarySettings, report: &mut Report) {
+    match held.restore() {
+        Ok(restored) => {
+            report.restored = restored.theirs.is_empty();
+            report.notes.extend(restored.theirs.iter().map(left_as_is));
+        }
+        Err(error) => {
+            report.restored = false;
+            report.notes.push(error.to_string());
+        }
+    }
 }
 
 /// An error that says why the device's window cannot be set, if it cannot.
