@@ -95,16 +95,16 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
                 Pattern::Sequential => Advice::Sequential,
                 Pattern::Random => Advice::Random,
             }),
-            Step::DontNeed { pos, len } => file.advise(Advice::DontNeed(pos..pos + len)),
+            Step::DontNeed { pos, len } => file.dont_need(pos..pos + len).unwrap(),
         }
     }
     let decided = |what| match what {
         EventKind::Decided { stream, decided } => Some(format!("s{} {decided}", stream.index())),
         EventKind::Dispatched { .. } | EventKind::Completed { .. } => None,
     };
-    let events = engine.take_trace();
+    let events = engine.take_trace().unwrap();
     let decisions = events.into_iter().filter_map(|event| decided(event.what)).collect();
-    let counters = engine.counters();
+    let counters = engine.counters().unwrap();
     assert_eq!(counters.markers_dropped + counters.cache.evictions, 0, "{what}");
     drop((streams, file));
     engine.replay().unwrap_or_else(|mismatch| panic!("{what}: the engine's replay: {mismatch}"));

@@ -1,21 +1,15 @@
 //! Advice: what a program knows about its reads and the policy cannot.
 //!
-//! In:    advice of a handle or a stream, ranges that will be needed or will not.
-//! Out:   what the core is told; pages asked for, or forgotten.
-//! Never: a wait for a device.
+//! In:    advice of a handle or a stream.
+//! Out:   what the core is told.
+//! Never: a lock: each read takes the advice that it finds.
 
-use std::io;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use foreread_core::prefetch::Advice as Pattern;
-use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex};
-
-use crate::error::ReadError;
-use crate::file::{FileShared, Handle};
 
 /// What is known about the reads to come, as `posix_fadvise(2)` has it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Advice {
     /// Nothing: the policy finds out. The default; it also ends [`Self::NoReuse`].
     Normal,
@@ -25,8 +19,6 @@ pub enum Advice {
     Random,
     /// Pages are used once: a use by this reader does not make them stay longer.
     NoReuse,
-    /// These bytes are not needed any more. Whole pages in the range are forgotten.
-    DontNeed(Range<u64>),
 }
 
 /// Advice of a handle, or of a stream: a pattern, and whether pages are used once.
@@ -41,13 +33,12 @@ pub(crate) struct Advised {
 pub(crate) struct HandleAdvice(AtomicU8);
 
 impl Advised {
-    pub(crate) fn with(self, advice: &Advice) -> Self {
+    pub(crate) fn with(self, advice: Advice) -> Self {
         match advice {
             Advice::Normal => Self::default(),
             Advice::Sequential => Self { pattern: Pattern::Sequential, ..self },
             Advice::Random => Self { pattern: Pattern::Random, ..self },
             Advice::NoReuse => Self { is_used_once: true, ..self },
-            Advice::DontNeed(_) => self,
         }
     }
 }
@@ -60,7 +51,7 @@ impl HandleAdvice {
     }
 
     /// What one thread adds, none that adds something else at the same time takes away.
-    pub(crate) fn add(&self, advice: &Advice) {
+    pub(crate) fn add(&self, advice: Advice) {
         let with = |bits| Some(Advised::from_bits(bits).with(advice).bits());
         // It always has a next value.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
@@ -87,69 +78,6 @@ impl Advised {
     }
 }
 
-impl Handle {
-    pub(crate) fn advise(&self, advice: Advice) {
-        self.advice.add(&advice);
-        if let Advice::DontNeed(range) = advice {
-            self.file.dont_need(&range);
-        }
-    }
-
-    pub(crate) fn will_need(
-        &self,
-        ranges: impl IntoIterator<Item = Range<u64>>,
-    ) -> Result<u64, ReadError> {
-        let file = &self.file;
-        if file.engine.is_forked() {
-            return Err(ReadError::Forked { path: self.path.clone() });
-        }
-        // Before the mutex is taken: what gives the ranges may read by this engine to find them.
-        let ranges: Vec<_> = ranges.into_iter().collect();
-        let mut driver = file.engine.drive();
-        if let Some(errno) = driver.broken() {
-            let source = io::Error::from_raw_os_error(errno);
-            return Err(ReadError::Io { path: self.path.clone(), offset: 0, source });
-        }
-        driver.take_posts(&file.engine.inbox);
-        let mut asked = 0;
-        for range in ranges {
-            // All of it first, then one submission.
-            asked += driver.will_need(file.id, pages_of(&range));
-        }
-        driver.start_all();
-        Ok(asked)
-    }
-}
-
-impl FileShared {
-    /// Forgets the pages that these bytes touch.
-    pub(crate) fn invalidate(&self, range: &Range<u64>) {
-        if !self.engine.is_forked() {
-            self.engine.drive().invalidate(self.id, pages_of(range));
-        }
-    }
-
-    /// Forgets the pages that these bytes cover.
-    pub(crate) fn dont_need(&self, range: &Range<u64>) {
-        if self.engine.is_forked() {
-            return;
-        }
-        let mut driver = self.engine.drive();
-        let len = ByteCount(range.end.saturating_sub(range.start));
-        let pages = driver.path.whole_pages(self.id, ByteCount(range.start), len);
-        driver.invalidate(self.id, pages);
-    }
-}
-
-/// The pages that a range of bytes touches.
-fn pages_of(range: &Range<u64>) -> Range<PageIndex> {
-    if range.is_empty() {
-        // Inside of a page, too, there is nothing.
-        return PageIndex(0)..PageIndex(0);
-    }
-    PageIndex(range.start / PAGE_SIZE)..PageIndex(range.end.div_ceil(PAGE_SIZE))
-}
-
 const PATTERN: u8 = 3;
 const SEQUENTIAL: u8 = 1;
 const RANDOM: u8 = 2;
@@ -167,9 +95,9 @@ mod tests {
                 assert_eq!(Advised::from_bits(advised.bits()), advised);
             }
         }
-        let once = Advised::default().with(&Advice::NoReuse).with(&Advice::Random);
+        let once = Advised::default().with(Advice::NoReuse).with(Advice::Random);
         assert!(once.is_used_once && once.pattern == Pattern::Random);
-        assert_eq!(once.with(&Advice::Normal), Advised::default());
+        assert_eq!(once.with(Advice::Normal), Advised::default());
     }
 
     #[test]
@@ -181,31 +109,20 @@ mod tests {
             scope.spawn(move || {
                 for _ in 0..20_000 {
                     both.wait();
-                    handle.add(&Advice::NoReuse);
+                    handle.add(Advice::NoReuse);
                     both.wait();
                 }
             });
             let mut lost = 0;
             for _ in 0..20_000 {
-                handle.add(&Advice::Normal);
+                handle.add(Advice::Normal);
                 both.wait();
-                handle.add(&Advice::Random);
+                handle.add(Advice::Random);
                 both.wait();
                 let advised = handle.get();
                 lost += u32::from(!advised.is_used_once || advised.pattern != Pattern::Random);
             }
             assert_eq!(lost, 0);
         });
-    }
-
-    #[test]
-    fn a_range_touches_the_pages_of_its_bytes() {
-        let pages = |range| {
-            let pages = pages_of(&range);
-            pages.start.0..pages.end.0
-        };
-        assert_eq!(pages(1..8193), 0..3);
-        assert_eq!(pages(5..5), 0..0, "no byte touches no page");
-        assert_eq!(pages(4096..8192), 1..2);
     }
 }

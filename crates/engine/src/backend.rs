@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use crate::OpenOptions;
 use crate::error::OpenError;
 use crate::faults::Faults;
-use crate::volatile::Volatile;
+use crate::volatile::VolatileDisk;
 
 pub(crate) use act::EXTENTS_MAX;
 use claim::Claim;
@@ -38,7 +38,7 @@ pub(crate) use loops::files_behind;
 #[derive(Debug)]
 pub(crate) struct Backend {
     medium: Medium,
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     /// How long it was when it was opened.
     pub(crate) len: ByteCount,
     pub(crate) geometry: Geometry,
@@ -66,20 +66,20 @@ enum Medium {
         /// descriptor once, so no other call may use up the report to this one.
         flushes: Option<File>,
     },
-    Memory(Arc<Volatile>),
+    Memory(Arc<VolatileDisk>),
 }
 
 /// Where bytes are moved to and from.
-pub(crate) enum Place<'b> {
+pub(crate) enum IoTarget<'b> {
     /// Behind a descriptor.
     File,
     /// In a test's device.
-    Memory(&'b Volatile),
+    Memory(&'b VolatileDisk),
 }
 
 /// Which file it is, whatever path leads there: a device by its number, other files by their inode.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Identity {
+pub(crate) enum FileIdentity {
     Device(u64),
     Inode {
         on: u64,
@@ -111,15 +111,15 @@ impl Backend {
         let claim = (options.write && is_device).then(|| claims.claim(path)).transpose()?;
 
         let (file, buffered) = match open_direct(path, options)? {
-            Direct::Yes(file) => (file, None),
-            Direct::No(file, why) => (file, Some(why)),
+            DirectOpen::Yes(file) => (file, None),
+            DirectOpen::No(file, why) => (file, Some(why)),
         };
         let now = file.metadata().map_err(|source| failed(path, "stat", source))?;
         check_kind(path, now.file_type())?;
         let identity = if now.file_type().is_block_device() {
-            Identity::Device(now.rdev())
+            FileIdentity::Device(now.rdev())
         } else {
-            Identity::Inode { on: now.dev(), number: now.ino() }
+            FileIdentity::Inode { on: now.dev(), number: now.ino() }
         };
         if options.write && claim.as_deref().map(Claim::device) != identity.device() {
             return Err(is_another(path));
@@ -144,21 +144,21 @@ impl Backend {
         Ok(backend)
     }
 
-    fn of_memory(device: &Arc<Volatile>, options: &OpenOptions) -> Self {
-        let identity = Identity::Memory(Arc::as_ptr(device).addr());
+    fn of_memory(device: &Arc<VolatileDisk>, options: &OpenOptions) -> Self {
+        let identity = FileIdentity::Memory(Arc::as_ptr(device).addr());
         let len = ByteCount(device.len());
         Self::new(Medium::Memory(Arc::clone(device)), identity, len, None, None, options)
     }
 
     fn new(
         medium: Medium,
-        identity: Identity,
+        identity: FileIdentity,
         len: ByteCount,
         buffered: Option<&'static str>,
         claim: Option<Arc<Claim>>,
         options: &OpenOptions,
     ) -> Self {
-        let is_file = matches!(identity, Identity::Inode { .. });
+        let is_file = matches!(identity, FileIdentity::Inode { .. });
         Self {
             medium,
             identity,
@@ -181,9 +181,11 @@ impl Backend {
             return None;
         }
         match self.identity {
-            Identity::Device(number) | Identity::Inode { on: number, .. } => Some(disk_of(number)),
+            FileIdentity::Device(number) | FileIdentity::Inode { on: number, .. } => {
+                Some(disk_of(number))
+            }
             // On the device that it is a file of.
-            Identity::Extents { .. } | Identity::Memory(_) => None,
+            FileIdentity::Extents { .. } | FileIdentity::Memory(_) => None,
         }
     }
 
@@ -193,7 +195,7 @@ impl Backend {
     ///
     /// Answered from what the kernel knows, without asking a file server: it may not wait.
     pub(crate) fn ends_before(&self, end: u64) -> bool {
-        let (Medium::File { file, .. }, Identity::Inode { .. }) = (&self.medium, self.identity)
+        let (Medium::File { file, .. }, FileIdentity::Inode { .. }) = (&self.medium, self.identity)
         else {
             return false;
         };
@@ -210,10 +212,10 @@ impl Backend {
         }
     }
 
-    pub(crate) fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> IoTarget<'_> {
         match &self.medium {
-            Medium::File { .. } => Place::File,
-            Medium::Memory(device) => Place::Memory(device),
+            Medium::File { .. } => IoTarget::File,
+            Medium::Memory(device) => IoTarget::Memory(device),
         }
     }
 
@@ -248,7 +250,7 @@ impl Backend {
     }
 }
 
-impl Identity {
+impl FileIdentity {
     fn device(self) -> Option<u64> {
         match self {
             Self::Device(number) => Some(number),
@@ -258,16 +260,16 @@ impl Identity {
 }
 
 /// Returns the length. A device tells it by a seek; the offset that this moves is not used.
-fn size_of(mut file: &File, identity: Identity) -> io::Result<ByteCount> {
+fn size_of(mut file: &File, identity: FileIdentity) -> io::Result<ByteCount> {
     match identity {
-        Identity::Device(_) => file.seek(SeekFrom::End(0)).map(ByteCount),
-        Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => {
+        FileIdentity::Device(_) => file.seek(SeekFrom::End(0)).map(ByteCount),
+        FileIdentity::Inode { .. } | FileIdentity::Memory(_) | FileIdentity::Extents { .. } => {
             file.metadata().map(|now| ByteCount(now.len()))
         }
     }
 }
 
-enum Direct {
+enum DirectOpen {
     Yes(File),
     No(File, &'static str),
 }
@@ -279,21 +281,21 @@ enum Direct {
 ///   blocks larger than a page     buffered: a page could not be read alone
 ///   else                          direct
 /// ```
-fn open_direct(path: &Path, options: &OpenOptions) -> Result<Direct, OpenError> {
+fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenError> {
     let open = |flags| open(path, flags, options.write);
     if options.buffered {
-        return open(OFlags::empty()).map(|file| Direct::No(file, "as asked"));
+        return open(OFlags::empty()).map(|file| DirectOpen::No(file, "as asked"));
     }
     let why = match open(OFlags::DIRECT) {
         Ok(file) => match needed_alignment(&file) {
             Some(0) => NO_DIRECT,
             Some(align) if align > PAGE_SIZE => "O_DIRECT wants larger blocks than a page here",
-            Some(_) | None => return Ok(Direct::Yes(file)),
+            Some(_) | None => return Ok(DirectOpen::Yes(file)),
         },
         Err(OpenError::Io { source, .. }) if is_refusal(&source) => NO_DIRECT,
         Err(error) => return Err(error),
     };
-    Ok(Direct::No(open(OFlags::empty())?, why))
+    Ok(DirectOpen::No(open(OFlags::empty())?, why))
 }
 
 fn open(path: &Path, flags: OFlags, write: bool) -> Result<File, OpenError> {

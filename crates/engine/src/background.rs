@@ -1,34 +1,37 @@
 //! The background thread: it drives requests that no thread waits for.
 //!
-//! In:    a ring of the bell, or the time at which pages are old.
+//! In:    a wake-up, or the time at which pages are old; how to drive an engine once.
 //! Out:   completions reaped, requests dispatched, tasks woken, pages written back when it is time.
 //! Never: anything while a thread waits for a page: that one drives, a hop would cost more than
-//!        fifteen hits. A thread in programs that never need one: it starts at the first ring.
+//!        fifteen hits. A thread in programs that never need one: it starts at the first wake-up.
 
+use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::shared::Shared;
-
 /// Wakes the background thread, and ends it.
-#[derive(Debug)]
-pub(crate) struct Bell {
-    state: Mutex<State>,
+pub(crate) struct BackgroundWaker {
+    state: Mutex<BackgroundState>,
     changed: Condvar,
-    engine: Weak<Shared>,
+    drive: Box<Drive>,
 }
 
+/// Drives the engine as long as that is the background thread's task. Returns how long to sleep at
+/// most, or `Break` once the engine has ended.
+type Drive = dyn Fn() -> ControlFlow<(), Option<Duration>> + Send + Sync;
+
 #[derive(Debug, Default)]
-struct State {
+struct BackgroundState {
     is_started: bool,
-    is_rung: bool,
+    is_woken: bool,
     is_closed: bool,
 }
 
-impl Bell {
-    pub(crate) fn new(engine: Weak<Shared>) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), engine }
+impl BackgroundWaker {
+    pub(crate) fn new(drive: Box<Drive>) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), drive }
     }
 
     /// Starts the thread if it does not run yet.
@@ -37,17 +40,18 @@ impl Bell {
         if state.is_started {
             return Ok(());
         }
-        let bell = Arc::clone(self);
+        let background = Arc::clone(self);
         let thread = std::thread::Builder::new().name("foreread".into()).stack_size(STACK);
-        thread.spawn(move || bell.run())?;
+        thread.spawn(move || background.run())?;
         state.is_started = true;
         Ok(())
     }
 
-    /// There is something to drive. If the system gives no thread, the next reader drives it.
-    pub(crate) fn ring(self: &Arc<Self>) {
+    /// Wakes the thread: there is something to drive. If the system gives no thread, the next
+    /// reader drives it.
+    pub(crate) fn wake(self: &Arc<Self>) {
         if self.start().is_ok() {
-            self.lock().is_rung = true;
+            self.lock().is_woken = true;
             self.changed.notify_one();
         }
     }
@@ -61,15 +65,16 @@ impl Bell {
     fn run(&self) {
         let mut at_most = None;
         while self.wait(at_most) {
-            // Held only as long as there is something to drive: an engine ends with its handles.
-            let Some(engine) = self.engine.upgrade() else { return };
-            at_most = engine.lead_in_the_background();
+            match (self.drive)() {
+                ControlFlow::Continue(rest) => at_most = rest,
+                ControlFlow::Break(()) => return,
+            }
         }
     }
 
-    /// Waits for a ring, or so long; false when the engine has ended.
+    /// Waits for a wake-up, or so long; false when the engine has ended.
     fn wait(&self, at_most: Option<Duration>) -> bool {
-        let is_quiet = |state: &mut State| !state.is_rung && !state.is_closed;
+        let is_quiet = |state: &mut BackgroundState| !state.is_woken && !state.is_closed;
         let state = self.lock();
         let mut state = match at_most {
             None => {
@@ -80,13 +85,19 @@ impl Bell {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        state.is_rung = false;
+        state.is_woken = false;
         !state.is_closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BackgroundState> {
         // Nothing panics while it holds this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for BackgroundWaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundWaker").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

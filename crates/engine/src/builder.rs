@@ -4,7 +4,8 @@
 //! Out:   an engine, or what the system refused.
 //! Never: more than was asked for: memory fills as it is used, threads start when they are needed.
 
-use std::sync::{Arc, Mutex};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foreread_core::cache::PageCache;
@@ -13,18 +14,15 @@ use foreread_core::path::{Config, IoPath};
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
-use crate::Engine;
-use crate::backend::Claims;
-use crate::background::Bell;
+use crate::background::BackgroundWaker;
 use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::engine_state::{EngineParts, EngineState};
 use crate::error::EngineError;
-use crate::hits::Hits;
-use crate::inbox::Inbox;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::{IoBackend, Ring};
-use crate::shared::Shared;
-use crate::waiting::Waiting;
+use crate::waiters::Waiters;
 
 /// The default memory bound, in bytes.
 ///
@@ -36,7 +34,7 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     memory: u64,
-    max_window: MaxWindow,
+    max_window: WindowSetting,
     policy: Policy,
     trace: usize,
     timeout: Option<Duration>,
@@ -49,18 +47,26 @@ pub struct EngineBuilder {
 
 /// How large windows may be.
 #[derive(Clone, Copy, Debug)]
-enum MaxWindow {
+enum WindowSetting {
     /// Nothing was said: `adaptive` learns it, the others have what Linux has.
     ByPolicy,
     Learnt,
     Bytes(u64),
 }
 
+impl Engine {
+    /// Returns a builder with the default settings.
+    #[must_use]
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::new()
+    }
+}
+
 impl EngineBuilder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
-            max_window: MaxWindow::ByPolicy,
+            max_window: WindowSetting::ByPolicy,
             policy: Policy::default(),
             trace: 0,
             timeout: None,
@@ -85,7 +91,7 @@ impl EngineBuilder {
     /// policies have 128 KiB, as Linux has.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
-        self.max_window = MaxWindow::Bytes(bytes);
+        self.max_window = WindowSetting::Bytes(bytes);
         self
     }
 
@@ -94,7 +100,7 @@ impl EngineBuilder {
     /// its reader wants it and not ahead: until eight requests have ended.
     #[must_use]
     pub fn learn_max_window(mut self) -> Self {
-        self.max_window = MaxWindow::Learnt;
+        self.max_window = WindowSetting::Learnt;
         self
     }
 
@@ -181,11 +187,11 @@ impl EngineBuilder {
         }
         let (policy, rules) = (self.policy, self.rules);
         let max_window = match self.max_window {
-            MaxWindow::Bytes(bytes) => Pages(bytes / PAGE_SIZE),
-            MaxWindow::ByPolicy if policy != Policy::Adaptive => {
+            WindowSetting::Bytes(bytes) => Pages(bytes / PAGE_SIZE),
+            WindowSetting::ByPolicy if policy != Policy::Adaptive => {
                 Pages(geometry::DEFAULT_WINDOW.0 / PAGE_SIZE)
             }
-            MaxWindow::ByPolicy | MaxWindow::Learnt => Config::AUTO_WINDOW,
+            WindowSetting::ByPolicy | WindowSetting::Learnt => Config::AUTO_WINDOW,
         };
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         path.set_trace(self.trace);
@@ -197,29 +203,24 @@ impl EngineBuilder {
             let value = if value.len() > max.len() { max } else { value };
             path.set(name, &value).expect("any number will do");
         }
-        let max_window = path.max_window().bytes().0;
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();
         let ring = Ring::with(Arc::clone(&pool), self.io)?;
-        let sleeper = ring.sleeper();
-        let shared = Arc::new_cyclic(|engine| {
-            let bell = Arc::new(Bell::new(engine.clone()));
-            let waiting = Waiting::new(Arc::clone(&bell));
-            Shared {
-                table,
-                pool,
-                driver: Mutex::new(Driver::new(path, ring, waiting)),
-                sleeper,
-                inbox: Inbox::new(),
-                files: OpenFiles::default(),
-                claims: Claims::default(),
-                hits: Hits::default(),
-                bell,
-                timeout: self.timeout,
-                process: std::process::id(),
-            }
+        let timeout = self.timeout;
+        let state = Arc::new_cyclic(|engine: &Weak<EngineState>| {
+            let engine = Weak::clone(engine);
+            let drive = move || match engine.upgrade() {
+                // Held only as long as there is something to drive: an engine ends with its
+                // handles.
+                Some(engine) => ControlFlow::Continue(engine.lead_in_the_background()),
+                None => ControlFlow::Break(()),
+            };
+            let background = Arc::new(BackgroundWaker::new(Box::new(drive)));
+            let waiters = Waiters::new(Arc::clone(&background));
+            let driver = Driver::new(path, ring, waiters);
+            EngineState::new(EngineParts { table, pool, driver, background, timeout })
         });
-        Ok(Engine { shared, max_window })
+        Ok(Engine { state, files: Arc::new(OpenFiles::default()) })
     }
 }
 

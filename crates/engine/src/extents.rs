@@ -10,16 +10,16 @@
 //!   device      ---|== 1 ==|-|== 0 ==|-----|== 2 ==|---     one queue, one fit, one descriptor
 //! ```
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use foreread_core::path::{self, BadExtents, ExtentMap};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
-use crate::backend::EXTENTS_MAX;
-use crate::error::OpenError;
-use crate::file::{File, FileShared};
-use crate::open_files::Key;
+use crate::error::{ForkedError, OpenError};
+use crate::file::{File, check_ring};
+use crate::file_state::FileState;
+use crate::handle::Handle;
+use crate::open_files::FileKey;
 
 /// Bytes of a file that lie one after another on its device, or that are all zeros. All three are
 /// multiples of 512.
@@ -31,14 +31,6 @@ pub struct FileExtent {
     pub len: u64,
     /// Where they begin on the device. None: a hole, which reads as zeros.
     pub place: Option<u64>,
-}
-
-/// Where a file in pieces is.
-#[derive(Debug)]
-pub(crate) struct Pieces {
-    /// Stays open as long as the file does.
-    pub(crate) _device: Arc<FileShared>,
-    pub(crate) layout: Arc<ExtentMap>,
 }
 
 impl File {
@@ -73,14 +65,14 @@ impl File {
         extents: impl IntoIterator<Item = FileExtent>,
     ) -> Result<Self, OpenError> {
         let (handle, device) = (self.handle(), &self.handle().file);
-        assert!(device.pieces.is_none(), "a file in pieces is no device");
+        assert!(device.mapping.is_none(), "a file in pieces is no device");
         let path = || handle.path.clone();
-        let ring = device.engine.working_ring();
-        ring.map_err(|source| OpenError::Io { path: path(), doing: "use the ring", source })?;
+        check_ring(&device.engine, &handle.path)?;
         if device.backend.is_writable {
             return Err(OpenError::Overlap { path: path() });
         }
-        let limit = device.engine.drive().layouts_limit();
+        let forked = |ForkedError| OpenError::Forked { path: path() };
+        let limit = device.engine.drive().map_err(forked)?.layouts_limit();
         let extents = extents.into_iter().map(path::FileExtent::from);
         let layout = ExtentMap::within(limit, extents).map_err(|why| {
             if matches!(why, BadExtents::TooMuch(_)) {
@@ -97,23 +89,14 @@ impl File {
             return Err(OpenError::Extents { path: path(), why: BadExtents::TooFar(0) });
         }
         let layout = Arc::new(layout);
-        let key = Key::of_extents(device.device, identity);
-        let opened = device
-            .engine
+        let key = FileKey::of_extents(device.device, identity);
+        let opened = handle
             .files
-            .find_or(&key, || FileShared::open_pieces(device, ByteCount(len), &layout))
+            .find_or(&key, || FileState::open_extents(device, ByteCount(len), &layout))
             .map_err(|error| error.of(&handle.path))?;
         // Errors name it so.
         let name = format!("{}, file {identity}", handle.path.display());
-        Ok(Self::new(opened, name.into(), false))
-    }
-}
-
-impl Pieces {
-    /// Where from one byte to the other data are (true) and where holes.
-    pub(crate) fn extents(&self, start: u64, end: u64) -> Vec<(Range<u64>, bool)> {
-        let parts = self.layout.parts(ByteCount(start)..ByteCount(end)).take(EXTENTS_MAX);
-        parts.map(|(bytes, is_data)| (bytes.start.0..bytes.end.0, is_data)).collect()
+        Ok(Self::new(Handle::new(opened, Arc::clone(&handle.files), name.into(), false)))
     }
 }
 

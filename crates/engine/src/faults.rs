@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use foreread_core::sched::Op;
 use foreread_core::units::PAGE_SIZE;
 
-/// What happens to a request.
+/// FaultedOp happens to a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mishap {
     /// It fails with this error number. EAGAIN and EINTR are tried again, and then it is another
@@ -26,7 +26,7 @@ pub enum Mishap {
     Hold,
 }
 
-/// What shall go wrong with the requests of a file: given to
+/// FaultedOp shall go wrong with the requests of a file: given to
 /// [`OpenOptions::faults`](crate::OpenOptions::faults), and told more at any time.
 ///
 /// ```text
@@ -39,13 +39,13 @@ pub enum Mishap {
 /// memory, and those of a write never get to the device, so that no test passes by luck.
 #[derive(Debug, Default)]
 pub struct Faults {
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
     has_held: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    rules: Vec<Rule>,
+struct FaultState {
+    rules: Vec<FaultRule>,
     /// Closed as long as its writer lives: so a ring can wait for it as for any device.
     gate: Option<(Arc<PipeReader>, PipeWriter)>,
     struck: u64,
@@ -53,22 +53,22 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Rule {
-    what: What,
+struct FaultRule {
+    what: FaultedOp,
     pages: Range<u64>,
     times: Range<u32>,
     mishap: Mishap,
     matched: u32,
 }
 
-/// What a rule is about.
+/// FaultedOp a rule is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum What {
+enum FaultedOp {
     Moves(Op),
     Syncs,
 }
 
-/// What is to become of one request.
+/// FaultedOp is to become of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     /// It starts when this pipe has ended.
@@ -78,7 +78,7 @@ pub(crate) struct Fate {
 
 /// A request's first try, or another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Try {
+pub(crate) enum Attempt {
     First,
     /// Never held: a ring that ends must not find that it is held again.
     Again,
@@ -87,24 +87,24 @@ pub(crate) enum Try {
 impl Faults {
     /// Reads that touch one of `pages` meet `mishap`, those of the `times` of them, counted from 0.
     pub fn inject(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
-        self.add(What::Moves(Op::Read), pages, times, mishap);
+        self.add(FaultedOp::Moves(Op::Read), pages, times, mishap);
     }
 
     /// So do writes.
     pub fn inject_writes(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
-        self.add(What::Moves(Op::Write), pages, times, mishap);
+        self.add(FaultedOp::Moves(Op::Write), pages, times, mishap);
     }
 
     /// So does `fdatasync(2)`, which is not called then, whatever was written.
     pub fn inject_syncs(&self, times: Range<u32>, mishap: Mishap) {
-        self.add(What::Syncs, 0..1, times, mishap);
+        self.add(FaultedOp::Syncs, 0..1, times, mishap);
     }
 
-    fn add(&self, what: What, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
-        self.state().rules.push(Rule { what, pages, times, mishap, matched: 0 });
+    fn add(&self, what: FaultedOp, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
+        self.state().rules.push(FaultRule { what, pages, times, mishap, matched: 0 });
     }
 
-    /// Forgets all rules. What is held stays held.
+    /// Forgets all rules. FaultedOp is held stays held.
     pub fn clear(&self) {
         self.state().rules.clear();
     }
@@ -116,7 +116,7 @@ impl Faults {
 
     /// Waits until so many requests were held, those included that were let go since.
     pub fn wait_held(&self, count: u64) {
-        let few = |state: &mut State| state.held < count;
+        let few = |state: &mut FaultState| state.held < count;
         drop(self.has_held.wait_while(self.state(), few).expect(NO_PANIC));
     }
 
@@ -126,18 +126,18 @@ impl Faults {
         self.state().struck
     }
 
-    /// What is to become of `len` bytes at `offset`.
-    pub(crate) fn judge(&self, op: Op, offset: u64, len: u64, which: Try) -> Fate {
+    /// FaultedOp is to become of `len` bytes at `offset`.
+    pub(crate) fn judge(&self, op: Op, offset: u64, len: u64, which: Attempt) -> Fate {
         let pages = offset / PAGE_SIZE..offset.saturating_add(len).div_ceil(PAGE_SIZE);
-        self.judge_any(What::Moves(op), &pages, which)
+        self.judge_any(FaultedOp::Moves(op), &pages, which)
     }
 
-    /// What is to become of a `fdatasync(2)`.
+    /// FaultedOp is to become of a `fdatasync(2)`.
     pub(crate) fn judge_sync(&self) -> Fate {
-        self.judge_any(What::Syncs, &(0..1), Try::First)
+        self.judge_any(FaultedOp::Syncs, &(0..1), Attempt::First)
     }
 
-    fn judge_any(&self, what: What, pages: &Range<u64>, which: Try) -> Fate {
+    fn judge_any(&self, what: FaultedOp, pages: &Range<u64>, which: Attempt) -> Fate {
         let mut state = self.state();
         let mut fate = Fate::default();
         let mut is_held = false;
@@ -148,7 +148,7 @@ impl Faults {
                 rule.matched += 1;
                 match rule.mishap {
                     _ if !rule.times.contains(&time) => {}
-                    Mishap::Hold => is_held |= which == Try::First,
+                    Mishap::Hold => is_held |= which == Attempt::First,
                     Mishap::Errno(_) | Mishap::Short(_) => {
                         fate.mishap = fate.mishap.or(Some(rule.mishap));
                     }
@@ -168,7 +168,7 @@ impl Faults {
         fate
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().expect(NO_PANIC)
     }
 }
@@ -245,7 +245,7 @@ mod tests {
         let faults = Faults::default();
         faults.inject(3..5, 1..3, Mishap::Errno(5));
         let page = |first: u64, count: u64| {
-            let fate = faults.judge(Op::Read, first * 4096, count * 4096, Try::First);
+            let fate = faults.judge(Op::Read, first * 4096, count * 4096, Attempt::First);
             fate.befall_read(Ok(4096), |_| ()).is_err()
         };
         assert!(!page(4, 1), "the 0th time");
@@ -264,7 +264,7 @@ mod tests {
         faults.inject(0..1, 0..2, Mishap::Errno(5));
         let meet = |result| {
             let mut from = None;
-            let fate = faults.judge(Op::Read, 0, 4096, Try::First);
+            let fate = faults.judge(Op::Read, 0, 4096, Attempt::First);
             (fate.befall_read(result, |byte| from = Some(byte)), from)
         };
         assert_eq!(meet(Ok(4096)), (Ok(3996), Some(3996)), "the first rule decides");
@@ -278,11 +278,11 @@ mod tests {
         faults.inject_writes(0..1, 0..1, Mishap::Short(100));
         faults.inject_writes(0..1, 1..2, Mishap::Errno(5));
         faults.inject_syncs(0..1, Mishap::Errno(6));
-        let read = faults.judge(Op::Read, 0, 4096, Try::First);
+        let read = faults.judge(Op::Read, 0, 4096, Attempt::First);
         assert_eq!(read.befall_read(Ok(4096), |_| ()), Ok(4096));
-        let write = faults.judge(Op::Write, 0, 4096, Try::First);
+        let write = faults.judge(Op::Write, 0, 4096, Attempt::First);
         assert_eq!((write.of_write(4096), write.befall_write(Ok(3584))), (3584, Ok(3584)));
-        let write = faults.judge(Op::Write, 0, 4096, Try::First);
+        let write = faults.judge(Op::Write, 0, 4096, Attempt::First);
         assert_eq!((write.of_write(4096), write.befall_write(Ok(0))), (0, Err(5)));
         assert_eq!(faults.judge_sync().befall_write(Ok(0)), Err(6));
         assert_eq!(faults.judge_sync().befall_write(Ok(0)), Ok(0));

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The counts of all streams.
 #[derive(Debug, Default)]
-pub(crate) struct Hits {
-    counts: Mutex<Counts>,
+pub(crate) struct HitCounters {
+    counts: Mutex<HitCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct HitCounts {
     /// Of the streams that are open, and of some that have ended.
     streams: Vec<Arc<AtomicU64>>,
     /// Of the others.
@@ -25,7 +25,7 @@ struct Counts {
 #[derive(Debug)]
 pub(crate) struct HitCount(Arc<AtomicU64>);
 
-impl Hits {
+impl HitCounters {
     /// A count for one more stream.
     pub(crate) fn of_a_stream(&self) -> HitCount {
         let mut counts = self.lock();
@@ -43,12 +43,12 @@ impl Hits {
         counts.ended + open.sum::<u64>()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counts> {
+    fn lock(&self) -> MutexGuard<'_, HitCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Counts {
+impl HitCounts {
     /// Adds up the streams that have ended. Called when the list is about to grow, so that it is no
     /// more than twice as long as there were streams at a time.
     fn sweep(&mut self) {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn hits_of_streams_that_ended_are_counted_and_their_counts_are_not_kept() {
-        let hits = Hits::default();
+        let hits = HitCounters::default();
         let open = hits.of_a_stream();
         open.add_one();
         for _ in 0..1000 {

@@ -5,29 +5,26 @@
 //! Never: a file kept open. Two sets of pages of a file that is written.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use foreread_core::path::{self, DeviceId};
-use foreread_core::units::ByteCount;
+use foreread_core::path::DeviceId;
 
 use crate::OpenOptions;
-use crate::backend::{Backend, Identity, disk_of, files_behind};
+use crate::backend::{Backend, FileIdentity, disk_of, files_behind};
 use crate::delay::Delay;
-use crate::error::OpenError;
-use crate::file::FileShared;
+use crate::file_state::{FileState, NotOpened};
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
-    files: Mutex<Files>,
+    files: Mutex<OpenTable>,
 }
 
 #[derive(Debug, Default)]
-struct Files {
+struct OpenTable {
     /// Of each file, the ways in which it is open: mostly one.
-    open: HashMap<Identity, Vec<Open>>,
+    open: HashMap<FileIdentity, Vec<OpenEntry>>,
     /// Of each file, the open loop devices that have its bytes.
-    loops: HashMap<Identity, Vec<LoopDevice>>,
+    loops: HashMap<FileIdentity, Vec<LoopDevice>>,
 }
 
 /// A loop device that is open.
@@ -36,31 +33,31 @@ struct LoopDevice {
     /// The number of the loop device itself, also of a partition on it.
     disk: Option<u64>,
     is_written: bool,
-    file: Weak<FileShared>,
+    file: Weak<FileState>,
 }
 
 #[derive(Debug)]
-struct Open {
-    way: Way,
+struct OpenEntry {
+    way: AccessMode,
     is_written: bool,
-    file: Weak<FileShared>,
+    file: Weak<FileState>,
 }
 
 /// Which file, read in which way, and whether it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    identity: Identity,
+pub(crate) struct FileKey {
+    identity: FileIdentity,
     /// Of a loop device, the files that have the same bytes.
-    behind: Vec<Identity>,
+    behind: Vec<FileIdentity>,
     /// Of a block device, the number of its disk: of a partition, that of the whole.
     disk: Option<u64>,
-    way: Way,
+    way: AccessMode,
     is_written: bool,
 }
 
 /// The same file read in another way has other pages: a delay belongs to a device of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Way {
+struct AccessMode {
     is_buffered: bool,
     delay: Option<Delay>,
     /// Where its faults are, if it fails on purpose.
@@ -68,56 +65,24 @@ struct Way {
 }
 
 /// What is open of a file already.
-enum Found {
+enum Lookup {
     /// The same.
-    File(Arc<FileShared>),
+    File(Arc<FileState>),
     /// Something else: two sets of pages, of which one does not see what is written to the other.
     Conflict,
     Nothing,
 }
 
-/// Why there is no file of the engine's although there is one of the system's.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum NotOpened {
-    /// It is open in this engine in another way, and one of the two is for writing.
-    Conflict,
-    TooMany,
-    /// Layouts take as much memory as they may, which is so much.
-    Layouts(ByteCount),
-}
-
-impl NotOpened {
-    /// The error for the caller that wanted to open `path`.
-    pub(crate) fn of(self, path: &Path) -> OpenError {
-        let path = path.to_path_buf();
-        match self {
-            Self::Conflict => OpenError::Overlap { path },
-            Self::TooMany => OpenError::TooMany { path },
-            Self::Layouts(limit) => OpenError::ManyExtents { path, limit },
-        }
-    }
-}
-
-/// The core says no.
-impl From<path::OpenError> for NotOpened {
-    fn from(why: path::OpenError) -> Self {
-        match why {
-            path::OpenError::Layouts { limit } => Self::Layouts(limit),
-            path::OpenError::TooMany => Self::TooMany,
-        }
-    }
-}
-
-impl Key {
+impl FileKey {
     pub(crate) fn new(backend: &Backend, options: &OpenOptions) -> Self {
-        let way = Way {
+        let way = AccessMode {
             is_buffered: backend.buffered.is_some(),
             delay: options.delay,
             faults: backend.faults.as_ref().map_or(0, |faults| Arc::as_ptr(faults).addr()),
         };
         let (behind, disk) = match backend.identity {
-            Identity::Device(number) => (files_behind(number), Some(disk_of(number))),
-            Identity::Inode { .. } | Identity::Memory(_) | Identity::Extents { .. } => {
+            FileIdentity::Device(number) => (files_behind(number), Some(disk_of(number))),
+            FileIdentity::Inode { .. } | FileIdentity::Memory(_) | FileIdentity::Extents { .. } => {
                 (Vec::new(), None)
             }
         };
@@ -126,8 +91,8 @@ impl Key {
 
     /// Of a file in pieces of a device, which is read in the one way in which its device is.
     pub(crate) fn of_extents(of: DeviceId, name: u64) -> Self {
-        let way = Way { is_buffered: false, delay: None, faults: 0 };
-        let identity = Identity::Extents { of, name };
+        let way = AccessMode { is_buffered: false, delay: None, faults: 0 };
+        let identity = FileIdentity::Extents { of, name };
         Self { identity, behind: Vec::new(), disk: None, way, is_written: false }
     }
 }
@@ -139,45 +104,45 @@ impl OpenFiles {
     /// open files. If two threads make one at a time, the second takes that of the first.
     pub(crate) fn find_or(
         &self,
-        key: &Key,
-        open: impl FnOnce() -> Result<Arc<FileShared>, NotOpened>,
-    ) -> Result<Arc<FileShared>, NotOpened> {
+        key: &FileKey,
+        open: impl FnOnce() -> Result<Arc<FileState>, NotOpened>,
+    ) -> Result<Arc<FileState>, NotOpened> {
         match find(&self.lock(), key) {
-            Found::File(file) => return Ok(file),
-            Found::Conflict => return Err(NotOpened::Conflict),
-            Found::Nothing => {}
+            Lookup::File(file) => return Ok(file),
+            Lookup::Conflict => return Err(NotOpened::Conflict),
+            Lookup::Nothing => {}
         }
         let made = open()?;
         let mut files = self.lock();
         let found = find(&files, key);
-        if let Found::Nothing = found {
+        if let Lookup::Nothing = found {
             files.add(key, &made);
             return Ok(made);
         }
         drop(files);
         match found {
-            Found::File(file) => Ok(file),
-            Found::Conflict | Found::Nothing => Err(NotOpened::Conflict),
+            Lookup::File(file) => Ok(file),
+            Lookup::Conflict | Lookup::Nothing => Err(NotOpened::Conflict),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Files> {
+    fn lock(&self) -> MutexGuard<'_, OpenTable> {
         // Nothing panics while it holds this lock, and the map is whole at any time all the same.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Files {
-    fn add(&mut self, key: &Key, made: &Arc<FileShared>) {
+impl OpenTable {
+    fn add(&mut self, key: &FileKey, made: &Arc<FileState>) {
         if self.open.len() == self.open.capacity() {
             // Closed files leave their key behind. (They do not take it away themselves: the last
             // handle may end wherever a lock is held.)
-            self.open.retain(|_, ways| ways.iter().any(Open::is_open));
+            self.open.retain(|_, ways| ways.iter().any(OpenEntry::is_open));
         }
         let ways = self.open.entry(key.identity).or_default();
-        ways.retain(Open::is_open);
+        ways.retain(OpenEntry::is_open);
         let (way, is_written) = (key.way, key.is_written);
-        ways.push(Open { way, is_written, file: Arc::downgrade(made) });
+        ways.push(OpenEntry { way, is_written, file: Arc::downgrade(made) });
         self.loops.retain(|_, loops| loops.iter().any(LoopDevice::is_open));
         for &behind in &key.behind {
             let (disk, file) = (key.disk, Arc::downgrade(made));
@@ -188,7 +153,7 @@ impl Files {
     /// Whether the same bytes are open as another file, and one of the two is written: a loop
     /// device and the file below it, or two loop devices of one file. Partitions of one loop device
     /// do not overlap; a partition beside its whole disk is for the claims.
-    fn has_other_pages(&self, key: &Key) -> bool {
+    fn has_other_pages(&self, key: &FileKey) -> bool {
         let loops_of = |file| self.loops.get(file).map_or(&[][..], Vec::as_slice).iter();
         let below = key.behind.iter().filter_map(|file| self.open.get(file)).flatten();
         let below = below.filter(|open| open.is_open()).map(|open| open.is_written);
@@ -210,22 +175,22 @@ impl Files {
 /// ```
 ///
 /// A file that is open for reading does not become writable: its descriptor is not.
-fn find(files: &Files, key: &Key) -> Found {
+fn find(files: &OpenTable, key: &FileKey) -> Lookup {
     // No handle is made but the one that is given back: dropped under the lock it may close a file.
     if files.has_other_pages(key) {
-        return Found::Conflict;
+        return Lookup::Conflict;
     }
     let ways = files.open.get(&key.identity).map_or(&[][..], Vec::as_slice);
     let open = || ways.iter().filter(|open| open.is_open());
-    let is_alike = |open: &Open| open.way == key.way && (open.is_written || !key.is_written);
+    let is_alike = |open: &OpenEntry| open.way == key.way && (open.is_written || !key.is_written);
     if open().any(|open| !is_alike(open) && (open.is_written || key.is_written)) {
-        return Found::Conflict;
+        return Lookup::Conflict;
     }
     let file = open().find(|open| open.way == key.way).and_then(|open| open.file.upgrade());
-    file.map_or(Found::Nothing, Found::File)
+    file.map_or(Lookup::Nothing, Lookup::File)
 }
 
-impl Open {
+impl OpenEntry {
     fn is_open(&self) -> bool {
         self.file.strong_count() > 0
     }

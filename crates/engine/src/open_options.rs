@@ -11,7 +11,7 @@ use foreread_core::sched::deadline::{DeadlineSettings, WriteLimit};
 
 use crate::delay::Delay;
 use crate::faults::Faults;
-use crate::volatile::Volatile;
+use crate::volatile::VolatileDisk;
 
 /// How a file is opened.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct OpenOptions {
     /// Reads and writes this device instead of the path, which is a name only: for tests of power
     /// cuts, in engines with [`IoBackend::Threads`](crate::IoBackend::Threads).
     #[doc(hidden)]
-    pub volatile: Option<Arc<Volatile>>,
+    pub volatile: Option<Arc<VolatileDisk>>,
 }
 
 impl Default for OpenOptions {

@@ -12,12 +12,13 @@ use std::task::{Context, Poll};
 
 use foreread_core::path::{Fault, ReadId};
 
-use crate::error::ReadError;
-use crate::file::FileShared;
-use crate::lead::NotReady;
-use crate::reader::{Asked, Markers, error};
+use crate::error::{ForkedError, ReadError};
+use crate::file::File;
+use crate::file_state::FileState;
+use crate::leader::NotReady;
+use crate::reader::{Markers, ReadProgress, error};
 use crate::stream::ReadStream;
-use crate::waiting::{Ticket, Waiter};
+use crate::waiters::{Ticket, Waiter};
 
 /// A read on its way. Made by [`crate::File::read_at_async`] and [`ReadStream::read_at_async`].
 #[derive(Debug)]
@@ -25,7 +26,7 @@ use crate::waiting::{Ticket, Waiter};
 pub struct ReadAt<'a> {
     stream: Source<'a>,
     to: &'a mut [u8],
-    progress: Progress,
+    progress: ReadFuture,
 }
 
 #[derive(Debug)]
@@ -36,33 +37,68 @@ enum Source<'a> {
 
 /// How far a read that does not block has come.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ReadFuture {
     offset: u64,
     /// Others of its stream may be on their way, too.
     is_one_of_several: bool,
-    state: State,
+    state: ReadFutureState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ReadFutureState {
     NotPolled,
-    Waiting(Asked, ReadId),
+    Waiting(ReadProgress, ReadId),
     Done,
 }
 
 impl<'a> ReadAt<'a> {
     pub(crate) fn of_stream(stream: &'a mut ReadStream, to: &'a mut [u8], offset: u64) -> Self {
-        Self { stream: Source::Borrowed(stream), to, progress: Progress::lone(offset) }
+        Self { stream: Source::Borrowed(stream), to, progress: ReadFuture::lone(offset) }
     }
 
-    pub(crate) fn alone(stream: ReadStream, to: &'a mut [u8], offset: u64) -> Self {
-        Self { stream: Source::Own(Box::new(stream)), to, progress: Progress::lone(offset) }
+    pub(crate) fn owned(stream: ReadStream, to: &'a mut [u8], offset: u64) -> Self {
+        Self { stream: Source::Own(Box::new(stream)), to, progress: ReadFuture::lone(offset) }
     }
 }
 
-impl Progress {
+impl File {
+    /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
+    ///
+    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
+    /// polled. Each call is a stream of its own; a scan is better off with
+    /// [`ReadStream::read_at_async`]. A future that waits, or is ready and is not polled, keeps its
+    /// share of the memory: up to an eighth for a read as large as that.
+    ///
+    /// ```no_run
+    /// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
+    ///     let mut header = [0; 512];
+    ///     file.read_at_async(&mut header, 0).await?;
+    ///     Ok(header)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future's are those of [`Self::read_at`].
+    pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
+        ReadAt::owned(self.stream(), to, offset)
+    }
+}
+
+impl ReadStream {
+    /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
+    ///
+    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
+    /// polled. How long to wait is the executor's business: [`crate::EngineBuilder::timeout`] is
+    /// for reads that block.
+    pub fn read_at_async<'a>(&'a mut self, to: &'a mut [u8], offset: u64) -> ReadAt<'a> {
+        ReadAt::of_stream(self, to, offset)
+    }
+}
+
+impl ReadFuture {
     fn lone(offset: u64) -> Self {
-        Self { offset, is_one_of_several: false, state: State::NotPolled }
+        Self { offset, is_one_of_several: false, state: ReadFutureState::NotPolled }
     }
 
     pub(crate) fn one_of_several(offset: u64) -> Self {
@@ -78,21 +114,25 @@ impl Progress {
         match self.step(stream, to, context) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(bytes)) => {
-                self.state = State::Done;
+                self.state = ReadFutureState::Done;
                 Poll::Ready(Ok(bytes))
             }
             Err(error) => {
-                self.state = State::Done;
+                self.state = ReadFutureState::Done;
                 Poll::Ready(Err(error))
             }
         }
     }
 
     /// Abandons the read. Requests in flight go on, and later reads find their pages.
-    pub(crate) fn abandon(&mut self, file: &Arc<FileShared>) {
-        let State::Waiting(_, id) = std::mem::replace(&mut self.state, State::Done) else { return };
-        if !file.engine.is_forked() && !file.engine.driver.is_poisoned() {
-            file.engine.drive().abandon(id, Arc::clone(file));
+    pub(crate) fn abandon(&mut self, file: &Arc<FileState>) {
+        let ReadFutureState::Waiting(_, id) =
+            std::mem::replace(&mut self.state, ReadFutureState::Done)
+        else {
+            return;
+        };
+        if let Some(mut driver) = file.engine.drive_in_drop() {
+            driver.abandon(id, Arc::<FileState>::clone(file));
         }
     }
 
@@ -104,7 +144,7 @@ impl Progress {
     ) -> Result<Poll<usize>, ReadError> {
         let (handle, reader) = (&stream.handle, &stream.reader);
         let mut read = match self.state {
-            State::NotPolled => {
+            ReadFutureState::NotPolled => {
                 let advised = stream.advised.get();
                 let mut read = reader.ask(handle, advised, to.len(), self.offset)?;
                 let mut markers = Markers::default();
@@ -122,32 +162,30 @@ impl Progress {
                 }
                 read
             }
-            State::Waiting(read, _) => read,
-            State::Done => panic!("a read is not polled after it has ended"),
+            ReadFutureState::Waiting(read, _) => read,
+            ReadFutureState::Done => panic!("a read is not polled after it has ended"),
         };
-        while let State::Waiting(_, id) = self.state {
-            if handle.file.engine.is_forked() {
-                return Err(ReadError::Forked { path: handle.path.clone() });
-            }
-            let mut driving = handle.file.engine.drive();
-            let Some(ready) = driving.waiting.take_ready(id) else {
-                if let Some(errno) = driving.broken() {
-                    driving.waiting.forget(Ticket::Read(id));
+        while let ReadFutureState::Waiting(_, id) = self.state {
+            let forked = |ForkedError| ReadError::Forked { path: handle.path.clone() };
+            let mut driver = handle.file.engine.drive().map_err(forked)?;
+            let Some(ready) = driver.waiting.take_ready(id) else {
+                if let Some(errno) = driver.broken() {
+                    driver.waiting.forget(Ticket::Read(id));
                     return Err(error(handle, read.offset, Fault::Io(errno)));
                 }
-                driving.waiting.set_waker(id, context.waker());
+                driver.waiting.set_waker(id, context.waker());
                 return Ok(Poll::Pending);
             };
-            self.state = State::Done;
+            self.state = ReadFutureState::Done;
             if let Some(fault) = ready.fault {
-                driving.release(id);
-                drop(driving);
+                driver.release(id);
+                drop(driver);
                 reader.fail(handle, &mut read, NotReady::Fault(fault))?;
             } else {
-                let frames = driving.path.frames(id).to_vec();
-                drop(driving);
+                let frames = driver.path.frames(id).to_vec();
+                drop(driver);
                 reader.copy(&handle.file, &mut read, to, &frames, ready.len);
-                handle.file.engine.drive().release(id);
+                handle.file.engine.drive_again().release(id);
             }
             if read.done < read.wanted {
                 begin(stream, &mut read, to, None, context, &mut self.state)?;
@@ -184,23 +222,23 @@ impl Source<'_> {
 /// Begins to read what is left; false if nothing is.
 fn begin(
     stream: &ReadStream,
-    read: &mut Asked,
+    read: &mut ReadProgress,
     to: &mut [u8],
     markers: Option<&Markers>,
     context: &Context<'_>,
-    state: &mut State,
+    state: &mut ReadFutureState,
 ) -> Result<bool, ReadError> {
     let handle = &stream.handle;
     // The background thread drives while all tasks wait.
-    handle.file.engine.bell.start().map_err(|source| {
+    handle.file.engine.background.start().map_err(|source| {
         let (path, offset) = (handle.path.clone(), read.offset);
         ReadError::Io { path, offset, source }
     })?;
     let waiter = || Waiter::Task(context.waker().clone());
     let begun = stream.reader.begin(handle, read, to, markers, waiter)?;
-    let Some((mut driving, id)) = begun else { return Ok(false) };
-    driving.start_all();
-    drop(driving);
-    *state = State::Waiting(*read, id);
+    let Some((mut driver, id)) = begun else { return Ok(false) };
+    driver.start_all();
+    drop(driver);
+    *state = ReadFutureState::Waiting(*read, id);
     Ok(true)
 }

@@ -4,30 +4,32 @@
 //! Out:   bytes. A full hit takes no lock, unless it met a marker.
 //! Never: more than one thread at a time. Each has a reader of its own.
 
-mod tries;
+mod markers;
+mod miss;
+mod try_read;
+
+pub(crate) use markers::Markers;
+pub(crate) use miss::error;
 
 use std::cell::Cell;
-use std::io;
 
-use foreread_core::path::{Fault, ReadId, StreamId};
+use foreread_core::path::StreamId;
 use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Submitter;
-use foreread_core::table::{FoundPage, Frame};
+use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::advice::Advised;
+use crate::driver_queue::DriverEvent;
 use crate::error::ReadError;
-use crate::file::{FileShared, Handle};
+use crate::file_state::FileState;
+use crate::handle::Handle;
 use crate::hits::HitCount;
-use crate::inbox::{Marker, Post};
-use crate::lead::NotReady;
 use crate::pool::PAGE;
-use crate::shared::Driving;
-use crate::waiting::Waiter;
 
 /// What a reader remembers between its reads.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct StreamReader {
     /// Made when there is first something to decide: a reader that only hits never waits for one.
     id: Cell<Option<StreamId>>,
     /// The byte after the last one that a read returned.
@@ -41,7 +43,7 @@ pub(crate) struct Reader {
 
 /// One read: what was asked, and how far it has come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReadProgress {
     pub(crate) offset: u64,
     /// What the buffer holds, which the policies see; the file may end before.
     pub(crate) room: usize,
@@ -53,15 +55,8 @@ pub(crate) struct Asked {
     pub(crate) advised: Advised,
 }
 
-/// Markers that a read met and cleared before it knew whether it is a full hit.
-#[derive(Debug, Default)]
-pub(crate) struct Markers {
-    met: [Option<PageIndex>; MOST_MARKERS],
-    count: usize,
-}
-
-impl Reader {
-    pub(crate) fn new(file: &FileShared) -> Self {
+impl StreamReader {
+    pub(crate) fn new(file: &FileState) -> Self {
         Self {
             id: Cell::new(None),
             prev_pos: Cell::new(None),
@@ -72,12 +67,9 @@ impl Reader {
     }
 
     /// Ends the stream, without waiting for the driver.
-    pub(crate) fn close(&self, file: &FileShared) {
-        if let Some(id) = self.id.take()
-            && !file.engine.is_forked()
-        {
-            file.engine.inbox.post(Post::CloseStream(id));
-            file.engine.empty_inbox();
+    pub(crate) fn close(&self, file: &FileState) {
+        if let Some(id) = self.id.take() {
+            file.engine.post([DriverEvent::CloseStream(id)]);
         }
     }
 
@@ -107,7 +99,7 @@ impl Reader {
         advised: Advised,
         room: usize,
         offset: u64,
-    ) -> Result<Asked, ReadError> {
+    ) -> Result<ReadProgress, ReadError> {
         let mut len = handle.file.len().0;
         if offset.saturating_add(room as u64) > len {
             len = handle.len_now(offset)?;
@@ -116,7 +108,7 @@ impl Reader {
             }
         }
         let wanted = room.min(usize::try_from(len - offset).unwrap_or(usize::MAX));
-        Ok(Asked { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
+        Ok(ReadProgress { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
     }
 
     /// Copies as much from where the read stands as is resident.
@@ -124,7 +116,7 @@ impl Reader {
     pub(crate) fn hit(
         &self,
         handle: &Handle,
-        read: &mut Asked,
+        read: &mut ReadProgress,
         to: &mut [u8],
         markers: &mut Markers,
     ) {
@@ -156,7 +148,7 @@ impl Reader {
 
     /// Counts a full hit, and posts the markers that it met to the driver.
     #[inline]
-    pub(crate) fn full_hit(&self, handle: &Handle, read: &mut Asked, markers: &Markers) {
+    pub(crate) fn full_hit(&self, handle: &Handle, read: &mut ReadProgress, markers: &Markers) {
         self.hits.add_one();
         let file = &*handle.file;
         if file.len() < ByteCount(read.offset + read.wanted as u64) {
@@ -164,17 +156,6 @@ impl Reader {
             read.shrink_to(file.len());
         }
         self.post(handle, read, markers);
-    }
-
-    fn post(&self, handle: &Handle, read: &Asked, markers: &Markers) {
-        let file = &*handle.file;
-        if markers.count == 0 || file.engine.is_forked() {
-            return;
-        }
-        for marker in self.markers(markers, read) {
-            file.engine.inbox.post(Post::Marker(marker));
-        }
-        file.engine.empty_inbox();
     }
 
     /// A page was pinned, which is a hit of a read up to `end`; `found` is None if it was read for
@@ -209,7 +190,7 @@ impl Reader {
         if found.entry().has_marker() {
             let room = (in_page(end) + PAGE - in_page(pos)).min(PAGE);
             let known_len = handle.file.len();
-            let read = Asked { offset: pos.0, room, wanted: 0, done: 0, known_len, advised };
+            let read = ReadProgress { offset: pos.0, room, wanted: 0, done: 0, known_len, advised };
             let mut markers = Markers::default();
             if read.may_take_markers() && self.has_stream(&handle.file) {
                 markers.take(found, pos.page());
@@ -220,193 +201,15 @@ impl Reader {
 
     /// What a read returns, once it is done.
     #[inline]
-    pub(crate) fn end(&self, read: &Asked) -> usize {
+    pub(crate) fn end(&self, read: &ReadProgress) -> usize {
         if read.wanted > 0 {
             self.prev_pos.set(Some(ByteCount(read.offset + read.wanted as u64)));
         }
         read.wanted
     }
-
-    /// Becomes the driver for what is left of a read.
-    fn miss(
-        &self,
-        handle: &Handle,
-        read: &mut Asked,
-        to: &mut [u8],
-        markers: &Markers,
-    ) -> Result<(), ReadError> {
-        let file = &handle.file;
-        let mut frames = Vec::new();
-        let mut markers = Some(markers);
-        while read.done < read.wanted {
-            let waiter = || Waiter::Thread(std::thread::current());
-            let Some((driving, id)) = self.begin(handle, read, to, markers.take(), waiter)? else {
-                break;
-            };
-            let (mut driving, ready) = file.engine.wait_for(driving, id, file);
-            match ready.and_then(|ready| ready.fault.map_or(Ok(ready), |f| Err(f.into()))) {
-                Ok(ready) => {
-                    frames.clear();
-                    frames.extend_from_slice(driving.path.frames(id));
-                    drop(driving);
-                    self.copy(file, read, to, &frames, ready.len);
-                    file.engine.drive().release(id);
-                }
-                Err(not_ready) => {
-                    if let NotReady::Fault(_) = not_ready
-                        && driving.broken().is_none()
-                    {
-                        driving.release(id);
-                    }
-                    drop(driving);
-                    self.fail(handle, read, not_ready)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins to read what is left of a read; None if nothing is, because it has come meanwhile or
-    /// because the file has shrunk.
-    pub(crate) fn begin<'f>(
-        &self,
-        handle: &'f Handle,
-        read: &mut Asked,
-        to: &mut [u8],
-        markers: Option<&Markers>,
-        waiter: impl FnOnce() -> Waiter,
-    ) -> Result<Option<(Driving<'f>, ReadId)>, ReadError> {
-        let file = &handle.file;
-        if file.engine.is_forked() {
-            return Err(ReadError::Forked { path: handle.path.clone() });
-        }
-        let mut driving = file.engine.drive();
-        if let Some(errno) = driving.broken() {
-            return Err(error(handle, read.offset, Fault::Io(errno)));
-        }
-        driving.take_posts(&file.engine.inbox);
-        let id = self.stream(handle, &mut driving, read.advised);
-        for marker in markers.into_iter().flat_map(|markers| self.markers(markers, read)) {
-            driving.marker(marker);
-        }
-        if driving.reap_unless_led() {
-            // With the pages that have just been reaped, it may be a hit after all.
-            let mut markers = Markers::default();
-            self.hit(handle, read, to, &mut markers);
-            for marker in self.markers(&markers, read) {
-                driving.marker(marker);
-            }
-        }
-        read.known_len = file.len();
-        read.shrink_to(read.known_len);
-        if read.done >= read.wanted {
-            return Ok(None);
-        }
-        // The rest of the buffer, not of the file: policies see what was asked.
-        let rest = ByteCount((read.room - read.done) as u64);
-        let id = driving.begin(id, read.pos(), rest, self.prev_pos.get(), waiter());
-        Ok(Some((driving, id)))
-    }
-
-    /// Copies the frames of a read that is ready to the buffer.
-    pub(crate) fn copy(
-        &self,
-        file: &FileShared,
-        read: &mut Asked,
-        to: &mut [u8],
-        frames: &[Frame],
-        len: ByteCount,
-    ) {
-        let mut from = in_page(read.pos());
-        let len = usize::try_from(len.0).expect("no longer than the buffer");
-        let end = (read.done + len).min(read.wanted);
-        for frame in frames {
-            let part = (end - read.done).min(PAGE - from);
-            file.engine.pool.copy_out(*frame, from, &mut to[read.done..read.done + part]);
-            read.done += part;
-            from = 0;
-        }
-        assert!(read.done == end, "the frames of a read cover it");
-    }
-
-    /// A read that failed: an error, unless the file is only shorter than we thought.
-    pub(crate) fn fail(
-        &self,
-        handle: &Handle,
-        read: &mut Asked,
-        why: NotReady,
-    ) -> Result<(), ReadError> {
-        match why {
-            NotReady::TimedOut => {
-                let after = handle.file.engine.timeout.unwrap_or_default();
-                let (path, offset) = (handle.path.clone(), read.offset);
-                Err(ReadError::TimedOut { path, offset, after })
-            }
-            NotReady::Fault(Fault::Short) => {
-                // Another reader may have seen the new end first: what counts is what we asked for.
-                let before = read.known_len;
-                let now = handle.len_now(read.offset)?;
-                read.shrink_to(ByteCount(now));
-                if read.done == 0 && read.offset > now {
-                    let (path, offset) = (handle.path.clone(), read.offset);
-                    return Err(ReadError::PastEnd { path, offset, len: now });
-                }
-                if read.done < read.wanted && before == ByteCount(now) {
-                    return Err(error(handle, read.offset, Fault::Short));
-                }
-                Ok(())
-            }
-            NotReady::Fault(fault) => Err(error(handle, read.offset, fault)),
-        }
-    }
-
-    /// Whether there is a stream that markers can be told of; made without waiting, else they are
-    /// left for others, or for later.
-    fn has_stream(&self, file: &FileShared) -> bool {
-        if self.id.get().is_none() && !file.engine.is_forked() {
-            self.id
-                .set(file.engine.try_drive().map(|mut driver| self.new_stream(file, &mut driver)));
-        }
-        self.id.get().is_some()
-    }
-
-    fn new_stream(&self, file: &FileShared, driving: &mut Driving<'_>) -> StreamId {
-        let id = driving.path.stream(file.id);
-        if self.submitter.get() != Submitter::default() {
-            driving.path.set_submitter(id, self.submitter.get());
-        }
-        id
-    }
-
-    /// The stream, which knows of the advice.
-    fn stream(&self, handle: &Handle, driving: &mut Driving<'_>, advised: Advised) -> StreamId {
-        let id = self.id.get().unwrap_or_else(|| self.new_stream(&handle.file, driving));
-        self.id.set(Some(id));
-        if self.told.get() != advised {
-            driving.advise(id, advised);
-            self.told.set(advised);
-        }
-        id
-    }
-
-    fn markers<'m>(
-        &'m self,
-        markers: &'m Markers,
-        read: &Asked,
-    ) -> impl Iterator<Item = Marker> + use<'m> {
-        let asked_end = PageIndex(read.end_of_room().pages_up().0);
-        let (stream, prev_pos) = (self.id.get(), self.prev_pos.get());
-        // A reader whose reads are all hits passes its advice on with markers only: with each one
-        // until a miss, as any of them may be dropped.
-        let advised = (self.told.get() != read.advised).then_some(read.advised);
-        markers.met.iter().flatten().filter_map(move |page| {
-            let count = asked_end - *page;
-            Some(Marker { stream: stream?, page: *page, count, prev_pos, advised })
-        })
-    }
 }
 
-impl Asked {
+impl ReadProgress {
     /// Where it stands.
     pub(crate) fn pos(&self) -> ByteCount {
         ByteCount(self.offset + self.done as u64)
@@ -445,7 +248,7 @@ impl Handle {
 /// ```
 #[inline]
 fn copy_page<'f>(
-    file: &'f FileShared,
+    file: &'f FileState,
     page: PageIndex,
     from: usize,
     to: &mut [u8],
@@ -463,36 +266,6 @@ fn copy_page<'f>(
     None
 }
 
-pub(crate) fn error(handle: &Handle, offset: u64, fault: Fault) -> ReadError {
-    let path = handle.path.clone();
-    match fault {
-        Fault::Io(errno) | Fault::Lost(errno) => {
-            ReadError::Io { path, offset, source: io::Error::from_raw_os_error(errno) }
-        }
-        Fault::Short => ReadError::Short { path, offset, len: handle.file.len().0 },
-    }
-}
-
-impl From<Fault> for NotReady {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl Markers {
-    fn has_room(&self) -> bool {
-        self.count < MOST_MARKERS
-    }
-
-    /// Takes the marker off a page, unless another reader was faster.
-    fn take(&mut self, found: &FoundPage<'_>, page: PageIndex) {
-        if found.take_marker() {
-            self.met[self.count] = Some(page);
-            self.count += 1;
-        }
-    }
-}
-
 /// Where in its page a byte lies.
 #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
 pub(crate) fn in_page(pos: ByteCount) -> usize {
@@ -502,7 +275,3 @@ pub(crate) fn in_page(pos: ByteCount) -> usize {
 /// How often a page that is replaced while it is copied is looked up again before the read is a
 /// miss.
 const COPY_TRIES: usize = 3;
-
-/// How many markers one read clears; it leaves any others for the next reader. A read meets two
-/// where windows are as small as it is.
-const MOST_MARKERS: usize = 8;

@@ -45,25 +45,25 @@ use uring::Uring;
 /// Starts transfers and reaps their results. Lives behind the engine's mutex.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    kind: Kind,
+    kind: RingImpl,
     sleeper: Arc<Sleeper>,
     pool: Arc<Pool>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum RingImpl {
     IoUring(Uring),
     Threads(Threads),
 }
 
 /// Where one thread sleeps until a transfer is done. Needs no lock.
 #[derive(Debug)]
-pub(crate) struct Sleeper(Place);
+pub(crate) struct Sleeper(SleeperImpl);
 
 #[derive(Debug)]
-enum Place {
-    IoUring(Arc<uring::Shared>),
-    Threads(Arc<threads::Shared>),
+enum SleeperImpl {
+    IoUring(Arc<uring::UringShared>),
+    Threads(Arc<threads::WorkerShared>),
 }
 
 /// How reads and writes get to the kernel.
@@ -110,18 +110,18 @@ impl Ring {
     /// ```
     pub(crate) fn with(pool: Arc<Pool>, choice: IoBackend) -> Result<Self, EngineError> {
         let kind = match choice {
-            IoBackend::Threads => Kind::Threads(Threads::new(&pool, "as asked".into())),
+            IoBackend::Threads => RingImpl::Threads(Threads::new(&pool, "as asked".into())),
             IoBackend::IoUring | IoBackend::Probe => match Uring::new(&pool) {
-                Ok(uring) => Kind::IoUring(uring),
+                Ok(uring) => RingImpl::IoUring(uring),
                 Err(source) if choice == IoBackend::IoUring || is_out_of_descriptors(&source) => {
                     return Err(EngineError::Ring { source });
                 }
-                Err(source) => Kind::Threads(Threads::new(&pool, source.to_string())),
+                Err(source) => RingImpl::Threads(Threads::new(&pool, source.to_string())),
             },
         };
         let place = match &kind {
-            Kind::IoUring(uring) => Place::IoUring(uring.shared()),
-            Kind::Threads(threads) => Place::Threads(threads.shared()),
+            RingImpl::IoUring(uring) => SleeperImpl::IoUring(uring.shared()),
+            RingImpl::Threads(threads) => SleeperImpl::Threads(threads.shared()),
         };
         Ok(Self { kind, sleeper: Arc::new(Sleeper(place)), pool })
     }
@@ -134,8 +134,8 @@ impl Ring {
     /// Which kind it is: for users to see.
     pub(crate) fn kind(&self) -> RingKind {
         match &self.kind {
-            Kind::IoUring(_) => RingKind::IoUring,
-            Kind::Threads(threads) => RingKind::Threads { why: threads.why().into() },
+            RingImpl::IoUring(_) => RingKind::IoUring,
+            RingImpl::Threads(threads) => RingKind::Threads { why: threads.why().into() },
         }
     }
 
@@ -147,8 +147,8 @@ impl Ring {
     /// How many are being worked on, or are done but not yet asked about.
     pub(crate) fn in_flight(&self) -> usize {
         match &self.kind {
-            Kind::IoUring(uring) => uring.in_flight(),
-            Kind::Threads(threads) => threads.in_flight(),
+            RingImpl::IoUring(uring) => uring.in_flight(),
+            RingImpl::Threads(threads) => threads.in_flight(),
         }
     }
 
@@ -190,8 +190,8 @@ impl Ring {
     fn start(&mut self, tag: u64, transfer: Transfer) {
         assert!(self.has_room(), "the completion queue holds what is in flight");
         match &mut self.kind {
-            Kind::IoUring(uring) => uring.start(tag, transfer),
-            Kind::Threads(threads) => threads.start(tag, transfer),
+            RingImpl::IoUring(uring) => uring.start(tag, transfer),
+            RingImpl::Threads(threads) => threads.start(tag, transfer),
         }
     }
 
@@ -199,9 +199,9 @@ impl Ring {
     /// call here or of [`Sleeper::wait`] offers them again.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         match &mut self.kind {
-            Kind::IoUring(uring) => uring.submit(),
+            RingImpl::IoUring(uring) => uring.submit(),
             // They take what is queued without being told.
-            Kind::Threads(_) => Ok(()),
+            RingImpl::Threads(_) => Ok(()),
         }
     }
 
@@ -211,8 +211,8 @@ impl Ring {
     /// is started again and not reported; so is the rest of a write that was cut short.
     pub(crate) fn completion(&mut self) -> Option<Completion> {
         match &mut self.kind {
-            Kind::IoUring(uring) => uring.completion(),
-            Kind::Threads(threads) => threads.completion(),
+            RingImpl::IoUring(uring) => uring.completion(),
+            RingImpl::Threads(threads) => threads.completion(),
         }
     }
 
@@ -225,8 +225,8 @@ impl Ring {
     /// [`Self::completion`] is called.
     pub(crate) fn wake(&mut self) {
         match &mut self.kind {
-            Kind::IoUring(uring) => uring.wake(),
-            Kind::Threads(threads) => threads.wake(),
+            RingImpl::IoUring(uring) => uring.wake(),
+            RingImpl::Threads(threads) => threads.wake(),
         }
     }
 }
@@ -246,8 +246,8 @@ impl Sleeper {
     /// after a second of refusals during which nothing else ended.
     pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         match &self.0 {
-            Place::IoUring(uring) => uring.wait(at_most),
-            Place::Threads(threads) => threads.wait(at_most),
+            SleeperImpl::IoUring(uring) => uring.wait(at_most),
+            SleeperImpl::Threads(threads) => threads.wait(at_most),
         }
     }
 }

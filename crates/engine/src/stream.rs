@@ -10,24 +10,23 @@ use std::sync::Arc;
 use foreread_core::sched::Submitter;
 
 use crate::advice::{Advice, Advised};
-use crate::error::ReadError;
-use crate::file::Handle;
-use crate::pin::PinsInHand;
-use crate::read_async::ReadAt;
-use crate::reader::Reader;
+use crate::error::{ForkedError, ReadError};
+use crate::handle::Handle;
+use crate::pins::PinsInHand;
+use crate::reader::StreamReader;
 
 /// One reader of a file. Made by [`crate::File::stream`]; ends when it is dropped.
 #[derive(Debug)]
 pub struct ReadStream {
     pub(crate) handle: Arc<Handle>,
-    pub(crate) reader: Reader,
+    pub(crate) reader: StreamReader,
     pub(crate) advised: Cell<Advised>,
     pub(crate) pins: PinsInHand,
 }
 
 impl ReadStream {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        let (reader, advised) = (Reader::new(&handle.file), Cell::new(handle.advice.get()));
+        let (reader, advised) = (StreamReader::new(&handle.file), Cell::new(handle.advice.get()));
         Self { handle, reader, advised, pins: PinsInHand::default() }
     }
 
@@ -41,15 +40,6 @@ impl ReadStream {
         self.reader.read_at(&self.handle, self.advised.get(), to, offset)
     }
 
-    /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
-    ///
-    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
-    /// polled. How long to wait is the executor's business: [`crate::EngineBuilder::timeout`] is
-    /// for reads that block.
-    pub fn read_at_async<'a>(&'a mut self, to: &'a mut [u8], offset: u64) -> ReadAt<'a> {
-        ReadAt::of_stream(self, to, offset)
-    }
-
     /// Reads as [`Self::read_at`] does if all of it is in memory, and the file has it all; else
     /// does nothing and returns false. Never waits.
     #[inline]
@@ -61,17 +51,17 @@ impl ReadStream {
 
     /// Sets the submitter that this stream reads for: some schedulers are fair to submitters. At
     /// first all streams are of the same.
-    pub fn set_submitter(&self, submitter: Submitter) {
-        self.reader.set_submitter(&self.handle.file, submitter);
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn set_submitter(&self, submitter: Submitter) -> Result<(), ForkedError> {
+        self.reader.set_submitter(&self.handle.file, submitter)
     }
 
-    /// Says how this stream is going to read. [`Advice::DontNeed`] is about the file's bytes,
-    /// for all readers.
+    /// Says how this stream is going to read.
     pub fn advise(&self, advice: Advice) {
-        self.advised.set(self.advised.get().with(&advice));
-        if let Advice::DontNeed(range) = advice {
-            self.handle.file.dont_need(&range);
-        }
+        self.advised.set(self.advised.get().with(advice));
     }
 }
 

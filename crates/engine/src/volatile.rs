@@ -21,13 +21,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// [`OpenOptions::volatile`](crate::OpenOptions::volatile), for engines with
 /// [`IoBackend::Threads`](crate::IoBackend::Threads).
 #[derive(Debug)]
-pub struct Volatile {
-    state: Mutex<State>,
+pub struct VolatileDisk {
+    state: Mutex<DiskState>,
     has_written: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     /// What no cut takes away.
     durable: Vec<u8>,
     /// What came since, by sector: versions in the order in which their writes ended.
@@ -51,7 +51,7 @@ struct Failures {
 
 type Sector = [u8; SECTOR];
 
-impl Volatile {
+impl VolatileDisk {
     /// A disk with these bytes: whole sectors of 512.
     ///
     /// # Panics
@@ -60,7 +60,7 @@ impl Volatile {
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Arc<Self> {
         assert!(bytes.len().is_multiple_of(SECTOR), "whole sectors");
-        let state = State {
+        let state = DiskState {
             durable: bytes,
             cached: BTreeMap::new(),
             begun: BTreeMap::new(),
@@ -131,7 +131,7 @@ impl Volatile {
 
     /// Waits until so many sectors were written.
     pub fn wait_written(&self, sectors: u64) {
-        let few = |state: &mut State| state.sectors_written < sectors;
+        let few = |state: &mut DiskState| state.sectors_written < sectors;
         drop(self.has_written.wait_while(self.state(), few).expect(NO_PANIC));
     }
 
@@ -207,12 +207,12 @@ impl Volatile {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().expect(NO_PANIC)
     }
 }
 
-impl State {
+impl DiskState {
     fn flush_fails(&mut self) -> bool {
         let Failures { one_in, seed, failed } = &mut self.failures;
         if *one_in == 0 {
@@ -261,7 +261,7 @@ const NO_PANIC: &str = "a test that panicked in here says so itself";
 mod tests {
     use super::*;
 
-    fn cuts(device: &Volatile) -> Vec<[u8; 2]> {
+    fn cuts(device: &VolatileDisk) -> Vec<[u8; 2]> {
         let mut found: Vec<_> = (0..64)
             .map(|seed| device.cut(seed))
             .map(|bytes| {
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_cut_finds_any_version_of_each_sector_since_the_last_sync() {
-        let device = Volatile::new(vec![0; 1024]);
+        let device = VolatileDisk::new(vec![0; 1024]);
         assert_eq!(device.write(0, &[1; 1024], false), Ok(1024));
         assert_eq!(cuts(&device), [[0, 0], [0, 1], [1, 0], [1, 1]]);
         assert_eq!(device.sync(), Ok(()));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn reads_and_writes_end_where_the_device_does() {
-        let device = Volatile::new(vec![7; 1024]);
+        let device = VolatileDisk::new(vec![7; 1024]);
         assert_eq!(device.write(512, &[1; 1024], false), Ok(512));
         assert_eq!(device.write(2048, &[1; 512], false), Ok(0));
         assert_eq!(device.read(511, 4096), [&[7][..], &[1; 512]].concat());
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_flush_that_fails_drops_some_of_what_was_cached() {
-        let device = Volatile::new(vec![0; 64 * 512]);
+        let device = VolatileDisk::new(vec![0; 64 * 512]);
         device.fail_flushes(1, 7);
         for round in 1..=3 {
             assert_eq!(device.write(0, &[round; 64 * 512], false), Ok(64 * 512));

@@ -18,11 +18,12 @@ use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
 use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex};
 
-use crate::error::{ReadError, WriteError};
-use crate::file::{File, Handle};
+use crate::error::{ForkedError, ReadError, WriteError};
+use crate::file::File;
+use crate::handle::Handle;
 use crate::pool::PAGE;
 
-use steps::Doing;
+use steps::StepWork;
 
 impl File {
     /// Writes all of `from` at `offset`; when that is done, `mode` says.
@@ -99,13 +100,12 @@ impl File {
     /// or until the file is opened again.
     pub fn flush(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
-        handle.check_forked()?;
         if !file.backend.is_writable {
             return Ok(());
         }
         let act = || file.backend.sync();
         let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-        handle.see_through("flush", 0, begin, &Doing::Act(&act)).map(drop)
+        handle.run_to_end("flush", 0, begin, &StepWork::Act(&act)).map(drop)
     }
 
     /// Accepts that acknowledged writes are lost, after [`Self::flush`] has returned
@@ -118,17 +118,20 @@ impl File {
     /// In a child process after `fork`, to which the engine does not belong.
     pub fn accept_lost(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
-        handle.check_forked()?;
-        file.engine.drive().path.accept_lost(file.id);
+        let mut driver = file.engine.drive().map_err(|forked| handle.forked(forked))?;
+        driver.path.accept_lost(file.id);
         Ok(())
     }
 
     /// Whether acknowledged writes are lost, and [`Self::accept_lost`] was not called: then each
     /// flush is [`WriteError::Lost`].
-    #[must_use]
-    pub fn has_lost(&self) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn has_lost(&self) -> Result<bool, ForkedError> {
         let file = &self.handle().file;
-        !file.engine.is_forked() && file.engine.drive().path.lost(file.id).is_some()
+        Ok(file.engine.drive()?.path.lost(file.id).is_some())
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
@@ -186,18 +189,16 @@ impl File {
             return Err(ReadError::PastEnd { path: path(), offset: range.start, len: end });
         }
         let offset = range.start;
-        if file.engine.is_forked() {
-            return Err(ReadError::Forked { path: path() });
-        }
-        if file.backend.is_writable && file.has_dirty_pages() {
+        let forked = |ForkedError| ReadError::Forked { path: path() };
+        if file.backend.is_writable && file.has_dirty_pages().map_err(forked)? {
             let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
             let nothing = || Ok(());
             handle
-                .see_through("write-back", offset, begin, &Doing::Act(&nothing))
+                .run_to_end("write-back", offset, begin, &StepWork::Act(&nothing))
                 .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
         }
-        if let Some(pieces) = &file.pieces {
-            return Ok(pieces.extents(offset, end));
+        if let Some(mapping) = &file.mapping {
+            return Ok(mapping.extents(offset, end));
         }
         let extents = file.backend.extents(offset, end);
         extents.map_err(|errno| {
@@ -216,7 +217,6 @@ impl File {
 impl Handle {
     /// Whether `len` bytes at `offset` may be written.
     fn check_writable(&self, offset: u64, len: u64) -> Result<(), WriteError> {
-        self.check_forked()?;
         let path = || self.path.clone();
         if !self.may_write {
             return Err(WriteError::ReadOnly { path: path() });
@@ -229,11 +229,8 @@ impl Handle {
         Ok(())
     }
 
-    fn check_forked(&self) -> Result<(), WriteError> {
-        if self.file.engine.is_forked() {
-            return Err(WriteError::Forked { path: self.path.clone() });
-        }
-        Ok(())
+    fn forked(&self, _: ForkedError) -> WriteError {
+        WriteError::Forked { path: self.path.clone() }
     }
 
     /// Writes piece by piece; if it must not wait, as far as that goes. Returns how many bytes.
@@ -254,8 +251,9 @@ impl Handle {
             let begin = |path: &mut IoPath, now: Nanos| {
                 path.write(now, file.id, pos, len, mode, Submitter::default())
             };
-            let doing = if is_try { Doing::TryCopy(piece, pos) } else { Doing::Copy(piece, pos) };
-            let written = self.see_through("write", pos.0, begin, &doing)?;
+            let doing =
+                if is_try { StepWork::TryCopy(piece, pos) } else { StepWork::Copy(piece, pos) };
+            let written = self.run_to_end("write", pos.0, begin, &doing)?;
             assert!(is_try || written > ByteCount::ZERO, "a file has room for its own bytes");
             if written == ByteCount::ZERO {
                 break;
@@ -280,7 +278,7 @@ impl Handle {
         let indices = PageIndex(start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
         let begin = |path: &mut IoPath, now| begin(path, now, self.file.id, indices);
         let act = || act(start, len);
-        self.see_through(what, start, begin, &Doing::Act(&act)).map(drop)
+        self.run_to_end(what, start, begin, &StepWork::Act(&act)).map(drop)
     }
 }
 

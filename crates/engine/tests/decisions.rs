@@ -10,7 +10,7 @@ use foreread::core::prefetch::Decided;
 use foreread::core::sched::Submitter;
 use foreread::core::trace::EventKind;
 use foreread::core::units::{ByteCount, Pages};
-use foreread::{Engine, Policy, TooManyWeights};
+use foreread::{Engine, Policy, SettingError, TooManyWeights};
 use plain::{PlainPages, PlainStream};
 use tempfile::TempDir;
 
@@ -18,7 +18,7 @@ const PAGES: u64 = 2000;
 const LEN: u64 = PAGES * 4096 - 100;
 
 fn decisions(engine: &Engine) -> Vec<Decided> {
-    let events = engine.take_trace().into_iter();
+    let events = engine.take_trace().unwrap().into_iter();
     let decided = events.filter_map(|event| match event.what {
         EventKind::Decided { decided, .. } => Some(without_waits(decided)),
         EventKind::Dispatched { .. } | EventKind::Completed { .. } => None,
@@ -76,7 +76,7 @@ fn the_engine_decides_as_the_plain_walk_does() {
                     lines.into_iter().map(|(line, _)| without_waits(line)).collect();
                 assert_eq!(decisions(&engine), lines, "{name}, {}, {offset}", policy.name());
             }
-            let asked = engine.counters().path.device_pages;
+            let asked = engine.counters().unwrap().path.device_pages;
             assert_eq!(asked, pages.resident.len() as u64, "{name}, {}", policy.name());
         }
     }
@@ -109,7 +109,7 @@ fn all_that_happened_follows_from_what_was_done_to_the_core() {
             }
         });
         file.will_need([0..100_000, 3_000_000..3_000_001]).unwrap();
-        file.advise(foreread::Advice::DontNeed(0..1 << 20));
+        file.dont_need(0..1 << 20).unwrap();
         drop(file);
         engine.replay().unwrap_or_else(|mismatch| panic!("{}: {mismatch}", policy.name()));
     }
@@ -131,7 +131,7 @@ fn random_reads_ask_the_device_for_their_own_pages_only() {
             let page = place * 3 + 1;
             assert_eq!(file.read_at(&mut buffer, page * 4096).unwrap(), 4096);
         }
-        let path = engine.counters().path;
+        let path = engine.counters().unwrap().path;
         assert_eq!((path.device_reads, path.device_pages), (600, 600), "{}", policy.name());
     }
 }
@@ -148,13 +148,13 @@ fn so_many_submitters_have_a_weight_and_windows_follow_it() {
         engine.set_weight(submitter(number), 3).unwrap();
     }
     let more = submitter(TooManyWeights::MOST + 1);
-    assert_eq!(engine.set_weight(more, 1), Err(TooManyWeights));
+    assert_eq!(engine.set_weight(more, 1), Err(SettingError::TooManyWeights(TooManyWeights)));
     engine.set_weight(submitter(1), 0).unwrap();
     engine.set_weight(more, 1).unwrap();
     let file = engine.open(&path).unwrap();
     let streams: Vec<_> = (0..8).map(|_| file.stream()).collect();
     for (number, stream) in streams.iter().enumerate() {
-        stream.set_submitter(submitter(number));
+        stream.set_submitter(submitter(number)).unwrap();
     }
     let mut buffer = vec![0; 4096];
     for page in 0..500 {

@@ -94,10 +94,14 @@ fn a_bound_that_holds_no_window_is_refused_and_a_small_one_makes_windows_small()
     }
     let builder = || Engine::builder().max_window(1 << 20);
     let small = builder().memory(1 << 20).build().unwrap();
-    assert!(small.max_window() <= (1 << 20) / 8);
-    assert!(small.max_window() >= (1 << 20) / 8 * 3 / 4, "{}", small.max_window());
+    assert!(small.max_window().unwrap() <= (1 << 20) / 8);
+    assert!(
+        small.max_window().unwrap() >= (1 << 20) / 8 * 3 / 4,
+        "{}",
+        small.max_window().unwrap()
+    );
     let large = builder().memory(64 << 20).build().unwrap();
-    assert_eq!(large.max_window(), 1 << 20);
+    assert_eq!(large.max_window().unwrap(), 1 << 20);
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn streams_and_files_may_end_in_any_order() {
 #[test]
 fn memory_that_cannot_be_had_is_an_error() {
     match Engine::builder().memory(1000 << 30).build() {
-        Ok(engine) => assert!(engine.max_window() > 0),
+        Ok(engine) => assert!(engine.max_window().unwrap() > 0),
         Err(error) => assert!(said(&error).contains("lower the memory bound")),
     }
 }

@@ -54,7 +54,10 @@ fn one_bad_page_in_a_window_is_the_error_of_its_reader_and_of_no_neighbour() {
             let want = if page == 20 { Err(libc::EIO) } else { Ok(true) };
             assert_eq!(bench.page(page), want, "page {page}");
         }
-        assert!(bench.engine.counters().path.pages_ahead > 0, "read ahead, so it was in a window");
+        assert!(
+            bench.engine.counters().unwrap().path.pages_ahead > 0,
+            "read ahead, so it was in a window"
+        );
     });
 }
 
@@ -144,7 +147,7 @@ fn an_error_of_a_page_that_was_read_ahead_reaches_no_reader() {
             assert_eq!(bench.page(page), Ok(true), "page {page}");
         }
         wait_until_idle(&bench.engine);
-        let stats = bench.engine.counters().path;
+        let stats = bench.engine.counters().unwrap().path;
         assert!(stats.pages_ahead > 0 && bench.faults.struck() > 0, "{stats:?}");
         assert_eq!(stats.pages_failed, 0, "no reader was told of it");
         bench.faults.clear();
@@ -194,7 +197,7 @@ fn a_short_read_is_an_error_or_the_right_bytes_and_never_others() {
             let page = less as usize % 97 + 40;
             bench.faults.clear();
             bench.faults.inject(page as u64..page as u64 + 1, 0..u32::MAX, Mishap::Short(less));
-            bench.file.invalidate(0..u64::MAX);
+            bench.file.invalidate(0..u64::MAX).unwrap();
             let mut buffer = vec![0; 9 * PAGE];
             for first in 0..PAGES - 9 {
                 match bench.file.read_at(&mut buffer, (first * PAGE) as u64) {
@@ -233,7 +236,7 @@ fn a_storm_of_tries_again_ends_and_one_without_an_end_is_an_error() {
                 });
             }
         });
-        bench.file.invalidate(0..u64::MAX);
+        bench.file.invalidate(0..u64::MAX).unwrap();
         bench.faults.clear();
         bench.faults.inject(7..8, 0..u32::MAX, Mishap::Errno(libc::EINTR));
         assert_eq!(bench.page(7), Err(libc::EINTR));

@@ -106,7 +106,7 @@ fn futures_that_a_panic_drops_leave_no_reader_waiting() {
         let is_woken = |flag: &Arc<Flag>| flag.0.load(Ordering::Acquire);
         wait_until(|| reads.iter().filter(|(_, flag)| is_woken(flag)).count() >= 10);
         // Until the thread in the background has nothing to do.
-        wait_until(|| engine.counters().path.waited_for_frames > 0);
+        wait_until(|| engine.counters().unwrap().path.waited_for_frames > 0);
         for _ in 0..100_000 {
             std::thread::yield_now();
         }

@@ -24,10 +24,10 @@ fn engine(io: IoBackend, memory: u64) -> Recorded {
 
 /// What the device is asked for while `act` acts, in pages.
 fn asked(engine: &Engine, act: impl FnOnce()) -> u64 {
-    let before = engine.counters().path.device_pages;
+    let before = engine.counters().unwrap().path.device_pages;
     act();
     wait_until_idle(engine);
-    engine.counters().path.device_pages - before
+    engine.counters().unwrap().path.device_pages - before
 }
 
 #[test]
@@ -43,12 +43,13 @@ fn what_will_be_needed_is_asked_for_once_and_is_then_a_hit() {
         assert_eq!(pages, 22, "and nothing around them");
         assert_eq!(file.will_need(ranges).unwrap(), 0, "they are there");
 
-        let (hits, misses) = (engine.counters().hits, engine.counters().path.reads);
+        let (hits, misses) =
+            (engine.counters().unwrap().hits, engine.counters().unwrap().path.reads);
         for page in 10..30 {
             read_and_check(&file, 1, &mut [0; 4096], page * PAGE);
         }
         read_and_check(&file, 1, &mut [0; 778], LEN - 778);
-        let after = engine.counters();
+        let after = engine.counters().unwrap();
         assert_eq!((after.hits - hits, after.path.reads - misses), (21, 0));
     });
 }
@@ -66,18 +67,18 @@ fn a_read_joins_a_hint_that_is_on_its_way() {
         assert_eq!(file.will_need([100 * PAGE..120 * PAGE]).unwrap(), 20);
         faults.wait_held(1);
         assert_eq!(file.will_need([100 * PAGE..120 * PAGE]).unwrap(), 0, "it is on its way");
-        let before = engine.counters().path.pages_joined;
+        let before = engine.counters().unwrap().path.pages_joined;
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let file = &file;
                 scope.spawn(move || read_and_check(file, 1, &mut [0; 9000], (105 + thread) * PAGE));
             }
-            wait_until(|| engine.counters().path.pages_joined - before == 9);
+            wait_until(|| engine.counters().unwrap().path.pages_joined - before == 9);
             faults.clear();
             faults.let_go();
         });
         wait_until_idle(&engine);
-        assert_eq!(engine.counters().path.device_pages, 20);
+        assert_eq!(engine.counters().unwrap().path.device_pages, 20);
     });
 }
 
@@ -91,7 +92,7 @@ fn a_hint_without_a_reader_comes_to_an_end_by_itself() {
         // Many small ranges: more requests than a device takes at a time.
         let ranges = (0..200).map(|i| i * 3 * PAGE..(i * 3 + 1) * PAGE);
         assert_eq!(file.will_need(ranges).unwrap(), 200);
-        wait_until(|| engine.counters().path.device_pages == 200);
+        wait_until(|| engine.counters().unwrap().path.device_pages == 200);
         drop((file, engine));
     });
 }
@@ -123,7 +124,7 @@ fn more_hints_than_memory_hold_no_reader_up() {
     let paths = [write_file(dir.path(), 1, LEN), write_file(dir.path(), 2, LEN)];
     with_each_io("more_hints_than_memory_hold_no_reader_up", |io| {
         let engine = engine(io, 1 << 20);
-        let (_, frames) = engine.frames();
+        let (_, frames) = engine.frames().unwrap();
         let (hinted, faults) = open_faulty(&engine, &paths[0]);
         let read = engine.open(&paths[1]).unwrap();
         faults.inject(0..1000, 0..u32::MAX, Mishap::Hold);
@@ -158,7 +159,7 @@ fn a_hint_that_fails_is_an_error_of_no_reader() {
         faults.inject(0..1000, 0..u32::MAX, Mishap::Errno(libc::EIO));
         assert_eq!(file.will_need([0..100 * PAGE]).unwrap(), 100);
         wait_until_idle(&engine);
-        assert_eq!(engine.counters().path.pages_failed, 0);
+        assert_eq!(engine.counters().unwrap().path.pages_failed, 0);
         faults.clear();
         for page in 0..100 {
             read_and_check(&file, 1, &mut [0; 4096], page * PAGE);
@@ -213,7 +214,7 @@ fn advice_of_a_handle_reaches_threads_and_new_streams_and_no_other_handle() {
         random.advise(Advice::Random);
         let after = random.stream();
         let page = |read: &dyn Fn(&mut [u8], u64), page: u64| {
-            plain.invalidate(0..LEN);
+            plain.invalidate(0..LEN).unwrap();
             asked(&engine, || {
                 let mut buffer = [0; 4096];
                 read(&mut buffer, page * PAGE);
@@ -302,7 +303,7 @@ fn a_pin_that_misses_is_one_use_of_its_page_and_no_hit() {
     for page in 0..700 {
         check(1, page * PAGE, &stream.pin(page * PAGE).unwrap());
     }
-    let counters = engine.counters();
+    let counters = engine.counters().unwrap();
     assert_eq!((counters.hits, counters.path.reads), (0, 700));
     assert_eq!(counters.cache.activations, 0, "no page was used twice");
 }

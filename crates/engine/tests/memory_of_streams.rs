@@ -42,7 +42,7 @@ fn a_thousand_streams_in_turns_take_no_more_than_the_bound() {
         wait_until_idle(&engine);
         let grown = resident_bytes().saturating_sub(before);
         assert!(grown <= BOUND + BESIDE, "{grown} bytes for a bound of {BOUND}");
-        let stats = engine.counters().path;
+        let stats = engine.counters().unwrap().path;
         assert!(stats.pages_ahead > 0, "{stats:?}");
     });
 }

@@ -12,7 +12,7 @@ mod recorded;
 mod support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteMode};
 use recorded::recorded;
 use support::{Random, with_each_io};
 use tempfile::TempDir;
@@ -74,7 +74,7 @@ fn zeros_on_the_disk_of_the_build_and_through_the_page_cache() {
 fn zeros_are_written_where_the_system_has_no_call_for_them() {
     let _watchdog = support::Watchdog::new("zeros_are_written_where_the_system_has_no_call");
     let len = 1 << 20;
-    let device = Volatile::new(vec![9; 1 << 20]);
+    let device = VolatileDisk::new(vec![9; 1 << 20]);
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(&device));
     let options = OpenOptions { volatile, ..for_writing() };

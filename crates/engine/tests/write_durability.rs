@@ -11,7 +11,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog, wait_until_idle};
 
@@ -56,7 +56,7 @@ impl Books {
     /// What the owner does when a flush says that writes are lost.
     fn accept_lost(&self, file: &File) {
         let _accepting = self.accepting.lock().expect("a writer that panics ends the test");
-        if file.has_lost() {
+        if file.has_lost().unwrap() {
             self.losses.fetch_add(1, Ordering::SeqCst);
             file.accept_lost().expect("not forked");
             self.losses.fetch_add(1, Ordering::SeqCst);
@@ -83,7 +83,7 @@ fn content(block: usize, version: u32) -> Vec<u8> {
     ((block as u64) << 32 | u64::from(version)).to_le_bytes().repeat(BLOCK / 8)
 }
 
-fn open(device: &Arc<Volatile>) -> (Recorded, File) {
+fn open(device: &Arc<VolatileDisk>) -> (Recorded, File) {
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
     let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
@@ -177,7 +177,7 @@ fn check(bytes: &[u8], durable: &[u32], issued: &[u32]) {
 
 /// Writes, with power cuts at any time, and returns what there was to see.
 fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
-    let device = Volatile::new((0..blocks).flat_map(|block| content(block, 0)).collect());
+    let device = VolatileDisk::new((0..blocks).flat_map(|block| content(block, 0)).collect());
     let (engine, file) = open(&device);
     let books = Arc::new(Books::new(blocks));
     device.fail_flushes(3, 11);
@@ -204,7 +204,7 @@ fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
     });
     device.fail_flushes(0, 0);
     if file.flush().is_err() {
-        assert!(!is_never_evicted || !file.has_lost(), "all was in memory");
+        assert!(!is_never_evicted || !file.has_lost().unwrap(), "all was in memory");
         books.accept_lost(&file);
     }
     file.flush().expect("the device is fine, and what was lost is accepted");
@@ -212,7 +212,7 @@ fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
     let least = if is_never_evicted { issued.clone() } else { Books::read(&books.durable) };
     check(&device.cut(0), &least, &issued);
     assert_eq!(device.cut(0), device.newest(), "all is durable now");
-    let stats = engine.counters().path;
+    let stats = engine.counters().unwrap().path;
     assert!(stats.flush_failures > 20, "{} flushes failed", stats.flush_failures);
     assert!(device.flushes_failed() > 20);
     assert!(stats.pages_rewritten > 20, "{} pages were rewritten", stats.pages_rewritten);

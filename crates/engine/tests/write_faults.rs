@@ -100,7 +100,7 @@ fn a_page_that_cannot_be_written_is_the_error_of_each_flush_until_it_is() {
         assert_eq!(errno(bench.file.flush()), None);
         assert_eq!((bench.on_disk(20), bench.on_disk(21)), (8, 7));
         assert_eq!(errno(bench.file.flush()), None, "and it is forgotten");
-        assert_eq!(bench.engine.counters().dirty.0, 0);
+        assert_eq!(bench.engine.counters().unwrap().dirty.0, 0);
     });
 }
 
@@ -176,11 +176,11 @@ fn pages_in_memory_are_written_again_after_a_device_flush_that_failed() {
             bench.write(0..4, 1).expect("room");
             assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
             assert_eq!(errno(bench.file.flush()), None);
-            assert_eq!(bench.engine.counters().path.pages_rewritten, 4);
-            assert_eq!(bench.engine.counters().path.device_write_pages, 8);
-            assert_eq!(bench.engine.counters().path.flush_failures, 1);
+            assert_eq!(bench.engine.counters().unwrap().path.pages_rewritten, 4);
+            assert_eq!(bench.engine.counters().unwrap().path.device_write_pages, 8);
+            assert_eq!(bench.engine.counters().unwrap().path.flush_failures, 1);
             assert!((0..4).all(|page| bench.on_disk(page) == 1));
-            assert!(!bench.file.has_lost());
+            assert!(!bench.file.has_lost().unwrap());
         }
     });
 }
@@ -194,14 +194,14 @@ fn pages_in_memory_are_written_again_after_a_fua_write_that_failed() {
         written.expect("the device has it, perhaps in a cache");
         wait_until(|| {
             bench.engine.set("dirty_age", "0").expect("there is such a setting");
-            bench.engine.counters().dirty.0 == 0
+            bench.engine.counters().unwrap().dirty.0 == 0
         });
         bench.faults.inject_writes(20..21, 0..1, Mishap::Errno(libc::EIO));
         let fua = bench.file.write_at(&[2; PAGE], 20 * 4096, WriteMode::Fua);
         assert_eq!(errno(fua), Some(libc::EIO), "a write and a flush, and one of them failed");
         assert_eq!(errno(bench.file.flush()), None);
-        assert_eq!(bench.engine.counters().path.pages_rewritten, 5);
-        assert_eq!(bench.engine.counters().path.device_write_pages, 12);
+        assert_eq!(bench.engine.counters().unwrap().path.pages_rewritten, 5);
+        assert_eq!(bench.engine.counters().unwrap().path.device_write_pages, 12);
         assert!((0..4).all(|page| bench.on_disk(page) == 1));
         assert_eq!((bench.on_disk(9), bench.on_disk(20)), (1, 2));
     });
@@ -231,8 +231,8 @@ fn pages_in_memory_are_written_again_after_the_tail_of_a_file_failed() {
         file.write_at(&[2; 100], 8 * 4096, WriteMode::WriteBack).expect("room");
         assert_eq!(errno(file.flush()), Some(libc::EIO));
         assert_eq!(errno(file.flush()), None);
-        assert_eq!(engine.counters().path.pages_rewritten, 1);
-        assert_eq!(engine.counters().path.device_write_pages, 4);
+        assert_eq!(engine.counters().unwrap().path.pages_rewritten, 1);
+        assert_eq!(engine.counters().unwrap().path.device_write_pages, 4);
         let disk = fs::read(&path).expect("it is there");
         assert_eq!((disk.len(), disk[0], disk[8 * PAGE + 99]), (8 * PAGE + 100, 1, 2));
     });
@@ -249,7 +249,7 @@ fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
                 .write_at(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough)
                 .expect("on the device");
             bench.file.extents(0..4096).expect("written back");
-            bench.file.invalidate(0..PAGES as u64 * 4096);
+            bench.file.invalidate(0..PAGES as u64 * 4096).unwrap();
             bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
             for _ in 0..3 {
                 let error = bench.file.flush().expect_err("they may be gone");
@@ -257,14 +257,14 @@ fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
                 let text = error.to_string();
                 assert!(text.contains("may be lost") && text.contains("accept"), "{text}");
                 assert_eq!(errno(Err(error)), Some(libc::EIO));
-                assert!(bench.file.has_lost());
+                assert!(bench.file.has_lost().unwrap());
             }
             bench.write(20..21, 5).expect("room");
             assert!(bench.file.flush().is_err(), "of the others nothing is known");
             assert_eq!(bench.on_disk(20), 5, "and this is on the device all the same");
             bench.file.accept_lost().expect("not forked");
             assert_eq!(errno(bench.file.flush()), None);
-            assert!(!bench.file.has_lost());
+            assert!(!bench.file.has_lost().unwrap());
         }
     });
 }
@@ -281,7 +281,7 @@ fn a_flush_beside_one_that_failed_fails_with_it() {
             let first = scope.spawn(|| errno(bench.file.flush()));
             bench.faults.wait_held(1);
             let second = scope.spawn(|| errno(bench.file.flush()));
-            wait_until(|| bench.engine.counters().path.flushes == 2);
+            wait_until(|| bench.engine.counters().unwrap().path.flushes == 2);
             bench.faults.let_go();
             assert_eq!(first.join().expect("it is told"), Some(libc::EIO));
             assert_eq!(second.join().expect("it is told"), Some(libc::EIO));

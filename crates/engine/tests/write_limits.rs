@@ -55,7 +55,7 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
                 }
             });
             while !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                let dirty = engine.counters().dirty.0;
+                let dirty = engine.counters().unwrap().dirty.0;
                 assert!(dirty <= LIMIT, "{dirty} bytes");
                 std::thread::yield_now();
             }
@@ -64,8 +64,8 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
         for file in &files {
             file.flush().expect("the disk is fine");
         }
-        assert_eq!(engine.counters().dirty.0, 0);
-        assert!(engine.counters().path.writes_waited_for_room > 0, "the limit was met");
+        assert_eq!(engine.counters().unwrap().dirty.0, 0);
+        assert!(engine.counters().unwrap().path.writes_waited_for_room > 0, "the limit was met");
         wait_until_idle(&engine);
     });
 }
@@ -88,7 +88,7 @@ fn writers_wait_for_room_and_go_on_when_the_device_does() {
                 done.store(true, Ordering::SeqCst);
             });
             faults.wait_held(1);
-            wait_until(|| engine.counters().path.writes_waited_for_room > 0);
+            wait_until(|| engine.counters().unwrap().path.writes_waited_for_room > 0);
             assert!(!done.load(Ordering::SeqCst), "there is room for 64 pages");
             let mut byte = [0];
             file.read_at(&mut byte, 4 << 20).expect("a reader needs no room");
@@ -130,7 +130,7 @@ fn settings_change_while_it_runs_and_are_named() {
         let builder = Engine::builder().memory(4 << 20).io_backend(io);
         let engine = recorded(builder.dirty_limit(1 << 19).dirty_age(Duration::from_secs(60)));
         let setting = |name| {
-            let all = engine.settings();
+            let all = engine.settings().unwrap();
             all.into_iter().find(|each| each.0 == name).map(|each| each.1).expect("it is there")
         };
         assert_eq!(setting("dirty_limit"), (1 << 19).to_string());
@@ -140,7 +140,7 @@ fn settings_change_while_it_runs_and_are_named() {
         engine.set("dirty_limit", "64K").expect("bytes");
         assert_eq!(setting("dirty_limit"), (64 << 10).to_string());
         file.write_at(&[1; 100_000], 1 << 20, WriteMode::WriteBack).expect("room comes");
-        assert!(engine.counters().dirty.0 <= 64 << 10);
+        assert!(engine.counters().unwrap().dirty.0 <= 64 << 10);
         let error = engine.set("dirty_linit", "1").expect_err("no such setting").to_string();
         assert!(error.contains("dirty_limit"), "{error}");
         engine.set("dirty_age", "soon").expect_err("no number");

@@ -15,7 +15,7 @@ mod common;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, IoBackend, OpenOptions, Volatile, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog};
 
@@ -59,7 +59,7 @@ fn device() -> Vec<u8> {
     bytes
 }
 
-fn open(device: &Arc<Volatile>) -> (Recorded, File) {
+fn open(device: &Arc<VolatileDisk>) -> (Recorded, File) {
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
     let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
@@ -116,7 +116,7 @@ fn check(bytes: &[u8], flushed: &[u32], issued: &[u32]) {
 #[test]
 fn what_was_flushed_survives_a_thousand_power_cuts() {
     let _watchdog = Watchdog::new("what_was_flushed_survives_a_thousand_power_cuts");
-    let device = Volatile::new(device());
+    let device = VolatileDisk::new(device());
     let (engine, file) = open(&device);
     let books = Books::new();
     let mut lost_something = 0;
@@ -149,7 +149,7 @@ fn what_was_flushed_survives_a_thousand_power_cuts() {
 
 /// After the cut a new engine finds the same, and goes on.
 fn begin_again(bytes: Vec<u8>, flushed: &[u32], issued: &[u32]) {
-    let device = Volatile::new(bytes);
+    let device = VolatileDisk::new(bytes);
     let (_engine, file) = open(&device);
     let mut got = vec![0; LEN];
     assert_eq!(file.read_at(&mut got, 0).expect("bytes"), LEN);
@@ -163,7 +163,7 @@ fn begin_again(bytes: Vec<u8>, flushed: &[u32], issued: &[u32]) {
 #[test]
 fn what_is_old_is_written_back_without_a_flush() {
     let _watchdog = Watchdog::new("what_is_old_is_written_back_without_a_flush");
-    let device = Volatile::new(vec![0; 1 << 20]);
+    let device = VolatileDisk::new(vec![0; 1 << 20]);
     let age = std::time::Duration::from_millis(20);
     let builder = Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads).dirty_age(age);
     let engine = recorded(builder);
@@ -179,7 +179,7 @@ fn what_is_old_is_written_back_without_a_flush() {
     engine.set("dirty_age", "3600000").expect("there is such a setting");
     file.write_at(&[21; 4096], 8192, WriteMode::WriteBack).expect("room");
     // The one before may still be on its way back from the device.
-    support::wait_until(|| engine.counters().dirty.0 == 4096);
+    support::wait_until(|| engine.counters().unwrap().dirty.0 == 4096);
     engine.set("dirty_age", "0").expect("there is such a setting");
     device.wait_written(8 * 21);
     assert_eq!(device.syncs(), 0, "there was no flush");
@@ -187,7 +187,7 @@ fn what_is_old_is_written_back_without_a_flush() {
 
 #[test]
 fn a_device_that_the_kernel_does_not_know_needs_threads() {
-    let device = Volatile::new(vec![0; 4096]);
+    let device = VolatileDisk::new(vec![0; 4096]);
     let Ok(engine) = Engine::builder().memory(1 << 20).io_backend(IoBackend::IoUring).build()
     else {
         return;

@@ -99,7 +99,8 @@ impl Server {
     pub fn new(engine: Engine, export: Export, limits: ServerLimits) -> Self {
         let store = Arc::new(export.file.clone());
         let export = Export { read_only: export.read_only || !export.file.is_writable(), ..export };
-        let memory = usize::try_from(engine.frames().1).unwrap_or(usize::MAX).saturating_mul(4096);
+        let frames = engine.frames().map_or(0, |(_, all)| all);
+        let memory = usize::try_from(frames).unwrap_or(usize::MAX).saturating_mul(4096);
         let share = (memory / 8).clamp(LEAST_SHARED, MOST_SHARED);
         let shared = Shared {
             engine,

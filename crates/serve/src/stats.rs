@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use foreread::ForkedError;
 use foreread::core::device_model;
 use foreread::core::path::DeviceState;
 use foreread::core::stats as path_stats;
@@ -309,13 +310,20 @@ impl DeviceStats {
 
 impl ServerStats {
     /// What an engine and its server have counted, and how the file's device is.
-    #[must_use]
-    pub fn gather(about: ServerInfo<'_>, file: &foreread::File, counters: Counters) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// In a forked child, to which the engine does not belong.
+    pub fn gather(
+        about: ServerInfo<'_>,
+        file: &foreread::File,
+        counters: Counters,
+    ) -> Result<Self, ForkedError> {
         let ServerInfo { version, target, name, read_only, memory, up_s, engine } = about;
-        let counted = engine.counters();
+        let counted = engine.counters()?;
         let (path, cache) = (counted.path, counted.cache);
-        let (idle, _) = engine.frames();
-        Self {
+        let (idle, _) = engine.frames()?;
+        Ok(Self {
             version: version.to_owned(),
             up_s,
             export: ExportStats {
@@ -334,7 +342,7 @@ impl ServerStats {
             reads: ReadStats {
                 hit: counted.hits,
                 waited: path.reads,
-                alone: counted.read_alone,
+                alone: counted.inline_reads,
                 waited_for_memory: path.waited_for_frames,
             },
             pages: PageStats {
@@ -372,11 +380,11 @@ impl ServerStats {
                 flushes: path.flushes,
                 flush_failures: path.flush_failures,
                 rewritten: path.pages_rewritten,
-                lost: file.has_lost(),
+                lost: file.has_lost()?,
             },
-            device: DeviceStats::of(&path, file.device_state()),
+            device: DeviceStats::of(&path, file.device_state()?),
             clients: counters.into(),
-        }
+        })
     }
 }
 

@@ -133,7 +133,7 @@ fn a_client_that_never_reads_stalls_alone() {
         sockets.push(socket);
     }
     // All pages are free: nothing is pinned, nothing held.
-    running.until("free", |it| it.engine.frames().0 == it.engine.frames().1);
+    running.until("free", |it| it.engine.frames().unwrap().0 == it.engine.frames().unwrap().1);
     others_are_served(&running);
     let sent = running.meter.counters().bytes_read;
     // Output, a socket's buffer and one piece for each; the other client's reads.

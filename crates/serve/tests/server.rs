@@ -116,7 +116,7 @@ fn a_sequential_client_is_read_ahead_for_alone_and_in_pipelines() {
             batch(&mut session, reads);
         }
         drop(session);
-        let stats = running.engine.counters().path;
+        let stats = running.engine.counters().unwrap().path;
         assert!(stats.device_reads < LEN / 4096 / 8, "{depth}: {stats:?}");
         assert!(stats.markers > 0, "{depth}: {stats:?}");
         running.stop();

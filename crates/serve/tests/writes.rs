@@ -55,7 +55,7 @@ impl Disk {
         self.thread.join().expect("no panic").expect("all is flushed");
         let file = std::fs::read(self.dir.path().join("disk")).expect("it is there");
         assert!(file == self.model, "the file is not what was written");
-        let (idle, all) = self.engine.frames();
+        let (idle, all) = self.engine.frames().unwrap();
         assert_eq!(idle, all, "frames are left behind");
     }
 }

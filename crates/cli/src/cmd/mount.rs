@@ -109,7 +109,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
         name: name.clone(),
         itable: args.inode_readahead_blks,
-        max_window: engine.max_window().min(KERNEL_WINDOW),
+        max_window: engine.max_window().map_or(KERNEL_WINDOW, |bytes| bytes.min(KERNEL_WINDOW)),
         memory: args.memory.0,
         allow_other: args.allow_other,
         log: Box::new(move |line| say(&format!("{name}: {line}"))),

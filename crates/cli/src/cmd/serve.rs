@@ -201,7 +201,10 @@ fn serve_metrics(
     served: Served,
     meter: CounterReader,
 ) -> Result<Metrics, Failure> {
-    let page = move || metrics::page(&served.stats(&meter));
+    let page = move || {
+        let stats = served.stats(&meter);
+        metrics::page(&stats.expect("a thread of the process that made the engine asks"))
+    };
     Metrics::serve(addr, page)
         .map_err(|error| Failure::WrongUse(format!("--metrics {addr}: {error}; give another port")))
 }
@@ -220,7 +223,9 @@ fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Op
     };
     let window = match window(args) {
         MaxWindow::Auto => "as learnt".to_owned(),
-        MaxWindow::Size(_) => Exact(ByteCount(engine.max_window())).to_string(),
+        MaxWindow::Size(_) => engine
+            .max_window()
+            .map_or_else(|_| "unknown".to_owned(), |bytes| Exact(ByteCount(bytes)).to_string()),
     };
     line += &format!(
         "; memory {}, window {window}, {}, {how}, {}",

@@ -6,8 +6,7 @@
 
 use std::time::Instant;
 
-use foreread::Engine;
-use foreread_core::sched::BadSetting;
+use foreread::{Engine, ForkedError, SettingError};
 use foreread_core::units::ByteCount;
 use foreread_serve::CounterReader;
 use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
@@ -31,8 +30,14 @@ impl Served {
     pub(crate) fn answer(&self, text: &str, meter: &CounterReader) -> Result<String, String> {
         let in_words = |error: serde_json::Error| error.to_string();
         match text.split_once(' ') {
-            None if text == "stats" => serde_json::to_string(&self.stats(meter)).map_err(in_words),
-            None if text == "settings" => serde_json::to_string(&self.settings()).map_err(in_words),
+            None if text == "stats" => {
+                let stats = self.stats(meter).map_err(|forked| forked.to_string())?;
+                serde_json::to_string(&stats).map_err(in_words)
+            }
+            None if text == "settings" => {
+                let settings = self.settings().map_err(|forked| forked.to_string())?;
+                serde_json::to_string(&settings).map_err(in_words)
+            }
             Some(("set", assignment)) => {
                 let (name, value) = assignment.split_once('=').ok_or("write NAME=VALUE")?;
                 self.set(name, value).map(|()| "ok".to_owned())
@@ -41,7 +46,7 @@ impl Served {
         }
     }
 
-    pub(crate) fn stats(&self, meter: &CounterReader) -> ServerStats {
+    pub(crate) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, ForkedError> {
         let about = ServerInfo {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
@@ -55,25 +60,25 @@ impl Served {
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
-    pub(crate) fn settings(&self) -> Vec<SettingValue> {
+    pub(crate) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
         let of = |of: &str, (name, value): (&str, String)| SettingValue {
             name: name.to_owned(),
             value,
             of: of.to_owned(),
         };
-        let engine = self.engine.settings().into_iter().map(|one| of("engine", one));
-        let scheduler = self.file.scheduler_settings().into_iter();
-        let lost = if self.file.has_lost() { "reported" } else { "none" };
+        let engine = self.engine.settings()?.into_iter().map(|one| of("engine", one));
+        let scheduler = self.file.scheduler_settings()?.into_iter();
+        let lost = if self.file.has_lost()? { "reported" } else { "none" };
         let file = std::iter::once((LOST_WRITES, lost.to_owned()));
-        engine
+        Ok(engine
             .chain(scheduler.map(|one| of("scheduler", one)))
             .chain(file.map(|one| of("file", one)))
-            .collect()
+            .collect())
     }
 
     /// Sets one of them, whosever it is.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
-        let settings = self.settings();
+        let settings = self.settings().map_err(|forked| forked.to_string())?;
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),
             // As it is: that is no change.
@@ -102,6 +107,6 @@ impl Served {
 /// What `foreread set` calls a loss that each flush reports.
 const LOST_WRITES: &str = "lost_writes";
 
-fn bad(error: &BadSetting) -> String {
+fn bad(error: &SettingError) -> String {
     error.to_string()
 }

@@ -104,7 +104,7 @@ impl<'t> Testbed<'t> {
             None => testbed.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
         };
         let engine = Engine::builder().memory(memory).max_window(testbed.window).build()?;
-        testbed.window = engine.max_window();
+        testbed.window = engine.max_window().expect("this process has just made the engine");
         Ok(testbed)
     }
 
@@ -277,7 +277,7 @@ impl RequestMeter<'_> {
                 evicted_before_use: None,
             },
             Self::Engine(engine) => {
-                let counters = engine.counters();
+                let counters = engine.counters()?;
                 DeviceReads {
                     reads: Some(counters.path.device_reads),
                     bytes: Some(counters.path.device_pages * PAGE),

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
 use rustix::io::Errno;
 
-use super::{Backend, Identity, Medium};
+use super::{Backend, FileIdentity, Medium};
 use crate::pool::PAGE;
 
 /// One kind of bytes from there to there: data, or a hole.
-pub(crate) type Extent = (std::ops::Range<u64>, bool);
+pub(crate) type DataExtent = (std::ops::Range<u64>, bool);
 
 impl Backend {
     /// Flushes the device: all writes that have ended are durable when this returns `Ok`.
@@ -102,7 +102,7 @@ impl Backend {
 
     /// Where data is and where holes are, from the start of the range on, in order; at most
     /// [`EXTENTS_MAX`] of them, so that what a file is like does not matter.
-    pub(crate) fn extents(&self, start: u64, end: u64) -> Result<Vec<Extent>, i32> {
+    pub(crate) fn extents(&self, start: u64, end: u64) -> Result<Vec<DataExtent>, i32> {
         let mut extents = Vec::new();
         let mut at = start;
         while at < end && extents.len() < EXTENTS_MAX {
@@ -116,7 +116,7 @@ impl Backend {
     /// What is there, and up to where.
     fn extent(&self, at: u64, end: u64) -> Result<(u64, bool), i32> {
         let file = match (&self.medium, self.identity) {
-            (Medium::File { file, .. }, Identity::Inode { .. }) => file,
+            (Medium::File { file, .. }, FileIdentity::Inode { .. }) => file,
             (Medium::File { .. } | Medium::Memory(_), _) => return Ok((end, true)),
         };
         // Moves the descriptor's own offset, which is not used.

@@ -16,31 +16,31 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
-use super::Identity;
+use super::FileIdentity;
 use super::claim::{disk_of, sysfs};
 
 /// The files that have the same bytes as this device: at most one a level.
-pub(crate) fn files_behind(device: u64) -> Vec<Identity> {
+pub(crate) fn files_behind(device: u64) -> Vec<FileIdentity> {
     let mut found = Vec::new();
     let mut device = device;
     while found.len() < DEPTH_MAX
         && let Some(behind) = file_behind(device)
     {
         found.push(behind);
-        let Identity::Device(next) = behind else { break };
+        let FileIdentity::Device(next) = behind else { break };
         device = next;
     }
     found
 }
 
-fn file_behind(device: u64) -> Option<Identity> {
+fn file_behind(device: u64) -> Option<FileIdentity> {
     let path = sysfs(disk_of(device)).join("loop/backing_file");
     let path = fs::read_to_string(path).ok()?;
     let file = fs::metadata(path.trim_end_matches('\n')).ok()?;
     Some(if file.file_type().is_block_device() {
-        Identity::Device(file.rdev())
+        FileIdentity::Device(file.rdev())
     } else {
-        Identity::Inode { on: file.dev(), number: file.ino() }
+        FileIdentity::Inode { on: file.dev(), number: file.ino() }
     })
 }
 

@@ -24,7 +24,7 @@ use crate::pool::Pool;
 
 #[derive(Debug)]
 pub(super) struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerShared>,
     workers: Vec<JoinHandle<()>>,
     in_flight: usize,
     pool: Arc<Pool>,
@@ -36,8 +36,8 @@ pub(super) struct Threads {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct WorkerShared {
+    state: Mutex<WorkerState>,
     /// There is something in `queue`, or the end.
     has_work: Condvar,
     /// There is something in `done`, or a wake.
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WorkerState {
     /// No longer than what may be in flight.
     queue: VecDeque<(u64, Transfer)>,
     done: VecDeque<Completion>,
@@ -70,7 +70,7 @@ impl Threads {
         }
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(super) fn shared(&self) -> Arc<WorkerShared> {
         Arc::clone(&self.shared)
     }
 
@@ -142,14 +142,14 @@ impl Threads {
     }
 }
 
-impl Shared {
+impl WorkerShared {
     pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         let mut state = self.state();
         if !state.has_no_news() {
             return Ok(());
         }
         state.is_asleep = true;
-        let quiet = |state: &mut State| state.has_no_news();
+        let quiet = |state: &mut WorkerState| state.has_no_news();
         let mut state = match at_most {
             None => self.has_news.wait_while(state, quiet).expect(NO_PANIC),
             Some(time) => self.has_news.wait_timeout_while(state, time, quiet).expect(NO_PANIC).0,
@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// Ends the sleep of the thread that waits for news.
-    fn tell(&self, state: MutexGuard<'_, State>) {
+    fn tell(&self, state: MutexGuard<'_, WorkerState>) {
         let is_asleep = state.is_asleep;
         drop(state);
         if is_asleep {
@@ -191,12 +191,12 @@ impl Shared {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock().expect(NO_PANIC)
     }
 }
 
-impl State {
+impl WorkerState {
     fn has_no_news(&self) -> bool {
         self.done.is_empty() && !self.is_woken
     }

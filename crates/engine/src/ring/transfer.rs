@@ -15,14 +15,14 @@ use foreread_core::sched::Op;
 use foreread_core::table::Frame;
 
 use super::RETRIES;
-use crate::backend::{Backend, Place};
-use crate::faults::{Fate, Try};
+use crate::backend::{Backend, IoTarget};
+use crate::faults::{Attempt, Fate};
 use crate::pool::{PAGE, Pool, copy_racing};
-use crate::volatile::Volatile;
+use crate::volatile::VolatileDisk;
 
 /// Which way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Way {
+pub(crate) enum TransferOp {
     /// From the device.
     Read,
     /// To the device; done when it is there for good, or when the device says so.
@@ -39,7 +39,7 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) backend: Arc<Backend>,
-    pub(super) way: Way,
+    pub(super) way: TransferOp,
     offset: u64,
     vectors: Vectors,
     total: u32,
@@ -74,7 +74,7 @@ impl Transfer {
         offset: u64,
         parts: impl Iterator<Item = (Frame, Range<usize>)>,
     ) -> Self {
-        Self::new(Way::Read, backend, offset, Vectors::new(pool, parts))
+        Self::new(TransferOp::Read, backend, offset, Vectors::new(pool, parts))
     }
 
     /// A write of `len` bytes: all pages are whole, but the last one may be short.
@@ -89,14 +89,14 @@ impl Transfer {
         let pages = Vectors::new(pool, frames.map(|frame| (frame, 0..PAGE)));
         assert!(len <= pages.bytes(), "no more than the frames hold");
         let vectors = if len < pages.bytes() { pages.part(0, len) } else { pages };
-        Self::new(Way::Write { is_durable }, backend, offset, vectors)
+        Self::new(TransferOp::Write { is_durable }, backend, offset, vectors)
     }
 
-    fn new(way: Way, backend: Arc<Backend>, offset: u64, vectors: Vectors) -> Self {
+    fn new(way: TransferOp, backend: Arc<Backend>, offset: u64, vectors: Vectors) -> Self {
         let total = u32::try_from(vectors.bytes()).expect("a request has few pages");
         let (done, part, retries, fate) = (0, None, 0, None);
         let mut transfer = Self { backend, way, offset, vectors, total, done, part, retries, fate };
-        transfer.judge(Try::First);
+        transfer.judge(Attempt::First);
         transfer
     }
 
@@ -120,8 +120,8 @@ impl Transfer {
         }
         let offset = self.offset.saturating_add(u64::from(self.done));
         let (fd, must_last) = match self.way {
-            Way::Read => (self.backend.fd(), false),
-            Way::Write { is_durable } => {
+            TransferOp::Read => (self.backend.fd(), false),
+            TransferOp::Write { is_durable } => {
                 let (fd, must_last) = self.backend.fd_for_write(offset, vectors.bytes());
                 (fd, is_durable || must_last)
             }
@@ -135,16 +135,16 @@ impl Transfer {
         let result = match &self.fate {
             None => result,
             Some(fate) => match self.way {
-                Way::Read => fate.befall_read(result, |from| self.vectors.overwrite(from)),
-                Way::Write { .. } => fate.befall_write(result),
+                TransferOp::Read => fate.befall_read(result, |from| self.vectors.overwrite(from)),
+                TransferOp::Write { .. } => fate.befall_write(result),
             },
         };
         if is_again(result) && self.retries < RETRIES {
             self.retries += 1;
-            self.judge(Try::Again);
+            self.judge(Attempt::Again);
             return None;
         }
-        if self.way == Way::Read {
+        if self.way == TransferOp::Read {
             return Some(result);
         }
         self.go_on(result)
@@ -168,14 +168,14 @@ impl Transfer {
         if self.done == self.total || self.done <= before {
             return Some(Ok(self.done));
         }
-        self.judge(Try::Again);
+        self.judge(Attempt::Again);
         None
     }
 
     /// Asks before each try what is to become of it.
     ///
     /// All that the tool for tests costs where it is not used: this one branch.
-    fn judge(&mut self, which: Try) {
+    fn judge(&mut self, which: Attempt) {
         let rest = self.total - self.done;
         let mut asked = rest;
         if let Some(faults) = &self.backend.faults {
@@ -196,8 +196,8 @@ impl Transfer {
 
     fn op(&self) -> Op {
         match self.way {
-            Way::Read => Op::Read,
-            Way::Write { .. } => Op::Write,
+            TransferOp::Read => Op::Read,
+            TransferOp::Write { .. } => Op::Write,
         }
     }
 
@@ -218,19 +218,19 @@ impl Transfer {
 
     fn try_once(&self) -> Result<u32, i32> {
         let device = match self.backend.place() {
-            Place::Memory(device) => device,
-            Place::File => {
+            IoTarget::Memory(device) => device,
+            IoTarget::File => {
                 return self.asks().map_or(Ok(0), |asks| match self.way {
-                    Way::Read => preadv(&asks),
-                    Way::Write { .. } => pwritev(&asks),
+                    TransferOp::Read => preadv(&asks),
+                    TransferOp::Write { .. } => pwritev(&asks),
                 });
             }
         };
         let vectors = self.part.as_ref().unwrap_or(&self.vectors);
         let offset = self.offset.saturating_add(u64::from(self.done));
         match self.way {
-            Way::Read => Ok(vectors.read_from(device, offset)),
-            Way::Write { is_durable } => vectors.write_to(device, offset, is_durable),
+            TransferOp::Read => Ok(vectors.read_from(device, offset)),
+            TransferOp::Write { is_durable } => vectors.write_to(device, offset, is_durable),
         }
     }
 }
@@ -298,7 +298,7 @@ impl Vectors {
         }
     }
 
-    fn read_from(&self, device: &Volatile, offset: u64) -> u32 {
+    fn read_from(&self, device: &VolatileDisk, offset: u64) -> u32 {
         let bytes = device.read(offset, self.bytes());
         let mut rest = &bytes[..];
         for vector in &self.0 {
@@ -311,7 +311,7 @@ impl Vectors {
         u32::try_from(bytes.len()).expect("a request has few pages")
     }
 
-    fn write_to(&self, device: &Volatile, offset: u64, is_durable: bool) -> Result<u32, i32> {
+    fn write_to(&self, device: &VolatileDisk, offset: u64, is_durable: bool) -> Result<u32, i32> {
         let mut bytes = vec![0; usize::try_from(self.bytes()).expect("a request fits memory")];
         let mut rest = &mut bytes[..];
         for vector in &self.0 {

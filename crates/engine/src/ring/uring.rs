@@ -28,12 +28,12 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
 use super::probe::probe;
-use super::transfer::{Transfer, Way};
+use super::transfer::{Transfer, TransferOp};
 use super::{Completion, ENTRIES, RETRIES};
 use crate::pool::Pool;
 
 pub(super) struct Uring {
-    shared: Arc<Shared>,
+    shared: Arc<UringShared>,
     in_flight: HashMap<u64, Transfer>,
     /// Whether a wake is queued, on its way, or done and not yet swallowed.
     is_waking: bool,
@@ -46,7 +46,7 @@ pub(super) struct Uring {
 }
 
 /// What the sleeper sees of it.
-pub(super) struct Shared {
+pub(super) struct UringShared {
     uring: IoUring,
     /// How many entries were ever pushed, and how many of them some call has seen the kernel take.
     /// Both wrap. The difference is what is queued or, for a moment, more.
@@ -73,7 +73,7 @@ impl Uring {
         probe(&uring)?;
         let (pushed, taken, refusals) = Default::default();
         Ok(Self {
-            shared: Arc::new(Shared { uring, pushed, taken, refusals }),
+            shared: Arc::new(UringShared { uring, pushed, taken, refusals }),
             in_flight: HashMap::new(),
             is_waking: false,
             has_queued_again: false,
@@ -82,7 +82,7 @@ impl Uring {
         })
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(super) fn shared(&self) -> Arc<UringShared> {
         Arc::clone(&self.shared)
     }
 
@@ -184,8 +184,8 @@ impl Uring {
         };
         let (fd, pointer, count) = (Fd(asks.fd), asks.vectors.as_ptr(), asks.vectors.count());
         let entry = match transfer.way {
-            Way::Read => opcode::Readv::new(fd, pointer, count).offset(asks.offset).build(),
-            Way::Write { .. } => opcode::Writev::new(fd, pointer, count)
+            TransferOp::Read => opcode::Readv::new(fd, pointer, count).offset(asks.offset).build(),
+            TransferOp::Write { .. } => opcode::Writev::new(fd, pointer, count)
                 .offset(asks.offset)
                 .rw_flags(asks.flags)
                 .build(),
@@ -211,7 +211,7 @@ impl Uring {
     }
 }
 
-impl Shared {
+impl UringShared {
     pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         loop {
             // It may be more than is queued, as another thread may be in between entering and
@@ -327,9 +327,9 @@ impl fmt::Debug for Uring {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for UringShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("refusals", &self.refusals).finish_non_exhaustive()
+        f.debug_struct("UringShared").field("refusals", &self.refusals).finish_non_exhaustive()
     }
 }
 

@@ -18,17 +18,17 @@ use foreread_core::path::{Fault, IoPath, WriteFill, WriteId, WriteStep};
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 use super::usize_of;
-use crate::driver::Driver;
-use crate::error::WriteError;
-use crate::file::{FileShared, Handle};
-use crate::lead::NotReady;
+use crate::engine_state::{DriverGuard, EngineState};
+use crate::error::{ForkedError, WriteError};
+use crate::file_state::FileState;
+use crate::handle::Handle;
+use crate::leader::NotReady;
 use crate::pool::{PAGE, Pool};
 use crate::reader::in_page;
-use crate::shared::{Driving, Shared};
-use crate::waiting::{News, Ticket};
+use crate::waiters::{KeepAlive, Notification, Ticket};
 
 /// What the thread that asked does itself.
-pub(super) enum Doing<'d> {
+pub(super) enum StepWork<'d> {
     /// Copies these bytes, which begin there.
     Copy(&'d [u8], ByteCount),
     /// The same, if that can be at once; else nothing is written.
@@ -39,12 +39,12 @@ pub(super) enum Doing<'d> {
 
 impl Handle {
     /// Begins something and does its steps until it is over. Returns how many bytes were written.
-    pub(super) fn see_through(
+    pub(super) fn run_to_end(
         &self,
         what: &'static str,
         offset: u64,
         begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
-        doing: &Doing<'_>,
+        doing: &StepWork<'_>,
     ) -> Result<ByteCount, WriteError> {
         let engine = &*self.file.engine;
         let failed = |why| match why {
@@ -66,86 +66,87 @@ impl Handle {
                 WriteError::Io { path: self.path.clone(), what, offset, source }
             }
         };
-        let mut driving = engine.drive();
-        if let Some(errno) = driving.broken() {
+        let mut driver = engine.drive().map_err(|forked| self.forked(forked))?;
+        if let Some(errno) = driver.broken() {
             return Err(failed(NotReady::Fault(Fault::Io(errno))));
         }
-        driving.take_posts(&engine.inbox);
-        driving.reap_unless_led();
-        let id = driving.begin_write(begin);
-        let (driving, result) = engine.do_steps(driving, id, &self.file, doing);
-        drop(driving);
+        driver.take_events();
+        driver.reap_unless_led();
+        let id = driver.begin_write(begin);
+        let (driver, result) = engine.do_steps(driver, id, &keep_open(&self.file), doing);
+        drop(driver);
         result.map_err(failed)
     }
 }
 
-impl FileShared {
-    pub(crate) fn has_dirty_pages(&self) -> bool {
-        self.engine.drive().path.dirty_pages(self.id) > Pages::ZERO
+impl FileState {
+    pub(crate) fn has_dirty_pages(&self) -> Result<bool, ForkedError> {
+        Ok(self.engine.drive()?.path.dirty_pages(self.id) > Pages::ZERO)
     }
 
     /// A handle that may write ends: what is left in memory goes to the device, as far as it takes
     /// it.
     pub(crate) fn write_back_at_the_end(self: &Arc<Self>) {
         let engine = &*self.engine;
-        if engine.is_forked() || engine.driver.is_poisoned() {
+        let Some(mut driver) = engine.drive_in_drop() else { return };
+        if driver.broken().is_some() || driver.path.dirty_pages(self.id) == Pages::ZERO {
             return;
         }
-        let mut driving = engine.drive();
-        if driving.broken().is_some() || driving.path.dirty_pages(self.id) == Pages::ZERO {
-            return;
-        }
-        let id = driving.begin_write(|path, now| path.write_back(now, self.id));
-        let (driving, result) = engine.do_steps(driving, id, self, &Doing::Act(&|| Ok(())));
-        drop(driving);
+        let id = driver.begin_write(|path, now| path.write_back(now, self.id));
+        let (driver, result) =
+            engine.do_steps(driver, id, &keep_open(self), &StepWork::Act(&|| Ok(())));
+        drop(driver);
         // Not reported: a caller that wants to know has flushed before.
         let _ = result;
     }
 }
 
-impl Shared {
+impl EngineState {
     fn do_steps<'s>(
         &'s self,
-        mut driving: Driving<'s>,
+        mut driver: DriverGuard<'s>,
         id: WriteId,
-        file: &Arc<FileShared>,
-        doing: &Doing<'_>,
-    ) -> (Driving<'s>, Result<ByteCount, NotReady>) {
+        file: &KeepAlive,
+        doing: &StepWork<'_>,
+    ) -> (DriverGuard<'s>, Result<ByteCount, NotReady>) {
         loop {
-            let is_try = matches!(doing, Doing::TryCopy(..));
-            if is_try && !driving.waiting.has_news(Ticket::Write(id)) {
-                driving.give_up(id, Arc::clone(file));
-                return (driving, Ok(ByteCount::ZERO));
+            let is_try = matches!(doing, StepWork::TryCopy(..));
+            if is_try && !driver.waiting.has_notification(Ticket::Write(id)) {
+                driver.abandon_write(id, Arc::clone(file));
+                return (driver, Ok(ByteCount::ZERO));
             }
             let news;
-            (driving, news) = self.wait_for_news(driving, Ticket::Write(id));
+            (driver, news) = self.wait_for_notification(driver, Ticket::Write(id));
             let step = match news {
-                Ok(News::Write(step)) => step,
-                Ok(News::Read(_)) => unreachable!("a write has a write's news"),
+                Ok(Notification::Write(step)) => step,
+                Ok(Notification::Read(_)) => unreachable!("a write has a write's news"),
                 Err(why) => {
                     if let NotReady::TimedOut = why {
-                        driving.give_up(id, Arc::clone(file));
+                        driver.abandon_write(id, Arc::clone(file));
                     }
-                    return (driving, Err(why));
+                    return (driver, Err(why));
                 }
             };
             match (step, doing) {
-                (WriteStep::Done { len, fault: None }, _) => return (driving, Ok(len)),
+                (WriteStep::Done { len, fault: None }, _) => return (driver, Ok(len)),
                 (WriteStep::Done { fault: Some(fault), .. }, _) => {
-                    return (driving, Err(fault.into()));
+                    return (driver, Err(fault.into()));
                 }
-                (WriteStep::Fill { len }, Doing::Copy(from, pos) | Doing::TryCopy(from, pos)) => {
-                    let fills = driving.path.fills(id).to_vec();
-                    drop(driving);
+                (
+                    WriteStep::Fill { len },
+                    StepWork::Copy(from, pos) | StepWork::TryCopy(from, pos),
+                ) => {
+                    let fills = driver.path.fills(id).to_vec();
+                    drop(driver);
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
-                    driving = self.drive();
-                    driving.stepped(id, |path, now| path.filled(now, id));
+                    driver = self.drive_again();
+                    driver.stepped(id, |path, now| path.filled(now, id));
                 }
-                (WriteStep::Act, Doing::Act(act)) => {
-                    drop(driving);
+                (WriteStep::Act, StepWork::Act(act)) => {
+                    drop(driver);
                     let result = act();
-                    driving = self.drive();
-                    driving.stepped(id, |path, now| path.acted(now, id, result));
+                    driver = self.drive_again();
+                    driver.stepped(id, |path, now| path.acted(now, id, result));
                 }
                 (step, _) => unreachable!("{step:?} is no step of this"),
             }
@@ -153,33 +154,9 @@ impl Shared {
     }
 }
 
-impl Driver {
-    /// Abandons a write whose waiter had nothing to copy yet.
-    fn give_up(&mut self, id: WriteId, file: Arc<FileShared>) {
-        if self.broken().is_some() {
-            self.waiting.forget(Ticket::Write(id));
-            return;
-        }
-        let news = self.waiting.abandon(Ticket::Write(id), file);
-        assert!(news.is_none(), "a waiter with news does not leave");
-        let now = self.now();
-        self.path.give_up(now, id);
-        self.note_ready();
-        self.start_all();
-    }
-
-    /// A step of an abandoned write. An act is not done: it may not wait under the engine's mutex,
-    /// and no caller wants it.
-    pub(crate) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
-        match step {
-            WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
-            WriteStep::Act => {
-                let now = self.now();
-                self.path.not_acted(now, id, libc::ETIMEDOUT);
-            }
-            WriteStep::Done { .. } => {}
-        }
-    }
+/// The file stays open until the device has answered all that was begun of it.
+fn keep_open(file: &Arc<FileState>) -> KeepAlive {
+    Arc::<FileState>::clone(file)
 }
 
 /// Copies what is written, and around it what stays, into fresh frames.
@@ -220,7 +197,7 @@ mod tests {
     use foreread_core::path::IoPath;
     use foreread_core::units::PageIndex;
 
-    use super::Doing;
+    use super::StepWork;
     use crate::{Engine, IoBackend, OpenOptions, WriteMode};
 
     /// What a thread had queued whose own write was over with it once stayed in the ring, while
@@ -240,7 +217,7 @@ mod tests {
             let file = engine.open_with(&path, &options).expect("it is there");
             file.write_at(&[1; 4096], 0, WriteMode::WriteBack).expect("it is in memory");
 
-            let (shared, flushed) = (Arc::clone(&engine.shared), &file);
+            let (shared, flushed) = (Arc::clone(&engine.state), &file);
             let flush = std::thread::scope(|scope| {
                 let began = RefCell::new(None);
                 // It keeps the page from the flush, which sleeps with nothing on its way; and then
@@ -255,7 +232,8 @@ mod tests {
                     let stat = format!("/proc/self/task/{}/stat", thread.recv().expect("it runs"));
                     let sleeps =
                         || std::fs::read_to_string(&stat).is_ok_and(|it| it.contains(") S "));
-                    while !shared.drive().waiting.is_leader_asleep() || !sleeps() {
+                    while !shared.drive().expect("no fork").waiting.is_leader_asleep() || !sleeps()
+                    {
                         std::thread::yield_now();
                     }
                     began.replace(Some(flush));
@@ -264,7 +242,7 @@ mod tests {
                 let id = file.shared().id;
                 let page = PageIndex(0)..PageIndex(1);
                 let zero = |path: &mut IoPath, now| path.zero(now, id, page);
-                let zeroed = file.handle().see_through("zeroing", 0, zero, &Doing::Act(&fail));
+                let zeroed = file.handle().run_to_end("zeroing", 0, zero, &StepWork::Act(&fail));
                 assert!(zeroed.is_err(), "as it was told");
                 began.take().expect("it began").join().expect("it does not panic")
             });

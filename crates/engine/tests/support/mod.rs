@@ -111,7 +111,7 @@ pub fn open_faulty(engine: &Engine, path: &Path) -> (File, Arc<Faults>) {
 /// Waits until no frame is filled, held or pinned: nothing is on its way, and nothing has leaked.
 pub fn wait_until_idle(engine: &Engine) {
     wait_until(|| {
-        let (idle, all) = engine.frames();
+        let (idle, all) = engine.frames().unwrap();
         idle == all
     });
 }

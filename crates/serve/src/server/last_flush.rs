@@ -45,7 +45,8 @@ pub(super) fn flush(shared: &Arc<Shared>) -> Result<(), ServeError> {
 /// held by a thread that the kernel does not let go.
 fn dirty_bytes(shared: &Arc<Shared>) -> Option<u64> {
     let asked = Arc::clone(shared);
-    let dirty = in_a_thread(move || asked.engine.counters().dirty.0).ok()?;
+    let dirty =
+        in_a_thread(move || asked.engine.counters().map_or(0, |counted| counted.dirty.0)).ok()?;
     dirty.recv_timeout(LOOK).ok()
 }
 

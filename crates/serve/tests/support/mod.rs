@@ -137,13 +137,13 @@ impl Running {
     /// All frames have come back, those of abandoned reads with their device.
     pub fn assert_idle(&self) {
         for _ in 0..1_000_000 {
-            let (idle, all) = self.engine.frames();
+            let (idle, all) = self.engine.frames().unwrap();
             if idle == all {
                 return;
             }
             std::thread::yield_now();
         }
-        panic!("frames are left behind: {:?}", self.engine.frames());
+        panic!("frames are left behind: {:?}", self.engine.frames().unwrap());
     }
 
     /// Waits until it is so, which takes as long as threads take.

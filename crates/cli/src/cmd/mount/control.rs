@@ -105,7 +105,7 @@ fn answer(
     if text != "settings" {
         return served.answer(text, meter);
     }
-    let mut settings = served.settings();
+    let mut settings = served.settings().map_err(|forked| forked.to_string())?;
     settings.push(SettingValue {
         name: NAME.to_owned(),
         value: itable_readahead_text(controls.itable()),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::volatile::Volatile;
+use crate::volatile::VolatileDisk;
 
 fn options() -> OpenOptions {
     OpenOptions { write: true, ..OpenOptions::default() }
@@ -110,7 +110,7 @@ fn a_write_can_be_held_back_and_a_ring_ends_with_it() {
 
 #[test]
 fn a_volatile_device_is_read_and_written_by_threads() {
-    let device = Volatile::new(vec![9; 8 * PAGE]);
+    let device = VolatileDisk::new(vec![9; 8 * PAGE]);
     let volatile = Some(Arc::clone(&device));
     let bench = Bench::with(&OpenOptions { volatile, ..options() }, 0);
     let mut ring = Ring::with(Arc::clone(&bench.pool), IoBackend::Threads).expect("threads");

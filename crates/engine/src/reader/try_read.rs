@@ -9,11 +9,13 @@ use foreread_core::sched::Submitter;
 use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PageIndex};
 
-use super::{Asked, Markers, Reader, in_page};
+use super::{Markers, ReadProgress, StreamReader, in_page};
 use crate::advice::Advised;
-use crate::file::{FileShared, Handle};
+use crate::error::ForkedError;
+use crate::file_state::FileState;
+use crate::handle::Handle;
 
-impl Reader {
+impl StreamReader {
     /// Reads what is there, if it is all of it and the file has it all.
     #[inline]
     pub(crate) fn try_read_at(
@@ -28,7 +30,7 @@ impl Reader {
         if !Self::is_all_there(&handle.file, ByteCount(offset), room) {
             return false;
         }
-        let mut read = Asked { offset, room, wanted: room, done: 0, known_len, advised };
+        let mut read = ReadProgress { offset, room, wanted: room, done: 0, known_len, advised };
         let mut markers = Markers::default();
         self.hit(handle, &mut read, to, &mut markers);
         if read.done < read.wanted {
@@ -51,7 +53,8 @@ impl Reader {
         is_hit: bool,
     ) {
         let known_len = handle.file.len();
-        let read = Asked { offset: pos.0, room, wanted: room, done: room, known_len, advised };
+        let read =
+            ReadProgress { offset: pos.0, room, wanted: room, done: room, known_len, advised };
         self.post(handle, &read, markers);
         if is_hit {
             self.hits.add_one();
@@ -63,7 +66,7 @@ impl Reader {
     #[inline]
     pub(crate) fn used(
         &self,
-        file: &FileShared,
+        file: &FileState,
         advised: Advised,
         found: &FoundPage<'_>,
         (page, pos): (PageIndex, ByteCount),
@@ -83,7 +86,7 @@ impl Reader {
 
     /// Whether all pages of a read are there, at a glance.
     #[inline]
-    pub(crate) fn is_all_there(file: &FileShared, pos: ByteCount, len: usize) -> bool {
+    pub(crate) fn is_all_there(file: &FileState, pos: ByteCount, len: usize) -> bool {
         let end = (pos + ByteCount(len as u64)).pages_up().0;
         (pos.page().0..end).all(|page| {
             let found = file.engine.table.look_up(file.slot, PageIndex(page));
@@ -92,12 +95,19 @@ impl Reader {
     }
 
     /// Sets the submitter that it reads for, from now on.
-    pub(crate) fn set_submitter(&self, file: &FileShared, submitter: Submitter) {
-        self.submitter.set(submitter);
-        if let Some(id) = self.id.get()
-            && !file.engine.is_forked()
-        {
-            file.engine.drive().path.set_submitter(id, submitter);
+    ///
+    /// # Errors
+    ///
+    /// In a forked child, whose core it cannot tell.
+    pub(crate) fn set_submitter(
+        &self,
+        file: &FileState,
+        submitter: Submitter,
+    ) -> Result<(), ForkedError> {
+        if let Some(id) = self.id.get() {
+            file.engine.drive()?.path.set_submitter(id, submitter);
         }
+        self.submitter.set(submitter);
+        Ok(())
     }
 }

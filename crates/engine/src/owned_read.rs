@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::ReadError;
-use crate::file::Handle;
-use crate::read_async::Progress;
+use crate::handle::Handle;
+use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 
 /// A read that does not block, with a buffer of its own. Made by [`ReadStream::read_owned`].
@@ -22,14 +22,14 @@ use crate::stream::ReadStream;
 pub struct OwnedRead {
     handle: Arc<Handle>,
     buffer: Vec<u8>,
-    progress: Progress,
+    progress: ReadFuture,
 }
 
 impl ReadStream {
     /// Returns a read of as many bytes as `buffer` has, from `offset` on, which begins when it is
     /// first polled. Read-ahead sees the reads of a stream in the order in which they began.
     pub fn read_owned(&self, buffer: Vec<u8>, offset: u64) -> OwnedRead {
-        let progress = Progress::one_of_several(offset);
+        let progress = ReadFuture::one_of_several(offset);
         OwnedRead { handle: Arc::clone(&self.handle), buffer, progress }
     }
 }

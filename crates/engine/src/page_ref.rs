@@ -5,17 +5,16 @@
 //! Never: more than a quarter of the memory pinned. A page that changes or goes while it is pinned:
 //!        if it leaves the cache, its frame waits for the last pin.
 
-use std::cell::Cell;
 use std::ops::Deref;
 
-use foreread_core::table::{FoundPage, Frame, Generation, PageTable};
+use foreread_core::table::{FoundPage, Frame, Generation};
 use foreread_core::units::{ByteCount, Pages};
 
+use crate::driver_queue::DriverEvent;
+use crate::engine_state::EngineState;
 use crate::error::ReadError;
-use crate::inbox::Post;
 use crate::pool::PAGE;
-use crate::reader::{Markers, Reader, in_page};
-use crate::shared::Shared;
+use crate::reader::{Markers, StreamReader, in_page};
 use crate::stream::ReadStream;
 
 /// Some bytes of a file, in the cache's own memory. Made by [`ReadStream::pin`].
@@ -37,54 +36,10 @@ struct Pinned {
 
 impl Pinned {
     #[inline]
-    fn unpin(self, engine: &Shared) {
-        if engine.table.unpin(self.frame, self.generation) && !engine.is_forked() {
-            engine.inbox.post(Post::Unpinned(self.frame));
-            engine.empty_inbox();
+    fn unpin(self, engine: &EngineState) {
+        if engine.table.unpin(self.frame, self.generation) {
+            engine.post([DriverEvent::Unpinned(self.frame)]);
         }
-    }
-}
-
-/// Pins that a stream has in hand.
-///
-/// They are taken from the engine's budget a batch at a time, because that is shared by all
-/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps
-/// one, so that streams which pin a page at a time ask once, and idle ones do not use the budget
-/// up.
-#[derive(Debug, Default)]
-pub(crate) struct PinsInHand {
-    left: Cell<u64>,
-    /// How many are pins at the moment.
-    used: Cell<u64>,
-}
-
-impl PinsInHand {
-    #[inline]
-    fn take_one(&self, table: &PageTable) -> bool {
-        if self.left.get() == 0 {
-            self.left.set(table.pin_budget().try_take(BATCH));
-        }
-        let Some(left) = self.left.get().checked_sub(1) else { return false };
-        self.left.set(left);
-        self.used.set(self.used.get() + 1);
-        true
-    }
-
-    #[inline]
-    fn put_back(&self, table: &PageTable) {
-        self.left.set(self.left.get() + 1);
-        self.used.set(self.used.get() - 1);
-        let keep = if self.used.get() == 0 { 1 } else { 2 * BATCH };
-        if self.left.get() > keep {
-            let keep = keep.min(BATCH);
-            table.pin_budget().give_back(self.left.get() - keep);
-            self.left.set(keep);
-        }
-    }
-
-    /// The stream ends, and so have its pins.
-    pub(crate) fn give_back(&self, table: &PageTable) {
-        table.pin_budget().give_back(self.left.take());
     }
 }
 
@@ -143,7 +98,7 @@ impl ReadStream {
         let file = &*self.handle.file;
         let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
         let end = offset.saturating_add(len as u64);
-        if len == 0 || end > file.len().0 || !Reader::is_all_there(file, pos, len) {
+        if len == 0 || end > file.len().0 || !StreamReader::is_all_there(file, pos, len) {
             return false;
         }
         let mut markers = Markers::default();
@@ -239,9 +194,6 @@ impl Drop for PageRef<'_> {
 
 /// Stands for the page that is not there at the end of a file.
 const NO_FRAME: Frame = Frame(u32::MAX);
-
-/// How many pins a stream takes at a time: sixteen pages, a reply of 64 KiB.
-const BATCH: u64 = 16;
 
 /// How often a page that was evicted between its read and its pin is read again.
 const TRIES: u32 = 16;

@@ -14,8 +14,8 @@ use std::os::fd::AsRawFd as _;
 ///
 /// If the kernel is older than 6.5, which cannot say, or the file has no page cache.
 pub fn cached_pages(file: &File) -> io::Result<u64> {
-    let whole = Range { offset: 0, len: 0 };
-    let mut counts = Counts::default();
+    let whole = CachestatRange { offset: 0, len: 0 };
+    let mut counts = CachestatCounts::default();
     // SAFETY: cachestat(2) reads one structure and writes the other, and both live until it
     // returns; the descriptor is open as long as `file` is.
     let result = unsafe {
@@ -26,7 +26,7 @@ pub fn cached_pages(file: &File) -> io::Result<u64> {
 
 /// `struct cachestat_range`: a length of 0 means to the end.
 #[repr(C)]
-struct Range {
+struct CachestatRange {
     offset: u64,
     len: u64,
 }
@@ -34,7 +34,7 @@ struct Range {
 /// `struct cachestat`.
 #[repr(C)]
 #[derive(Default)]
-struct Counts {
+struct CachestatCounts {
     cached: u64,
     dirty: u64,
     writeback: u64,

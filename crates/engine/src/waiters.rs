@@ -18,6 +18,7 @@
 //!                                   '------------------'      ... and so on, until it is over
 //! ```
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -26,18 +27,17 @@ use std::thread::Thread;
 
 use foreread_core::path::{ReadId, ReadReady, WriteId, WriteStep};
 
-use crate::background::Bell;
-use crate::file::FileShared;
+use crate::background::BackgroundWaker;
 
 /// All reads and writes that are on their way.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    entries: HashMap<Ticket, Entry, BuildHasherDefault<IdHasher>>,
+pub(crate) struct Waiters {
+    entries: HashMap<Ticket, WaitEntry, BuildHasherDefault<IdHasher>>,
     leader: Option<Leader>,
     /// The leader sleeps in the ring.
     is_asleep: bool,
-    wakes: Vec<Wake>,
-    bell: Arc<Bell>,
+    wakes: Vec<DeferredWake>,
+    background: Arc<BackgroundWaker>,
 }
 
 /// What is waited for.
@@ -50,7 +50,7 @@ pub(crate) enum Ticket {
 
 /// What a waiter waits to hear.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum News {
+pub(crate) enum Notification {
     Read(ReadReady),
     Write(WriteStep),
 }
@@ -64,6 +64,9 @@ pub(crate) enum Leader {
     Background,
 }
 
+/// What has to stay open until the device has answered an abandoned request: its file.
+pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
+
 /// What waits for a read or a write.
 #[derive(Debug)]
 pub(crate) enum Waiter {
@@ -72,34 +75,34 @@ pub(crate) enum Waiter {
     /// A task of an executor.
     Task(Waker),
     /// None any more. The file stays open until the device has answered.
-    Abandoned(Arc<FileShared>),
+    Abandoned(KeepAlive),
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WaitEntry {
     who: Waiter,
     /// Its thread is in the kernel, with a request of its own, or copies: it can neither lead nor
     /// be woken.
     is_away: bool,
-    news: Option<News>,
+    news: Option<Notification>,
 }
 
 /// What is done after the mutex is free: each of these may take it again.
 #[derive(Debug)]
-pub(crate) enum Wake {
+pub(crate) enum DeferredWake {
     Thread(Thread),
     Task(Waker),
     /// The background thread has something to do.
-    Background(Arc<Bell>),
+    Background(Arc<BackgroundWaker>),
     /// The last handle to a file may go with this one.
-    LetGo(Arc<FileShared>),
+    Release(KeepAlive),
     /// A waker that is not needed any more. The last handle to a task may go with it, and with the
     /// task whatever it owns.
     Unused(Waker),
 }
 
 /// What has to be done about news.
-pub(crate) enum Told {
+pub(crate) enum Delivery {
     /// Its waiter will see to it.
     Waiter,
     /// Its waiter leads, and sleeps in the ring, where nothing may be that would wake it.
@@ -108,51 +111,51 @@ pub(crate) enum Told {
     Abandoned,
 }
 
-impl Waiting {
-    pub(crate) fn new(bell: Arc<Bell>) -> Self {
+impl Waiters {
+    pub(crate) fn new(background: Arc<BackgroundWaker>) -> Self {
         let (entries, wakes) = (HashMap::default(), Vec::new());
-        Self { entries, leader: None, is_asleep: false, wakes, bell }
+        Self { entries, leader: None, is_asleep: false, wakes, background }
     }
 
     pub(crate) fn add(&mut self, ticket: Ticket, waiter: Waiter) {
-        let entry = Entry { who: waiter, is_away: false, news: None };
+        let entry = WaitEntry { who: waiter, is_away: false, news: None };
         let before = self.entries.insert(ticket, entry);
         assert!(before.is_none(), "it begins once");
     }
 
     /// Notes the news for their waiter, and its wake. Returns what the caller has to do.
-    pub(crate) fn note(&mut self, ticket: Ticket, news: News) -> Told {
+    pub(crate) fn note(&mut self, ticket: Ticket, news: Notification) -> Delivery {
         let entry = self.entries.get_mut(&ticket).expect("what is on its way has a waiter");
         match &entry.who {
             Waiter::Abandoned(_) => {
                 if news.is_last()
-                    && let Some(Entry { who: Waiter::Abandoned(file), .. }) =
+                    && let Some(WaitEntry { who: Waiter::Abandoned(file), .. }) =
                         self.entries.remove(&ticket)
                 {
-                    self.wakes.push(Wake::LetGo(file));
+                    self.wakes.push(DeferredWake::Release(file));
                 }
-                return Told::Abandoned;
+                return Delivery::Abandoned;
             }
             _ if self.leader == Some(Leader::Waiter(ticket)) => {
                 entry.news = Some(news);
                 let was_asleep = std::mem::take(&mut self.is_asleep);
-                return if was_asleep { Told::SleepingLeader } else { Told::Waiter };
+                return if was_asleep { Delivery::SleepingLeader } else { Delivery::Waiter };
             }
             // It looks when it comes back.
             Waiter::Thread(_) if entry.is_away => {}
-            Waiter::Thread(thread) => self.wakes.push(Wake::Thread(thread.clone())),
-            Waiter::Task(waker) => self.wakes.push(Wake::Task(waker.clone())),
+            Waiter::Thread(thread) => self.wakes.push(DeferredWake::Thread(thread.clone())),
+            Waiter::Task(waker) => self.wakes.push(DeferredWake::Task(waker.clone())),
         }
         entry.news = Some(news);
-        Told::Waiter
+        Delivery::Waiter
     }
 
-    pub(crate) fn has_news(&self, ticket: Ticket) -> bool {
+    pub(crate) fn has_notification(&self, ticket: Ticket) -> bool {
         self.entries.get(&ticket).is_some_and(|entry| entry.news.is_some())
     }
 
     /// Takes the news. With the last, the entry goes; else the waiter counts as away with them.
-    pub(crate) fn take_news(&mut self, ticket: Ticket) -> Option<News> {
+    pub(crate) fn take_notification(&mut self, ticket: Ticket) -> Option<Notification> {
         let entry = self.entries.get_mut(&ticket)?;
         let news = entry.news.take()?;
         if news.is_last() {
@@ -165,9 +168,9 @@ impl Waiting {
 
     /// Takes a read that is ready out of here.
     pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<ReadReady> {
-        match self.take_news(Ticket::Read(id))? {
-            News::Read(ready) => Some(ready),
-            News::Write(_) => unreachable!("a read has a read's news"),
+        match self.take_notification(Ticket::Read(id))? {
+            Notification::Read(ready) => Some(ready),
+            Notification::Write(_) => unreachable!("a read has a read's news"),
         }
     }
 
@@ -177,18 +180,18 @@ impl Waiting {
         if let Waiter::Task(known) = &mut entry.who
             && !known.will_wake(waker)
         {
-            self.wakes.push(Wake::Unused(std::mem::replace(known, waker.clone())));
+            self.wakes.push(DeferredWake::Unused(std::mem::replace(known, waker.clone())));
         }
     }
 
     /// The waiter leaves. Returns the news it has not taken: the caller sees to them.
     #[must_use]
-    pub(crate) fn abandon(&mut self, ticket: Ticket, file: Arc<FileShared>) -> Option<News> {
-        let news = self.take_news(ticket);
+    pub(crate) fn abandon(&mut self, ticket: Ticket, file: KeepAlive) -> Option<Notification> {
+        let news = self.take_notification(ticket);
         if let Some(entry) = self.entries.get_mut(&ticket)
             && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Abandoned(file))
         {
-            self.wakes.push(Wake::Unused(waker));
+            self.wakes.push(DeferredWake::Unused(waker));
         }
         news
     }
@@ -233,15 +236,15 @@ impl Waiting {
             Waiter::Task(_) | Waiter::Abandoned(_) => None,
         });
         if let Some(thread) = thread {
-            self.wakes.push(Wake::Thread(thread));
+            self.wakes.push(DeferredWake::Thread(thread));
         } else if is_something_left || self.is_waited_for() {
-            self.ring_bell();
+            self.wake_background();
         }
     }
 
     /// Wakes the background thread.
-    pub(crate) fn ring_bell(&mut self) {
-        self.wakes.push(Wake::Background(Arc::clone(&self.bell)));
+    pub(crate) fn wake_background(&mut self) {
+        self.wakes.push(DeferredWake::Background(Arc::clone(&self.background)));
     }
 
     /// Whether an entry waits that needs a leader.
@@ -258,7 +261,7 @@ impl Waiting {
     ///
     /// Not the threads that are away: each comes back with its request, which may take as long as
     /// its device likes, and until then it is no leader for others.
-    fn waits(&self) -> impl Iterator<Item = &Entry> {
+    fn waits(&self) -> impl Iterator<Item = &WaitEntry> {
         self.entries.values().filter(|entry| entry.news.is_none() && !entry.is_away)
     }
 
@@ -266,8 +269,8 @@ impl Waiting {
     pub(crate) fn wake_all(&mut self) {
         for entry in self.entries.values() {
             match &entry.who {
-                Waiter::Thread(thread) => self.wakes.push(Wake::Thread(thread.clone())),
-                Waiter::Task(waker) => self.wakes.push(Wake::Task(waker.clone())),
+                Waiter::Thread(thread) => self.wakes.push(DeferredWake::Thread(thread.clone())),
+                Waiter::Task(waker) => self.wakes.push(DeferredWake::Task(waker.clone())),
                 Waiter::Abandoned(_) => {}
             }
         }
@@ -275,8 +278,8 @@ impl Waiting {
 
     /// Removes the entry of a request whose end its waiter has seen.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
-        if let Some(Entry { who: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
-            self.wakes.push(Wake::Unused(waker));
+        if let Some(WaitEntry { who: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
+            self.wakes.push(DeferredWake::Unused(waker));
         }
     }
 
@@ -291,25 +294,25 @@ impl Waiting {
     }
 
     /// Takes the wakes to run once the mutex is free.
-    pub(crate) fn take_wakes(&mut self) -> Vec<Wake> {
+    pub(crate) fn take_wakes(&mut self) -> Vec<DeferredWake> {
         std::mem::take(&mut self.wakes)
     }
 }
 
-impl News {
+impl Notification {
     /// Whether nothing follows.
     fn is_last(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Write(WriteStep::Done { .. }))
     }
 }
 
-impl Wake {
+impl DeferredWake {
     pub(crate) fn run(self) {
         match self {
             Self::Thread(thread) => thread.unpark(),
             Self::Task(waker) => waker.wake(),
-            Self::Background(bell) => bell.ring(),
-            Self::LetGo(file) => drop(file),
+            Self::Background(background) => background.wake(),
+            Self::Release(file) => drop(file),
             Self::Unused(waker) => drop(waker),
         }
     }

@@ -1,0 +1,76 @@
+//! The driver's files: each is a device of its own, or lies on one that is open.
+//!
+//! In:    backends and extent maps.
+//! Out:   ids of the core.
+//! Never: a device that is removed before its files.
+
+use std::sync::Arc;
+
+use foreread_core::path::{DeviceId, ExtentMap, FileId, OpenError};
+use foreread_core::sched::Choice;
+use foreread_core::units::ByteCount;
+
+use super::{Driver, OpenDevice};
+use crate::backend::Backend;
+use crate::delay::{Delay, DelayModel};
+
+impl Driver {
+    /// Adds a file as a device of its own, as its location on the real one is not known.
+    pub(crate) fn open(
+        &mut self,
+        backend: &Arc<Backend>,
+        len: ByteCount,
+        delay: Option<Delay>,
+        scheduler: &Choice,
+    ) -> Option<(DeviceId, FileId)> {
+        // One that is slowed down is not like its neighbours.
+        let disk = backend.disk().filter(|_| delay.is_none());
+        let device = self.path.add_device_on(disk, backend.geometry, scheduler);
+        let Some(file) = self.path.open(device, len) else {
+            self.path.remove_device(self.now(), device);
+            return None;
+        };
+        let backend = Arc::clone(backend);
+        self.devices.insert(device, OpenDevice { backend, delay: delay.map(DelayModel::new) });
+        Some((device, file))
+    }
+
+    /// Takes in a file in pieces of an open device.
+    pub(crate) fn open_layout(
+        &mut self,
+        device: DeviceId,
+        len: ByteCount,
+        layout: Arc<ExtentMap>,
+    ) -> Result<FileId, OpenError> {
+        self.path.open_layout(device, len, layout)
+    }
+
+    /// Lets such a file go. Its device stays.
+    pub(crate) fn close_layout(&mut self, file: FileId) {
+        if self.broken.is_none() {
+            self.path.close(self.now(), file);
+            self.note_ready();
+            self.start_all();
+        }
+    }
+
+    /// Lets a file go. What is still read of it ends on its own.
+    pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
+        if self.broken.is_some() {
+            // Reads that will never end still hold frames of it: the core is left as it is.
+            self.devices.remove(&device);
+            return;
+        }
+        let now = self.now();
+        self.path.close(now, file);
+        self.path.remove_device(now, device);
+        self.devices.remove(&device);
+        self.note_ready();
+        self.start_all();
+    }
+
+    /// How much the layouts of files in pieces may take together.
+    pub(crate) fn layouts_limit(&self) -> ByteCount {
+        self.path.layouts_limit()
+    }
+}

@@ -1,0 +1,156 @@
+//! What callers ask of the driver: reads, writes and their steps, hints, and what hits have posted.
+//!
+//! In:    calls of the thread that drives.
+//! Out:   calls of the core, and what they start.
+//! Never: a wait. A request that is abandoned without its memory being released.
+
+use std::ops::Range;
+
+use foreread_core::path::{FileId, IoPath, ReadId, StreamId, WriteId, WriteStep};
+use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
+
+use super::Driver;
+use crate::advice::Advised;
+use crate::driver_queue::{DriverEvent, DriverQueue, MarkerHit};
+use crate::waiters::{KeepAlive, Ticket, Waiter};
+
+impl Driver {
+    /// Begins a read of `len` bytes at `pos`.
+    pub(crate) fn begin(
+        &mut self,
+        stream: StreamId,
+        pos: ByteCount,
+        len: ByteCount,
+        prev_pos: Option<ByteCount>,
+        waiter: Waiter,
+    ) -> ReadId {
+        let id = self.path.read(self.now(), stream, pos, len, prev_pos);
+        self.waiting.add(Ticket::Read(id), waiter);
+        self.note_ready();
+        id
+    }
+
+    /// Begins a write, a zero or a flush, for the calling thread.
+    pub(crate) fn begin_write(
+        &mut self,
+        begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
+    ) -> WriteId {
+        let now = self.now();
+        let id = begin(&mut self.path, now);
+        self.waiting.add(Ticket::Write(id), Waiter::Thread(std::thread::current()));
+        self.note_ready();
+        id
+    }
+
+    /// The thread that had a step of a write in hand has done it.
+    pub(crate) fn stepped(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
+        self.waiting.set_away(Ticket::Write(id), false);
+        let now = self.now();
+        tell(&mut self.path, now);
+        self.note_ready();
+        self.queue_all();
+    }
+
+    /// A waiter gives a read up.
+    pub(crate) fn abandon(&mut self, id: ReadId, file: KeepAlive) {
+        if self.broken.is_some() {
+            // It will not be ready, and the file need not stay open for it.
+            self.waiting.forget(Ticket::Read(id));
+            return;
+        }
+        if self.waiting.abandon(Ticket::Read(id), file).is_some() {
+            self.release(id);
+        }
+    }
+
+    /// A reader has copied what it wanted.
+    pub(crate) fn release(&mut self, id: ReadId) {
+        self.path.release(self.now(), id);
+        self.note_ready();
+        self.start_all();
+    }
+
+    pub(crate) fn marker(&mut self, marker: MarkerHit) {
+        let MarkerHit { stream, page, count, prev_pos, advised } = marker;
+        if self.broken.is_some() {
+            return;
+        }
+        if let Some(advised) = advised {
+            self.advise(stream, advised);
+        }
+        self.path.marker(self.now(), stream, page, count, prev_pos);
+        self.start_all();
+    }
+
+    /// Does what hits have posted.
+    pub(crate) fn handle_events(&mut self, queue: &DriverQueue) {
+        if queue.is_empty() {
+            return;
+        }
+        if self.waiting.leader().is_none() {
+            // While all reads are hits, no other thread reaps.
+            self.reap();
+        }
+        while let Some(post) = queue.take() {
+            match post {
+                DriverEvent::Marker(marker) => self.marker(marker),
+                DriverEvent::CloseStream(stream) => self.path.close_stream(stream),
+                DriverEvent::Unpinned(frame) => {
+                    self.path.unpinned(self.now(), frame);
+                    self.note_ready();
+                    self.start_all();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn advise(&mut self, stream: StreamId, advised: Advised) {
+        self.path.advise(stream, advised.pattern);
+        self.path.set_no_reuse(stream, advised.is_used_once);
+    }
+
+    pub(crate) fn will_need(&mut self, file: FileId, pages: Range<PageIndex>) -> u64 {
+        let Range { start, end } = pages;
+        let count = Pages(end.0.saturating_sub(start.0));
+        self.path.will_need(self.now(), file, start, count).0
+    }
+
+    pub(crate) fn set_len(&mut self, file: FileId, len: ByteCount) {
+        self.path.set_len(self.now(), file, len);
+        self.note_ready();
+        self.start_all();
+    }
+
+    pub(crate) fn invalidate(&mut self, file: FileId, pages: Range<PageIndex>) {
+        self.path.invalidate(self.now(), file, pages);
+        self.note_ready();
+        self.start_all();
+    }
+
+    /// Abandons a write whose waiter had nothing to copy yet.
+    pub(crate) fn abandon_write(&mut self, id: WriteId, file: KeepAlive) {
+        if self.broken().is_some() {
+            self.waiting.forget(Ticket::Write(id));
+            return;
+        }
+        let news = self.waiting.abandon(Ticket::Write(id), file);
+        assert!(news.is_none(), "a waiter with news does not leave");
+        let now = self.now();
+        self.path.give_up(now, id);
+        self.note_ready();
+        self.start_all();
+    }
+
+    /// A step of an abandoned write. An act is not done: it may not wait under the engine's mutex,
+    /// and no caller wants it.
+    pub(super) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
+        match step {
+            WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
+            WriteStep::Act => {
+                let now = self.now();
+                self.path.not_acted(now, id, libc::ETIMEDOUT);
+            }
+            WriteStep::Done { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The engine: opens files, and answers for what all of them share.
+//!
+//! In:    paths, settings.
+//! Out:   files, counters, the trace and the log of the core.
+//! Never: an answer in a forked child that needs the driver: that is [`ForkedError`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use foreread_core::cache::CacheStats;
+use foreread_core::sched::Submitter;
+use foreread_core::stats::Stats;
+use foreread_core::trace::TraceEvent;
+use foreread_core::units::ByteCount;
+use foreread_core::windows::Windows;
+
+use crate::OpenOptions;
+use crate::engine_state::EngineState;
+use crate::error::{ForkedError, OpenError, ReplayError, SettingError};
+use crate::file::File;
+use crate::open_files::OpenFiles;
+
+/// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    pub(crate) state: Arc<EngineState>,
+    pub(crate) files: Arc<OpenFiles>,
+}
+
+/// Counters of what an engine has done so far.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Reads that found all they wanted, and needed no driver.
+    pub hits: u64,
+    /// Misses that the calling thread read by itself, as they were all there was to read.
+    pub inline_reads: u64,
+    /// Counters of the read and write path.
+    pub path: Stats,
+    /// Counters of the page cache.
+    pub cache: CacheStats,
+    /// Counts of windows by their size.
+    pub windows: Windows,
+    /// Markers that were dropped because too many waited for the driver.
+    pub markers_dropped: u64,
+    /// Bytes that are dirty at this moment: written, and not on the device yet.
+    pub dirty: ByteCount,
+}
+
+impl Engine {
+    /// Opens a regular file or a block device for reading.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or is of another kind; the error says what to do.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
+        self.open_with(path, &OpenOptions::default())
+    }
+
+    /// Opens a file with options, for example for writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &OpenOptions,
+    ) -> Result<File, OpenError> {
+        File::open(&self.state, &self.files, path.as_ref(), options)
+    }
+
+    /// Returns the counters.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    ///
+    /// # Panics
+    ///
+    /// If a thread has panicked while it drove: the state of the cache is not known then. So does
+    /// each call of the engine that needs the driver.
+    pub fn counters(&self) -> Result<Counters, ForkedError> {
+        let driver = self.state.drive()?;
+        Ok(Counters {
+            hits: self.state.hits.sum(),
+            inline_reads: driver.inline_reads,
+            path: driver.path.stats(),
+            cache: driver.path.cache_stats(),
+            windows: driver.path.windows(),
+            markers_dropped: self.state.queue().dropped(),
+            dirty: driver.path.dirty().bytes(),
+        })
+    }
+
+    /// Returns the largest window that can be had, in bytes: what was asked for, in whole pages, or
+    /// an eighth of the memory if that is less, or if windows are learnt.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn max_window(&self) -> Result<u64, ForkedError> {
+        Ok(self.state.drive()?.path.max_window().bytes().0)
+    }
+
+    /// Changes one setting of the engine while it runs, from the next decision on:
+    /// [`Self::settings`] has their names.
+    ///
+    /// # Errors
+    ///
+    /// If there is no setting of that name, or the value is not valid; in a forked child.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
+        let mut driver = self.state.drive()?;
+        driver.path.set(name, value)?;
+        // Requests that the new value lets go on need not wait for another event.
+        let now = driver.now();
+        driver.path.timeout(now);
+        driver.note_ready();
+        driver.start_all();
+        Ok(())
+    }
+
+    /// Sets the weight of `submitter`
+    /// ([`ReadStream::set_submitter`](crate::ReadStream::set_submitter)): where memory is short,
+    /// [`Policy::Adaptive`](crate::Policy::Adaptive) shares it out for read-ahead by weight first,
+    /// however many streams each has; what one cannot use is lent. All submitters without a weight
+    /// are one, of weight 1; 0 makes this one of them again.
+    ///
+    /// # Errors
+    ///
+    /// If [`TooManyWeights::MOST`](crate::TooManyWeights::MOST) others have one: then nothing has
+    /// changed. In a forked child.
+    pub fn set_weight(&self, submitter: Submitter, weight: u32) -> Result<(), SettingError> {
+        self.state.drive()?.path.set_weight(submitter, weight)?;
+        Ok(())
+    }
+
+    /// Returns all settings that [`Self::set`] changes, as they are now.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn settings(&self) -> Result<Vec<(&'static str, String)>, ForkedError> {
+        Ok(self.state.drive()?.path.settings())
+    }
+
+    /// Replays on a fresh core what [`EngineBuilder::record`](crate::EngineBuilder::record) kept,
+    /// and compares all output: decisions, requests, frames, reads that are ready. For tests and
+    /// for reports of faults: if it is equal, everything that happened follows from the calls, in
+    /// their order, whatever the threads and the device did. Takes what was kept.
+    ///
+    /// # Errors
+    ///
+    /// The first step that comes out differently; in a forked child.
+    pub fn replay(&self) -> Result<(), ReplayError> {
+        let mut driver = self.state.drive()?;
+        let (config, log) = (driver.path.config(), driver.path.take_log());
+        drop(driver);
+        foreread_core::replay::replay(config, &log).map_err(ReplayError::Mismatch)
+    }
+
+    /// Returns how reads get to the kernel, in words: `io_uring`, or threads and why.
+    #[must_use]
+    pub fn io_backend(&self) -> String {
+        self.state.ring_kind.to_string()
+    }
+
+    /// Returns the number of idle frames (not being filled, held or pinned), and of all frames: for
+    /// tests that look for what was left behind.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    #[doc(hidden)]
+    pub fn frames(&self) -> Result<(u64, u64), ForkedError> {
+        let mut driver = self.state.drive()?;
+        driver.take_events();
+        driver.reap_unless_led();
+        driver.start_all();
+        Ok((driver.path.idle_frames(), driver.path.frame_count().into()))
+    }
+
+    /// Takes the events since the last call, oldest first, if
+    /// [`EngineBuilder::trace`](crate::EngineBuilder::trace) asked for them.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn take_trace(&self) -> Result<Vec<TraceEvent>, ForkedError> {
+        let mut driver = self.state.drive()?;
+        Ok(std::iter::from_fn(|| driver.path.poll_trace()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! What all handles of one engine share, and the door to the driver's role.
+//!
+//! In:    threads that want to drive; events of hits.
+//! Out:   the driver, for as long as the role is held; afterwards the notified waiters are woken.
+//! Never: a wake-up under the mutex. An event left in the queue. The driver, or anything else that
+//!        a lock guards, in a forked child.
+//!
+//! ```text
+//!   drive()        -> Err(ForkedError) in a forked child        public calls
+//!   drive_again()  -> panics there                              a thread that drove before it slept
+//!   drive_in_drop()-> None there, and after a driver's panic    ends of handles
+//!   try_drive()    -> None there, and while another drives      hits
+//!   post()         -> nothing there                             hits
+//! ```
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use foreread_core::table::PageTable;
+
+use crate::backend::Claims;
+use crate::background::BackgroundWaker;
+use crate::driver::Driver;
+use crate::driver_queue::{DriverEvent, DriverQueue};
+use crate::error::ForkedError;
+use crate::hits::HitCounters;
+use crate::pool::Pool;
+use crate::ring::{RingKind, Sleeper};
+use crate::waiters::DeferredWake;
+
+/// What all handles of one engine share.
+#[derive(Debug)]
+pub(crate) struct EngineState {
+    /// Where hits are looked up: no lock.
+    pub(crate) table: Arc<PageTable>,
+    /// The pages' memory.
+    pub(crate) pool: Arc<Pool>,
+    driver: Mutex<Driver>,
+    /// Where the leader sleeps, without the mutex.
+    pub(crate) sleeper: Arc<Sleeper>,
+    /// The kind of ring, which does not change.
+    pub(crate) ring_kind: RingKind,
+    /// What hits post to the driver.
+    queue: DriverQueue,
+    /// The block devices that are open for writing.
+    pub(crate) claims: Claims,
+    /// How many reads were hits.
+    pub(crate) hits: HitCounters,
+    /// Wakes the background thread.
+    pub(crate) background: Arc<BackgroundWaker>,
+    /// How long a read may wait for a device.
+    pub(crate) timeout: Option<Duration>,
+    /// The process that made the engine.
+    process: u32,
+}
+
+/// Where a new engine's memory and ring are.
+pub(crate) struct EngineParts {
+    pub(crate) table: Arc<PageTable>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) driver: Driver,
+    pub(crate) background: Arc<BackgroundWaker>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl EngineState {
+    /// Joins the parts of an engine, which belongs to the calling process.
+    pub(crate) fn new(parts: EngineParts) -> Self {
+        let EngineParts { table, pool, driver, background, timeout } = parts;
+        Self {
+            table,
+            pool,
+            sleeper: driver.ring().sleeper(),
+            ring_kind: driver.ring().kind(),
+            driver: Mutex::new(driver),
+            queue: DriverQueue::new(),
+            claims: Claims::default(),
+            hits: HitCounters::default(),
+            background,
+            timeout,
+            process: std::process::id(),
+        }
+    }
+
+    /// Whether the engine belongs to this process. In a fork of the one that made it the ring is
+    /// the parent's, and each lock may be held by a thread that only the parent has: a call that
+    /// needs another lock than the driver's asks this first.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub(crate) fn check_process(&self) -> Result<(), ForkedError> {
+        if std::process::id() == self.process { Ok(()) } else { Err(ForkedError) }
+    }
+
+    /// Becomes the driver, after the one that drives now.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    ///
+    /// # Panics
+    ///
+    /// If a driver panicked: the state of the cache is not known then.
+    pub(crate) fn drive(&self) -> Result<DriverGuard<'_>, ForkedError> {
+        self.check_process()?;
+        let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
+        Ok(DriverGuard::new(driver, self))
+    }
+
+    /// Becomes the driver again, in a call that was the driver before it slept or copied.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::drive`]; and in a child that a waker forked and returned in: of all threads only
+    /// the one that forks is there.
+    pub(crate) fn drive_again(&self) -> DriverGuard<'_> {
+        self.drive().expect("a thread that drove in this call is of the engine's process")
+    }
+
+    /// Becomes the driver at the end of a handle. None where there is nothing to end: in a forked
+    /// child, whose parent ends it, and after a driver's panic, as a second one would end the
+    /// process.
+    pub(crate) fn drive_in_drop(&self) -> Option<DriverGuard<'_>> {
+        if self.driver.is_poisoned() { None } else { self.drive().ok() }
+    }
+
+    /// Becomes the driver if there is none.
+    pub(crate) fn try_drive(&self) -> Option<DriverGuard<'_>> {
+        self.check_process().ok()?;
+        let driver = self.driver.try_lock().ok()?;
+        Some(DriverGuard::new(driver, self))
+    }
+
+    /// Posts events to the driver, and handles them here if no thread drives. In a forked child
+    /// they are dropped: streams and pins are the parent's.
+    pub(crate) fn post(&self, events: impl IntoIterator<Item = DriverEvent>) {
+        if self.check_process().is_err() {
+            return;
+        }
+        for event in events {
+            self.queue.post(event);
+        }
+        self.drain_queue();
+    }
+
+    /// Handles what hits have posted, if no thread drives.
+    ///
+    /// A driver looks here again after it has released the mutex ([`DriverGuard`]), so that an
+    /// event posted meanwhile is never left in the queue.
+    fn drain_queue(&self) {
+        // Between the post and the look at the lock, as between the unlock and the look at the
+        // queue: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        while !self.queue.is_empty() {
+            let Ok(mut driver) = self.driver.try_lock() else { return };
+            driver.handle_events(&self.queue);
+            let wakes = driver.before_unlock();
+            drop(driver);
+            for wake in wakes {
+                wake.run();
+            }
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The driver without its role: no thread is woken when it is released.
+    #[cfg(test)]
+    pub(crate) fn lock_driver(&self) -> MutexGuard<'_, Driver> {
+        self.driver.lock().expect("no driver panicked")
+    }
+
+    /// The queue of events, for the driver and for counters.
+    pub(crate) fn queue(&self) -> &DriverQueue {
+        &self.queue
+    }
+}
+
+impl Drop for EngineState {
+    fn drop(&mut self) {
+        // In a forked child the thread is not there, and its lock may be held forever.
+        if self.check_process().is_ok() {
+            self.background.close();
+        }
+    }
+}
+
+/// The driver's role, for as long as it is held.
+pub(crate) struct DriverGuard<'s> {
+    /// None only while it is dropped.
+    driver: Option<MutexGuard<'s, Driver>>,
+    engine: &'s EngineState,
+    /// The thread panicked before it drove: it unwinds, and what it drops on its way drives.
+    is_unwinding: bool,
+}
+
+impl<'s> DriverGuard<'s> {
+    fn new(driver: MutexGuard<'s, Driver>, engine: &'s EngineState) -> Self {
+        Self { driver: Some(driver), engine, is_unwinding: std::thread::panicking() }
+    }
+
+    /// Handles what hits have posted.
+    pub(crate) fn take_events(&mut self) {
+        let engine = self.engine;
+        self.handle_events(&engine.queue);
+    }
+}
+
+impl Deref for DriverGuard<'_> {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        self.driver.as_ref().expect("the lock is held until the guard is dropped")
+    }
+}
+
+impl DerefMut for DriverGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Driver {
+        self.driver.as_mut().expect("the lock is held until the guard is dropped")
+    }
+}
+
+impl Drop for DriverGuard<'_> {
+    fn drop(&mut self) {
+        let Some(mut driver) = self.driver.take() else { return };
+        if std::thread::panicking() && !self.is_unwinding {
+            // It panicked while it drove: the driver's state is unknown. Waiters wake up to find
+            // that out.
+            let wakes = driver.wake_all_waiters();
+            drop(driver);
+            for wake in wakes {
+                if let DeferredWake::Thread(_) | DeferredWake::Task(_) = wake {
+                    wake.run();
+                }
+            }
+            return;
+        }
+        let wakes = driver.before_unlock();
+        drop(driver);
+        for wake in wakes {
+            wake.run();
+        }
+        self.engine.drain_queue();
+    }
+}
+
+impl fmt::Debug for DriverGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriverGuard")
+            .field("is_unwinding", &self.is_unwinding)
+            .finish_non_exhaustive()
+    }
+}

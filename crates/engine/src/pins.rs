@@ -1,0 +1,55 @@
+//! The pins that a stream has in hand, of the engine's budget.
+//!
+//! In:    pins that begin and end.
+//! Out:   whether one more page may be pinned.
+//! Never: more pins than the budget has; a pin kept by a stream that has ended.
+
+use std::cell::Cell;
+
+use foreread_core::table::PageTable;
+
+/// Pins that a stream has in hand.
+///
+/// They are taken from the engine's budget a batch at a time, because that is shared by all
+/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps
+/// one, so that streams which pin a page at a time ask once, and idle ones do not use the budget
+/// up.
+#[derive(Debug, Default)]
+pub(crate) struct PinsInHand {
+    left: Cell<u64>,
+    /// How many are pins at the moment.
+    used: Cell<u64>,
+}
+
+impl PinsInHand {
+    #[inline]
+    pub(crate) fn take_one(&self, table: &PageTable) -> bool {
+        if self.left.get() == 0 {
+            self.left.set(table.pin_budget().try_take(BATCH));
+        }
+        let Some(left) = self.left.get().checked_sub(1) else { return false };
+        self.left.set(left);
+        self.used.set(self.used.get() + 1);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn put_back(&self, table: &PageTable) {
+        self.left.set(self.left.get() + 1);
+        self.used.set(self.used.get() - 1);
+        let keep = if self.used.get() == 0 { 1 } else { 2 * BATCH };
+        if self.left.get() > keep {
+            let keep = keep.min(BATCH);
+            table.pin_budget().give_back(self.left.get() - keep);
+            self.left.set(keep);
+        }
+    }
+
+    /// The stream ends, and so have its pins.
+    pub(crate) fn give_back(&self, table: &PageTable) {
+        table.pin_budget().give_back(self.left.take());
+    }
+}
+
+/// How many pins a stream takes at a time: sixteen pages, a reply of 64 KiB.
+const BATCH: u64 = 16;
