@@ -26,11 +26,11 @@ use crate::inodes::Inodes;
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     /// The last one at the end.
-    kept: Mutex<VecDeque<Arc<Kept>>>,
+    kept: Mutex<VecDeque<Arc<OpenContents>>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct OpenContents {
     inode: Inode,
     /// In pieces of the device; None: small, without blocks, damaged, or in too many pieces.
     file: Option<File>,
@@ -64,7 +64,7 @@ impl Contents {
         });
     }
 
-    fn kept(&self, inodes: &Inodes, number: u32) -> Result<Arc<Kept>, Error> {
+    fn kept(&self, inodes: &Inodes, number: u32) -> Result<Arc<OpenContents>, Error> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut kept = kept();
@@ -77,7 +77,7 @@ impl Contents {
         // Without the lock: others find theirs meanwhile.
         let inode = inodes.inode(number)?;
         let file = if inode.size > SMALL_BYTES { in_pieces(inodes, &inode) } else { None };
-        let file = Arc::new(Kept { inode, file });
+        let file = Arc::new(OpenContents { inode, file });
         let mut kept = kept();
         let oldest = if kept.len() >= KEPT { kept.pop_front() } else { None };
         kept.push_back(Arc::clone(&file));
@@ -88,7 +88,7 @@ impl Contents {
     }
 }
 
-impl Kept {
+impl OpenContents {
     fn read(&self, inodes: &Inodes, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         match &self.file {
             Some(_) if bytes.is_empty() => Ok(0),

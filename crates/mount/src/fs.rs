@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_ext4::{Entry, Error, Inode, ROOT_INODE, Superblock};
+use foreread_ext4::{DirectoryEntry, Error, Inode, ROOT_INODE, Superblock};
 use fuser::{
     AccessFlags, Errno, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
@@ -24,12 +24,12 @@ use fuser::{
 };
 
 use crate::attr;
-use crate::shared::Shared;
+use crate::mount_state::MountState;
 
 /// What answers the kernel.
-pub(crate) struct Answers(pub(crate) Arc<Shared>);
+pub(crate) struct FuseFs(pub(crate) Arc<MountState>);
 
-impl Filesystem for Answers {
+impl Filesystem for FuseFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What a kernel does not know it does not get; the rest works without.
         for flag in [
@@ -240,7 +240,7 @@ impl Filesystem for Answers {
     }
 }
 
-impl Answers {
+impl FuseFs {
     fn attributes(&self, inode: &Inode) -> fuser::FileAttr {
         attr::of(inode, self.0.inodes.fs().superblock().block_size)
     }
@@ -281,7 +281,7 @@ impl Answers {
         let from = position.saturating_sub(AFTER_DOT_DOT);
         for entry in self.0.inodes.fs().read_dir_from(&directory, from).map_err(errno)? {
             match entry {
-                Ok(Entry { inode, kind, name, next, .. }) => {
+                Ok(DirectoryEntry { inode, kind, name, next, .. }) => {
                     let kind = kind.map_or(FileType::RegularFile, attr::kind);
                     if add(inode, (next + AFTER_DOT_DOT) | lost, &name, kind) {
                         return Ok(());

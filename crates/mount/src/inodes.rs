@@ -19,16 +19,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreread::core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
-use foreread_ext4::{BlockSource as _, Error, Ext4, Group, Inode, Place};
+use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocation, Inode};
 
 use crate::ItableReadahead;
-use crate::source::Image;
+use crate::source::ImageSource;
 
 /// The inodes of an image.
 #[derive(Debug)]
 pub(crate) struct Inodes {
-    fs: Ext4<Image>,
-    policy: Mutex<Policy>,
+    fs: Ext4<ImageSource>,
+    policy: Mutex<ItablePolicy>,
     /// What was asked for lately and may be on its way, the last at the end: bytes of the image.
     asked: Mutex<VecDeque<Range<u64>>>,
     /// The block that the policy heard of last.
@@ -36,28 +36,28 @@ pub(crate) struct Inodes {
 }
 
 #[derive(Debug)]
-struct Policy {
+struct ItablePolicy {
     setting: ItableReadahead,
     adaptive: Box<Adaptive>,
     fixed: FixedWindow,
 }
 
 impl Inodes {
-    pub(crate) fn new(fs: Ext4<Image>, setting: ItableReadahead) -> Self {
+    pub(crate) fn new(fs: Ext4<ImageSource>, setting: ItableReadahead) -> Self {
         Self {
             fs,
-            policy: Mutex::new(Policy::new(setting)),
+            policy: Mutex::new(ItablePolicy::new(setting)),
             asked: Mutex::default(),
             last_used: AtomicU64::new(u64::MAX),
         }
     }
 
-    pub(crate) fn fs(&self) -> &Ext4<Image> {
+    pub(crate) fn fs(&self) -> &Ext4<ImageSource> {
         &self.fs
     }
 
     pub(crate) fn set_readahead(&self, setting: ItableReadahead) {
-        *self.policy() = Policy::new(setting);
+        *self.policy() = ItablePolicy::new(setting);
     }
 
     pub(crate) fn readahead(&self) -> ItableReadahead {
@@ -71,7 +71,7 @@ impl Inodes {
     pub(crate) fn named(&self, number: u32) -> Result<Inode, Error> {
         if number < self.fs.superblock().first_inode {
             let what = "is the file system's own, and a directory names it";
-            return Err(Error::Corrupt { place: Place::Inode(number), what });
+            return Err(Error::Corrupt { place: ImageLocation::Inode(number), what });
         }
         self.inode(number)
     }
@@ -119,7 +119,7 @@ impl Inodes {
     }
 
     /// The blocks that the policy wants with this one.
-    fn ask_around(&self, group: Group, block: BlockIndex) {
+    fn ask_around(&self, group: GroupDescriptor, block: BlockIndex) {
         let superblock = self.fs.superblock();
         let block_bytes = superblock.block_size;
         let in_a_block = block_bytes / u32::from(superblock.inode_size);
@@ -157,12 +157,12 @@ impl Inodes {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn policy(&self) -> MutexGuard<'_, Policy> {
+    fn policy(&self) -> MutexGuard<'_, ItablePolicy> {
         self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Policy {
+impl ItablePolicy {
     fn new(setting: ItableReadahead) -> Self {
         let blocks = match setting {
             ItableReadahead::Adaptive => 0,

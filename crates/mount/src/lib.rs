@@ -19,18 +19,18 @@
 //!
 //! What is read ahead and why: docs/ext4.md and docs/itable.md.
 
-mod ahead;
 mod attr;
 mod contents;
 mod error;
 mod fs;
 mod inodes;
 mod log;
+mod mount_state;
 mod mountinfo;
-mod place;
-mod shared;
+mod mountpoint;
 mod source;
-mod walk;
+mod tree_walk;
+mod walk_prefetch;
 
 use std::fmt;
 use std::io;
@@ -42,16 +42,16 @@ use std::{mem, thread};
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL};
-pub use place::{UnmountOutcome, detach};
+pub use mountpoint::{UnmountOutcome, detach};
 
-use crate::ahead::Told;
 use crate::contents::Contents;
-use crate::fs::Answers;
+use crate::fs::FuseFs;
 use crate::inodes::Inodes;
-use crate::log::Log;
-use crate::place::{MountLock, Place};
-use crate::shared::Shared;
-use crate::source::Image;
+use crate::log::DamageLog;
+use crate::mount_state::MountState;
+use crate::mountpoint::{MountLock, Mountpoint};
+use crate::source::ImageSource;
+use crate::walk_prefetch::WalkNotifier;
 
 /// How far to read ahead in inode tables.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -116,7 +116,7 @@ impl fmt::Debug for MountSettings {
 
 /// An image that can be mounted, and is not yet: nothing is left of one that is dropped.
 pub struct PreparedMount {
-    shared: Arc<Shared>,
+    shared: Arc<MountState>,
     directory: PathBuf,
     config: Config,
     max_window: u64,
@@ -133,24 +133,25 @@ impl PreparedMount {
         directory: &Path,
         settings: MountSettings,
     ) -> Result<Self, MountError> {
-        let directory = place::checked(directory)?;
-        let fs = Ext4::open(Image::new(image), settings.journal).map_err(MountError::Image)?;
+        let directory = mountpoint::checked(directory)?;
+        let fs =
+            Ext4::open(ImageSource::new(image), settings.journal).map_err(MountError::Image)?;
         let inodes = Inodes::new(fs, settings.itable);
         // What cannot be listed at all is better said now.
         inodes.fs().root().map_err(MountError::Image)?;
         let inodes = Arc::new(inodes);
         let budget_bytes = settings.memory / AHEAD_PART;
         let ahead = if settings.walks {
-            let started = ahead::start(Arc::clone(&inodes), budget_bytes);
+            let started = walk_prefetch::start(Arc::clone(&inodes), budget_bytes);
             started.map_err(|source| MountError::System { doing: "start a thread", source })?
         } else {
-            Told::default()
+            WalkNotifier::default()
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(MountState {
             inodes,
             contents: Contents::default(),
             ahead,
-            log: Log::new(settings.log),
+            log: DamageLog::new(settings.log),
             checks_permissions: settings.allow_other,
         });
         let mut config = Config::default();
@@ -177,7 +178,7 @@ impl PreparedMount {
         let Self { shared, directory, config, max_window } = self;
         let refused = |source| MountError::Mount { path: directory.clone(), source };
         let lock = MountLock::take(&directory)?;
-        let session = Session::new(Answers(Arc::clone(&shared)), &directory, &config);
+        let session = Session::new(FuseFs(Arc::clone(&shared)), &directory, &config);
         let session = session.map_err(refused)?;
         let connection = session.as_fd().try_clone_to_owned().map_err(refused)?;
         let place = match lock.verified(&directory, connection) {
@@ -220,8 +221,8 @@ impl fmt::Debug for PreparedMount {
 
 /// A mount that is there. Dropping it unmounts.
 pub struct MountedImage {
-    session: Session<Answers>,
-    shared: Arc<Shared>,
+    session: Session<FuseFs>,
+    shared: Arc<MountState>,
     stopper: Unmounter,
 }
 
@@ -238,7 +239,7 @@ impl MountedImage {
         self.stopper.clone()
     }
 
-    /// Answers until it is unmounted, by whomever. Nothing of it stays mounted, and nothing else is
+    /// FuseFs until it is unmounted, by whomever. Nothing of it stays mounted, and nothing else is
     /// unmounted.
     ///
     /// # Errors
@@ -270,7 +271,7 @@ impl fmt::Debug for MountedImage {
 
 /// Changes a mount while it is there.
 #[derive(Clone, Debug)]
-pub struct MountControls(Arc<Shared>);
+pub struct MountControls(Arc<MountState>);
 
 impl MountControls {
     /// How far is read ahead in inode tables.
@@ -287,7 +288,7 @@ impl MountControls {
 
 /// Unmounts.
 #[derive(Clone, Debug)]
-pub struct Unmounter(Arc<Place>);
+pub struct Unmounter(Arc<Mountpoint>);
 
 impl Unmounter {
     /// Unmounts the mount wherever it is now. If files in it are open, detaches it: it ends with

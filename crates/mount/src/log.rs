@@ -12,12 +12,12 @@ use foreread_ext4::Error;
 use fuser::Errno;
 
 /// Where lines go.
-pub(crate) struct Log {
+pub(crate) struct DamageLog {
     say: Box<dyn Fn(&str) + Send + Sync>,
     said: Mutex<HashSet<String>>,
 }
 
-impl Log {
+impl DamageLog {
     pub(crate) fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> Self {
         Self { say, said: Mutex::default() }
     }
@@ -52,9 +52,9 @@ impl Log {
     }
 }
 
-impl fmt::Debug for Log {
+impl fmt::Debug for DamageLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("said", &self.said).finish_non_exhaustive()
+        f.debug_struct("DamageLog").field("said", &self.said).finish_non_exhaustive()
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     fn each_damage_is_said_once_and_not_without_end() {
         let lines = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&lines);
-        let log = Log::new(Box::new(move |_| {
+        let log = DamageLog::new(Box::new(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
         }));
         let damage = |offset| Error::Io { offset, source: std::io::ErrorKind::Other.into() };

@@ -19,14 +19,14 @@ use foreread_ext4::BlockSource;
 
 /// An image or a device that the engine has open.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub(crate) struct ImageSource {
     pub(crate) file: File,
     size: u64,
     /// Streams that no thread reads by now. There are never more than threads that read.
     idle: Mutex<Vec<ReadStream>>,
 }
 
-impl Image {
+impl ImageSource {
     pub(crate) fn new(file: File) -> Self {
         let size = file.len();
         Self { file, size, idle: Mutex::default() }
@@ -81,7 +81,7 @@ impl Image {
     }
 }
 
-impl BlockSource for Image {
+impl BlockSource for ImageSource {
     fn size(&self) -> io::Result<u64> {
         Ok(self.size)
     }

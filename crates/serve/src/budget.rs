@@ -6,7 +6,7 @@
 //!        with its fixed amount, one piece at a time, and is told when there is some again.
 //!
 //! ```text
-//!   budget --- 256 KiB or more ---> purse (one a connection) --- exact ---> fetch, part, pin, job
+//!   budget --- 256 KiB or more ---> budget (one a connection) --- exact ---> fetch, part, pin, job
 //!      '<-- what is not in use, before each sleep; then the first of the line is woken
 //! ```
 
@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::connection::mailbox::{Mail, Mailbox};
+use crate::mailbox::{Mail, Mailbox};
 
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct SharedBudget {
     all: usize,
     left: AtomicUsize,
     /// The least that ever was left.
@@ -29,13 +29,13 @@ pub(crate) struct Budget {
 
 /// What one connection has of it.
 #[derive(Debug)]
-pub(crate) struct Purse<'s> {
-    budget: &'s Budget,
+pub(crate) struct ConnectionBudget<'s> {
+    budget: &'s SharedBudget,
     taken: usize,
     used: usize,
 }
 
-impl Budget {
+impl SharedBudget {
     pub(crate) fn new(bytes: usize) -> Self {
         let all = bytes.max(MOST);
         let (left, least) = (AtomicUsize::new(all), AtomicUsize::new(all));
@@ -102,8 +102,8 @@ impl Budget {
     }
 }
 
-impl<'s> Purse<'s> {
-    pub(crate) fn new(budget: &'s Budget) -> Self {
+impl<'s> ConnectionBudget<'s> {
+    pub(crate) fn new(budget: &'s SharedBudget) -> Self {
         Self { budget, taken: 0, used: 0 }
     }
 
@@ -137,7 +137,7 @@ impl<'s> Purse<'s> {
     }
 }
 
-impl Drop for Purse<'_> {
+impl Drop for ConnectionBudget<'_> {
     fn drop(&mut self) {
         self.used = 0;
         self.rest();

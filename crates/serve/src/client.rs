@@ -26,14 +26,14 @@ pub use session::{ReplyPiece, Session};
 /// A connection to a server which has not taken an export yet.
 #[derive(Debug)]
 pub struct Client {
-    wire: Wire,
+    wire: ClientSocket,
     /// What the URI names.
     export: String,
 }
 
 /// A socket, and what has come from it.
 #[derive(Debug)]
-struct Wire {
+struct ClientSocket {
     socket: Socket,
     buffer: Vec<u8>,
     start: usize,
@@ -85,7 +85,7 @@ impl Client {
     }
 
     fn greet(socket: Socket, export: String) -> Result<Self, ClientError> {
-        let mut wire = Wire { socket, buffer: vec![0; BUFFER], start: 0, end: 0 };
+        let mut wire = ClientSocket { socket, buffer: vec![0; BUFFER], start: 0, end: 0 };
         loop {
             if let Some(flags) = peer::greeting(wire.bytes())? {
                 wire.start += peer::GREETING;
@@ -201,7 +201,7 @@ impl Client {
     }
 }
 
-impl Wire {
+impl ClientSocket {
     fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }

@@ -44,18 +44,18 @@ pub struct Counters {
 /// Shows the counters of a server, wherever that runs. Made by [`crate::Server::counter_reader`].
 #[derive(Clone, Debug, Default)]
 pub struct CounterReader {
-    counts: Arc<Counts>,
+    counts: Arc<AtomicCounters>,
 }
 
 macro_rules! counts {
     ($($name:ident),*) => {
         /// The same numbers, as they grow.
         #[derive(Debug, Default)]
-        pub(crate) struct Counts {
+        pub(crate) struct AtomicCounters {
             $(pub(crate) $name: AtomicU64,)*
         }
 
-        impl Counts {
+        impl AtomicCounters {
             /// Adds what was done since the last time.
             pub(crate) fn add(&self, more: &Counters) {
                 $(if more.$name > 0 {
@@ -94,7 +94,7 @@ impl CounterReader {
         self.counts.load()
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &AtomicCounters {
         &self.counts
     }
 }

@@ -6,17 +6,19 @@
 //! Never: a client that harms another, or the server. Memory beyond the engine's bound, one budget
 //!        for all replies, and a small fixed amount a connection.
 
+mod blocking_pool;
 mod budget;
 pub mod client;
 mod clock;
 mod connection;
 mod counters;
 mod error;
-mod lane;
 mod log;
+mod mailbox;
 pub mod metrics;
 pub mod nbd;
 mod server;
+mod server_state;
 mod socket;
 pub mod stats;
 mod store;
@@ -25,7 +27,8 @@ use std::time::Duration;
 
 pub use counters::{CounterReader, Counters};
 pub use error::ServeError;
-pub use server::{Server, Stopper};
+pub use server::Server;
+pub use server_state::Stopper;
 
 /// What a server gives to its clients.
 #[derive(Clone, Debug)]

@@ -10,15 +10,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Takes lines.
-pub(crate) type Sink = Box<dyn Fn(&str) + Send + Sync>;
+pub(crate) type LogSink = Box<dyn Fn(&str) + Send + Sync>;
 
-pub(crate) struct Log {
-    sink: Sink,
-    state: Mutex<State>,
+pub(crate) struct ClientLog {
+    sink: LogSink,
+    state: Mutex<LogState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     /// When the current period began.
     since: Option<Instant>,
     /// Lines in it.
@@ -27,7 +27,7 @@ struct State {
     hidden: u64,
 }
 
-impl Default for Log {
+impl Default for ClientLog {
     fn default() -> Self {
         Self::to(Box::new(|line| {
             let mut stderr = std::io::stderr().lock();
@@ -37,8 +37,8 @@ impl Default for Log {
     }
 }
 
-impl Log {
-    pub(crate) fn to(sink: Sink) -> Self {
+impl ClientLog {
+    pub(crate) fn to(sink: LogSink) -> Self {
         Self { sink, state: Mutex::default() }
     }
 
@@ -60,9 +60,9 @@ impl Log {
     }
 }
 
-impl fmt::Debug for Log {
+impl fmt::Debug for ClientLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("ClientLog").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     fn a_flood_of_lines_is_a_few_and_a_count() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let taken = Arc::clone(&lines);
-        let log = Log::to(Box::new(move |line| taken.lock().unwrap().push(line.to_owned())));
+        let log = ClientLog::to(Box::new(move |line| taken.lock().unwrap().push(line.to_owned())));
         let start = crate::clock::now();
         for number in 0..1000 {
             log.line(start, &number);

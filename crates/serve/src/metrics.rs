@@ -9,7 +9,7 @@ mod http;
 
 pub use http::Metrics;
 
-use exposition::Kind::{Counter, Gauge};
+use exposition::MetricKind::{Counter, Gauge};
 use exposition::{Exposition, Labels, float};
 use foreread::core::windows::Windows;
 

@@ -14,7 +14,6 @@
 mod last_flush;
 mod listen;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -22,7 +21,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use foreread::Engine;
@@ -30,67 +29,17 @@ use foreread_files::SocketFile;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::budget::Budget;
-use crate::lane::Lane;
-use crate::log::Log;
+use crate::budget::SharedBudget;
+use crate::log::ClientLog;
+use crate::server_state::{ControlHandler, ServerState, Stopper};
 use crate::socket::{Socket, wait};
-use crate::store::Store;
 use crate::{CounterReader, Counters, Export, ServeError, ServerLimits, clock, connection};
-use listen::{Listener, Named};
-
-/// Answers a control request: the text of the answer, or of the error.
-pub(crate) type Answer = Box<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+use listen::{Listener, NamedSocket};
 
 /// An NBD server of one export.
 pub struct Server {
-    shared: Shared,
+    shared: ServerState,
     listeners: Vec<Listener>,
-}
-
-/// What all connections share.
-pub(crate) struct Shared {
-    engine: Engine,
-    pub(crate) export: Export,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) limits: ServerLimits,
-    pub(crate) meter: CounterReader,
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) lane: Arc<Lane>,
-    pub(crate) answer: Option<Answer>,
-    log: Log,
-    stopper: Stopper,
-    open: Mutex<HashMap<u32, Arc<Socket>>>,
-    /// A connection has ended.
-    ended: Condvar,
-    is_lost: AtomicBool,
-}
-
-/// Stops a server, from any thread.
-#[derive(Clone, Debug, Default)]
-pub struct Stopper {
-    stop: Arc<Stop>,
-}
-
-#[derive(Debug, Default)]
-struct Stop {
-    is_stopping: AtomicBool,
-    /// There while the server runs.
-    bell: OnceLock<OwnedFd>,
-}
-
-impl Stopper {
-    /// No new connections; requests in hand are answered, all is flushed, then
-    /// [`Server::run`] returns. Calling it again changes nothing.
-    pub fn stop(&self) {
-        self.stop.is_stopping.store(true, Ordering::SeqCst);
-        if let Some(bell) = self.stop.bell.get() {
-            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
-        }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stop.is_stopping.load(Ordering::SeqCst)
-    }
 }
 
 impl Server {
@@ -102,16 +51,16 @@ impl Server {
         let frames = engine.frames().map_or(0, |(_, all)| all);
         let memory = usize::try_from(frames).unwrap_or(usize::MAX).saturating_mul(4096);
         let share = (memory / 8).clamp(LEAST_SHARED, MOST_SHARED);
-        let shared = Shared {
+        let shared = ServerState {
             engine,
             export,
             store,
-            budget: Arc::new(Budget::new(limits.shared_bytes.unwrap_or(share))),
+            budget: Arc::new(SharedBudget::new(limits.shared_bytes.unwrap_or(share))),
             limits,
             meter: CounterReader::default(),
-            lane: Arc::default(),
+            pool: Arc::default(),
             answer: None,
-            log: Log::default(),
+            log: ClientLog::default(),
             stopper: Stopper::default(),
             open: Mutex::default(),
             ended: Condvar::new(),
@@ -129,7 +78,7 @@ impl Server {
     /// If another server listens there, if the path names anything but a socket, or if the system
     /// refuses; the error says what to do.
     pub fn unix(&mut self, path: impl AsRef<Path>) -> Result<SocketFile, ServeError> {
-        let named = Named::bind(path.as_ref())?;
+        let named = NamedSocket::bind(path.as_ref())?;
         let file = named.file();
         self.listeners.push(Listener::Unix(named));
         Ok(file)
@@ -169,14 +118,14 @@ impl Server {
 
     /// Sets the handler of control requests, which come over Unix sockets only. Without it they are
     /// refused.
-    pub fn on_control(&mut self, answer: Answer) {
+    pub fn on_control(&mut self, answer: ControlHandler) {
         self.shared.answer = Some(answer);
     }
 
     /// Sets the sink for lines about clients that misbehave; default: stderr. Of a flood it gets a
     /// few.
     pub fn on_log(&mut self, sink: Box<dyn Fn(&str) + Send + Sync>) {
-        self.shared.log = Log::to(sink);
+        self.shared.log = ClientLog::to(sink);
     }
 
     /// Serves until it is stopped: then requests in hand are answered, and all is flushed. That
@@ -192,13 +141,13 @@ impl Server {
         let Self { shared, listeners } = self;
         let shared = Arc::new(shared);
         let system = |doing| move |source| ServeError::System { doing, source };
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(io::Error::from).map_err(system("make an eventfd"))?;
-        let bell = shared.stopper.stop.bell.get_or_init(|| bell);
-        let accepted = accept_all(&shared, &listeners, bell);
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let wake = wake.map_err(io::Error::from).map_err(system("make an eventfd"))?;
+        let wake = shared.stopper.stop.wake.get_or_init(|| wake);
+        let accepted = accept_all(&shared, &listeners, wake);
         drop(listeners);
         shared.let_go();
-        shared.lane.close();
+        shared.pool.close();
         accepted.map_err(system("wait for connections"))?;
         if shared.is_lost.load(Ordering::Acquire) {
             return Err(ServeError::Lost);
@@ -210,17 +159,17 @@ impl Server {
     }
 
     #[cfg(test)]
-    fn with_store(mut self, store: Arc<dyn Store>) -> Self {
+    fn with_store(mut self, store: Arc<dyn crate::store::Store>) -> Self {
         self.shared.store = store;
         self
     }
 }
 
 /// Accepts until it is stopped.
-fn accept_all(shared: &Arc<Shared>, listeners: &[Listener], bell: &OwnedFd) -> io::Result<()> {
+fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd) -> io::Result<()> {
     let mut next = 1;
     while !shared.is_stopping() {
-        let fds = listeners.iter().map(Listener::as_fd).chain([bell.as_fd()]);
+        let fds = listeners.iter().map(Listener::as_fd).chain([wake.as_fd()]);
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut fds, None) {
             Err(Errno::INTR) => continue,
@@ -230,14 +179,14 @@ fn accept_all(shared: &Arc<Shared>, listeners: &[Listener], bell: &OwnedFd) -> i
         for (listener, _) in listeners.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready) {
             match listener.accept() {
                 Ok(Some(socket)) => {
-                    Shared::welcome(shared, socket, next, listener.is_local());
+                    ServerState::welcome(shared, socket, next, listener.is_local());
                     next = next.wrapping_add(1).max(1);
                 }
                 Ok(None) => {}
                 Err(error) => {
                     // Out of descriptors, mostly: they come back when a connection ends.
                     shared.log.line(clock::now(), &format_args!("cannot accept: {error}"));
-                    wait([(bell.as_fd(), PollFlags::IN)], Some(PAUSE))?;
+                    wait([(wake.as_fd(), PollFlags::IN)], Some(PAUSE))?;
                 }
             }
         }
@@ -245,11 +194,7 @@ fn accept_all(shared: &Arc<Shared>, listeners: &[Listener], bell: &OwnedFd) -> i
     Ok(())
 }
 
-impl Shared {
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopper.is_stopping()
-    }
-
+impl ServerState {
     /// Serves a client in a thread of its own, if there is room for one more.
     fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, has_control: bool) {
         let socket = Arc::new(socket);
@@ -267,55 +212,25 @@ impl Shared {
         drop(open);
         counts.accepted.fetch_add(1, Ordering::Relaxed);
         counts.connections.fetch_add(1, Ordering::Relaxed);
-        let guest = Guest { shared: Arc::clone(shared), socket, number, has_control };
+        let client = ClientThread { shared: Arc::clone(shared), socket, number, has_control };
         let thread = std::thread::Builder::new().name("foreread-nbd".into()).stack_size(STACK);
-        let peer = guest.socket.peer;
-        // A guest that has no thread is dropped, and so closed.
-        if let Err(error) = thread.spawn(move || guest.run()) {
+        let peer = client.socket.peer;
+        // A client that has no thread is dropped, and so closed.
+        if let Err(error) = thread.spawn(move || client.run()) {
             shared.log.line(clock::now(), &format_args!("{peer}: refused: no thread: {error}"));
         }
-    }
-
-    /// Waits for the connections: each sends what it has in hand, and ends. A client that takes no
-    /// replies, or whose request the device does not answer, is cut off after the limit.
-    fn let_go(&self) {
-        let limit = self.limits.stop_timeout;
-        let ends: [(fn(&Socket), _); 2] =
-            [(Socket::stop_receiving, limit), (Socket::shut, limit.min(AFTER_SHUT))];
-        for (end, limit) in ends {
-            let open = self.lock();
-            open.values().for_each(|socket| end(socket));
-            let ended = self.ended.wait_timeout_while(open, limit, |open| !open.is_empty());
-            let (open, _) = ended.unwrap_or_else(PoisonError::into_inner);
-            if open.is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// After a panic: if it was in the engine's own state, the server stops.
-    fn look_after(&self) {
-        if catch_unwind(AssertUnwindSafe(|| self.engine.counters())).is_err() {
-            self.is_lost.store(true, Ordering::Release);
-            self.stopper.stop();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Socket>>> {
-        // Nothing panics while it holds this lock.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A client that is served; when it ends, it is gone from the list.
-struct Guest {
-    shared: Arc<Shared>,
+struct ClientThread {
+    shared: Arc<ServerState>,
     socket: Arc<Socket>,
     number: u32,
     has_control: bool,
 }
 
-impl Guest {
+impl ClientThread {
     fn run(self) {
         let Self { shared, socket, number, has_control } = &self;
         let serve = || connection::serve(shared, socket, *number, *has_control);
@@ -335,7 +250,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for ClientThread {
     fn drop(&mut self) {
         self.socket.shut();
         self.shared.meter.counts().connections.fetch_sub(1, Ordering::Relaxed);
@@ -346,7 +261,7 @@ impl Drop for Guest {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shared: Shared { export, limits, .. }, listeners } = self;
+        let Self { shared: ServerState { export, limits, .. }, listeners } = self;
         let mut debug = f.debug_struct("Server");
         debug.field("export", export).field("limits", limits).field("listeners", listeners);
         debug.finish_non_exhaustive()
@@ -359,8 +274,6 @@ const STACK: usize = 256 << 10;
 const LEAST_SHARED: usize = 4 << 20;
 /// Enough for all that clients that read have on their way; the others need none.
 const MOST_SHARED: usize = 64 << 20;
-/// How long connections that were cut off have to end. Those that wait for the device do not.
-const AFTER_SHUT: Duration = Duration::from_secs(1);
 /// How long a server that has no descriptors waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -129,7 +129,7 @@ fn zeroes_read_as_zeroes_and_trims_are_answered() {
     disk.stop();
 }
 
-/// The cache is small: writes wait for their device all the time, in the slow lane.
+/// The cache is small: writes wait for their device all the time, in the blocking pool.
 #[test]
 fn a_flood_of_writes_and_reads_in_one_pipeline_ends_with_the_right_bytes() {
     let mut disk = Disk::new(1 << 20);

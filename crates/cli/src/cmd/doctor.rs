@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use clap::builder::NonEmptyStringValueParser;
 use foreread_files::scratch::temporary_directory;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
-use foreread_tune::doctor::{ExaminationInput, RememberedWindow, examine, named};
+use foreread_tune::doctor::{ExaminationInput, RememberedWindow, examine};
 use foreread_tune::remember;
 use foreread_tune::setting::READ_AHEAD_KB;
-use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::sysfs::{SystemRoot, devices_named};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::clock::clock;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     let mut only = Vec::new();
     for text in &args.devices {
-        only.extend(named(&sys, text).map_err(Failure::WrongUse)?);
+        only.extend(devices_named(&sys, text).map_err(Failure::WrongUse)?);
     }
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(&sys);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
-use foreread_files::Output as ResultFile;
+use foreread_files::ResultFile;
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::output::{Failure, Printer};

@@ -20,7 +20,7 @@ use foreread::{Engine, OpenError, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_files::{Input, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
+use foreread_files::{CommandInput, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let stop = stopper.clone();
     on_signal(move || stop.stop()).map_err(cannot("catch signals"))?;
     let pid_file = args.pid_file.as_deref().map(|path| {
-        let inputs = [Input { name: "TARGET", path: &args.target }];
+        let inputs = [CommandInput { name: "TARGET", path: &args.target }];
         let refused = |error| Failure::WrongUse(format!("--pid-file {error}"));
         PidFile::create(path, &inputs).map_err(refused)
     });

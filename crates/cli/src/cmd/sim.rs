@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use foreread_core::prefetch::Policy;
 use foreread_core::units::Nanos;
-use foreread_files::{Input, Output as ResultFile};
+use foreread_files::{CommandInput, ResultFile};
 use foreread_sim::record::RecordMode;
 use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::{PolicyName, Scenario};
@@ -160,7 +160,7 @@ fn check(args: &SimArgs, scenario: &Scenario, ran: &RunOutcome) -> Result<(), Fa
 }
 
 fn created(trace: &Path, scenario: &Path) -> Result<ResultFile, Failure> {
-    let inputs = [Input { name: "the scenario", path: scenario }];
+    let inputs = [CommandInput { name: "the scenario", path: scenario }];
     ResultFile::create(trace, &inputs, is_trace)
         .map_err(|error| Failure::WrongUse(format!("--trace {error}")))
 }

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use foreread::{Delay, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
+use foreread_tune::temporary_settings::TemporarySettings;
 use rustix::fs::OFlags;
 
 use super::memory_limit::MemoryLimit;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{ClientError, Wire};
+use super::{ClientError, ClientSocket};
 use crate::nbd::handshake::Negotiated;
 use crate::nbd::peer::ReplyHead;
 use crate::nbd::request::NbdRequest;
@@ -15,7 +15,7 @@ use crate::nbd::wire;
 /// A client that has taken an export.
 #[derive(Debug)]
 pub struct Session {
-    wire: Wire,
+    wire: ClientSocket,
     agreed: Negotiated,
     /// Offset and length of reads whose replies do not say it.
     reads: HashMap<u64, (u64, u32)>,
@@ -39,7 +39,7 @@ pub enum ReplyPiece<'b> {
 }
 
 impl Session {
-    pub(super) fn new(wire: Wire, agreed: Negotiated) -> Self {
+    pub(super) fn new(wire: ClientSocket, agreed: Negotiated) -> Self {
         Self { wire, agreed, reads: HashMap::new(), out: Vec::new(), next_cookie: 1 }
     }
 

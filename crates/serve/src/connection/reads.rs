@@ -17,21 +17,23 @@ use std::task::{Context, Poll, Waker};
 use foreread::{OwnedRead, ReadError};
 use rustix::event::PollFlags;
 
-use super::{Connection, End, mailbox};
+use super::Connection;
+use super::end::ConnectionEnd;
+use crate::mailbox;
 use crate::nbd::request::NbdRequest;
 use crate::nbd::{NbdErrno, reply, wire};
 use crate::socket::wait;
 
 /// Reads that are on their way.
 #[derive(Debug, Default)]
-pub(super) struct Fetches {
+pub(super) struct PendingReads {
     slots: Vec<Option<(NbdRequest, OwnedRead)>>,
     free: Vec<usize>,
     /// One for each slot, made when it is first needed.
     wakers: Vec<Waker>,
 }
 
-impl Fetches {
+impl PendingReads {
     pub(super) fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -53,18 +55,18 @@ impl Connection<'_> {
     pub(super) fn must_wait_for_fetches(&self, request: &NbdRequest) -> bool {
         request.command == wire::CMD_READ
             && request.bytes_wanted() > PIECE
-            && self.fetches.count() > 0
+            && self.pending.count() > 0
     }
 
     /// What a read costs beyond what the connection has anyway; None: it has to wait until there
     /// is memory, or until nothing is in the way of doing without.
     pub(super) fn price_of_read(&mut self, request: &NbdRequest) -> Option<usize> {
         let len = request.bytes_wanted().min(PIECE);
-        let is_first = self.fetches.count() == 0;
+        let is_first = self.pending.count() == 0;
         if len <= COPIED && is_first && self.output.has_room(len + self.head_len()) {
             return Some(0);
         }
-        if self.output.purse.take(len) {
+        if self.output.budget.take(len) {
             return Some(len);
         }
         (is_first && self.output.is_empty()).then_some(0)
@@ -77,10 +79,10 @@ impl Connection<'_> {
         whole: bool,
         may_wait: bool,
         paid: usize,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         let len = request.bytes_wanted();
         if len > PIECE && whole && self.agreed.structured {
-            self.output.purse.give(paid);
+            self.output.budget.give(paid);
             self.reply_error(request, NbdErrno::Overflow);
             return Ok(());
         }
@@ -90,7 +92,7 @@ impl Connection<'_> {
         if self.hit(request, len, paid) {
             return Ok(());
         }
-        if paid == 0 && !self.output.purse.take(len) {
+        if paid == 0 && !self.output.budget.take(len) {
             return self.read_in_pieces(request, whole, 0);
         }
         let mut buffer = self.output.buffer(len);
@@ -98,7 +100,7 @@ impl Connection<'_> {
             // This thread then leads the ring, which is the fastest way.
             self.output.send(self.socket)?;
             self.settle();
-            self.output.purse.rest();
+            self.output.budget.rest();
             let read = self.stream.read_at(&mut buffer, request.offset);
             self.end_read(request, buffer, &read);
         } else {
@@ -119,8 +121,8 @@ impl Connection<'_> {
                 }
                 put_head(room, request, self.agreed.structured);
                 self.output.take_room(size + len);
-                self.output.purse.give(paid);
-                self.tally.bytes_read += len as u64;
+                self.output.budget.give(paid);
+                self.counters.bytes_read += len as u64;
                 return true;
             }
         } else if self.output.bytes() < super::SEND_AT {
@@ -128,7 +130,7 @@ impl Connection<'_> {
             if self.stream.try_pin_all(offset, len, &mut pins) {
                 self.push_head(request);
                 self.output.push_pins(&mut pins);
-                self.tally.bytes_read += len as u64;
+                self.counters.bytes_read += len as u64;
                 return true;
             }
         }
@@ -148,20 +150,20 @@ impl Connection<'_> {
 
     fn fetch(&mut self, request: &NbdRequest, buffer: Vec<u8>) {
         let mut fetch = self.stream.read_owned(buffer, request.offset);
-        let fetches = &mut self.fetches;
-        let slot = fetches.free.pop().unwrap_or_else(|| {
-            let slot = fetches.slots.len();
-            fetches.slots.push(None);
-            fetches.wakers.push(mailbox::waker(&self.mailbox, slot));
+        let pending = &mut self.pending;
+        let slot = pending.free.pop().unwrap_or_else(|| {
+            let slot = pending.slots.len();
+            pending.slots.push(None);
+            pending.wakers.push(mailbox::waker(&self.mailbox, slot));
             slot
         });
-        match fetch.poll(self.stream, &Context::from_waker(&fetches.wakers[slot])) {
+        match fetch.poll(self.stream, &Context::from_waker(&pending.wakers[slot])) {
             Poll::Pending => {
-                fetches.slots[slot] = Some((*request, fetch));
+                pending.slots[slot] = Some((*request, fetch));
                 self.kept += request.bytes_wanted();
             }
             Poll::Ready(read) => {
-                fetches.free.push(slot);
+                pending.free.push(slot);
                 self.end_read(request, fetch.into_buffer(), &read);
             }
         }
@@ -169,12 +171,12 @@ impl Connection<'_> {
 
     /// Something may have come of the fetch in this slot; or it is another one by now.
     pub(super) fn poll_fetch(&mut self, slot: usize) {
-        let fetches = &mut self.fetches;
-        let Some(Some((_, fetch))) = fetches.slots.get_mut(slot) else { return };
-        let polled = fetch.poll(self.stream, &Context::from_waker(&fetches.wakers[slot]));
+        let pending = &mut self.pending;
+        let Some(Some((_, fetch))) = pending.slots.get_mut(slot) else { return };
+        let polled = fetch.poll(self.stream, &Context::from_waker(&pending.wakers[slot]));
         if let Poll::Ready(read) = polled {
-            let (request, fetch) = fetches.slots[slot].take().expect("it was polled");
-            fetches.free.push(slot);
+            let (request, fetch) = pending.slots[slot].take().expect("it was polled");
+            pending.free.push(slot);
             self.kept -= request.bytes_wanted();
             self.end_read(&request, fetch.into_buffer(), &read);
         }
@@ -184,16 +186,16 @@ impl Connection<'_> {
     fn end_read(&mut self, request: &NbdRequest, buffer: Vec<u8>, read: &Result<usize, ReadError>) {
         if !is_all(read, buffer.len()) {
             self.reply_error(request, NbdErrno::Io);
-            self.output.purse.give(buffer.len());
+            self.output.budget.give(buffer.len());
             self.output.give_back(buffer);
             return;
         }
-        self.tally.bytes_read += buffer.len() as u64;
+        self.counters.bytes_read += buffer.len() as u64;
         self.push_head(request);
         let len = buffer.len();
         if len <= COPIED && self.output.has_room(len) {
             self.output.push(&buffer);
-            self.output.purse.give(len);
+            self.output.budget.give(len);
             self.output.give_back(buffer);
         } else {
             self.output.push_owned(buffer, len);
@@ -214,12 +216,12 @@ impl Connection<'_> {
         request: &NbdRequest,
         whole: bool,
         mut paid: usize,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         let (end, in_chunks) = (request.end(), self.agreed.structured && !whole);
         let mut at = request.offset;
         while at < end {
             let mut len = PIECE.min(usize::try_from(end - at).expect("checked"));
-            if paid == 0 && self.output.purse.take(len) {
+            if paid == 0 && self.output.budget.take(len) {
                 paid = len;
             }
             let mut pins = Vec::new();
@@ -233,19 +235,19 @@ impl Connection<'_> {
             } else if !self.stream.try_pin_all(at, len, &mut pins) {
                 self.output.send(self.socket)?;
                 buffer = self.output.buffer(len);
-                self.output.purse.rest();
+                self.output.budget.rest();
                 read = self.stream.read_at(&mut buffer, at);
             }
             if !is_all(&read, len) {
-                self.output.purse.give(paid);
+                self.output.budget.give(paid);
                 if at == request.offset && !in_chunks {
                     self.reply_error(request, NbdErrno::Io);
                 } else if in_chunks {
-                    self.tally.errors += 1;
+                    self.counters.errors += 1;
                     self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
                 } else {
-                    self.tally.errors += 1;
-                    return Err(End::Broken);
+                    self.counters.errors += 1;
+                    return Err(ConnectionEnd::Broken);
                 }
                 return Ok(());
             }
@@ -269,7 +271,7 @@ impl Connection<'_> {
                 }
             }
             paid = 0;
-            self.tally.bytes_read += len as u64;
+            self.counters.bytes_read += len as u64;
             at += len as u64;
             self.send_down_to(PIECE)?;
         }
@@ -277,14 +279,14 @@ impl Connection<'_> {
     }
 
     /// Sends until no more than so many bytes are left.
-    fn send_down_to(&mut self, bytes: usize) -> Result<(), End> {
+    fn send_down_to(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         loop {
             self.output.send(self.socket)?;
             if self.output.bytes() <= bytes {
                 return Ok(());
             }
             self.settle();
-            self.output.purse.rest();
+            self.output.budget.rest();
             wait([(self.socket.as_fd(), PollFlags::OUT)], None)?;
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! In:    a request, then its payload in whatever parts the client sends it.
 //! Out:   its reply.
-//! Never: more than one buffer of payload; a wait for room in the cache, which the slow lane does
+//! Never: more than one buffer of payload; a wait for room in the cache, which the blocking pool does
 //!        while this client is not received from.
 
-use super::input::{INPUT, LARGE_INPUT};
-use super::{Connection, GROWTH};
-use crate::lane::Work;
+use super::Connection;
+use super::receive_buffer::{INPUT, LARGE_INPUT};
+use super::wait::GROWTH;
+use crate::blocking_pool::BlockingWork;
 use crate::nbd::request::NbdRequest;
 use crate::nbd::{NbdErrno, reply};
 
@@ -22,7 +23,7 @@ pub(super) struct Incoming {
     fua: bool,
     /// If it failed, what is left of it is thrown away.
     result: Result<(), NbdErrno>,
-    /// A part of it is in the slow lane.
+    /// A part of it is in the blocking pool.
     is_waiting: bool,
 }
 
@@ -49,7 +50,7 @@ impl Connection<'_> {
         let mut here = write.left.min(self.input.bytes().len());
         if write.result.is_ok() && here < write.left {
             let is_long = write.left > POOR;
-            if is_long && !self.input.is_large() && self.output.purse.take(GROWTH) {
+            if is_long && !self.input.is_large() && self.output.budget.take(GROWTH) {
                 self.input.grow(LARGE_INPUT);
             }
             if here < if self.input.is_large() { ENOUGH } else { POOR } {
@@ -72,7 +73,7 @@ impl Connection<'_> {
             match taken {
                 Ok(taken) if taken < here => {
                     let (offset, fua) = (write.at + taken as u64, write.fua);
-                    if self.output.purse.take(here - taken) {
+                    if self.output.budget.take(here - taken) {
                         paid = here - taken;
                     } else if here - taken > POOR_PART {
                         let end = (offset + POOR_PART as u64) & !(PAGE - 1);
@@ -80,23 +81,23 @@ impl Connection<'_> {
                     }
                     let bytes = self.input.bytes()[taken..here].to_vec();
                     work = Some(if fua && paid > 0 && here == write.left {
-                        Work::Write { cookie: write.cookie, bytes, offset }
+                        BlockingWork::Write { cookie: write.cookie, bytes, offset }
                     } else {
                         write.is_waiting = true;
-                        Work::Part { bytes, offset, fua }
+                        BlockingWork::Part { bytes, offset, fua }
                     });
                 }
                 Ok(_) => {}
                 Err(errno) => write.result = Err(errno),
             }
-            self.tally.bytes_written += here as u64;
+            self.counters.bytes_written += here as u64;
         }
         self.input.consume(here);
         write.at += here as u64;
         write.left -= here;
         self.incoming = Some(write);
         match work {
-            Some(work @ Work::Write { .. }) => {
+            Some(work @ BlockingWork::Write { .. }) => {
                 // Its reply comes from there.
                 self.incoming = None;
                 self.give_away(work, paid);
@@ -120,7 +121,7 @@ impl Connection<'_> {
     fn end_write(&mut self) {
         let Some(Incoming { cookie, left: 0, result, .. }) = self.incoming else { return };
         self.incoming = None;
-        self.tally.errors += u64::from(result.is_err());
+        self.counters.errors += u64::from(result.is_err());
         self.output.push(&reply::simple(cookie, result));
     }
 }

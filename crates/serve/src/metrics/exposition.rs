@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// What the samples of a family are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// It only grows, until the process ends. Its name ends in `_total`.
     Counter,
     /// It goes up and down.
@@ -33,12 +33,16 @@ impl Exposition {
     pub(super) fn family<'a>(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: MetricKind,
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'a>, f64)>,
     ) {
         assert!(is_name(name), "{name} is no name of a metric");
-        assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}: counters are totals");
+        assert_eq!(
+            name.ends_with("_total"),
+            kind == MetricKind::Counter,
+            "{name}: counters are totals"
+        );
         let mut samples = samples.into_iter().peekable();
         if samples.peek().is_none() {
             return;
@@ -60,7 +64,7 @@ impl Exposition {
         sum: f64,
     ) {
         assert!(is_name(name), "{name} is no name of a metric");
-        self.head(name, Kind::Histogram, help);
+        self.head(name, MetricKind::Histogram, help);
         let mut count = 0;
         let bucket = format!("{name}_bucket");
         for (bound, more) in buckets {
@@ -77,11 +81,11 @@ impl Exposition {
         self.text
     }
 
-    fn head(&mut self, name: &str, kind: Kind, help: &str) {
+    fn head(&mut self, name: &str, kind: MetricKind, help: &str) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -136,7 +140,7 @@ mod tests {
         let mut text = Exposition::default();
         let samples =
             [(&[("direction", "read"), ("a", "b\"\\\nc")][..], 2.5), (&[][..], f64::INFINITY)];
-        text.family("foreread_x_total", Kind::Counter, "What\\it\nis.", samples);
+        text.family("foreread_x_total", MetricKind::Counter, "What\\it\nis.", samples);
         assert_eq!(
             text.into_text(),
             "# HELP foreread_x_total What\\\\it\\nis.\n# TYPE foreread_x_total counter\n\
@@ -147,7 +151,7 @@ mod tests {
     #[test]
     fn a_family_without_samples_is_not_there() {
         let mut text = Exposition::default();
-        text.family("foreread_x", Kind::Gauge, "x", []);
+        text.family("foreread_x", MetricKind::Gauge, "x", []);
         assert_eq!(text.into_text(), "");
     }
 
@@ -172,6 +176,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "counters are totals")]
     fn a_counter_that_is_called_otherwise_is_a_bug() {
-        Exposition::default().family("foreread_x", Kind::Counter, "x", [(&[][..], 1.0)]);
+        Exposition::default().family("foreread_x", MetricKind::Counter, "x", [(&[][..], 1.0)]);
     }
 }

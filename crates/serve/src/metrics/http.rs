@@ -87,15 +87,17 @@ fn answer(mut scraper: TcpStream, page: &dyn Fn() -> String) -> io::Result<()> {
     scraper.set_nonblocking(false)?;
     scraper.set_read_timeout(Some(PATIENCE))?;
     scraper.set_write_timeout(Some(PATIENCE))?;
-    let asked = head(&mut scraper)?.map_or(Asked::TooMuch, |head| Asked::of(&head));
+    let asked = head(&mut scraper)?.map_or(ScrapeRequest::TooMuch, |head| ScrapeRequest::of(&head));
     match asked {
-        Asked::Page { wants_body } => send(&mut scraper, "200 OK", &page(), wants_body),
-        Asked::Elsewhere => send(&mut scraper, "404 Not Found", "see /metrics\n", true),
-        Asked::Otherwise => {
+        ScrapeRequest::Page { wants_body } => send(&mut scraper, "200 OK", &page(), wants_body),
+        ScrapeRequest::Elsewhere => send(&mut scraper, "404 Not Found", "see /metrics\n", true),
+        ScrapeRequest::Otherwise => {
             send(&mut scraper, "405 Method Not Allowed\r\nAllow: GET, HEAD", "GET, or HEAD\n", true)
         }
-        Asked::Garbage => send(&mut scraper, "400 Bad Request", "GET /metrics HTTP/1.1\n", true),
-        Asked::TooMuch => {
+        ScrapeRequest::Garbage => {
+            send(&mut scraper, "400 Bad Request", "GET /metrics HTTP/1.1\n", true)
+        }
+        ScrapeRequest::TooMuch => {
             send(&mut scraper, "431 Request Header Fields Too Large", "too much\n", true)
         }
     }?;
@@ -134,7 +136,7 @@ fn is_whole(head: &[u8]) -> bool {
 
 /// What a request wants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Asked {
+enum ScrapeRequest {
     Page {
         wants_body: bool,
     },
@@ -148,7 +150,7 @@ enum Asked {
     TooMuch,
 }
 
-impl Asked {
+impl ScrapeRequest {
     fn of(head: &[u8]) -> Self {
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let Ok(line) = std::str::from_utf8(line) else { return Self::Garbage };
@@ -198,23 +200,23 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart() {
-        let page = |wants_body| Asked::Page { wants_body };
+        let page = |wants_body| ScrapeRequest::Page { wants_body };
         for (head, asked) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", page(true)),
             ("GET /metrics?name=x HTTP/1.0\r\n\r\n", page(true)),
             ("HEAD /metrics HTTP/1.1\n\n", page(false)),
-            ("GET / HTTP/1.1\r\n\r\n", Asked::Elsewhere),
-            ("GET /metrics2 HTTP/1.1\r\n\r\n", Asked::Elsewhere),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Otherwise),
-            ("GET /metrics HTTP/2\r\n\r\n", Asked::Garbage),
-            ("GET /metrics\r\n\r\n", Asked::Garbage),
-            ("\r\n\r\n", Asked::Garbage),
-            ("GET  /metrics HTTP/1.1\r\n\r\n", Asked::Garbage),
+            ("GET / HTTP/1.1\r\n\r\n", ScrapeRequest::Elsewhere),
+            ("GET /metrics2 HTTP/1.1\r\n\r\n", ScrapeRequest::Elsewhere),
+            ("POST /metrics HTTP/1.1\r\n\r\n", ScrapeRequest::Otherwise),
+            ("GET /metrics HTTP/2\r\n\r\n", ScrapeRequest::Garbage),
+            ("GET /metrics\r\n\r\n", ScrapeRequest::Garbage),
+            ("\r\n\r\n", ScrapeRequest::Garbage),
+            ("GET  /metrics HTTP/1.1\r\n\r\n", ScrapeRequest::Garbage),
         ] {
             assert!(is_whole(head.as_bytes()), "{head:?}");
-            assert_eq!(Asked::of(head.as_bytes()), asked, "{head:?}");
+            assert_eq!(ScrapeRequest::of(head.as_bytes()), asked, "{head:?}");
         }
-        assert_eq!(Asked::of(b"\xff\xff\r\n\r\n"), Asked::Garbage);
+        assert_eq!(ScrapeRequest::of(b"\xff\xff\r\n\r\n"), ScrapeRequest::Garbage);
         assert!(!is_whole(b"GET /metrics HTTP/1.1\r\nHost: x\r\n"));
     }
 

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::Shared;
+use super::ServerState;
 use crate::ServeError;
 
 /// Flushes what clients wrote.
-pub(super) fn flush(shared: &Arc<Shared>) -> Result<(), ServeError> {
+pub(super) fn flush(shared: &Arc<ServerState>) -> Result<(), ServeError> {
     let store = Arc::clone(&shared.store);
     let flushed = in_a_thread(move || store.flush())?;
     let after = shared.limits.exit_timeout;
@@ -43,7 +43,7 @@ pub(super) fn flush(shared: &Arc<Shared>) -> Result<(), ServeError> {
 
 /// How much is in memory only. None if that cannot be found out in time: the engine's lock may be
 /// held by a thread that the kernel does not let go.
-fn dirty_bytes(shared: &Arc<Shared>) -> Option<u64> {
+fn dirty_bytes(shared: &Arc<ServerState>) -> Option<u64> {
     let asked = Arc::clone(shared);
     let dirty =
         in_a_thread(move || asked.engine.counters().map_or(0, |counted| counted.dirty.0)).ok()?;
@@ -71,5 +71,5 @@ fn system(source: io::Error) -> ServeError {
 
 /// Taking the engine's lock, where all is well, is a matter of microseconds.
 const LOOK: Duration = Duration::from_secs(1);
-/// As a thread of the slow lane.
+/// As a thread of the blocking pool.
 const STACK: usize = 256 << 10;

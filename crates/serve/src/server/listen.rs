@@ -18,7 +18,7 @@ use crate::socket::Socket;
 
 #[derive(Debug)]
 pub(super) enum Listener {
-    Unix(Named),
+    Unix(NamedSocket),
     Tcp(TcpListener),
 }
 
@@ -57,12 +57,12 @@ impl Listener {
 
 /// A Unix socket. Its file is removed with it, unless that is another one by then.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedSocket {
     fd: OwnedFd,
     file: SocketFile,
 }
 
-impl Named {
+impl NamedSocket {
     /// Listens there, for its owner only; the file of a socket without a listener is replaced.
     pub(super) fn bind(path: &Path) -> Result<Self, ServeError> {
         let (fd, file) = foreread_files::bind(path, BACKLOG).map_err(ServeError::Unix)?;
@@ -74,7 +74,7 @@ impl Named {
     }
 }
 
-impl Drop for Named {
+impl Drop for NamedSocket {
     fn drop(&mut self) {
         self.file.remove();
     }

@@ -114,7 +114,7 @@ fn size(kib: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use foreread_tune::advice::Refusal;
+    use foreread_tune::report::Refusal;
     use foreread_tune::report::{Compared, Profile};
 
     use super::*;

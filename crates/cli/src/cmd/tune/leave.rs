@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use foreread_tune::hold;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Failure, Printer};

@@ -15,11 +15,12 @@ use foreread_tune::flood::TunableQueue;
 use foreread_tune::hold::{self, TemporarySettings};
 use foreread_tune::identity::identity;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
-use foreread_tune::report::{Method, Report};
+use foreread_tune::report::{Method, Refusal, Report};
 use foreread_tune::setting::{DeviceSetting, READ_AHEAD_KB};
 use foreread_tune::sweep::{self, Sweep, SweepActivity};
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
+use foreread_tune::temporary_settings::{self, TemporarySettings};
 use indicatif::ProgressBar;
 
 use super::all::all;
@@ -183,7 +184,7 @@ fn one(
     let name = target.device.name.clone();
     let bar = progress();
     // A value that a killed run has left is not the one in force: it will be set back.
-    let left = hold::left_behind(sys).into_iter();
+    let left = temporary_settings::left_behind(sys).into_iter();
     let mut left = left.filter(|was| was.device == name && was.attribute == READ_AHEAD_KB);
     let left_kib = left.next().and_then(|was| was.value.parse().ok());
     let now_kib = left_kib.or(target.device.queue.read_ahead_kib);
@@ -234,7 +235,7 @@ fn restore(held: &TemporarySettings, report: &mut Report) {
 
 /// An error that says why the device's window cannot be set, if it cannot.
 fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
-    hold::may_write(sys, &DeviceSetting::read_ahead_kb(&target.device.name, 0))
+    temporary_settings::may_write(sys, &DeviceSetting::read_ahead_kb(&target.device.name, 0))
 }
 
 fn before(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
@@ -284,7 +285,7 @@ fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgress) {
     let kib = |size: ByteCount| foreread_core::sizes::Exact(size);
     let doing = match progress.doing {
         SweepActivity::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
-        SweepActivity::Looking => "does it stay as fast as it begins?".to_owned(),
+        SweepActivity::DetectingThrottle => "does it stay as fast as it begins?".to_owned(),
         SweepActivity::Draining => "using up what it has saved".to_owned(),
         SweepActivity::Window(window) => format!("windows of {}", kib(window)),
         SweepActivity::Random(size) => format!("reads of {} anywhere", kib(size)),

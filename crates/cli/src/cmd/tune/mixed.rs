@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use foreread_core::units::Nanos;
 use foreread_tune::flood::{self, FloodOutcome, RealMixedLoad, ScratchFile, TunableQueue};
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::probe::Stopped;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings::TemporarySettings;
 use indicatif::ProgressBar;
 
 use crate::clock::clock;

@@ -3,13 +3,13 @@
 use std::io::Write as _;
 
 use super::*;
-use crate::budget::Budget;
+use crate::budget::SharedBudget;
 
 const DISK: u64 = 33 << 20;
 const SHARED: usize = 3 << 20;
 
 struct Bounded {
-    budget: Arc<Budget>,
+    budget: Arc<SharedBudget>,
     running: Running,
 }
 

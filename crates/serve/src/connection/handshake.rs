@@ -9,19 +9,19 @@ use std::io::IoSlice;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
-use super::End;
-use super::input::Input;
+use super::end::ConnectionEnd;
+use super::receive_buffer::ReceiveBuffer;
 use crate::clock;
 use crate::nbd::handshake::{Handshake, HandshakeStep, Negotiated, Offer};
-use crate::server::Shared;
+use crate::server_state::ServerState;
 use crate::socket::{Socket, wait};
 
-pub(super) fn greet(
-    shared: &Shared,
+pub(super) fn negotiate(
+    shared: &ServerState,
     socket: &Socket,
-    input: &mut Input,
+    input: &mut ReceiveBuffer,
     has_control: bool,
-) -> Result<Option<Negotiated>, End> {
+) -> Result<Option<Negotiated>, ConnectionEnd> {
     let deadline = clock::now() + shared.limits.handshake_timeout;
     let export = &shared.export;
     let offer = Offer {
@@ -61,7 +61,7 @@ pub(super) fn greet(
         wait_until(socket, PollFlags::IN, deadline)?;
         match socket.try_recv(input.room())? {
             Some(0) if input.bytes().is_empty() => return Ok(None),
-            Some(0) => return Err(End::Cut),
+            Some(0) => return Err(ConnectionEnd::Cut),
             Some(bytes) => input.received(bytes),
             None => {}
         }
@@ -69,7 +69,7 @@ pub(super) fn greet(
 }
 
 /// Sends all of it.
-fn send(socket: &Socket, out: &mut Vec<u8>, deadline: Instant) -> Result<(), End> {
+fn send(socket: &Socket, out: &mut Vec<u8>, deadline: Instant) -> Result<(), ConnectionEnd> {
     let mut sent = 0;
     while sent < out.len() {
         let bytes = socket.try_send(&[IoSlice::new(&out[sent..])])?;
@@ -82,10 +82,10 @@ fn send(socket: &Socket, out: &mut Vec<u8>, deadline: Instant) -> Result<(), End
     Ok(())
 }
 
-fn wait_until(socket: &Socket, flags: PollFlags, deadline: Instant) -> Result<(), End> {
+fn wait_until(socket: &Socket, flags: PollFlags, deadline: Instant) -> Result<(), ConnectionEnd> {
     let left = deadline.saturating_duration_since(clock::now());
     if left.is_zero() {
-        return Err(End::TooSlow);
+        return Err(ConnectionEnd::TooSlow);
     }
     wait([(socket.as_fd(), flags)], Some(left))?;
     Ok(())

@@ -12,7 +12,7 @@ use foreread_core::units::ByteCount;
 use super::ExaminationInput;
 use crate::kernel_default::{KernelDefault, kernel_default};
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
-use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, mounts_on};
 
 /// What the checks look at.
 pub(super) struct SystemSnapshot<'a> {
@@ -48,7 +48,7 @@ impl<'a> SystemSnapshot<'a> {
         Self {
             sys,
             facts,
-            mounts: mounts(sys, &devices),
+            mounts: mounts_on(sys, &devices),
             devices,
             swaps: swaps.lines().filter_map(swap).collect(),
             release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -197,33 +197,6 @@ impl<'a> SystemSnapshot<'a> {
     }
 }
 
-/// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
-/// device's, names one of its devices as the source, and lists all of them in sysfs.
-pub(super) fn mounts(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountEntry> {
-    let mut mounts = sys.mounts();
-    let folders = std::fs::read_dir(sys.path("/sys/fs/btrfs")).into_iter().flatten().flatten();
-    let groups: Vec<Vec<&BlockDevice>> = folders
-        .map(|folder| {
-            let members = std::fs::read_dir(folder.path().join("devices"));
-            let names = members.into_iter().flatten().flatten().map(|member| member.file_name());
-            names.filter_map(|name| devices.iter().find(|it| *it.name == *name)).collect()
-        })
-        .collect();
-    let nameless = mounts.extract_if(.., |mount| mount.number.0 == 0).collect::<Vec<_>>();
-    for mount in nameless {
-        let source = devices.iter().find(|device| device.is_named(&mount.source));
-        let Some(source) = source else {
-            mounts.push(mount);
-            continue;
-        };
-        let group = groups.iter().find(|group| group.iter().any(|it| it.name == source.name));
-        let others = group.into_iter().flatten().filter(|other| other.name != source.name);
-        let on = |device: &BlockDevice| MountEntry { number: device.number, ..mount.clone() };
-        mounts.extend(others.copied().chain([source]).map(on));
-    }
-    mounts
-}
-
 /// A window for people: `8192 KiB (8M)`.
 pub(super) fn kib(window_kib: u64) -> String {
     let exact = Exact(ByteCount(window_kib.saturating_mul(1024))).to_string();
@@ -234,15 +207,15 @@ pub(super) fn kib(window_kib: u64) -> String {
 }
 
 /// An attribute and its value, as evidence: `/sys/block/sda/queue/rotational: 1`.
-pub(super) fn attribute(scene: &SystemSnapshot<'_>, device: &BlockDevice, name: &str) -> String {
+pub(super) fn attribute(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, name: &str) -> String {
     let file = device.folder.join(name);
-    let value = scene.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
+    let value = snapshot.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
     format!("{}: {value}", file.display())
 }
 
 /// The file of a device's window and its value.
-pub(super) fn window_attribute(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
-    attribute(scene, device, READ_AHEAD_KB)
+pub(super) fn window_attribute(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
+    attribute(snapshot, device, READ_AHEAD_KB)
 }
 
 /// A device's node, quoted for a shell: names come from the kernel or from a copy of sysfs.

@@ -23,32 +23,32 @@ use std::{io, thread};
 use foreread_ext4::{Error, FileKind, Inode};
 
 use crate::inodes::Inodes;
-use crate::walk::{Order, Walk};
+use crate::tree_walk::{NameOrder, TreeWalkDetector};
 
 /// Where directories are reported. Without a thread behind it, nowhere.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    to: Option<SyncSender<(u32, Order)>>,
+pub(crate) struct WalkNotifier {
+    to: Option<SyncSender<(u32, NameOrder)>>,
     /// The directories that were looked into last, each at a place of its own.
-    looked_in: LookedIn,
+    looked_in: RecentLookups,
 }
 
 #[derive(Debug)]
-struct LookedIn([AtomicU32; LAST]);
+struct RecentLookups([AtomicU32; LAST]);
 
-/// Starts the thread. It ends with the last [`Told`].
-pub(crate) fn start(inodes: Arc<Inodes>, budget_bytes: u64) -> io::Result<Told> {
+/// Starts the thread. It ends with the last [`WalkNotifier`].
+pub(crate) fn start(inodes: Arc<Inodes>, budget_bytes: u64) -> io::Result<WalkNotifier> {
     let (to, from) = sync_channel(QUEUE);
-    let walk = Walk::new(budget_bytes);
-    let ahead = Ahead { inodes, walk, budget_bytes, fetched: (1, MEAN_BYTES) };
+    let walk = TreeWalkDetector::new(budget_bytes);
+    let ahead = WalkPrefetcher { inodes, walk, budget_bytes, fetched: (1, MEAN_BYTES) };
     thread::Builder::new().name("walk-ahead".to_owned()).spawn(move || ahead.run(&from))?;
-    Ok(Told { to: Some(to), looked_in: LookedIn::default() })
+    Ok(WalkNotifier { to: Some(to), looked_in: RecentLookups::default() })
 }
 
-impl Told {
+impl WalkNotifier {
     /// A directory's names are listed from the first on.
     pub(crate) fn listed(&self, directory: u32) {
-        self.say(directory, Order::Listed);
+        self.say(directory, NameOrder::Listed);
     }
 
     /// A name is looked up in a directory. The first time is said; a thousand times are not.
@@ -56,11 +56,11 @@ impl Told {
         let last = &self.looked_in.0[directory as usize % LAST];
         if last.load(Ordering::Relaxed) != directory {
             last.store(directory, Ordering::Relaxed);
-            self.say(directory, Order::Named);
+            self.say(directory, NameOrder::Named);
         }
     }
 
-    fn say(&self, directory: u32, order: Order) {
+    fn say(&self, directory: u32, order: NameOrder) {
         let Some(to) = &self.to else { return };
         match to.try_send((directory, order)) {
             // A walk that is faster than this needs no help.
@@ -69,22 +69,22 @@ impl Told {
     }
 }
 
-impl Default for LookedIn {
+impl Default for RecentLookups {
     fn default() -> Self {
         Self([const { AtomicU32::new(0) }; LAST])
     }
 }
 
-struct Ahead {
+struct WalkPrefetcher {
     inodes: Arc<Inodes>,
-    walk: Walk,
+    walk: TreeWalkDetector,
     budget_bytes: u64,
     /// How many directories were fetched, and how many bytes with them.
     fetched: (u64, u64),
 }
 
-impl Ahead {
-    fn run(mut self, from: &Receiver<(u32, Order)>) {
+impl WalkPrefetcher {
+    fn run(mut self, from: &Receiver<(u32, NameOrder)>) {
         while let Ok(first) = from.recv() {
             // All that was reported meanwhile: several programs, or threads of one, may walk, and
             // what they need is fetched together.
@@ -121,12 +121,12 @@ impl Ahead {
 
     /// Whether to read all of a directory: if a program lists it, or if it is small. A lookup in a
     /// large one reads only a part.
-    fn may_learn(&self, directory: u32, order: Order) -> bool {
+    fn may_learn(&self, directory: u32, order: NameOrder) -> bool {
         let is_small = || {
             let limit = u64::from(self.inodes.fs().superblock().block_size) * SMALL_BLOCKS;
             self.inodes.inode(directory).is_ok_and(|inode| inode.size <= limit)
         };
-        order == Order::Listed || is_small()
+        order == NameOrder::Listed || is_small()
     }
 
     fn learn(&mut self, directory: u32) {

@@ -8,15 +8,16 @@
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::scene::mounts;
-use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
+use super::SystemRoot;
+use super::device::{BlockDevice, BlockDeviceKind};
+use super::mount::MountEntry;
 
 /// The devices that `text` means.
 ///
 /// # Errors
 ///
 /// One line: that there is none, and what can be written.
-pub fn named(sys: &SystemRoot, text: &str) -> Result<Vec<String>, String> {
+pub fn devices_named(sys: &SystemRoot, text: &str) -> Result<Vec<String>, String> {
     let devices = sys.devices();
     let found = by_name(&devices, text).or_else(|| by_path(sys, &devices, text));
     let Some(found) = found else {
@@ -77,6 +78,33 @@ fn by_path<'d>(
             return found;
         }
     }
-    let mounts = mounts(sys, devices);
+    let mounts = mounts_on(sys, devices);
     numbered(MountEntry::around(&mounts, path.to_str()?)?.number)
+}
+
+/// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
+/// device's, names one of its devices as the source, and lists all of them in sysfs.
+pub(crate) fn mounts_on(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountEntry> {
+    let mut mounts = sys.mounts();
+    let folders = std::fs::read_dir(sys.path("/sys/fs/btrfs")).into_iter().flatten().flatten();
+    let groups: Vec<Vec<&BlockDevice>> = folders
+        .map(|folder| {
+            let members = std::fs::read_dir(folder.path().join("devices"));
+            let names = members.into_iter().flatten().flatten().map(|member| member.file_name());
+            names.filter_map(|name| devices.iter().find(|it| *it.name == *name)).collect()
+        })
+        .collect();
+    let nameless = mounts.extract_if(.., |mount| mount.number.0 == 0).collect::<Vec<_>>();
+    for mount in nameless {
+        let source = devices.iter().find(|device| device.is_named(&mount.source));
+        let Some(source) = source else {
+            mounts.push(mount);
+            continue;
+        };
+        let group = groups.iter().find(|group| group.iter().any(|it| it.name == source.name));
+        let others = group.into_iter().flatten().filter(|other| other.name != source.name);
+        let on = |device: &BlockDevice| MountEntry { number: device.number, ..mount.clone() };
+        mounts.extend(others.copied().chain([source]).map(on));
+    }
+    mounts
 }

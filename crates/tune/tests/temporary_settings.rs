@@ -12,9 +12,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use foreread_tune::hold::{self, TemporarySettings};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings::{self, TemporarySettings};
 use machine::{Loop, Need, looks_until, myself, needs};
 use tempfile::TempDir;
 
@@ -182,7 +182,11 @@ fn a_second_run_at_one_device_gets_one_line() {
     let line = error.to_string();
     assert!(line.contains("another run of foreread has changed settings of sda; wait"), "{line}");
     assert_eq!(line.lines().count(), 1);
-    assert_eq!(hold::restore_left_behind(&sys), hold::Restored::default(), "it is not left");
+    assert_eq!(
+        temporary_settings::restore_left_behind(&sys),
+        temporary_settings::Restored::default(),
+        "it is not left"
+    );
     assert_eq!(window(&sys), 64);
     drop(first);
     second.set(&DeviceSetting::read_ahead_kb("sda", 32)).expect("its turn has come");
@@ -200,7 +204,7 @@ fn what_cannot_be_set_is_refused_and_leaves_nothing() {
     let error = held.set(&DeviceSetting::read_ahead_kb("sdb", 64)).expect_err("no such disk");
     assert!(error.to_string().contains("there is no /sys/block/sdb/"), "{error}");
     assert_eq!(notes(&sys), 0);
-    assert_eq!(held.restore().expect("nothing to do"), hold::Restored::default());
+    assert_eq!(held.restore().expect("nothing to do"), temporary_settings::Restored::default());
 }
 
 #[test]
@@ -212,10 +216,13 @@ fn what_two_kills_have_left_the_next_start_restores() {
     killed.kill().expect("it runs");
     killed.wait().expect("it ended");
     assert_eq!((window(&sys), notes(&sys)), (52, 1));
-    let restored = hold::restore_left_behind(&sys);
+    let restored = temporary_settings::restore_left_behind(&sys);
     assert_eq!(restored.back, [DeviceSetting::read_ahead_kb("sda", 128)]);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
-    assert_eq!(hold::restore_left_behind(&sys), hold::Restored::default());
+    assert_eq!(
+        temporary_settings::restore_left_behind(&sys),
+        temporary_settings::Restored::default()
+    );
 }
 
 #[test]
@@ -248,7 +255,7 @@ fn another_disk_of_the_same_name_is_left_alone() {
     let held = held(&sys);
     held.set(&DeviceSetting::read_ahead_kb("sda", 64)).expect("it is set");
     write(&sys, "/sys/block/sda/diskseq", "8\n");
-    assert_eq!(held.restore().expect("it restores"), hold::Restored::default());
+    assert_eq!(held.restore().expect("it restores"), temporary_settings::Restored::default());
     assert_eq!((window(&sys), notes(&sys)), (64, 0));
 }
 
@@ -263,7 +270,7 @@ fn notes_that_end_in_the_middle_of_a_line_are_read_up_to_there() {
     let mut text = fs::read_to_string(&file).expect("it is there");
     text.push_str(r#"{"Set":{"device":"sda","attri"#);
     fs::write(&file, text).expect("it is written");
-    assert_eq!(hold::restore_left_behind(&sys).back.len(), 1);
+    assert_eq!(temporary_settings::restore_left_behind(&sys).back.len(), 1);
     assert_eq!((window(&sys), notes(&sys)), (128, 0));
 }
 
@@ -288,7 +295,7 @@ fn a_killed_run_leaves_a_real_device_as_it_was() {
     killed.kill().expect("it runs");
     killed.wait().expect("it ended");
     assert_eq!(device.window_kib(), 52);
-    let restored = hold::restore_left_behind(&sys);
+    let restored = temporary_settings::restore_left_behind(&sys);
     assert!(
         restored.back.contains(&DeviceSetting::read_ahead_kb(&device.name, was)),
         "{restored:?}"

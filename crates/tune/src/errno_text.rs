@@ -6,7 +6,7 @@
 
 use std::io;
 
-pub(crate) fn words(error: &io::Error) -> String {
+pub(crate) fn errno_text(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
@@ -17,9 +17,9 @@ mod tests {
 
     #[test]
     fn the_number_is_left_out() {
-        assert_eq!(words(&io::Error::from_raw_os_error(libc::EIO)), "Input/output error");
+        assert_eq!(errno_text(&io::Error::from_raw_os_error(libc::EIO)), "Input/output error");
         assert_eq!(
-            words(&io::Error::other("the device does not answer")),
+            errno_text(&io::Error::other("the device does not answer")),
             "the device does not answer"
         );
     }

@@ -1,4 +1,4 @@
-//! The slow lane: threads that wait for the device, so that connections need not.
+//! The blocking pool: threads that wait for the device, so that connections need not.
 //!
 //! In:    jobs.
 //! Out:   mail to the connections that asked.
@@ -9,21 +9,21 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::connection::mailbox::{Mail, Mailbox};
+use crate::mailbox::{Mail, Mailbox};
 use crate::nbd::{NbdErrno, reply};
 use crate::store::{Store, errno_of};
 
 /// Something that may wait.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) work: Work,
+pub(crate) struct BlockingJob {
+    pub(crate) work: BlockingWork,
     /// How many bytes of the server's budget it costs, until its mail is taken.
     pub(crate) paid: usize,
     pub(crate) mailbox: Arc<Mailbox>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum BlockingWork {
     /// A part of a write, which its connection waits for.
     Part {
         bytes: Vec<u8>,
@@ -59,31 +59,31 @@ pub(crate) enum Work {
 
 /// Threads that do jobs, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
-    state: Mutex<State>,
+pub(crate) struct BlockingPool {
+    state: Mutex<PoolState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct PoolState {
+    jobs: VecDeque<BlockingJob>,
     threads: usize,
     idle: usize,
     is_closed: bool,
 }
 
-impl Lane {
+impl BlockingPool {
     /// Gives a job away. It is done even if the lane is closed afterwards.
-    pub(crate) fn add(self: &Arc<Self>, store: &Arc<dyn Store>, job: Job) {
+    pub(crate) fn add(self: &Arc<Self>, store: &Arc<dyn Store>, job: BlockingJob) {
         let mut state = self.lock();
         state.jobs.push_back(job);
         let needs_thread = state.idle < state.jobs.len() && state.threads < MOST_THREADS;
         if needs_thread {
             state.threads += 1;
             drop(state);
-            let (lane, its_store) = (Arc::clone(self), Arc::clone(store));
-            let thread = std::thread::Builder::new().name("foreread-lane".into());
-            let spawned = thread.stack_size(STACK).spawn(move || lane.run(&*its_store));
+            let (pool, its_store) = (Arc::clone(self), Arc::clone(store));
+            let thread = std::thread::Builder::new().name("foreread-pool".into());
+            let spawned = thread.stack_size(STACK).spawn(move || pool.run(&*its_store));
             if spawned.is_err() {
                 // Those that are there do it; if there is none, it is done here.
                 let mut state = self.lock();
@@ -126,18 +126,18 @@ impl Lane {
         state.threads -= 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Nothing panics while it holds this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Job {
+impl BlockingJob {
     fn run(self, store: &dyn Store) {
         let Self { work, paid, mailbox } = self;
         // The connection must get an answer, whatever happens.
         let cookie = work.cookie();
-        let is_in_chunks = matches!(work, Work::Extents { .. });
+        let is_in_chunks = matches!(work, BlockingWork::Extents { .. });
         let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
         let done = done.unwrap_or(Err(NbdErrno::Io));
         mailbox.post(match cookie {
@@ -155,7 +155,7 @@ impl Job {
     }
 }
 
-impl Work {
+impl BlockingWork {
     fn cookie(&self) -> Option<u64> {
         match self {
             Self::Part { .. } => None,

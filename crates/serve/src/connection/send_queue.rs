@@ -20,26 +20,26 @@ use std::time::Duration;
 use foreread::PageRef;
 use rustix::event::PollFlags;
 
-use crate::budget::{Budget, Purse};
+use crate::budget::{ConnectionBudget, SharedBudget};
 use crate::socket::{Socket, wait};
 
 #[derive(Debug)]
-pub(crate) struct Output<'s> {
+pub(crate) struct SendQueue<'s> {
     small: Vec<u8>,
     /// How much of it is in use.
     used: usize,
-    parts: VecDeque<Part<'s>>,
+    parts: VecDeque<SendPart<'s>>,
     /// How many bytes there are in all.
     bytes: usize,
     pins: usize,
     /// Buffers that were sent, to be used again.
     spare: Vec<Vec<u8>>,
     /// What all but the small buffer and the spare ones is taken from.
-    pub(super) purse: Purse<'s>,
+    pub(super) budget: ConnectionBudget<'s>,
 }
 
 #[derive(Debug)]
-enum Part<'s> {
+enum SendPart<'s> {
     Small(Range<usize>),
     /// From here on.
     Pin(PageRef<'s>, usize),
@@ -47,10 +47,10 @@ enum Part<'s> {
     Owned(Vec<u8>, usize, usize),
 }
 
-impl<'s> Output<'s> {
-    pub(crate) fn new(budget: &'s Budget) -> Self {
-        let (parts, spare, purse) = (VecDeque::new(), Vec::new(), Purse::new(budget));
-        Self { small: Vec::new(), used: 0, parts, bytes: 0, pins: 0, spare, purse }
+impl<'s> SendQueue<'s> {
+    pub(crate) fn new(budget: &'s SharedBudget) -> Self {
+        let (parts, spare, budget) = (VecDeque::new(), Vec::new(), ConnectionBudget::new(budget));
+        Self { small: Vec::new(), used: 0, parts, bytes: 0, pins: 0, spare, budget }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -116,8 +116,8 @@ impl<'s> Output<'s> {
         self.used += len;
         self.bytes += len;
         match self.parts.back_mut() {
-            Some(Part::Small(range)) if range.end == start => range.end = self.used,
-            _ => self.parts.push_back(Part::Small(start..self.used)),
+            Some(SendPart::Small(range)) if range.end == start => range.end = self.used,
+            _ => self.parts.push_back(SendPart::Small(start..self.used)),
         }
     }
 
@@ -128,13 +128,13 @@ impl<'s> Output<'s> {
         self.small[from - head.len()..from].copy_from_slice(head);
         self.used = from + len;
         self.bytes += head.len() + len;
-        self.parts.push_back(Part::Small(from - head.len()..self.used));
+        self.parts.push_back(SendPart::Small(from - head.len()..self.used));
     }
 
-    /// Its cost was taken from the purse, and goes back when it is sent.
+    /// Its cost was taken from the budget, and goes back when it is sent.
     pub(crate) fn push_owned(&mut self, bytes: Vec<u8>, cost: usize) {
         self.bytes += bytes.len();
-        self.parts.push_back(Part::Owned(bytes, 0, cost));
+        self.parts.push_back(SendPart::Owned(bytes, 0, cost));
     }
 
     /// Each costs its length, as it may have to be copied.
@@ -142,7 +142,7 @@ impl<'s> Output<'s> {
         for pin in pins.drain(..) {
             self.bytes += pin.len();
             self.pins += 1;
-            self.parts.push_back(Part::Pin(pin, 0));
+            self.parts.push_back(SendPart::Pin(pin, 0));
         }
     }
 
@@ -194,9 +194,9 @@ impl<'s> Output<'s> {
 
     fn send_once(&self, socket: &Socket) -> io::Result<usize> {
         let slice = |part| match part {
-            &Part::Small(Range { start, end }) => &self.small[start..end],
-            Part::Pin(pin, from) => &pin[*from..],
-            Part::Owned(bytes, from, _) => &bytes[*from..],
+            &SendPart::Small(Range { start, end }) => &self.small[start..end],
+            SendPart::Pin(pin, from) => &pin[*from..],
+            SendPart::Owned(bytes, from, _) => &bytes[*from..],
         };
         if let [part] = self.parts.as_slices().0
             && self.parts.len() == 1
@@ -213,9 +213,9 @@ impl<'s> Output<'s> {
         while bytes > 0 {
             let part = self.parts.front_mut().expect("no more is sent than there is");
             let (len, from) = match part {
-                Part::Small(range) => (range.len(), &mut range.start),
-                Part::Pin(pin, from) => (pin.len() - *from, from),
-                Part::Owned(owned, from, _) => (owned.len() - *from, from),
+                SendPart::Small(range) => (range.len(), &mut range.start),
+                SendPart::Pin(pin, from) => (pin.len() - *from, from),
+                SendPart::Owned(owned, from, _) => (owned.len() - *from, from),
             };
             if bytes < len {
                 *from += bytes;
@@ -223,15 +223,15 @@ impl<'s> Output<'s> {
             }
             bytes -= len;
             match self.parts.pop_front() {
-                Some(Part::Owned(buffer, _, cost)) => {
-                    self.purse.give(cost);
+                Some(SendPart::Owned(buffer, _, cost)) => {
+                    self.budget.give(cost);
                     self.give_back(buffer);
                 }
-                Some(Part::Pin(pin, _)) => {
-                    self.purse.give(pin.len());
+                Some(SendPart::Pin(pin, _)) => {
+                    self.budget.give(pin.len());
                     self.pins -= 1;
                 }
-                Some(Part::Small(_)) | None => {}
+                Some(SendPart::Small(_)) | None => {}
             }
         }
         if self.bytes == 0 {
@@ -243,8 +243,8 @@ impl<'s> Output<'s> {
     /// Copies what is pinned.
     fn unpin(&mut self) {
         for part in &mut self.parts {
-            if let Part::Pin(pin, from) = part {
-                *part = Part::Owned(pin[*from..].to_vec(), 0, pin.len());
+            if let SendPart::Pin(pin, from) = part {
+                *part = SendPart::Owned(pin[*from..].to_vec(), 0, pin.len());
             }
         }
         self.pins = 0;

@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use foreread_ext4::{Error, FileKind, Inode};
 
-use crate::ahead::Told;
 use crate::contents::Contents;
 use crate::inodes::Inodes;
-use crate::log::Log;
+use crate::log::DamageLog;
+use crate::walk_prefetch::WalkNotifier;
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct MountState {
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) contents: Contents,
-    pub(crate) ahead: Told,
-    pub(crate) log: Log,
+    pub(crate) ahead: WalkNotifier,
+    pub(crate) log: DamageLog,
     /// Whether other users than the one that has mounted have access, so that modes and owners
     /// count.
     pub(crate) checks_permissions: bool,
 }
 
-impl Shared {
+impl MountState {
     pub(crate) fn directory(&self, number: u32) -> Result<Inode, Error> {
         let inode = self.inodes.inode(number)?;
         if inode.kind == FileKind::Directory { Ok(inode) } else { Err(Error::NotADirectory) }

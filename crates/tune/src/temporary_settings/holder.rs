@@ -10,11 +10,11 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
-use super::notes::RestoreJournal;
+use super::restore_journal::RestoreJournal;
 use super::{HolderReply, HolderRequest, Restored};
+use crate::errno_text::errno_text;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
-use crate::words::words;
 
 /// The body of the verb that starts a holder: until its standard input ends.
 ///
@@ -53,7 +53,7 @@ impl SettingsHolder<'_> {
             HolderRequest::Set(setting) => match self.set(&setting) {
                 Ok(()) => HolderReply::Set,
                 Err(error) => HolderReply::Refused {
-                    why: words(&error),
+                    why: errno_text(&error),
                     is_permission: matches!(
                         error.kind(),
                         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
@@ -103,7 +103,7 @@ pub fn may_write(sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
             Some(libc::EACCES | libc::EPERM) => "it takes root to set it".to_owned(),
             Some(libc::EROFS) => format!("{} cannot be written here", file.display()),
             Some(libc::ENOENT) => format!("there is no {}", file.display()),
-            _ => format!("{}: {}", file.display(), words(&error)),
+            _ => format!("{}: {}", file.display(), errno_text(&error)),
         };
         io::Error::new(error.kind(), why)
     })

@@ -27,7 +27,7 @@ pub(super) struct SpeedDrop {
 /// The place that leaves the least distance to the medians on its two sides, if what lies between
 /// them is a fall by more than `sure` standard errors, with `side` speeds or
 /// more on each side.
-pub(super) fn fall(speeds: &[f64], sure: f64, side: usize) -> Option<SpeedDrop> {
+pub(super) fn speed_drop(speeds: &[f64], sure: f64, side: usize) -> Option<SpeedDrop> {
     let n = speeds.len();
     if n < LEAST.max(2 * side) {
         return None;
@@ -69,7 +69,7 @@ mod tests {
     fn a_fall_is_found_where_it_is() {
         let mut speeds = vec![200.0; 10];
         speeds.extend([101.0, 99.0, 100.0, 60.0, 100.0, 101.0, 99.0, 100.0, 100.0, 100.0]);
-        let found = fall(&speeds, 4.0, 2).expect("a fall");
+        let found = speed_drop(&speeds, 4.0, 2).expect("a fall");
         assert_eq!(found.index, 10);
         assert!((found.fast - 200.0).abs() < 1.0);
         assert!((found.slow - 100.0).abs() < 1.0);
@@ -78,14 +78,14 @@ mod tests {
     #[test]
     fn noise_a_rise_and_a_dip_are_no_falls() {
         let noise: Vec<f64> = (0..40).map(|n| 100.0 + 8.0 * f64::from(n * 7919 % 13 - 6)).collect();
-        assert_eq!(fall(&noise, 4.0, 2), None);
+        assert_eq!(speed_drop(&noise, 4.0, 2), None);
         let mut rise = vec![100.0; 10];
         rise.extend([150.0; 10]);
-        assert_eq!(fall(&rise, 4.0, 2), None);
+        assert_eq!(speed_drop(&rise, 4.0, 2), None);
         let mut dip = vec![100.0; 10];
         dip.extend([50.0; 6]);
         dip.extend([100.0; 6]);
-        assert_eq!(fall(&dip, 4.0, 2), None);
-        assert_eq!(fall(&[], 4.0, 2), None);
+        assert_eq!(speed_drop(&dip, 4.0, 2), None);
+        assert_eq!(speed_drop(&[], 4.0, 2), None);
     }
 }

@@ -17,7 +17,7 @@
 //! needs neither.
 
 mod holder;
-mod notes;
+mod restore_journal;
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
 pub use holder::{may_write, serve};
-pub use notes::left_behind;
+pub use restore_journal::left_behind;
 
 /// Settings as they were asked for, as long as this lives.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ enum HolderReply {
 /// What a living run holds stays. Without any notes this is a look into one folder.
 #[must_use]
 pub fn restore_left_behind(sys: &SystemRoot) -> Restored {
-    notes::restore_all(sys)
+    restore_journal::restore_all(sys)
 }
 
 impl TemporarySettings {

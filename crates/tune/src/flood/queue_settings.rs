@@ -18,8 +18,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::mixed_load::MixedLoad;
 use super::trial::{ASYNC_DEPTH, NR_REQUESTS, QUEUE_ASYNC_DEPTH, SCHEDULER, Trial};
-use super::{MixedLoad, TunableQueue};
+use super::tunable_queue::TunableQueue;
 use crate::setting::DeviceSetting;
 use crate::sysfs::Queue;
 

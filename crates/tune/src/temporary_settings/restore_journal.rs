@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Restored;
 use crate::clock::pause;
+use crate::errno_text::errno_text;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
-use crate::words::words;
 
 /// The notes of one device, locked.
 pub(super) struct RestoreJournal {
@@ -219,7 +219,7 @@ impl RestoreJournal {
                 Ok(()) => restored.back.push(was.clone()),
                 Err(error) => {
                     let name = was.file();
-                    let why = words(&error);
+                    let why = errno_text(&error);
                     restored.failed.push(format!("{} {}: {why}", name.display(), was.value));
                 }
             }
@@ -238,7 +238,7 @@ impl JournalEntry {
 }
 
 fn unnoted(path: &Path, error: &io::Error) -> io::Error {
-    let why = format!("cannot note what was there in {}: {}", path.display(), words(error));
+    let why = format!("cannot note what was there in {}: {}", path.display(), errno_text(error));
     io::Error::new(error.kind(), why)
 }
 

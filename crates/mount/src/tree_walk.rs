@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 /// In which order names come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Order {
+pub(crate) enum NameOrder {
     /// As they lie: programs that list directories and go on as they find them.
     Listed,
     /// By their bytes: programs that have a sorted list of names, as git has.
@@ -30,7 +30,7 @@ pub(crate) enum Order {
 
 /// What is known of the directories of a tree.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct TreeWalkDetector {
     directories: HashMap<u32, Directory>,
     /// How many of them there may be.
     limit: usize,
@@ -52,7 +52,7 @@ struct Directory {
     is_walked: bool,
 }
 
-impl Walk {
+impl TreeWalkDetector {
     /// That knows nothing yet, and keeps so many bytes at most, or not many more than there are in
     /// one directory.
     pub(crate) fn new(memory_bytes: u64) -> Self {
@@ -95,11 +95,11 @@ impl Walk {
     ///     which are skipped                        half as many
     ///   otherwise                                  nothing
     /// ```
-    pub(crate) fn enter(&mut self, directory: u32, order: Order, most: usize) -> Vec<u32> {
+    pub(crate) fn enter(&mut self, directory: u32, order: NameOrder, most: usize) -> Vec<u32> {
         let this = self.directories.entry(directory).or_default();
         let (was_fetched, was_entered) = (this.is_fetched, this.is_entered);
         this.is_entered = true;
-        if was_entered && order == Order::Listed {
+        if was_entered && order == NameOrder::Listed {
             self.again(directory);
         }
         if was_fetched && !was_entered {
@@ -114,7 +114,7 @@ impl Walk {
 
     /// What there is to fetch now that more is known: nothing while half of what is ahead is
     /// fetched, so that many are fetched together.
-    pub(crate) fn next(&mut self, directory: u32, order: Order, most: usize) -> Vec<u32> {
+    pub(crate) fn next(&mut self, directory: u32, order: NameOrder, most: usize) -> Vec<u32> {
         self.ahead = self.ahead.clamp(FIRST, most.max(FIRST));
         let mut next = self.upcoming(directory, order, self.ahead);
         let is_known = |number: &u32| self.directories.get(number).is_some_and(|it| it.is_fetched);
@@ -139,12 +139,12 @@ impl Walk {
 
     /// Whether the neighbours in front were entered lately: one, or the directory above, if names
     /// are listed; two if names are looked up, since among a few names one may be chance.
-    fn is_in_order(&self, directory: u32, order: Order) -> bool {
+    fn is_in_order(&self, directory: u32, order: NameOrder) -> bool {
         let Some((above, place)) = self.place(directory, order) else { return false };
         let signs = match order {
-            Order::Listed if place == 0 => return self.is_entered(above),
-            Order::Listed => 1,
-            Order::Named => 2,
+            NameOrder::Listed if place == 0 => return self.is_entered(above),
+            NameOrder::Listed => 1,
+            NameOrder::Named => 2,
         };
         let last = self.directories.get(&above).map_or([0; LAST], |it| it.last);
         let before = place.checked_sub(signs).map(|from| &self.inside(above, order)[from..place]);
@@ -161,7 +161,7 @@ impl Walk {
     }
 
     /// How many neighbours in front were fetched and are not entered; they count once.
-    fn skipped(&mut self, directory: u32, order: Order) -> usize {
+    fn skipped(&mut self, directory: u32, order: NameOrder) -> usize {
         let Some((above, place)) = self.place(directory, order) else { return 0 };
         let before: Vec<u32> = self.inside(above, order)[..place]
             .iter()
@@ -181,7 +181,7 @@ impl Walk {
     }
 
     /// The next directories of a walk that is here.
-    fn upcoming(&self, directory: u32, order: Order, count: usize) -> Vec<u32> {
+    fn upcoming(&self, directory: u32, order: NameOrder, count: usize) -> Vec<u32> {
         let mut next = Vec::with_capacity(count);
         self.below(directory, order, count, &mut next);
         let mut here = directory;
@@ -201,7 +201,7 @@ impl Walk {
     }
 
     /// Those below a directory, each in front of its own, as far as they are known.
-    fn below(&self, directory: u32, order: Order, count: usize, next: &mut Vec<u32>) {
+    fn below(&self, directory: u32, order: NameOrder, count: usize, next: &mut Vec<u32>) {
         let mut ahead = vec![self.inside(directory, order).iter()];
         while let Some(level) = ahead.last_mut() {
             if next.len() >= count {
@@ -220,14 +220,14 @@ impl Walk {
     }
 
     /// The directory above, and the place in it.
-    fn place(&self, directory: u32, order: Order) -> Option<(u32, usize)> {
+    fn place(&self, directory: u32, order: NameOrder) -> Option<(u32, usize)> {
         let (above, places) = self.directories.get(&directory)?.parent?;
         let place = places[order as usize];
         // Of a damaged tree, or forgotten since.
         (self.inside(above, order).get(place) == Some(&directory)).then_some((above, place))
     }
 
-    fn inside(&self, directory: u32, order: Order) -> &[u32] {
+    fn inside(&self, directory: u32, order: NameOrder) -> &[u32] {
         let known = self.directories.get(&directory).and_then(|it| it.inside.as_ref());
         known.map_or(&[], |orders| &orders[order as usize])
     }
@@ -256,8 +256,8 @@ mod tests {
 
     /// A root (2) with `tops` directories (100, 200, ..) of `leaves` each (101, 102, ..), whose
     /// names are in the order of their numbers, and lie in the same order.
-    fn tree(tops: u32, leaves: u32) -> Walk {
-        let mut walk = Walk::new(1 << 30);
+    fn tree(tops: u32, leaves: u32) -> TreeWalkDetector {
+        let mut walk = TreeWalkDetector::new(1 << 30);
         let name = |n: u32| (format!("{n:06}").into_bytes(), n);
         let named = |numbers: Vec<u32>| numbers.into_iter().map(name).collect::<Vec<_>>();
         walk.learn(2, &named((1..=tops).map(|top| top * 100).collect()));
@@ -270,10 +270,10 @@ mod tests {
     #[test]
     fn listing_one_directory_fetches_no_other() {
         let mut walk = tree(3, 5);
-        assert!(walk.enter(2, Order::Listed, 64).is_empty());
+        assert!(walk.enter(2, NameOrder::Listed, 64).is_empty());
         let mut walk = tree(3, 5);
-        assert!(walk.enter(203, Order::Listed, 64).is_empty());
-        assert!(walk.enter(203, Order::Listed, 64).is_empty());
+        assert!(walk.enter(203, NameOrder::Listed, 64).is_empty());
+        assert!(walk.enter(203, NameOrder::Listed, 64).is_empty());
     }
 
     #[test]
@@ -281,14 +281,14 @@ mod tests {
         let mut walk = tree(3, 5);
         for path in [[2, 100, 101], [2, 300, 304], [2, 200, 202]] {
             for directory in path {
-                assert!(walk.enter(directory, Order::Named, 64).is_empty(), "{directory}");
+                assert!(walk.enter(directory, NameOrder::Named, 64).is_empty(), "{directory}");
             }
         }
     }
 
     #[test]
     fn a_walk_fetches_each_directory_once_and_ahead_of_itself() {
-        for order in [Order::Listed, Order::Named] {
+        for order in [NameOrder::Listed, NameOrder::Named] {
             let mut walk = tree(10, 20);
             let (mut fetched, mut late, mut batches) = (Vec::new(), 0, 0);
             let tops = (1..=10).flat_map(|top| (0..=20).map(move |leaf| top * 100 + leaf));
@@ -311,32 +311,32 @@ mod tests {
     #[test]
     fn a_walk_that_skips_directories_fetches_fewer() {
         let mut walk = tree(1, 400);
-        walk.enter(2, Order::Listed, 64);
+        walk.enter(2, NameOrder::Listed, 64);
         let mut fetched = 0;
         for directory in [100, 101, 102, 103, 104, 105] {
-            fetched += walk.enter(directory, Order::Listed, 64).len();
+            fetched += walk.enter(directory, NameOrder::Listed, 64).len();
         }
         assert!(walk.ahead >= 32, "{}", walk.ahead);
         for directory in [120, 140, 160, 180, 200] {
-            fetched += walk.enter(directory, Order::Listed, 64).len();
+            fetched += walk.enter(directory, NameOrder::Listed, 64).len();
         }
         assert!(walk.ahead <= FIRST && fetched < 200, "{} {fetched}", walk.ahead);
     }
 
     #[test]
     fn a_directory_in_itself_has_an_end() {
-        let mut walk = Walk::new(1 << 30);
+        let mut walk = TreeWalkDetector::new(1 << 30);
         walk.learn(2, &[(b"a".to_vec(), 3), (b"b".to_vec(), 2)]);
         walk.learn(3, &[(b"c".to_vec(), 2), (b"d".to_vec(), 3)]);
         for directory in [2, 3, 2, 3, 3] {
-            assert!(walk.enter(directory, Order::Listed, 1000).len() <= 1000);
+            assert!(walk.enter(directory, NameOrder::Listed, 1000).len() <= 1000);
         }
-        assert!(walk.upcoming(3, Order::Named, 100).len() <= 100);
+        assert!(walk.upcoming(3, NameOrder::Named, 100).len() <= 100);
     }
 
     #[test]
     fn a_tree_of_any_size_is_kept_in_bounds() {
-        let mut walk = Walk::new(1 << 30);
+        let mut walk = TreeWalkDetector::new(1 << 30);
         for top in 0..3000_u32 {
             let inside: Vec<_> =
                 (1..100_u32).map(|n| (n.to_le_bytes().to_vec(), top * 100 + n)).collect();

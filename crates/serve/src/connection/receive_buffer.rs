@@ -5,13 +5,13 @@
 //! Never: more than its fixed size, whatever the client sends.
 
 #[derive(Debug)]
-pub(crate) struct Input {
+pub(crate) struct ReceiveBuffer {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Input {
+impl ReceiveBuffer {
     pub(crate) fn new() -> Self {
         Self { buffer: vec![0; FIRST], start: 0, end: 0 }
     }

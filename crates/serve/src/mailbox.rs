@@ -25,7 +25,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug)]
 pub(crate) enum Mail {
     /// The fetch in this slot is worth a poll.
-    Fetch(usize),
+    ReadWoken(usize),
     /// The part of a write that had to wait is written, or not.
     Written { result: Result<(), NbdErrno>, paid: usize },
     /// The server's budget has something again.
@@ -67,22 +67,22 @@ impl AsFd for Mailbox {
 }
 
 /// Wakes the connection for one of its fetches.
-struct Slot {
+struct SlotWaker {
     mailbox: Arc<Mailbox>,
     number: usize,
 }
 
-impl Wake for Slot {
+impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.mailbox.post(Mail::Fetch(self.number));
+        self.mailbox.post(Mail::ReadWoken(self.number));
     }
 }
 
 /// A waker for the fetch in this slot.
 pub(crate) fn waker(mailbox: &Arc<Mailbox>, number: usize) -> Waker {
-    Waker::from(Arc::new(Slot { mailbox: Arc::clone(mailbox), number }))
+    Waker::from(Arc::new(SlotWaker { mailbox: Arc::clone(mailbox), number }))
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 
-use super::fall::{SpeedDrop, fall};
 use super::step::{WINDOWS_MIN, late, nanos, whole};
+use super::throttle::{SpeedDrop, speed_drop};
 use super::{Burst, SweepActivity, SweepRun};
 use crate::plateau::robust::median;
 use crate::probe::{ProbeSample, SampleSlice, SequentialRead, Stopped};
@@ -96,7 +96,7 @@ impl SweepRun<'_> {
         let now = median(&mut speeds[speeds.len() / 2..].to_vec());
         let all_along = SpeedDrop { fast: before, slow: now, index: 0 };
         let all_along = (before > DEEP * now).then_some(all_along);
-        let Some(found) = fall(&speeds, SURE, 2).or(all_along) else { return Ok(false) };
+        let Some(found) = speed_drop(&speeds, SURE, 2).or(all_along) else { return Ok(false) };
         let Some(slow) = self.stays_below(window, found)? else { return Ok(false) };
         let ns: u64 = stream.slices[..found.index].iter().map(|slice| slice.ns).sum();
         let seconds = ns as f64 / 1e9 + BRIEF.as_secs_f64();
@@ -214,7 +214,7 @@ impl SweepRun<'_> {
         let at_least = ByteCount(window.0 * 3);
         let slack = nanos(2.0 * self.cost_ns(window)) + Duration::from_millis(500);
         let ask = SequentialRead { window, at_least, time, at_most: time + slack };
-        self.read(ask, SweepActivity::Looking)
+        self.read(ask, SweepActivity::DetectingThrottle)
     }
 }
 

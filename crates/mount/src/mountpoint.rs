@@ -116,7 +116,7 @@ impl MountLock {
         self,
         directory: &Path,
         connection: OwnedFd,
-    ) -> Result<Place, MountError> {
+    ) -> Result<Mountpoint, MountError> {
         let refused = |source| MountError::Mount { path: directory.to_owned(), source };
         let mounts = mountinfo::read().map_err(refused)?;
         let top = mounted_on(directory, AtFlags::STATX_DONT_SYNC);
@@ -132,7 +132,7 @@ impl MountLock {
         let mut fuse = stack.iter().copied().filter(|it| KINDS.contains(&it.kind.as_str()));
         // Of several, ours is not known: none is touched.
         let (Some(ours), None) = (fuse.next(), fuse.next()) else { return Err(busy()) };
-        let place = Place {
+        let place = Mountpoint {
             directory: directory.to_owned(),
             id: ours.id,
             device: ours.device,
@@ -179,7 +179,7 @@ pub enum UnmountOutcome {
 ///   not there                                   it was detached by another; it ends by itself
 /// ```
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Mountpoint {
     directory: PathBuf,
     /// The kernel's id of the mount.
     id: u64,
@@ -193,7 +193,7 @@ pub(crate) struct Place {
     parent: OwnedFd,
 }
 
-impl Place {
+impl Mountpoint {
     /// Lets the kernel read ahead of files in requests as large as this, where we may (as root):
     /// its own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in
     /// eight.

@@ -1,0 +1,103 @@
+//! How a connection waits: for its client, for mail, and when it gives its buffers back.
+//!
+//! In:    what the connection needs to go on.
+//! Out:   bytes received, or the reason to look again.
+//! Never: memory of the server's budget held while it sleeps and needs none.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+
+use super::end::ConnectionEnd;
+use super::receive_buffer;
+use super::{Connection, WaitFor};
+use crate::server_state::ServerState;
+use crate::socket::wait;
+
+impl Connection<'_> {
+    /// Waits until there is something to do.
+    pub(super) fn wait(&mut self, need: WaitFor) -> Result<(), ConnectionEnd> {
+        self.output.budget.rest();
+        let wants_bytes = need == WaitFor::Bytes && !self.is_over;
+        if wants_bytes && self.in_hand() == 0 && self.output.is_empty() {
+            if self.pipelines > 0 && self.receive_more()? {
+                return Ok(());
+            }
+            let bytes = match self.socket.recv(self.input.room()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.idle(),
+                bytes => bytes?,
+            };
+            if self.is_resting {
+                self.is_resting = false;
+                self.socket.set_idle(Some(busy_for(self.shared)))?;
+            }
+            self.received(bytes);
+            return Ok(());
+        }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, wants_bytes);
+        wanted.set(PollFlags::OUT, !self.output.is_empty());
+        if wanted.is_empty() && self.is_over {
+            // The client has ended its side: the socket has nothing more to say.
+            wait([(self.mailbox.as_fd(), PollFlags::IN)], None)?;
+            return Ok(());
+        }
+        let fds = [(self.socket.as_fd(), wanted), (self.mailbox.as_fd(), PollFlags::IN)];
+        let [socket, _] = wait(fds, None)?;
+        if wants_bytes && socket.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            if let Some(bytes) = self.socket.try_recv(self.input.room())? {
+                self.received(bytes);
+            }
+        } else if socket.intersects(PollFlags::HUP | PollFlags::ERR) {
+            // The client is gone: there is no receiver of replies.
+            return Err(ConnectionEnd::Io(io::ErrorKind::ConnectionReset.into()));
+        }
+        Ok(())
+    }
+
+    /// It was silent for a while: its buffers go. If it was for too long, it goes.
+    fn idle(&mut self) -> Result<(), ConnectionEnd> {
+        let (busy, limit) = (busy_for(self.shared), self.shared.limits.idle_timeout);
+        if limit.is_some_and(|limit| self.is_resting || limit <= busy) {
+            return Err(ConnectionEnd::Idle);
+        }
+        self.is_resting = true;
+        self.output.shrink();
+        if self.input.shrink() {
+            self.output.budget.give(GROWTH);
+        }
+        Ok(self.socket.set_idle(limit.map(|limit| limit - busy))?)
+    }
+
+    /// A client that pipelines is about to send its next request: it gets the processor for a
+    /// moment, and several of its requests are received in one call. A sleep at once would end with
+    /// the first of them, which costs both sides more than a reply.
+    fn receive_more(&mut self) -> Result<bool, ConnectionEnd> {
+        for _ in 0..YIELDS {
+            std::thread::yield_now();
+            if let Some(bytes) = self.socket.try_recv(self.input.room())? {
+                self.received(bytes);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn received(&mut self, bytes: usize) {
+        self.input.received(bytes);
+        self.is_over |= bytes == 0;
+    }
+}
+
+/// How long a connection that does nothing keeps its buffers.
+pub(super) fn busy_for(shared: &ServerState) -> Duration {
+    shared.limits.idle_timeout.map_or(BUSY, |timeout| timeout.min(BUSY))
+}
+
+const BUSY: Duration = Duration::from_secs(1);
+/// What the input of a connection that writes has beyond the others'.
+pub(super) const GROWTH: usize = receive_buffer::LARGE_INPUT - receive_buffer::INPUT;
+/// A few microseconds of an idle processor, and no time of a busy one.
+const YIELDS: u32 = 8;

@@ -1,0 +1,109 @@
+//! What all connections of a server share, and what stops them.
+//!
+//! In:    connections that begin and end; a stop, from any thread.
+//! Out:   the export, budgets, counters; whether the server is stopping.
+//! Never: a lock held while a connection waits.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use foreread::Engine;
+
+use crate::blocking_pool::BlockingPool;
+use crate::budget::SharedBudget;
+use crate::log::ClientLog;
+use crate::socket::Socket;
+use crate::store::Store;
+use crate::{CounterReader, Export, ServerLimits};
+
+/// Answers a control request: the text of the answer, or of the error.
+pub(crate) type ControlHandler = Box<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+
+/// What all connections share.
+pub(crate) struct ServerState {
+    pub(crate) engine: Engine,
+    pub(crate) export: Export,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: ServerLimits,
+    pub(crate) meter: CounterReader,
+    pub(crate) budget: Arc<SharedBudget>,
+    pub(crate) pool: Arc<BlockingPool>,
+    pub(crate) answer: Option<ControlHandler>,
+    pub(crate) log: ClientLog,
+    pub(crate) stopper: Stopper,
+    pub(crate) open: Mutex<HashMap<u32, Arc<Socket>>>,
+    /// A connection has ended.
+    pub(crate) ended: Condvar,
+    pub(crate) is_lost: AtomicBool,
+}
+
+/// Stops a server, from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stopper {
+    pub(crate) stop: Arc<StopSignal>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StopSignal {
+    is_stopping: AtomicBool,
+    /// There while the server runs.
+    pub(crate) wake: OnceLock<OwnedFd>,
+}
+
+impl Stopper {
+    /// No new connections; requests in hand are answered, all is flushed, then
+    /// [`Server::run`](crate::Server::run) returns. Calling it again changes nothing.
+    pub fn stop(&self) {
+        self.stop.is_stopping.store(true, Ordering::SeqCst);
+        if let Some(wake) = self.stop.wake.get() {
+            let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.is_stopping.load(Ordering::SeqCst)
+    }
+}
+
+impl ServerState {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopper.is_stopping()
+    }
+
+    /// Waits for the connections: each sends what it has in hand, and ends. A client that takes no
+    /// replies, or whose request the device does not answer, is cut off after the limit.
+    pub(crate) fn let_go(&self) {
+        let limit = self.limits.stop_timeout;
+        let ends: [(fn(&Socket), _); 2] =
+            [(Socket::stop_receiving, limit), (Socket::shut, limit.min(AFTER_SHUT))];
+        for (end, limit) in ends {
+            let open = self.lock();
+            open.values().for_each(|socket| end(socket));
+            let ended = self.ended.wait_timeout_while(open, limit, |open| !open.is_empty());
+            let (open, _) = ended.unwrap_or_else(PoisonError::into_inner);
+            if open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// After a panic: if it was in the engine's own state, the server stops.
+    pub(crate) fn look_after(&self) {
+        if catch_unwind(AssertUnwindSafe(|| self.engine.counters())).is_err() {
+            self.is_lost.store(true, Ordering::Release);
+            self.stopper.stop();
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Socket>>> {
+        // Nothing panics while it holds this lock.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long connections that were cut off have to end. Those that wait for the device do not.
+const AFTER_SHUT: Duration = Duration::from_secs(1);

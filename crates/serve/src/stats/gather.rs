@@ -1,0 +1,174 @@
+//! Statistics, gathered from those that count: the engine, its file and device, the connections.
+//!
+//! In:    the counters of each.
+//! Out:   one value.
+//! Never: a number of its own.
+
+use super::{
+    ClientStats, CostStats, DeviceStats, EvictionStats, ExportStats, MemoryStats, PageStats,
+    ReadAheadStats, ReadStats, ServerStats, WindowCount, WriteStats,
+};
+use crate::Counters;
+use foreread::ForkedError;
+use foreread::core::device_model;
+use foreread::core::path::DeviceState;
+use foreread::core::stats as path_stats;
+use foreread::core::units::PAGE_SIZE;
+use foreread::core::windows::Windows;
+
+impl From<Counters> for ClientStats {
+    fn from(counters: Counters) -> Self {
+        let requests = [
+            ("read", counters.reads),
+            ("write", counters.writes),
+            ("flush", counters.flushes),
+            ("trim", counters.trims),
+            ("zero", counters.zeroes),
+            ("cache", counters.caches),
+            ("block_status", counters.block_status),
+        ];
+        Self {
+            connections: counters.connections,
+            accepted: counters.accepted,
+            refused: counters.refused,
+            misbehaved: counters.misbehaved,
+            requests: requests.map(|(kind, count)| (kind.to_owned(), count)).into(),
+            errors: counters.errors,
+            read_bytes: counters.bytes_read,
+            written_bytes: counters.bytes_written,
+        }
+    }
+}
+
+impl From<device_model::DeviceModel> for CostStats {
+    fn from(fit: device_model::DeviceModel) -> Self {
+        let device_model::DeviceModel { per_request_ns, per_kib_ns, parallel, samples } = fit;
+        Self { per_request_ns, per_kib_ns, parallel, samples }
+    }
+}
+
+fn windows(windows: &Windows) -> Vec<WindowCount> {
+    let classes = windows.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    let up_to = |class| Windows::largest(class).map(|pages| pages.bytes().0);
+    classes.map(|(class, count)| WindowCount { up_to_bytes: up_to(class), count: *count }).collect()
+}
+
+impl DeviceStats {
+    /// What was counted of all devices, which are one, and what is known of it.
+    fn of(path: &path_stats::Stats, state: Option<DeviceState>) -> Self {
+        let bytes = |pages: u64| pages * PAGE_SIZE;
+        let mut device = Self::default();
+        (device.read.requests, device.read.bytes) = (path.device_reads, bytes(path.device_pages));
+        device.write.requests = path.device_writes;
+        device.write.bytes = bytes(path.device_write_pages);
+        let Some(state) = state else { return device };
+        device.read.queued = state.queued_reads;
+        device.write.queued = state.queued_writes;
+        device.read.in_flight = state.in_flight_reads.into();
+        device.write.in_flight = state.in_flight_writes.into();
+        device.write.limit = state.write_limit.map(u64::from);
+        (device.read.expired, device.write.expired) = (state.expired_reads, state.expired_writes);
+        device.read.fit = state.reads.map(CostStats::from);
+        device.write.fit = state.writes.map(CostStats::from);
+        device
+    }
+}
+
+impl ServerStats {
+    /// What an engine and its server have counted, and how the file's device is.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child, to which the engine does not belong.
+    pub fn gather(
+        about: ServerInfo<'_>,
+        file: &foreread::File,
+        counters: Counters,
+    ) -> Result<Self, ForkedError> {
+        let ServerInfo { version, target, name, read_only, memory, up_s, engine } = about;
+        let counted = engine.counters()?;
+        let (path, cache) = (counted.path, counted.cache);
+        let (idle, _) = engine.frames()?;
+        Ok(Self {
+            version: version.to_owned(),
+            up_s,
+            export: ExportStats {
+                target: target.to_owned(),
+                name: name.to_owned(),
+                bytes: file.len(),
+                read_only,
+                buffered: file.direct_io_unavailable().map(str::to_owned),
+                io: engine.io_backend(),
+            },
+            memory: MemoryStats {
+                bound_bytes: memory,
+                idle_bytes: idle * PAGE_SIZE,
+                dirty_bytes: counted.dirty.0,
+            },
+            reads: ReadStats {
+                hit: counted.hits,
+                waited: path.reads,
+                alone: counted.inline_reads,
+                waited_for_memory: path.waited_for_frames,
+            },
+            pages: PageStats {
+                wanted: path.pages_wanted,
+                hit_in_flight: path.pages_joined,
+                miss: path.pages_missed,
+                failed: path.pages_failed,
+                retried: path.retries,
+            },
+            ahead: ReadAheadStats {
+                issued: path.pages_ahead,
+                hinted: path.pages_hinted,
+                evicted_before_use: cache.evicted_before_use,
+                markers: path.markers,
+                markers_dropped: counted.markers_dropped,
+                shortened: path.windows_shortened,
+                hints_shortened: path.hints_shortened,
+                windows: windows(&counted.windows),
+                window_pages: counted.windows.pages,
+            },
+            cache: EvictionStats {
+                evicted: cache.evictions,
+                activated: cache.activations,
+                demoted: cache.demotions,
+                refaulted: cache.refaults,
+            },
+            writes: WriteStats {
+                asked: path.writes,
+                pages: path.pages_written,
+                partial: path.pages_rmw,
+                waited_for_pages: path.writes_waited_for_pages,
+                waited_for_room: path.writes_waited_for_room,
+                retried: path.write_retries,
+                failed: path.pages_write_failed,
+                flushes: path.flushes,
+                flush_failures: path.flush_failures,
+                rewritten: path.pages_rewritten,
+                lost: file.has_lost()?,
+            },
+            device: DeviceStats::of(&path, file.device_state()?),
+            clients: counters.into(),
+        })
+    }
+}
+
+/// What a server knows of itself and does not count.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerInfo<'a> {
+    /// Of the program.
+    pub version: &'a str,
+    /// The file or device.
+    pub target: &'a str,
+    /// The export's name.
+    pub name: &'a str,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// The engine's bound in bytes.
+    pub memory: u64,
+    /// Seconds since it was ready.
+    pub up_s: f64,
+    /// The engine.
+    pub engine: &'a foreread::Engine,
+}
