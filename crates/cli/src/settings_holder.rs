@@ -8,8 +8,8 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 
-use foreread_tune::hold::{TemporarySettings, restore_left_behind};
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings::{TemporarySettings, restore_left_behind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Starts the process that restores the system's settings when we have ended: this program, by a
@@ -28,7 +28,7 @@ pub(crate) fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    foreread_tune::hold::serve(&SystemRoot::here())
+    foreread_tune::temporary_settings::serve(&SystemRoot::here())
 }
 
 /// The verb that starts it, which no help shows.

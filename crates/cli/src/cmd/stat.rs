@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use clap::Args;
-use foreread_ext4::{Error, Ext4, FileKind, Inode, Run};
+use foreread_ext4::{BlockRun, Error, Ext4, FileKind, Inode};
 use serde::Serialize;
 
 use crate::args::help::CODES_AND_UNITS;
@@ -169,6 +169,6 @@ impl StatReport {
 
 /// What of a file lies where; nothing for what has no blocks.
 fn runs(fs: &Ext4<Image>, inode: &Inode) -> Result<Vec<BlockRange>, Error> {
-    let blocks = |Run { first, blocks, at }| BlockRange { first, blocks, at };
+    let blocks = |BlockRun { first, blocks, at }| BlockRange { first, blocks, at };
     fs.layout(inode).map(|run| run.map(blocks)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use foreread_files::{Input, Output as ResultFile};
+use foreread_files::{CommandInput, ResultFile};
 use serde::Serialize;
 
 use super::args::BenchArgs;
@@ -10,7 +10,7 @@ use crate::output::{Failure, json_head, write_json};
 
 /// The file of --save, before an hour of measuring has passed.
 pub(super) fn created(args: &BenchArgs) -> Result<Option<ResultFile>, Failure> {
-    let inputs = [Input { name: "TARGET", path: Path::new(&args.target) }];
+    let inputs = [CommandInput { name: "TARGET", path: Path::new(&args.target) }];
     let save = args.save.as_deref().map(|path| ResultFile::create(path, &inputs, are_figures));
     save.transpose().map_err(|error| Failure::WrongUse(format!("--save {error}")))
 }

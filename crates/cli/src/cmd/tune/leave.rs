@@ -26,7 +26,7 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Printer) -> Result<(), Failure> {
-    let restored = hold::restore_left_behind(sys);
+    let restored = temporary_settings::restore_left_behind(sys);
     let mut notes: Vec<_> = restored
         .back
         .iter()

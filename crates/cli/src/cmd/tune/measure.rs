@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::ByteCount;
-use foreread_tune::advice::{self, DeviceFacts, Refusal};
+use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::flood::TunableQueue;
-use foreread_tune::hold::{self, TemporarySettings};
 use foreread_tune::identity::identity;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::report::{Method, Refusal, Report};

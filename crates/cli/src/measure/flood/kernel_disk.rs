@@ -3,9 +3,9 @@
 use std::cell::OnceCell;
 use std::io;
 
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings::TemporarySettings;
 
 use super::method::FloodMethod;
 use crate::settings_holder::holder;
