@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// A file, as JSON has it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Node {
+pub(crate) struct ImageNode {
     pub(crate) name: String,
     pub(crate) inode: u32,
     pub(crate) kind: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) target: Option<String>,
 }
 
-impl Node {
+impl ImageNode {
     pub(crate) fn new(name: &[u8], inode: &Inode, target: Option<&[u8]>) -> Self {
         Self {
             name: text(name),

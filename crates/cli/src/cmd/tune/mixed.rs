@@ -18,9 +18,9 @@ use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::temporary_settings::TemporarySettings;
 use indicatif::ProgressBar;
 
-use super::measure::percent;
-use crate::measure::clock;
+use crate::clock::clock;
 use crate::output::Failure;
+use crate::progress::percent;
 
 /// What could be tried on a file in this folder: asked before a minute is spent on the rest.
 pub(super) fn offer(sys: &SystemRoot, folder: &Path) -> Result<TunableQueue, Failure> {

@@ -15,7 +15,7 @@ use signal_hook::{flag, low_level};
 /// Calls `stop` once, when SIGTERM or SIGINT comes. A second one of either has the signal's default
 /// effect: it ends the process at once. SIGHUP is ignored: a server outlives its terminal. (So is
 /// SIGPIPE, by Rust.)
-pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(crate) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let is_second = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_default(signal, Arc::clone(&is_second))?;
@@ -30,7 +30,7 @@ pub(super) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> 
 }
 
 /// The same, but each SIGTERM and each SIGINT is a call, one after another.
-pub(in crate::cmd) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
+pub(crate) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
     // A handler that does nothing, so that commands which we run get the signal's own meaning back.
     flag::register(SIGHUP, Arc::default())?;
     let (mut heard, said) = UnixStream::pair()?;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// Reads a time.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: Option<u64> = digits.parse().ok();
     let duration = match (number, &text[digits.len()..]) {
@@ -28,10 +28,10 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        assert_eq!(parse("5s"), Ok(Duration::from_secs(5)));
-        assert_eq!(parse("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         for wrong in ["", "5", "s", "-5s", "5m", "5 s", "1.5s", "3601s", "99999999999999999999s"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 }

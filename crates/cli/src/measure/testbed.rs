@@ -1,4 +1,4 @@
-//! The three ways to read: through the kernel's page cache, around it, and through foreread.
+//! The three access methods: through the kernel's page cache, around it, and through foreread.
 //!
 //! In:    a target, and how slow its device shall be.
 //! Out:   cold readers of it, and what the device was asked for.
@@ -6,53 +6,32 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use foreread::{Delay, DelayModel, Engine, EngineError, OpenOptions, Policy, ReadStream};
+use foreread::{Delay, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
 use foreread_tune::temporary_settings::TemporarySettings;
 use rustix::fs::OFlags;
-use serde::Serialize;
 
+use super::memory_limit::MemoryLimit;
+use super::method::AccessMethod;
 use super::pattern::PAGE;
+use super::reader::{ColdReader, IssuedReads};
+use super::slow_device::SlowDevice;
 use super::slow_mount::SlowMount;
-use super::target::{Target, drop_cache};
-use super::{clock, holder};
-use crate::flags::MaxWindow;
+use super::target::{BenchTarget, drop_cache};
+use crate::args::max_window::MaxWindow;
+use crate::settings_holder::holder;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Arm {
-    Buffered,
-    Direct,
-    Foreread,
-}
-
-impl Arm {
-    pub(crate) const ALL: [Self; 3] = [Self::Buffered, Self::Direct, Self::Foreread];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Buffered => "buffered",
-            Self::Direct => "direct",
-            Self::Foreread => "foreread",
-        }
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|arm| arm.name() == name)
-    }
-}
-
-/// What all arms have in common.
-pub(crate) struct Course<'t> {
-    pub(crate) target: &'t Target,
+/// What all access methods have in common.
+pub(crate) struct Testbed<'t> {
+    pub(crate) target: &'t BenchTarget,
     pub(crate) delay: Option<Delay>,
     /// The delayed target as the kernel sees it; an error says why it cannot.
     mount: Option<Result<Mutex<SlowMount>, io::Error>>,
@@ -66,55 +45,39 @@ pub(crate) struct Course<'t> {
     /// Whether foreread learns which it is.
     pub(crate) learns_window: bool,
     memory: u64,
+    /// How many bytes the kernel's page cache may have; None for as many as there are.
+    pub(crate) kernel_memory: Option<u64>,
 }
 
 /// What a device was asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct DeviceReads {
     pub(crate) reads: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) evicted_before_use: Option<u64>,
 }
 
-/// One way to read, cold: a reader for each thread.
-pub(crate) struct Opened<'c> {
-    pub(crate) readers: Vec<Reader>,
-    pub(crate) meter: Meter<'c>,
-}
-
-/// One thread's handle.
-pub(crate) enum Reader {
-    Buffered(File),
-    Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>>, issued: Arc<Issued> },
-    Foreread(ReadStream),
+/// One access method, cold: a reader for each thread.
+pub(crate) struct ColdReaders<'c> {
+    pub(crate) readers: Vec<ColdReader>,
+    pub(crate) meter: RequestMeter<'c>,
+    /// Of the kernel's page cache, as long as they read.
+    _limit: Option<MemoryLimit>,
 }
 
 /// What counts the requests to the device.
-pub(crate) enum Meter<'c> {
-    Kernel(&'c Course<'c>),
+pub(crate) enum RequestMeter<'c> {
+    Kernel(&'c Testbed<'c>),
     /// The readers themselves: each of their reads is one of the device.
-    Readers(Arc<Issued>),
+    Readers(Arc<IssuedReads>),
     Engine(Engine),
 }
 
-/// What readers have asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Issued {
-    reads: AtomicU64,
-    bytes: AtomicU64,
-}
-
-/// A device that is slow because its reader sleeps.
-pub(crate) struct SlowDevice {
-    model: DelayModel,
-    started: Instant,
-}
-
-impl<'t> Course<'t> {
+impl<'t> Testbed<'t> {
     /// Foreread gets the window that was asked for, else the kernel's own, so that the comparison
     /// is one of equals.
     pub(crate) fn new(
-        target: &'t Target,
+        target: &'t BenchTarget,
         delay: Option<Delay>,
         policy: Policy,
         asked_window: Option<MaxWindow>,
@@ -122,7 +85,7 @@ impl<'t> Course<'t> {
     ) -> Result<Self, EngineError> {
         let mount = delay.map(|delay| SlowMount::new(target.file(), target.len, delay));
         let mount = mount.map(|mount| mount.map(Mutex::new));
-        let mut course = Self {
+        let mut testbed = Self {
             target,
             delay,
             mount,
@@ -132,16 +95,17 @@ impl<'t> Course<'t> {
             window: 0,
             learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
+            kernel_memory: None,
         };
-        course.kernel_window = course.kernel_setting().and_then(|setting| bytes_of(&setting));
-        course.window = match asked_window {
+        testbed.kernel_window = testbed.kernel_setting().and_then(|setting| bytes_of(&setting));
+        testbed.window = match asked_window {
             Some(MaxWindow::Size(window)) => window.0,
             Some(MaxWindow::Auto) => LEARNT_WINDOW,
-            None => course.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
+            None => testbed.kernel_window.unwrap_or(DEFAULT_WINDOW.0),
         };
-        let engine = Engine::builder().memory(memory).max_window(course.window).build()?;
-        course.window = engine.max_window().expect("this process has just made the engine");
-        Ok(course)
+        let engine = Engine::builder().memory(memory).max_window(testbed.window).build()?;
+        testbed.window = engine.max_window().expect("this process has just made the engine");
+        Ok(testbed)
     }
 
     /// Sets the kernel's largest window, as long as this lives; else says why it is what it was.
@@ -153,7 +117,10 @@ impl<'t> Course<'t> {
         let setting = self.kernel_setting().ok_or_else(unknown)?;
         // The kernel keeps it in pages.
         let kib = bytes / PAGE * (PAGE / 1024);
-        let held = holder()?;
+        let held = match self.held.take() {
+            Some(held) => held,
+            None => holder()?,
+        };
         held.set(&DeviceSetting { value: kib.to_string(), ..setting })?;
         self.held = Some(held);
         self.kernel_window = self.kernel_setting().and_then(|setting| bytes_of(&setting));
@@ -170,7 +137,7 @@ impl<'t> Course<'t> {
         window_in_force(&SystemRoot::here(), (rustix::fs::major(device), rustix::fs::minor(device)))
     }
 
-    /// What a reader of the output has to know: which arm is missing, and why.
+    /// What a reader of the output has to know: which access method is missing, and why.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(Err(error)) = &self.mount {
@@ -189,64 +156,78 @@ impl<'t> Course<'t> {
         notes
     }
 
+    /// Why the kernel cannot read the slow device, if it cannot.
+    pub(crate) fn mount_refusal(&self) -> Option<&io::Error> {
+        self.mount.as_ref()?.as_ref().err()
+    }
+
     fn has_kernel(&self) -> bool {
         !matches!(self.mount, Some(Err(_)))
     }
 
-    /// Whether this way of reading can be had here at all.
-    pub(crate) fn has(&self, arm: Arm) -> bool {
-        match arm {
-            Arm::Buffered => self.has_kernel(),
-            Arm::Direct => self.target.buffered.is_none(),
-            Arm::Foreread => true,
+    /// Whether this access method can be had here at all.
+    pub(crate) fn has(&self, method: AccessMethod) -> bool {
+        match method {
+            AccessMethod::Buffered => self.has_kernel(),
+            AccessMethod::Direct => self.target.buffered.is_none(),
+            AccessMethod::Foreread => true,
         }
     }
 
-    /// Cold readers, one for each thread; None where the arm cannot read this target.
-    pub(crate) fn open(&self, arm: Arm, threads: u32) -> io::Result<Option<Opened<'_>>> {
-        if !self.has(arm) {
+    /// Cold readers, one for each thread; None where the access method cannot read this target.
+    pub(crate) fn open(
+        &self,
+        method: AccessMethod,
+        threads: u32,
+    ) -> io::Result<Option<ColdReaders<'_>>> {
+        if !self.has(method) {
             return Ok(None);
         }
         self.target.drop_cache();
-        let (readers, meter) = match arm {
-            Arm::Buffered => self.open_buffered(threads)?,
-            Arm::Direct => self.open_direct(threads)?,
-            Arm::Foreread => self.open_foreread(threads)?,
+        let limit = match (method, self.kernel_memory) {
+            (AccessMethod::Buffered, Some(bytes)) => Some(MemoryLimit::new(bytes)?),
+            _ => None,
         };
-        Ok(Some(Opened { readers, meter }))
+        let (readers, meter) = match method {
+            AccessMethod::Buffered => self.open_buffered(threads)?,
+            AccessMethod::Direct => self.open_direct(threads)?,
+            AccessMethod::Foreread => self.open_foreread(threads)?,
+        };
+        Ok(Some(ColdReaders { readers, meter, _limit: limit }))
     }
 
-    fn open_buffered(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
+    fn open_buffered(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
         let open = |_| {
             let file = match &self.mount {
                 None => self.target.reopen()?,
                 Some(Ok(mount)) => lock(mount).open()?,
                 Some(Err(_)) => return Err(io::ErrorKind::Unsupported.into()),
             };
-            Ok(Reader::Buffered(file))
+            Ok(ColdReader::Buffered(file))
         };
         let readers = (0..threads).map(open).collect::<io::Result<Vec<_>>>()?;
-        if let Some(Reader::Buffered(file)) = readers.first() {
+        if let Some(ColdReader::Buffered(file)) = readers.first() {
             drop_cache(file, 0);
         }
-        Ok((readers, Meter::Kernel(self)))
+        Ok((readers, RequestMeter::Kernel(self)))
     }
 
-    fn open_direct(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
+    fn open_direct(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags are an int");
         let device = self.delay.map(SlowDevice::shared);
-        let issued = Arc::new(Issued::default());
+        let issued = Arc::new(IssuedReads::default());
         let open = |_| {
             let file = File::options().read(true).custom_flags(flags).open(&self.target.path)?;
-            Ok(Reader::Direct { file, device: device.clone(), issued: Arc::clone(&issued) })
+            Ok(ColdReader::Direct { file, device: device.clone(), issued: Arc::clone(&issued) })
         };
         let readers = (0..threads).map(open).collect::<io::Result<_>>()?;
         let is_counted = self.delay.is_none() && self.target.is_block_device();
-        let meter = if is_counted { Meter::Kernel(self) } else { Meter::Readers(issued) };
+        let meter =
+            if is_counted { RequestMeter::Kernel(self) } else { RequestMeter::Readers(issued) };
         Ok((readers, meter))
     }
 
-    fn open_foreread(&self, threads: u32) -> io::Result<(Vec<Reader>, Meter<'_>)> {
+    fn open_foreread(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
         let mut builder = Engine::builder().policy(self.policy).memory(self.memory);
         builder = if self.learns_window {
             builder.learn_max_window()
@@ -256,13 +237,13 @@ impl<'t> Course<'t> {
         let engine = builder.build().map_err(io::Error::other)?;
         let options = OpenOptions { delay: self.delay, ..OpenOptions::default() };
         let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
-        let readers = (0..threads).map(|_| Reader::Foreread(file.stream())).collect();
-        Ok((readers, Meter::Engine(engine)))
+        let readers = (0..threads).map(|_| ColdReader::Foreread(file.stream())).collect();
+        Ok((readers, RequestMeter::Engine(engine)))
     }
 
     /// What the kernel asked of the device so far: counted by the mount's server, by the device, or
     /// by the kernel for this process, in bytes only.
-    fn kernel_asked(&self) -> io::Result<Asked> {
+    fn kernel_asked(&self) -> io::Result<DeviceReads> {
         let counts = match &self.mount {
             Some(Ok(mount)) => {
                 let (reads, bytes) = lock(mount).counts()?;
@@ -272,7 +253,7 @@ impl<'t> Course<'t> {
             None if self.target.is_block_device() => device_counts(self.target.device).unzip(),
             None => (None, process_read_bytes()),
         };
-        Ok(Asked { reads: counts.0, bytes: counts.1, evicted_before_use: None })
+        Ok(DeviceReads { reads: counts.0, bytes: counts.1, evicted_before_use: None })
     }
 
     /// How many bytes fit the cache with room for windows beside them.
@@ -285,50 +266,19 @@ fn bytes_of(setting: &DeviceSetting) -> Option<u64> {
     setting.value.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-impl Reader {
-    /// Reads all of `to`, which is aligned to a page, at `offset`, which is, too.
-    #[inline]
-    pub(crate) fn read(&mut self, to: &mut [u8], offset: u64) -> io::Result<()> {
-        match self {
-            Self::Buffered(file) => file.read_exact_at(to, offset),
-            Self::Direct { file, device, issued } => {
-                issued.reads.fetch_add(1, Ordering::Relaxed);
-                issued.bytes.fetch_add(to.len() as u64, Ordering::Relaxed);
-                SlowDevice::during(device.as_ref(), to.len(), || file.read_exact_at(to, offset))
-            }
-            Self::Foreread(stream) => {
-                let got = stream.read_at(to, offset)?;
-                if got == to.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-            }
-        }
-    }
-
-    /// Pins the page at `offset` and lets it go, without a look at its bytes.
-    #[inline]
-    pub(crate) fn pin(&mut self, offset: u64) -> io::Result<()> {
-        match self {
-            Self::Foreread(stream) => {
-                drop(stream.pin(offset)?);
-                Ok(())
-            }
-            Self::Buffered(_) | Self::Direct { .. } => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-}
-
-impl Meter<'_> {
+impl RequestMeter<'_> {
     /// What the device was asked for since an arbitrary start: take differences.
-    pub(crate) fn asked(&self) -> io::Result<Asked> {
+    pub(crate) fn asked(&self) -> io::Result<DeviceReads> {
         Ok(match self {
-            Self::Kernel(course) => course.kernel_asked()?,
-            Self::Readers(issued) => Asked {
+            Self::Kernel(testbed) => testbed.kernel_asked()?,
+            Self::Readers(issued) => DeviceReads {
                 reads: Some(issued.reads.load(Ordering::Relaxed)),
                 bytes: Some(issued.bytes.load(Ordering::Relaxed)),
                 evicted_before_use: None,
             },
             Self::Engine(engine) => {
                 let counters = engine.counters()?;
-                Asked {
+                DeviceReads {
                     reads: Some(counters.path.device_reads),
                     bytes: Some(counters.path.device_pages * PAGE),
                     evicted_before_use: Some(counters.cache.evicted_before_use),
@@ -338,41 +288,9 @@ impl Meter<'_> {
     }
 }
 
-impl SlowDevice {
-    /// One for all threads: their requests wait for each other, as the model has it.
-    pub(crate) fn shared(delay: Delay) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { model: DelayModel::new(delay), started: clock() }))
-    }
-
-    /// One request of so many bytes, that ends when the device would have it.
-    pub(crate) fn during(
-        device: Option<&Arc<Mutex<Self>>>,
-        bytes: usize,
-        request: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
-        let due = device.map(|device| lock(device).start(bytes as u64));
-        request()?;
-        if let Some(due) = due {
-            sleep_until(due);
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, bytes: u64) -> Instant {
-        let now = clock().duration_since(self.started).as_nanos();
-        let due = self.model.finish_ns(u64::try_from(now).unwrap_or(u64::MAX), bytes);
-        self.started + Duration::from_nanos(due)
-    }
-}
-
 /// Locks; panics if another thread has panicked while holding the lock.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no thread panics holding it")
-}
-
-#[expect(clippy::disallowed_methods, reason = "a device that is slow on purpose, a pause")]
-pub(crate) fn sleep_until(due: Instant) {
-    std::thread::sleep(due.saturating_duration_since(clock()));
 }
 
 /// Bytes that this process made the kernel fetch from devices.

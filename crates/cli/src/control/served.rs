@@ -11,27 +11,23 @@ use foreread_core::units::ByteCount;
 use foreread_serve::CounterReader;
 use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
 
-use crate::measure::clock;
+use crate::clock::clock;
 
 /// What is served, for `foreread stats` and `foreread set`.
 #[derive(Clone, Debug)]
-pub(in crate::cmd) struct Served {
-    pub(in crate::cmd) engine: Engine,
-    pub(in crate::cmd) file: foreread::File,
-    pub(in crate::cmd) target: String,
-    pub(in crate::cmd) export: String,
-    pub(in crate::cmd) read_only: bool,
-    pub(in crate::cmd) memory: ByteCount,
-    pub(in crate::cmd) started: Instant,
+pub(crate) struct Served {
+    pub(crate) engine: Engine,
+    pub(crate) file: foreread::File,
+    pub(crate) target: String,
+    pub(crate) export: String,
+    pub(crate) read_only: bool,
+    pub(crate) memory: ByteCount,
+    pub(crate) started: Instant,
 }
 
 impl Served {
     /// Answers one request.
-    pub(in crate::cmd) fn answer(
-        &self,
-        text: &str,
-        meter: &CounterReader,
-    ) -> Result<String, String> {
+    pub(crate) fn answer(&self, text: &str, meter: &CounterReader) -> Result<String, String> {
         let in_words = |error: serde_json::Error| error.to_string();
         match text.split_once(' ') {
             None if text == "stats" => {
@@ -50,7 +46,7 @@ impl Served {
         }
     }
 
-    pub(in crate::cmd) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, ForkedError> {
+    pub(crate) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, ForkedError> {
         let about = ServerInfo {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
@@ -64,7 +60,7 @@ impl Served {
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
-    pub(in crate::cmd) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
+    pub(crate) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
         let of = |of: &str, (name, value): (&str, String)| SettingValue {
             name: name.to_owned(),
             value,
@@ -81,7 +77,7 @@ impl Served {
     }
 
     /// Sets one of them, whosever it is.
-    pub(in crate::cmd) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
         let settings = self.settings().map_err(|forked| forked.to_string())?;
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set(name, value),

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 /// Where a server listens.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Place {
+pub(super) struct ListenAddresses {
     pub(super) unix: Option<PathBuf>,
     pub(super) tcp: Option<SocketAddr>,
 }
 
-impl Place {
+impl ListenAddresses {
     /// One address for each way in, the Unix socket first.
     pub(super) fn uris(&self, export: &str) -> Vec<String> {
         let unix = self.unix.iter().map(|path| unix_uri(path, export));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn addresses_are_what_clients_take() {
-        let place = Place {
+        let place = ListenAddresses {
             unix: Some("/run/a b&c.sock".into()),
             tcp: Some(SocketAddr::from(([0, 0, 0, 0], 10809))),
         };
@@ -73,7 +73,7 @@ mod tests {
             place.uris("disk 1"),
             ["nbd+unix:///disk%201?socket=/run/a%20b%26c.sock", "nbd://127.0.0.1:10809/disk%201"]
         );
-        let place = Place { unix: None, tcp: Some("[::]:99".parse().unwrap()) };
+        let place = ListenAddresses { unix: None, tcp: Some("[::]:99".parse().unwrap()) };
         assert_eq!(place.uris(""), ["nbd://[::1]:99/"]);
     }
 }
