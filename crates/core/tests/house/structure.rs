@@ -31,15 +31,12 @@ struct Allowed {
     long_files: usize,
 }
 
-const ALLOWED: [Allowed; 9] = [
+const ALLOWED: [Allowed; 6] = [
     allowed("core", [28, 60, 11, 3, 22]),
     allowed("sim", [8, 55, 11, 1, 4]),
     allowed("ext4", [3, 15, 4, 0, 1]),
     allowed("files", [0, 5, 2, 0, 0]),
     allowed("tune", [16, 37, 4, 1, 3]),
-    allowed("engine", [14, 27, 9, 0, 7]),
-    allowed("serve", [2, 25, 4, 0, 2]),
-    allowed("mount", [6, 7, 2, 0, 0]),
     allowed("cli", [37, 65, 26, 4, 2]),
 ];
 
