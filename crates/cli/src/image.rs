@@ -9,7 +9,7 @@ pub(crate) mod node;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread::{Advice, Engine, ReadStream};
 use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
@@ -19,8 +19,8 @@ use crate::output::Failure;
 const MEMORY: u64 = 64 << 20;
 
 /// What `ls`, `cat`, `stat` and `mount` have in common.
-#[derive(Debug, Flags)]
-pub(crate) struct Target {
+#[derive(Debug, Args)]
+pub(crate) struct ImageTarget {
     /// An image of an ext2, ext3 or ext4 file system, or a block device with one
     pub(crate) target: PathBuf,
 
@@ -32,7 +32,7 @@ pub(crate) struct Target {
     pub(crate) ignore_journal: bool,
 }
 
-impl Target {
+impl ImageTarget {
     pub(crate) fn open(&self) -> Result<Ext4<Image>, Failure> {
         let engine = Engine::builder().memory(MEMORY).build();
         let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;

@@ -4,30 +4,47 @@
 //! Out:   what a verb prints, on stdout; what went wrong, as one line on stderr; an exit code.
 //! Never: a panic for wrong use, half an answer before an error, noise when a pipe closes.
 //!
-//! [`flags`] says what can be asked, one file in `cmd` answers each verb.
+//! [`cli`] says what can be asked, one file in `cmd` answers each verb; verbs share what lies below
+//! them and never use each other.
+//!
+//! ```text
+//!   main, cli
+//!     cmd: one file a verb
+//!       measure    image    control
+//!         args    table    progress    settings_holder    signals
+//!           output    terminal    clock    block_device
+//! ```
 
+mod args;
+mod block_device;
+mod cli;
+mod clock;
 mod cmd;
-mod flags;
+mod control;
 mod image;
 mod measure;
 mod output;
+mod progress;
+mod settings_holder;
+mod signals;
 mod table;
+mod terminal;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use flags::{Cli, Verb};
-use output::{Failure, Output};
+use cli::{Cli, Verb};
+use output::{Failure, Printer};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) if !error.use_stderr() => return end(error.print().map_err(Failure::Output)),
-        Err(error) => return end(Err(Failure::WrongUse(flags::in_one_line(&error)))),
+        Err(error) if !error.use_stderr() => return end(error.print().map_err(Failure::Stdout)),
+        Err(error) => return end(Err(Failure::WrongUse(cli::in_one_line(&error)))),
     };
-    let mut out = Output::stdout();
+    let mut out = Printer::stdout();
     let answer = match cli.verb {
         Verb::ServeSlowDevice(args) => {
             measure::slow_server::run(&args);
@@ -36,7 +53,7 @@ fn main() -> ExitCode {
         Verb::NbdLoad(args) => measure::nbd_load::run(&args, &mut out),
         Verb::HoldSettings => {
             let by_hand = |_| Failure::WrongUse("a part of other verbs; nothing to run".to_owned());
-            measure::hold().map_err(by_hand)
+            settings_holder::hold().map_err(by_hand)
         }
         Verb::Bench(args) => cmd::bench::run(&args, &mut out),
         Verb::Serve(args) => cmd::serve::run(&args),
@@ -52,22 +69,22 @@ fn main() -> ExitCode {
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
         Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
-        Verb::Man(args) => cmd::man::write_pages(&args, &mut out),
-        Verb::Completions(args) => cmd::man::print_completions(&args, &mut out),
+        Verb::Man(args) => cmd::man::write_pages(&args, Cli::command(), &mut out),
+        Verb::Completions(args) => cmd::man::print_completions(&args, Cli::command(), &mut out),
     };
     end(answer.and_then(|()| out.finish()))
 }
 
-/// Says what went wrong and gives it its exit code; `flags::CODES_AND_UNITS` lists them for users.
+/// Says what went wrong and gives it its exit code; `args::help` lists them for users.
 fn end(result: Result<(), Failure>) -> ExitCode {
     let mut code = ExitCode::from(2);
     let line = match result {
         Ok(()) => return ExitCode::SUCCESS,
         // The reader has seen enough: `foreread explain .. | head`.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Err(Failure::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }
-        Err(Failure::Output(error)) => format!("cannot write the answer: {error}"),
+        Err(Failure::Stdout(error)) => format!("cannot write the answer: {error}"),
         // It has said itself what was wrong.
         Err(Failure::Command(code)) => return ExitCode::from(code),
         Err(Failure::WrongUse(line)) => line,

@@ -8,6 +8,8 @@ use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
 use serde::Serialize;
 
+use crate::terminal::{self, DOCUMENT, wrap};
+
 /// Why a verb could not answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -18,29 +20,37 @@ pub(crate) enum Failure {
     /// A command that we ran has ended so; our exit code is its own.
     Command(u8),
     /// The answer could not be written to stdout.
-    Output(io::Error),
+    Stdout(io::Error),
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::Output(error)
+        Self::Stdout(error)
     }
 }
 
+/// For `map_err`: what could not be done.
+pub(crate) fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::Check(format!("cannot {what}: {error}"))
+}
+
 /// Stdout, and whether a person reads it.
-pub(crate) struct Output {
+pub(crate) struct Printer {
     writer: BufWriter<StdoutLock<'static>>,
     is_terminal: bool,
     is_coloured: bool,
+    /// None: as wide as the text is.
+    width: Option<usize>,
 }
 
-impl Output {
+impl Printer {
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
         // <https://no-color.org>: set to anything but the empty string.
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
+            width: terminal::width_of(&stdout),
             writer: BufWriter::new(stdout.lock()),
             is_terminal,
             is_coloured: is_terminal && !no_color,
@@ -57,19 +67,40 @@ impl Output {
         self.is_coloured
     }
 
-    /// A list as JSON, one element a line.
+    /// What `--json` prints: see [`write_json`].
     pub(crate) fn json<T: Serialize>(
         &mut self,
-        elements: impl IntoIterator<Item = T>,
+        command: &str,
+        data: impl IntoIterator<Item = T>,
     ) -> Result<(), Failure> {
-        write_json(&mut self.writer, elements)?;
+        write_json(&mut self.writer, command, data)?;
         Ok(())
     }
 
-    /// One value as JSON, on one line.
-    pub(crate) fn json_one<T: Serialize>(&mut self, value: &T) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.writer, value).map_err(io::Error::from)?;
-        writeln!(self.writer)?;
+    /// How wide a table may be; None where nothing says so.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// How wide prose is: as the terminal, but not wider than can be read.
+    pub(crate) fn prose_width(&self) -> usize {
+        self.width.unwrap_or(DOCUMENT).min(WIDEST_PROSE)
+    }
+
+    /// A paragraph behind a label, wrapped between words; its other lines are indented as far.
+    pub(crate) fn paragraph(&mut self, label: &str, text: &str) -> Result<(), Failure> {
+        for line in wrap(label, text, self.prose_width()) {
+            writeln!(self.writer, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// The same, but one line where nothing says how wide lines may be: for what scripts read.
+    pub(crate) fn entry(&mut self, label: &str, text: &str) -> Result<(), Failure> {
+        if self.width.is_some() {
+            return self.paragraph(label, text);
+        }
+        writeln!(self.writer, "{}", format!("{label}{text}").trim_end())?;
         Ok(())
     }
 
@@ -88,9 +119,17 @@ impl Output {
     /// What a reader of the answer has to know, on stderr, after the answer.
     pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;
+        let mut stderr = io::stderr();
+        let width = if stderr.is_terminal() { terminal::width_of(&stderr) } else { None };
         for note in notes {
-            // Notes are lost if stderr is closed.
-            let _ = writeln!(io::stderr(), "note: {note}");
+            let lines = match width {
+                Some(width) => wrap("note: ", note, width.min(WIDEST_PROSE)),
+                None => vec![format!("note: {note}")],
+            };
+            for line in lines {
+                // Notes are lost if stderr is closed.
+                let _ = writeln!(stderr, "{line}");
+            }
         }
         Ok(())
     }
@@ -102,22 +141,48 @@ impl Output {
     }
 }
 
-/// A list as JSON, one element a line.
+/// The one shape of `--json`: a version, the command, and a list of objects, one a line.
+///
+/// ```text
+/// {"version":1,"command":"explain geometry","data":[
+///   {"bytes":67108864, ..},
+///   {"bytes":267386880, ..}
+/// ]}
+/// ```
+///
+/// docs/json.md says what the version promises.
 pub(crate) fn write_json<T: Serialize>(
     writer: &mut impl Write,
-    elements: impl IntoIterator<Item = T>,
+    command: &str,
+    data: impl IntoIterator<Item = T>,
 ) -> io::Result<()> {
-    let mut separator = "[\n  ";
-    for element in elements {
+    write!(writer, "{}", json_head(command))?;
+    let mut separator = "\n  ";
+    for element in data {
         write!(writer, "{separator}")?;
         serde_json::to_writer(&mut *writer, &element).map_err(io::Error::from)?;
         separator = ",\n  ";
     }
-    let end = if separator.starts_with('[') { "[]" } else { "\n]" };
-    writeln!(writer, "{end}")
+    writeln!(writer, "\n]}}")
 }
 
-impl Write for Output {
+/// How the JSON of a command begins.
+///
+/// # Panics
+///
+/// If the command's name would have to be escaped.
+pub(crate) fn json_head(command: &str) -> String {
+    assert!(command.bytes().all(|byte| byte.is_ascii_lowercase() || b" -".contains(&byte)));
+    format!("{{\"version\":{JSON_VERSION},\"command\":\"{command}\",\"data\":[")
+}
+
+/// Longer lines are hard to read.
+const WIDEST_PROSE: usize = 100;
+
+/// Of the shape and the keys: it grows when a key goes or changes its meaning.
+const JSON_VERSION: u32 = 1;
+
+impl Write for Printer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.write(bytes)
     }

@@ -1,48 +1,127 @@
-//! Tables: columns that line up.
+//! Tables: columns that line up, not wider than the terminal.
 //!
 //! In:    a heading and rows of cells.
 //! Out:   text; the heading bold if a person looks at it.
-//! Never: frames, or colour where a program reads.
+//! Never: frames, colour where a program reads, or a word that is cut in two.
+//!
+//! A table that is too wide first breaks its headings between words, then goes on below itself with
+//! the columns that are left, each part beside the first column:
+//!
+//! ```text
+//!   pattern   kernel buffered   O_DIRECT bare
+//!   seq4k              30.0             0.9
+//!
+//!   pattern   foreread   to kernel
+//!   seq4k         29.2      0.97 x
+//! ```
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::ops::Range;
 
-use comfy_table::{CellAlignment, Table, presets};
-
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
+use crate::terminal::wrap;
 
 /// Prints a table. The first column names the row and stays left, numbers go right.
 pub(crate) fn print<const COLUMNS: usize>(
-    out: &mut Output,
+    out: &mut Printer,
     heading: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(heading).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-        if column.index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
+    let rows: Vec<[String; COLUMNS]> = rows.into_iter().collect();
+    let cells = |column: usize| rows.iter().map(move |row| columns_of(&row[column])).max();
+    let bodies: [usize; COLUMNS] = std::array::from_fn(|column| cells(column).unwrap_or(0));
+    let wide = std::array::from_fn(|column| columns_of(heading[column]).max(bodies[column]));
+    let Some(limit) = out.width() else {
+        return part(out, &heading, &rows, &wide, 1..COLUMNS);
+    };
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+    if total(&wide) <= limit {
+        return part(out, &heading, &rows, &wide, 1..COLUMNS);
+    }
+    let longest = |text: &str| text.split(' ').map(columns_of).max().unwrap_or(0);
+    let narrow: [usize; COLUMNS] =
+        std::array::from_fn(|column| longest(heading[column]).max(bodies[column]));
+    let mut from = 1;
+    while from < COLUMNS {
+        let mut upto = from + 1;
+        while upto < COLUMNS && narrow[0] + GAP + total(&narrow[from..=upto]) <= limit {
+            upto += 1;
         }
-    }
-    let text = table.to_string();
-    let mut lines = text.lines().map(str::trim_end);
-    let heading = lines.next().unwrap_or_default();
-    if out.is_coloured() {
-        writeln!(out, "{BOLD}{heading}{PLAIN}")?;
-    } else {
-        writeln!(out, "{heading}")?;
-    }
-    for line in lines {
-        writeln!(out, "{line}")?;
+        if from > 1 {
+            writeln!(out)?;
+        }
+        part(out, &heading, &rows, &narrow, from..upto)?;
+        from = upto;
     }
     Ok(())
+}
+
+/// The first column, and some of the others.
+fn part<const COLUMNS: usize>(
+    out: &mut Printer,
+    heading: &[&str; COLUMNS],
+    rows: &[[String; COLUMNS]],
+    widths: &[usize; COLUMNS],
+    columns: Range<usize>,
+) -> Result<(), Failure> {
+    let shown = || std::iter::once(0).chain(columns.clone());
+    let headings: Vec<Vec<String>> =
+        shown().map(|column| heading_lines(heading[column], widths[column])).collect();
+    let height = headings.iter().map(Vec::len).max().unwrap_or(1);
+    for line in 0..height {
+        // Short headings stand on the line above their cells.
+        let cells = headings.iter().map(|lines| {
+            let above = height - lines.len();
+            line.checked_sub(above).map_or("", |at| lines[at].as_str())
+        });
+        let text = aligned(shown().zip(cells), widths);
+        if out.is_coloured() {
+            writeln!(out, "{BOLD}{text}{PLAIN}")?;
+        } else {
+            writeln!(out, "{text}")?;
+        }
+    }
+    for row in rows {
+        let text = aligned(shown().map(|column| (column, row[column].as_str())), widths);
+        writeln!(out, "{text}")?;
+    }
+    Ok(())
+}
+
+/// A heading, broken between words where its column is narrower.
+fn heading_lines(heading: &str, width: usize) -> Vec<String> {
+    if columns_of(heading) <= width { vec![heading.to_owned()] } else { wrap("", heading, width) }
+}
+
+/// One line: the first column left, the others right.
+fn aligned<'c>(cells: impl Iterator<Item = (usize, &'c str)>, widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (column, cell) in cells {
+        let blank = " ".repeat(widths[column].saturating_sub(columns_of(cell)));
+        if column == 0 {
+            line += cell;
+            line += &blank;
+        } else {
+            line += &" ".repeat(GAP);
+            line += &blank;
+            line += cell;
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+fn columns_of(text: &str) -> usize {
+    text.chars().count()
 }
 
 /// A cell that may have nothing to say.
 pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
+
+/// Between two columns.
+const GAP: usize = 2;
 
 /// ECMA-48: bold, and everything back to normal.
 const BOLD: &str = "\x1b[1m";

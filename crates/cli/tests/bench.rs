@@ -8,6 +8,8 @@
 mod common;
 mod loop_device;
 
+mod said;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -60,7 +62,7 @@ fn bench(target: &Path, flags: &str) -> Output {
 fn rows(target: &Path, flags: &str) -> Vec<Value> {
     let output = bench(target, &format!("{flags} --json"));
     assert!(output.status.success(), "{flags}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    said::data(&output.stdout)
 }
 
 fn refused(output: &Output) -> String {
@@ -79,7 +81,7 @@ fn count(row: &Value, field: &str) -> u64 {
 /// The patterns and arms of the rows, in their order.
 fn pairs(rows: &[Value]) -> Vec<(&str, &str)> {
     rows.iter()
-        .map(|row| (row["pattern"].as_str().unwrap(), row["arm"].as_str().unwrap()))
+        .map(|row| (row["pattern"].as_str().unwrap(), row["method"].as_str().unwrap()))
         .collect()
 }
 
@@ -96,7 +98,7 @@ fn every_cold_pattern_asks_the_device_for_what_it_wants_and_random_ones_for_no_m
     let rows = rows(
         &target.path,
         &format!(
-            "--pattern {patterns} --arm direct,foreread --runs 2 --amount 1M --max-window 128K \
+            "--pattern {patterns} --method direct,foreread --runs 2 --amount 1M --max-window 128K \
              --memory 16M --policy linux-6 --delay latency=100us,parallel=8"
         ),
     );
@@ -104,7 +106,8 @@ fn every_cold_pattern_asks_the_device_for_what_it_wants_and_random_ones_for_no_m
         COLD.iter().flat_map(|pattern| [(*pattern, "direct"), (*pattern, "foreread")]).collect();
     assert_eq!(pairs(&rows), wanted);
     for row in &rows {
-        let (pattern, is_foreread) = (row["pattern"].as_str().unwrap(), row["arm"] == "foreread");
+        let (pattern, is_foreread) =
+            (row["pattern"].as_str().unwrap(), row["method"] == "foreread");
         assert_eq!(count(row, "runs"), 2);
         assert_eq!(count(row, "threads"), if pattern == "coop8" { 8 } else { 1 });
         assert_eq!(count(row, "bytes_wanted"), AMOUNT, "{row}");
@@ -133,7 +136,7 @@ fn json_has_the_fields_it_promises_and_no_others() {
     let rows = rows(&target.path, "--pattern seq64k --runs 3 --amount 4M --max-window 64K");
     let fields = [
         "pattern",
-        "arm",
+        "method",
         "policy",
         "threads",
         "window_kib",
@@ -177,7 +180,7 @@ fn hot_reads_ask_the_device_for_nothing_and_are_not_for_direct() {
         let rows = rows(
             &target.path,
             &format!(
-                "--pattern {patterns} --arm direct,foreread --runs 1 --amount 24M --max-window 128K \
+                "--pattern {patterns} --method direct,foreread --runs 1 --amount 24M --max-window 128K \
                  --threads {threads} --start-page 100"
             ),
         );
@@ -196,7 +199,7 @@ fn threads_share_the_amount_and_the_target() {
     let target = Target::new(64);
     let rows = rows(
         &target.path,
-        "--pattern seq4k,inter2,rand16k --arm foreread --threads 4 --runs 1 --amount 2M \
+        "--pattern seq4k,inter2,rand16k --method foreread --threads 4 --runs 1 --amount 2M \
          --max-window 64K --delay latency=50us,parallel=8",
     );
     for row in &rows {
@@ -226,20 +229,21 @@ fn the_table_lines_up_and_the_saved_figures_are_those_of_json() {
         assert_eq!(line.len(), lines[0].len(), "{text}");
     }
     assert!(lines[3].starts_with("hot-small (ns) "), "{text}");
-    let rows: Vec<Value> = serde_json::from_slice(&fs::read(&saved).unwrap()).unwrap();
+    let rows = said::data(&fs::read(&saved).unwrap());
     assert!(pairs(&rows).ends_with(&[("hot-small", "buffered"), ("hot-small", "foreread")]));
 }
 
 #[test]
 fn what_is_left_out_is_said_if_it_was_not_asked_for_by_name() {
     let target = Target::new(16);
-    let output = bench(&target.path, "--arm foreread --runs 1 --seconds 1 --max-window 64K --json");
+    let output =
+        bench(&target.path, "--method foreread --runs 1 --seconds 1 --max-window 64K --json");
     assert!(output.status.success(), "{output:?}");
     let notes = String::from_utf8(output.stderr).unwrap();
     for pattern in ["hot4k", "hot64k", "hot1m", "hot-pin"] {
         assert!(notes.contains(&format!("note: left out: {pattern}: ")), "{notes}");
     }
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said::data(&output.stdout);
     let wanted: Vec<_> = COLD.into_iter().chain(["hot-small"]).collect();
     let has: Vec<_> = pairs(&rows).into_iter().map(|(pattern, _)| pattern).collect();
     assert_eq!(has, wanted);
@@ -248,7 +252,7 @@ fn what_is_left_out_is_said_if_it_was_not_asked_for_by_name() {
 #[test]
 fn a_window_of_less_than_a_page_is_said_to_be_none() {
     let target = Target::new(16);
-    let flags = "--pattern seq4k --arm foreread --runs 1 --amount 1M --max-window 1";
+    let flags = "--pattern seq4k --method foreread --runs 1 --amount 1M --max-window 1";
     let output = bench(&target.path, flags);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("; read-ahead is off; one thread"), "{text}");
@@ -263,7 +267,7 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
             "choose from seq4k, seq64k, seq1m, inter2, inter2-64k, inter8, inter200",
         ),
         ("--pattern", "a value is required"),
-        ("--arm mmap", "choose from buffered, direct, foreread"),
+        ("--method mmap", "choose from buffered, direct, foreread"),
         ("--policy clairvoyant", "linux-6"),
         ("--amount 0", "--amount 0: give at least one read"),
         ("--amount 32M --pattern seq4k", "give a target of 32M or --amount 16M"),
@@ -274,8 +278,8 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
         ("--start-page 4095", "no pattern fits: seq4k: "),
         ("--pattern hot4k", "give a target of 256M"),
         ("--pattern hot4k --memory 100M --max-window 128K", "give at least 301M"),
-        ("--pattern hot-small --arm direct", "add --arm buffered or foreread"),
-        ("--pattern hot-pin --arm buffered", "add --arm foreread"),
+        ("--pattern hot-small --method direct", "add --method buffered or foreread"),
+        ("--pattern hot-pin --method buffered", "add --method foreread"),
         ("--memory 100K", "1 MiB"),
         ("--threads 0", "1..=256"),
         ("--runs 0", "1..=99"),
@@ -319,7 +323,7 @@ fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
     let was = window_kib(&device);
     assert_ne!(was, 52);
 
-    let flags = "--pattern seq4k --arm buffered,foreread --runs 1 --amount 8M --max-window 52K";
+    let flags = "--pattern seq4k --method buffered,foreread --runs 1 --amount 8M --max-window 52K";
     for row in rows(Path::new(&device.0), flags) {
         assert_eq!(count(&row, "window_kib"), 52);
         // The kernel's requests are counted by the device: none is larger than a window.
@@ -331,7 +335,7 @@ fn the_kernels_window_is_what_was_asked_for_and_then_what_it_was() {
 
     // Killed, it cannot set it back itself.
     let mut killed = Command::new(env!("CARGO_BIN_EXE_foreread"))
-        .args(["bench", &device.0, "--pattern", "rand4k", "--arm", "buffered", "--runs", "99"])
+        .args(["bench", &device.0, "--pattern", "rand4k", "--method", "buffered", "--runs", "99"])
         .args(["--max-window", "52K", "--seconds", "60"])
         .stdout(Stdio::piped())
         .spawn()

@@ -9,6 +9,8 @@ mod common;
 #[path = "../../tune/tests/doctor/tree.rs"]
 mod tree;
 
+mod said;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -33,11 +35,8 @@ fn the_report_on_each_system_is_as_written() {
         let root = tree(name);
         let output = doctor(&["--root", root.path().to_str().unwrap()]);
         golden(&format!("{name}.txt"), &text(&output.stdout));
-        let findings: Value = {
-            let output = doctor(&["--json", "--root", root.path().to_str().unwrap()]);
-            serde_json::from_slice(&output.stdout).unwrap()
-        };
-        let count = findings.as_array().unwrap().len();
+        let output = doctor(&["--json", "--root", root.path().to_str().unwrap()]);
+        let count = said::data(&output.stdout).len();
         let (code, line) = match count {
             0 => (0, String::new()),
             1 => (1, "foreread: 1 finding\n".to_owned()),
@@ -82,7 +81,7 @@ fn a_key_of_a_finding_stays_as_documented() {
     let root = tree("nvme-io-opt");
     let output = doctor(&["--json", "nvme0n1", "--root", root.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = said::data(&output.stdout);
     let keys: Vec<_> = findings[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys, ["check", "confidence", "device", "evidence", "mend", "what", "why"]);
     assert_eq!(findings[0]["confidence"], "cited");
@@ -138,7 +137,7 @@ impl Loop {
 
     fn findings_of(&self, node: &str) -> Vec<Value> {
         let output = doctor(&[node, "--json"]);
-        let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = said::data(&output.stdout);
         let name = node.trim_start_matches("/dev/");
         findings.into_iter().filter(|finding| finding["device"] == name).collect()
     }

@@ -8,6 +8,8 @@
 mod common;
 mod loop_device;
 
+mod said;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,12 +50,12 @@ fn it_overwrites_what_it_says_and_has_the_figures_that_the_document_names() {
     let target = Target::new();
     let name = "it_overwrites_what_it_says_and_has_the_figures_that_the_document_names";
     let arms = if needs(Need::ODirect, name) { "direct,foreread" } else { "foreread" };
-    let flags = format!("--overwrite --arm {arms} --runs 2 --seconds 1 --json");
+    let flags = format!("--overwrite --method {arms} --runs 2 --seconds 1 --json");
     // With a slow device the chain does not end before the first write.
     let output = flood(&target.path, &format!("{flags} --delay latency=1ms,parallel=8"));
     assert!(output.status.success(), "{output:?}");
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let has: Vec<_> = rows.iter().map(|row| row["arm"].as_str().unwrap()).collect();
+    let rows = said::data(&output.stdout);
+    let has: Vec<_> = rows.iter().map(|row| row["method"].as_str().unwrap()).collect();
     assert_eq!(has, arms.split(',').collect::<Vec<_>>());
     let figures = [
         "chain_alone_ms",
@@ -64,7 +66,7 @@ fn it_overwrites_what_it_says_and_has_the_figures_that_the_document_names() {
         "writers_after_percent",
         "longest_write_ms",
     ];
-    let others = ["pattern", "arm", "scheduler", "runs", "reads_per_chain"];
+    let others = ["pattern", "method", "scheduler", "runs", "reads_per_chain"];
     let documented = include_str!("../../../docs/bench.md");
     for row in &rows {
         let has: BTreeSet<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
@@ -95,12 +97,12 @@ fn without_the_word_that_allows_it_nothing_is_written() {
     fs::write(&small, vec![BYTE; MIB]).unwrap();
     for (target, flags, says) in [
         (&target.path, "", "add --overwrite"),
-        (&target.path, "--arm buffered --overwrite", "give direct"),
-        (&target.path, "--arm direct:none --delay latency=1ms --overwrite", "--arm direct"),
+        (&target.path, "--method buffered --overwrite", "give direct"),
+        (&target.path, "--method direct:none --delay latency=1ms --overwrite", "--method direct"),
         (&target.path, "--pattern rand4k --overwrite", "a call of its own"),
         (&target.path, "--threads 2 --overwrite", "--threads: not for flood"),
         (&target.path, "--amount 1M --overwrite", "--amount: not for flood"),
-        (&target.path, "--arm foreread --set nothing=1 --overwrite", "nothing"),
+        (&target.path, "--method foreread --set nothing=1 --overwrite", "nothing"),
         (&small, "--overwrite", "1 MiB are too few for a flood; give at least 64"),
         (&PathBuf::from("/dev/null"), "--overwrite", "neither a file nor a block device"),
         (&PathBuf::from("/nonexistent/file"), "--overwrite", "cannot be written"),
@@ -114,7 +116,7 @@ fn without_the_word_that_allows_it_nothing_is_written() {
     }
     assert!(fs::read(&target.path).unwrap().iter().all(|byte| *byte == BYTE));
     // What is for a flood is not for what only reads.
-    for flags in ["--overwrite", "--set writes_in_flight=1", "--arm direct:none"] {
+    for flags in ["--overwrite", "--set writes_in_flight=1", "--method direct:none"] {
         let output = Command::new(env!("CARGO_BIN_EXE_foreread"))
             .args(["bench", "--pattern", "seq4k"])
             .arg(&target.path)
@@ -140,22 +142,22 @@ fn the_kernels_scheduler_is_the_one_that_was_asked_for_and_then_what_it_was() {
         println!("SKIP {NAME}: the kernel has no scheduler but {was}");
         return;
     }
-    let flags = format!("--overwrite --arm direct:{other},direct --runs 1 --seconds 1 --json");
+    let flags = format!("--overwrite --method direct:{other},direct --runs 1 --seconds 1 --json");
     let output = flood(Path::new(&device.0), &flags);
     assert!(output.status.success(), "{output:?}");
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said::data(&output.stdout);
     assert_eq!(rows[0]["scheduler"], other);
     assert!(was.contains(&format!("[{}]", rows[1]["scheduler"].as_str().unwrap())), "{was}");
     assert_eq!(device.setting("scheduler"), was);
 
-    let refused = flood(Path::new(&device.0), "--overwrite --arm direct:nothing-like-it");
+    let refused = flood(Path::new(&device.0), "--overwrite --method direct:nothing-like-it");
     let line = String::from_utf8(refused.stderr).unwrap();
     assert!(line.contains("direct:nothing-like-it cannot be had"), "{line}");
 
     // Killed, it cannot set it back itself.
     let mut killed = Command::new(env!("CARGO_BIN_EXE_foreread"))
         .args(["bench", &device.0, "--pattern", "flood", "--overwrite", "--seconds", "60"])
-        .args(["--arm", &format!("direct:{other}")])
+        .args(["--method", &format!("direct:{other}")])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

@@ -9,6 +9,8 @@ mod common;
 #[path = "../../ext4/tests/images/mod.rs"]
 mod images;
 
+mod said;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
@@ -53,7 +55,7 @@ impl Planted {
     fn json(&self, verb: &str, args: &[&str]) -> Vec<Value> {
         let output = self.foreread(verb, &[args, &["--json"]].concat());
         assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        said::data(&output.stdout)
     }
 }
 
@@ -253,7 +255,7 @@ fn damage_is_named_and_the_rest_is_listed() {
 
     let output = planted.foreread("ls", &["/a", "--json"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let nodes: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let nodes = said::data(&output.stdout);
     let large = nodes.iter().find(|node| node["name"] == "large").unwrap();
     assert!(large["error"].as_str().unwrap().contains("checksum does not match"), "{large}");
     is_refused(&planted.foreread("cat", &["/a/b/small", "/a/large"]), "checksum does not match");
@@ -320,9 +322,7 @@ fn a_layout_that_was_taken_is_walked_by_a_scenario() {
     fs::write(&scenario, text).unwrap();
     let output = foreread(&["sim", scenario.to_str().unwrap(), "--json"]);
     assert!(output.status.success(), "{output:?}");
-    let [run] = &serde_json::from_slice::<Vec<Value>>(&output.stdout).unwrap()[..] else {
-        panic!("one run")
-    };
+    let [run] = &said::data(&output.stdout)[..] else { panic!("one run") };
     // Two directories are listed; the upper one and the five names below are looked at.
     assert_eq!(run["processes"][0]["ops"], 2 + 1 + 5, "{run}");
 

@@ -34,9 +34,9 @@ fn cases() -> [Case; 3] {
         fs::write(folder.path().join("disk"), vec![7; 64 << 20]).unwrap();
         Case { folder, verb, flag, input, called }
     };
-    let bench = &["bench", "--pattern", "hot-small", "--arm", "foreread", "--runs", "1"];
+    let bench = &["bench", "--pattern", "hot-small", "--method", "foreread", "--runs", "1"];
     let flood: &[&str] =
-        &["bench", "--pattern", "flood", "--overwrite", "--arm", "foreread", "--runs", "1"];
+        &["bench", "--pattern", "flood", "--overwrite", "--method", "foreread", "--runs", "1"];
     [
         case(&["sim"], "--trace", "small.toml", "the scenario"),
         case(bench, "--save", "disk", "TARGET"),

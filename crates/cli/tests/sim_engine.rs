@@ -171,26 +171,7 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
     let anywhere: Vec<_> = (0..300)
         .map(|_| Step::Read { stream: 0, pos: rng.below(LEN), len: 1 + rng.below(40_000) })
         .collect();
-    let mut mixed = Vec::new();
-    let mut cursors = [0, LEN / 3, LEN / 2];
-    for _ in 0..500 {
-        let stream = usize::try_from(rng.below(STREAMS as u64)).unwrap();
-        let (pos, len) = (rng.below(LEN - (1 << 20)), rng.below(60) * 4096 + 4096);
-        match rng.below(12) {
-            0 => mixed.push(Step::WillNeed { pos, len }),
-            1 => mixed.push(Step::DontNeed { pos: pos / 4096 * 4096, len }),
-            2 => {
-                let pattern = Pattern::ALL[usize::try_from(rng.below(3)).unwrap()];
-                mixed.push(Step::Advise { stream, pattern });
-            }
-            3 => mixed.push(Step::Read { stream, pos, len }),
-            _ => {
-                let len = 1 + rng.below(20_000);
-                mixed.push(Step::Read { stream, pos: cursors[stream], len });
-                cursors[stream] = (cursors[stream] + len) % (LEN - 30_000);
-            }
-        }
-    }
+    let mixed = mixed(&mut rng);
     // Streams are named by their first read.
     let by_name = (0..STREAMS).map(|stream| read(stream, 100 * stream as u64, 1));
     let mixed = by_name.chain(mixed).collect();
@@ -235,6 +216,31 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         }),
         ("all of it at once", mixed),
     ]
+}
+
+/// Reads, hints and advice of several streams, in any order.
+fn mixed(rng: &mut Rng) -> Vec<Step> {
+    let mut mixed = Vec::new();
+    let mut cursors = [0, LEN / 3, LEN / 2];
+    for _ in 0..500 {
+        let stream = usize::try_from(rng.below(STREAMS as u64)).unwrap();
+        let (pos, len) = (rng.below(LEN - (1 << 20)), rng.below(60) * 4096 + 4096);
+        match rng.below(12) {
+            0 => mixed.push(Step::WillNeed { pos, len }),
+            1 => mixed.push(Step::DontNeed { pos: pos / 4096 * 4096, len }),
+            2 => {
+                let pattern = Pattern::ALL[usize::try_from(rng.below(3)).unwrap()];
+                mixed.push(Step::Advise { stream, pattern });
+            }
+            3 => mixed.push(Step::Read { stream, pos, len }),
+            _ => {
+                let len = 1 + rng.below(20_000);
+                mixed.push(Step::Read { stream, pos: cursors[stream], len });
+                cursors[stream] = (cursors[stream] + len) % (LEN - 30_000);
+            }
+        }
+    }
+    mixed
 }
 
 /// Not whole pages.

@@ -15,7 +15,7 @@
 use crate::Ext4;
 use crate::acl;
 use crate::crc::crc32c;
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::features;
 use crate::fields::{le16, le32};
 use crate::inode::{FileKind, Inode};
@@ -47,9 +47,10 @@ impl<S: BlockSource> Ext4<S> {
     /// If they are damaged or cannot be read.
     pub fn attribute_names(&self, inode: &Inode) -> Result<Vec<Vec<u8>>, Error> {
         let block = self.attribute_block(inode)?;
-        let lists = [List::in_inode(inode)?, List::in_block(inode, block.as_deref())];
+        let lists =
+            [AttributeList::in_inode(inode)?, AttributeList::in_block(inode, block.as_deref())];
         let mut names = Vec::new();
-        for entry in lists.into_iter().flatten().flat_map(List::entries) {
+        for entry in lists.into_iter().flatten().flat_map(AttributeList::entries) {
             names.extend(entry?.name());
         }
         Ok(names)
@@ -61,16 +62,21 @@ impl<S: BlockSource> Ext4<S> {
     ///
     /// If the attributes are damaged or cannot be read.
     pub fn attribute(&self, inode: &Inode, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let own = List::in_inode(inode)?.map(|list| self.value(inode, list, name));
+        let own = AttributeList::in_inode(inode)?.map(|list| self.value(inode, list, name));
         if let Some(value) = own.transpose()?.flatten() {
             return Ok(Some(value));
         }
         let block = self.attribute_block(inode)?;
-        let list = List::in_block(inode, block.as_deref());
+        let list = AttributeList::in_block(inode, block.as_deref());
         Ok(list.map(|list| self.value(inode, list, name)).transpose()?.flatten())
     }
 
-    fn value(&self, inode: &Inode, list: List, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn value(
+        &self,
+        inode: &Inode,
+        list: AttributeList,
+        name: &[u8],
+    ) -> Result<Option<Vec<u8>>, Error> {
         let place = list.place;
         for entry in list.entries() {
             let entry = entry?;
@@ -94,7 +100,8 @@ impl<S: BlockSource> Ext4<S> {
 
     /// The block with a file's attributes, if it has one.
     fn attribute_block(&self, inode: &Inode) -> Result<Option<Vec<u8>>, Error> {
-        let (at, place) = (inode.attribute_block, Place::Attributes { inode: inode.number });
+        let (at, place) =
+            (inode.attribute_block, ImageLocation::Attributes { inode: inode.number });
         if at == 0 {
             return Ok(None);
         }
@@ -116,7 +123,7 @@ impl<S: BlockSource> Ext4<S> {
         inode: &Inode,
         holder: u32,
         len: usize,
-        place: Place,
+        place: ImageLocation,
     ) -> Result<Vec<u8>, Error> {
         let may_be = self.superblock().features.incompat(features::EA_INODE);
         place.has(may_be, "has a value in an inode, and must not")?;
@@ -144,13 +151,13 @@ impl Inode {
     /// file has behind them is zeros.
     pub(crate) fn inline_parts(&self) -> Result<(&[u8], &[u8]), Error> {
         assert!(self.is_inline());
-        let place = Place::Inode(self.number);
+        let place = ImageLocation::Inode(self.number);
         let size = usize::try_from(self.size).map_err(|_| place.is("too large to be inline"))?;
         let head = &self.area()[..size.min(self.area().len())];
         if size == head.len() {
             return Ok((head, &[]));
         }
-        let Some(list) = List::in_inode(self)? else {
+        let Some(list) = AttributeList::in_inode(self)? else {
             return Err(place.is("has only a part of its inline data"));
         };
         for entry in list.entries() {
@@ -169,14 +176,14 @@ impl Inode {
 
 /// A list of attributes, and the bytes that their values are in.
 #[derive(Clone, Copy)]
-struct List<'b> {
-    place: Place,
+struct AttributeList<'b> {
+    place: ImageLocation,
     entries: &'b [u8],
     values: &'b [u8],
 }
 
 /// An attribute, as a list has it.
-struct Entry<'b> {
+struct AttributeEntry<'b> {
     /// Which prefix its name has.
     index: u8,
     rest: &'b [u8],
@@ -186,9 +193,9 @@ struct Entry<'b> {
     inode: u32,
 }
 
-impl<'b> List<'b> {
+impl<'b> AttributeList<'b> {
     fn in_inode(inode: &'b Inode) -> Result<Option<Self>, Error> {
-        let place = Place::Attributes { inode: inode.number };
+        let place = ImageLocation::Attributes { inode: inode.number };
         let region = inode.attributes_at.map_or(&[][..], |at| &inode.raw[at..]);
         if region.len() < 8 || le32(region, 0) != MAGIC {
             return Ok(None);
@@ -197,18 +204,19 @@ impl<'b> List<'b> {
     }
 
     fn in_block(inode: &Inode, block: Option<&'b [u8]>) -> Option<Self> {
-        let place = Place::Attributes { inode: inode.number };
+        let place = ImageLocation::Attributes { inode: inode.number };
         block.map(|block| Self { place, entries: &block[HEADER_LEN..], values: block })
     }
 
-    fn entries(self) -> impl Iterator<Item = Result<Entry<'b>, Error>> {
+    fn entries(self) -> impl Iterator<Item = Result<AttributeEntry<'b>, Error>> {
         let mut rest = Some(self.entries);
         std::iter::from_fn(move || {
             let bytes = rest.take()?;
             if bytes.len() >= 4 && le32(bytes, 0) == 0 {
                 return None;
             }
-            let entry = Entry::parse(bytes).ok_or_else(|| self.place.is("the list has no end"));
+            let entry =
+                AttributeEntry::parse(bytes).ok_or_else(|| self.place.is("the list has no end"));
             Some(entry.map(|(entry, after)| {
                 rest = Some(after);
                 entry
@@ -216,13 +224,13 @@ impl<'b> List<'b> {
         })
     }
 
-    fn value(self, entry: &Entry) -> Result<&'b [u8], Error> {
+    fn value(self, entry: &AttributeEntry) -> Result<&'b [u8], Error> {
         let bytes = self.values.get(entry.offset..).and_then(|rest| rest.get(..entry.len));
         bytes.ok_or_else(|| self.place.is("has a value that is not all there"))
     }
 }
 
-impl<'b> Entry<'b> {
+impl<'b> AttributeEntry<'b> {
     /// The first of a list, and the list after it; None: it is cut off.
     fn parse(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
         let head = bytes.get(..16)?;

@@ -7,11 +7,11 @@
 //! A directory is a file of blocks, and every entry lies in one of them, also in one with an index
 //! ([`crate::htree`]). So all names can be listed without it, and without the hashes.
 
+use crate::block_run::BlockRun;
 use crate::dir_block::{self, RawEntry};
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::fields::le32;
 use crate::inode::{FileKind, Inode};
-use crate::map::Run;
 use crate::source::BlockSource;
 use crate::{Ext4, features, htree};
 
@@ -21,7 +21,7 @@ const NAME_MAX: usize = 255;
 /// A name in a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The inode that has it.
     pub inode: u32,
     /// What that is, if the directory says so.
@@ -42,7 +42,8 @@ impl<S: BlockSource> Ext4<S> {
         self.read_dir_from(inode, 0)
     }
 
-    /// The names in a directory behind the one whose [`Entry::next`] is given; all behind 0.
+    /// The names in a directory behind the one whose [`DirectoryEntry::next`] is given; all behind
+    /// 0.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl<S: BlockSource> Ext4<S> {
         let is_inline = inode.is_inline();
         let (next, end) =
             if is_inline { (0, 2) } else { (position / block_size, inode.size / block_size) };
-        let run = Run { first: 0, blocks: 0, at: None };
+        let run = BlockRun { first: 0, blocks: 0, at: None };
         Ok(ReadDir {
             fs: self,
             inode: inode.clone(),
@@ -62,7 +63,7 @@ impl<S: BlockSource> Ext4<S> {
             end,
             run,
             met: 0,
-            part: Part::default(),
+            part: DirectoryPart::default(),
         })
     }
 
@@ -80,10 +81,10 @@ impl<S: BlockSource> Ext4<S> {
         if has_index && inode.is_indexed() && !inode.is_inline() {
             match htree::lookup(self, inode, name) {
                 // All names can be found without the index, which alone may be damaged.
-                Err(Error::Corrupt { .. }) | Ok(htree::Answer::NoIndex) => {}
+                Err(Error::Corrupt { .. }) | Ok(htree::IndexLookup::NoIndex) => {}
                 Err(other) => return Err(other),
-                Ok(htree::Answer::Found(found)) => return Ok(Some(found)),
-                Ok(htree::Answer::NotThere) => return Ok(None),
+                Ok(htree::IndexLookup::Found(found)) => return Ok(Some(found)),
+                Ok(htree::IndexLookup::NotThere) => return Ok(None),
             }
         }
         let mut damage = None;
@@ -105,7 +106,7 @@ impl<S: BlockSource> Ext4<S> {
     /// If it is no directory, is damaged, or cannot be read.
     pub fn parent(&self, inode: &Inode) -> Result<u32, Error> {
         is_directory(inode)?;
-        let place = Place::Directory { inode: inode.number, block: 0 };
+        let place = ImageLocation::Directory { inode: inode.number, block: 0 };
         let parent = if inode.is_inline() {
             le32(inode.area(), 0)
         } else {
@@ -130,7 +131,8 @@ impl<S: BlockSource> Ext4<S> {
         number: u64,
         at: u64,
     ) -> Result<Vec<u8>, Error> {
-        let block = self.block(at, Place::Directory { inode: inode.number, block: number })?;
+        let block =
+            self.block(at, ImageLocation::Directory { inode: inode.number, block: number })?;
         dir_block::check_sum(self.superblock(), inode, number, &block)?;
         Ok(block)
     }
@@ -159,15 +161,15 @@ pub struct ReadDir<'f, S> {
     next: u64,
     end: u64,
     /// Where the blocks at `next` are, as far as that is known.
-    run: Run,
+    run: BlockRun,
     /// How many blocks were met: there are no more than the file system has.
     met: u64,
-    part: Part,
+    part: DirectoryPart,
 }
 
 /// A block, or a part of an inline directory.
 #[derive(Debug, Default)]
-struct Part {
+struct DirectoryPart {
     bytes: Vec<u8>,
     /// Where in the directory it begins.
     start: u64,
@@ -184,7 +186,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
         }
         let number = self.next;
         self.next += 1;
-        self.part = Part::default();
+        self.part = DirectoryPart::default();
         if self.inode.is_inline() {
             let (head, tail) = self.inode.inline_parts()?;
             // The number of the parent is in front.
@@ -192,11 +194,11 @@ impl<S: BlockSource> ReadDir<'_, S> {
                 0 => (head.get(4..).unwrap_or_default(), 4),
                 _ => (tail, head.len() as u64),
             };
-            self.part = Part { bytes: bytes.to_vec(), start, at: 0, number };
+            self.part = DirectoryPart { bytes: bytes.to_vec(), start, at: 0, number };
             return Ok(true);
         }
         let at = self.place(number).inspect_err(|_| self.next = self.end)?;
-        let place = Place::Directory { inode: self.inode.number, block: number };
+        let place = ImageLocation::Directory { inode: self.inode.number, block: number };
         let Some(at) = at else {
             self.next = self.run.end();
             return Err(place.is("is a hole"));
@@ -208,7 +210,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
         }
         let bytes = self.fs.directory_block(&self.inode, number, at)?;
         let start = number * bytes.len() as u64;
-        self.part = Part { bytes, start, at: 0, number };
+        self.part = DirectoryPart { bytes, start, at: 0, number };
         Ok(true)
     }
 
@@ -220,11 +222,12 @@ impl<S: BlockSource> ReadDir<'_, S> {
         Ok(self.run.at.map(|at| at + (number - self.run.first)))
     }
 
-    fn step(&mut self) -> Result<Option<Entry>, Error> {
+    fn step(&mut self) -> Result<Option<DirectoryEntry>, Error> {
         loop {
             while self.part.at < self.part.bytes.len() {
                 let part = &mut self.part;
-                let place = Place::Directory { inode: self.inode.number, block: part.number };
+                let place =
+                    ImageLocation::Directory { inode: self.inode.number, block: part.number };
                 let entry = RawEntry::parse(self.fs.superblock(), &part.bytes, part.at);
                 let entry = entry.map_err(|what| {
                     part.at = part.bytes.len();
@@ -232,7 +235,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
                 })?;
                 part.at = entry.end;
                 if entry.is_name() && part.start + entry.start as u64 >= self.from {
-                    return Ok(Some(Entry {
+                    return Ok(Some(DirectoryEntry {
                         inode: entry.inode,
                         kind: entry.kind,
                         name: entry.name.to_vec(),
@@ -248,7 +251,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
 }
 
 impl<S: BlockSource> Iterator for ReadDir<'_, S> {
-    type Item = Result<Entry, Error>;
+    type Item = Result<DirectoryEntry, Error>;
 
     /// After an error come the names of the blocks that are not damaged.
     fn next(&mut self) -> Option<Self::Item> {

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::crc::crc32c;
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::features;
 use crate::fields::{le16, le32};
 use crate::inode::{FileKind, Inode};
@@ -89,7 +89,7 @@ pub(crate) fn check_sum(
     if !superblock.has_checksums() {
         return Ok(());
     }
-    let place = Place::Directory { inode: inode.number, block: number };
+    let place = ImageLocation::Directory { inode: inode.number, block: number };
     let seed = inode.seed(superblock);
     // An index first: its tail may still have in it what was a leaf's.
     let (sum, found) = if let Some(header) = index_header(superblock, bytes) {

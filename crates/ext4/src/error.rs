@@ -30,7 +30,7 @@ pub enum Error {
     /// The image contradicts itself.
     Corrupt {
         /// Where.
-        place: Place,
+        place: ImageLocation,
         /// In what way.
         what: &'static str,
     },
@@ -57,7 +57,7 @@ pub enum Error {
 /// Where in an image something is wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum ImageLocation {
     /// The superblock.
     Superblock,
     /// The descriptor of a group.
@@ -85,7 +85,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl ImageLocation {
     pub(crate) fn is(self, what: &'static str) -> Error {
         Error::Corrupt { place: self, what }
     }
@@ -96,7 +96,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ImageLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Superblock => write!(f, "superblock"),

@@ -14,11 +14,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::Ext4;
+use crate::block_run::BlockRun;
 use crate::crc::crc32c;
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::fields::{halves, le16, le32};
 use crate::inode::Inode;
-use crate::map::Run;
 use crate::source::BlockSource;
 
 /// With four entries in the root and 84 in the smallest block, enough for 2^32 blocks.
@@ -31,19 +31,25 @@ const ENTRY_LEN: usize = 12;
 const UNWRITTEN: u16 = 0x8000;
 
 /// The run from `block` on.
-pub(crate) fn run<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, block: u32) -> Result<Run, Error> {
+pub(crate) fn run<S: BlockSource>(
+    fs: &Ext4<S>,
+    inode: &Inode,
+    block: u32,
+) -> Result<BlockRun, Error> {
     let block = u64::from(block);
     let mut range = 0..1 << 32;
-    let root = Place::Map { inode: inode.number, block: 0 };
-    let mut node = Node::parse(Cow::Borrowed(inode.area()), root, &range)?;
+    let root = ImageLocation::Map { inode: inode.number, block: 0 };
+    let mut node = ExtentNode::parse(Cow::Borrowed(inode.area()), root, &range)?;
     root.has(node.depth <= DEPTH_MAX, "is too deep")?;
     while node.depth > 0 {
         let (at, below) = match node.child(block, &range) {
-            Child::At(at, below) => (at, below),
-            Child::Hole(end) => return Ok(Run { first: block, blocks: end - block, at: None }),
+            ExtentChild::At(at, below) => (at, below),
+            ExtentChild::Hole(end) => {
+                return Ok(BlockRun { first: block, blocks: end - block, at: None });
+            }
         };
-        let place = Place::Map { inode: inode.number, block: at };
-        let child = Node::parse(Cow::Owned(read(fs, inode, at, node.place)?), place, &below)?;
+        let place = ImageLocation::Map { inode: inode.number, block: at };
+        let child = ExtentNode::parse(Cow::Owned(read(fs, inode, at, node.place)?), place, &below)?;
         // So a path that leads in a circle ends.
         place.has(child.depth == node.depth - 1, "is not of the level it is at")?;
         (node, range) = (child, below);
@@ -56,11 +62,11 @@ fn read<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
     at: u64,
-    parent: Place,
+    parent: ImageLocation,
 ) -> Result<Vec<u8>, Error> {
     let bytes = fs.block(at, parent)?;
     if fs.superblock().has_checksums() {
-        let place = Place::Map { inode: inode.number, block: at };
+        let place = ImageLocation::Map { inode: inode.number, block: at };
         let room = usize::from(le16(&bytes, 4)) * ENTRY_LEN + ENTRY_LEN;
         place.has(room + 4 <= bytes.len(), "has no room for a checksum")?;
         let sum = crc32c(inode.seed(fs.superblock()), &bytes[..room]);
@@ -70,23 +76,27 @@ fn read<S: BlockSource>(
 }
 
 /// A node whose entries are in order and within the parent's.
-struct Node<'b> {
+struct ExtentNode<'b> {
     bytes: Cow<'b, [u8]>,
-    place: Place,
+    place: ImageLocation,
     entries: usize,
     depth: u16,
 }
 
 /// Where the tree goes on.
-enum Child {
+enum ExtentChild {
     /// In this block, which has this part of the file.
     At(u64, Range<u64>),
     /// Nowhere, up to this block of the file.
     Hole(u64),
 }
 
-impl<'b> Node<'b> {
-    fn parse(bytes: Cow<'b, [u8]>, place: Place, range: &Range<u64>) -> Result<Self, Error> {
+impl<'b> ExtentNode<'b> {
+    fn parse(
+        bytes: Cow<'b, [u8]>,
+        place: ImageLocation,
+        range: &Range<u64>,
+    ) -> Result<Self, Error> {
         place.has(le16(&bytes, 0) == 0xF30A, "is no node of extents")?;
         let (entries, room) = (usize::from(le16(&bytes, 2)), usize::from(le16(&bytes, 4)));
         let is_in_block = room.min(bytes.len() / ENTRY_LEN - 1) >= entries;
@@ -126,28 +136,28 @@ impl<'b> Node<'b> {
         low.checked_sub(1)
     }
 
-    fn child(&self, block: u64, range: &Range<u64>) -> Child {
+    fn child(&self, block: u64, range: &Range<u64>) -> ExtentChild {
         assert!(self.depth > 0 && self.entries > 0);
         let Some(index) = self.last_before(block) else {
-            return Child::Hole(self.start(0));
+            return ExtentChild::Hole(self.start(0));
         };
         let end = if index + 1 < self.entries { self.start(index + 1) } else { range.end };
         let entry = self.entry(index);
         let at = halves(le32(entry, 4), u32::from(le16(entry, 8)));
-        Child::At(at, self.start(index)..end)
+        ExtentChild::At(at, self.start(index)..end)
     }
 
-    fn extent(&self, index: usize) -> Extent {
+    fn extent(&self, index: usize) -> LeafExtent {
         assert_eq!(self.depth, 0);
         let entry = self.entry(index);
         let (count, at) = (le16(entry, 4), halves(le32(entry, 8), u32::from(le16(entry, 6))));
         let is_written = count <= UNWRITTEN;
         let count = u64::from(if is_written { count } else { count - UNWRITTEN });
-        Extent { start: self.start(index), count, at, is_written }
+        LeafExtent { start: self.start(index), count, at, is_written }
     }
 
     /// The run from `block` on in a leaf that ends at `end`.
-    fn leaf<S>(&self, fs: &Ext4<S>, block: u64, end: u64) -> Result<Run, Error> {
+    fn leaf<S>(&self, fs: &Ext4<S>, block: u64, end: u64) -> Result<BlockRun, Error> {
         let before = self.last_before(block);
         let extent = before.map(|index| self.extent(index));
         if let Some(extent) = extent.filter(|extent| block < extent.start + extent.count) {
@@ -155,16 +165,16 @@ impl<'b> Node<'b> {
             self.place.has(is_there, "has an extent outside of the file system")?;
             let (from, blocks) = (block - extent.start, extent.start + extent.count - block);
             let at = extent.is_written.then_some(extent.at + from);
-            return Ok(Run { first: block, blocks, at });
+            return Ok(BlockRun { first: block, blocks, at });
         }
         let next = before.map_or(0, |index| index + 1);
         let end = if next < self.entries { self.start(next) } else { end };
-        Ok(Run { first: block, blocks: end - block, at: None })
+        Ok(BlockRun { first: block, blocks: end - block, at: None })
     }
 }
 
 /// An entry of a leaf.
-struct Extent {
+struct LeafExtent {
     start: u64,
     count: u64,
     at: u64,

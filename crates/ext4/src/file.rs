@@ -5,7 +5,7 @@
 //! Never: bytes behind the end, or those of blocks that were only reserved.
 
 use crate::Ext4;
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
@@ -40,7 +40,7 @@ impl<S: BlockSource> Ext4<S> {
         if inode.kind != FileKind::Symlink {
             return Err(Error::WrongKind { wanted: "a symbolic link" });
         }
-        let place = Place::Inode(inode.number);
+        let place = ImageLocation::Inode(inode.number);
         place.has(inode.size <= LINK_MAX, "is a link that is longer than a path can be")?;
         let size = usize::try_from(inode.size).expect("at most 4096");
         let mut target = vec![0; size];

@@ -1,7 +1,7 @@
 //! Group descriptors: where each group keeps its inodes.
 //!
 //! In:    a descriptor's bytes; for where they are, the superblock.
-//! Out:   [`Group`].
+//! Out:   [`GroupDescriptor`].
 //! Never: a table that does not lie in the file system.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! ```
 
 use crate::crc::{crc16, crc32c};
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::features;
 use crate::fields::{halves, le16, le32};
 use crate::superblock::Superblock;
@@ -20,14 +20,14 @@ use crate::superblock::Superblock;
 /// A group, as far as a reader needs it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Group {
+pub struct GroupDescriptor {
     /// The first block of its inode table.
     pub inode_table: u64,
     /// How many inodes at the end of the table were never used.
     pub unused_inodes: u32,
 }
 
-impl Group {
+impl GroupDescriptor {
     /// Reads the descriptor of a group.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Group {
     /// If the bytes are not as many as the superblock says that a descriptor has.
     pub fn parse(superblock: &Superblock, number: u32, bytes: &[u8]) -> Result<Self, Error> {
         assert_eq!(bytes.len(), usize::from(superblock.descriptor_size));
-        let place = Place::Group(number);
+        let place = ImageLocation::Group(number);
         place.has(
             sum(superblock, number, bytes).is_none_or(|sum| sum == le16(bytes, 0x1E)),
             "the checksum of its descriptor does not match",
@@ -90,7 +90,7 @@ impl Superblock {
         let in_a_block = self.block_size / size;
         let (index, offset) = (group / in_a_block, group % in_a_block * size);
         let block = self.descriptor_block(index, in_a_block);
-        Place::Group(group)
+        ImageLocation::Group(group)
             .has(self.has_blocks(block, 1), "its descriptor lies outside of the file system")?;
         Ok((block, offset as usize))
     }

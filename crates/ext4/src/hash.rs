@@ -10,7 +10,7 @@
 /// A kind of hash. Whether bytes are signed was once the compiler's choice, and stays a file
 /// system's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum HashKind {
     Legacy,
     HalfMd4,
     Tea,
@@ -23,18 +23,18 @@ const MD4_START: [u32; 4] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476]
 const END: u32 = 0x7FFF_FFFF << 1;
 
 /// The hash of a name.
-pub(crate) fn hash(kind: Kind, is_signed: bool, seed: [u32; 4], name: &[u8]) -> u32 {
+pub(crate) fn hash(kind: HashKind, is_signed: bool, seed: [u32; 4], name: &[u8]) -> u32 {
     let letters = name.iter().map(|&byte| letter(byte, is_signed));
     let mut state = if seed == [0; 4] { MD4_START } else { seed };
     let hash = match kind {
-        Kind::Legacy => legacy(letters),
-        Kind::HalfMd4 => {
+        HashKind::Legacy => legacy(letters),
+        HashKind::HalfMd4 => {
             for (index, chunk) in name.chunks(32).enumerate() {
                 half_md4(&mut state, &words(chunk, name.len() - index * 32, is_signed));
             }
             state[1]
         }
-        Kind::Tea => {
+        HashKind::Tea => {
             for (index, chunk) in name.chunks(16).enumerate() {
                 tea(&mut state, &words(chunk, name.len() - index * 16, is_signed));
             }
@@ -133,23 +133,23 @@ mod tests {
             (LONG, 0x80B4_F19C, 0x3474_AC06, 0x7AF8_35D8),
             (b"\xC3\xA4\xFF", 0x49D3_A264, 0x1BD4_5AAA, 0x32F6_8EFA),
         ] {
-            assert_eq!(of(Kind::Legacy, name), legacy, "{}", name.escape_ascii());
-            assert_eq!(of(Kind::HalfMd4, name), half_md4, "{}", name.escape_ascii());
-            assert_eq!(of(Kind::Tea, name), tea, "{}", name.escape_ascii());
+            assert_eq!(of(HashKind::Legacy, name), legacy, "{}", name.escape_ascii());
+            assert_eq!(of(HashKind::HalfMd4, name), half_md4, "{}", name.escape_ascii());
+            assert_eq!(of(HashKind::Tea, name), tea, "{}", name.escape_ascii());
         }
     }
 
     #[test]
     fn names_hash_without_a_sign_as_e2fsprogs_hashes_them() {
         let of = |kind| hash(kind, false, [0; 4], b"\xC3\xA4\xFF");
-        assert_eq!(of(Kind::Legacy), 0x3A18_7666);
-        assert_eq!(of(Kind::HalfMd4), 0x15B0_FFF6);
-        assert_eq!(of(Kind::Tea), 0xD249_2B86);
+        assert_eq!(of(HashKind::Legacy), 0x3A18_7666);
+        assert_eq!(of(HashKind::HalfMd4), 0x15B0_FFF6);
+        assert_eq!(of(HashKind::Tea), 0xD249_2B86);
     }
 
     #[test]
     fn a_sign_matters_only_where_there_is_one() {
-        for kind in [Kind::Legacy, Kind::HalfMd4, Kind::Tea] {
+        for kind in [HashKind::Legacy, HashKind::HalfMd4, HashKind::Tea] {
             assert_eq!(hash(kind, true, SEED, LONG), hash(kind, false, SEED, LONG));
             assert_ne!(hash(kind, true, SEED, b"\xE4"), hash(kind, false, SEED, b"\xE4"));
         }

@@ -14,16 +14,16 @@
 
 use crate::Ext4;
 use crate::dir_block::{RawEntry, index_header, limit_and_count};
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::features;
 use crate::fields::le32;
-use crate::hash::{Kind, hash};
+use crate::hash::{HashKind, hash};
 use crate::inode::Inode;
 use crate::source::BlockSource;
 use crate::superblock::Superblock;
 
 /// What an index knows of a name.
-pub(crate) enum Answer {
+pub(crate) enum IndexLookup {
     Found(u32),
     NotThere,
     /// There is none, or one that is sorted by what is not known here.
@@ -35,11 +35,11 @@ pub(crate) fn lookup<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
     name: &[u8],
-) -> Result<Answer, Error> {
-    let root = Node::read(fs, inode, 0)?;
+) -> Result<IndexLookup, Error> {
+    let root = IndexNode::read(fs, inode, 0)?;
     let superblock = fs.superblock();
     let Some((kind, is_signed)) = superblock.hash_of_code(root.bytes[0x1C]) else {
-        return Ok(Answer::NoIndex);
+        return Ok(IndexLookup::NoIndex);
     };
     let levels = usize::from(root.bytes[0x1E]);
     let most = if superblock.features.incompat(features::LARGEDIR) { 2 } else { 1 };
@@ -52,18 +52,18 @@ pub(crate) fn lookup<S: BlockSource>(
     for _ in 0..leaves {
         let leaf = path.last().expect("a root at least").block();
         if let Some(found) = in_leaf(fs, inode, leaf, name)? {
-            return Ok(Answer::Found(found));
+            return Ok(IndexLookup::Found(found));
         }
         if !next_has(&mut path, wanted) {
-            return Ok(Answer::NotThere);
+            return Ok(IndexLookup::NotThere);
         }
         path = descend(fs, inode, path, levels)?;
     }
     Err(root_place(inode).is("its index has more leaves than it has blocks"))
 }
 
-fn root_place(inode: &Inode) -> Place {
-    Place::Directory { inode: inode.number, block: 0 }
+fn root_place(inode: &Inode) -> ImageLocation {
+    ImageLocation::Directory { inode: inode.number, block: 0 }
 }
 
 impl Superblock {
@@ -79,14 +79,14 @@ impl Superblock {
     }
 
     /// A kind of hash, and whether its bytes are signed.
-    fn hash_of_code(&self, code: u8) -> Option<(Kind, bool)> {
+    fn hash_of_code(&self, code: u8) -> Option<(HashKind, bool)> {
         Some(match code {
-            0 => (Kind::Legacy, self.hash_is_signed?),
-            1 => (Kind::HalfMd4, self.hash_is_signed?),
-            2 => (Kind::Tea, self.hash_is_signed?),
-            3 => (Kind::Legacy, false),
-            4 => (Kind::HalfMd4, false),
-            5 => (Kind::Tea, false),
+            0 => (HashKind::Legacy, self.hash_is_signed?),
+            1 => (HashKind::HalfMd4, self.hash_is_signed?),
+            2 => (HashKind::Tea, self.hash_is_signed?),
+            3 => (HashKind::Legacy, false),
+            4 => (HashKind::HalfMd4, false),
+            5 => (HashKind::Tea, false),
             _ => return None,
         })
     }
@@ -97,12 +97,12 @@ impl Superblock {
 fn descend<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
-    mut path: Vec<Node>,
+    mut path: Vec<IndexNode>,
     levels: usize,
-) -> Result<Vec<Node>, Error> {
+) -> Result<Vec<IndexNode>, Error> {
     while path.len() <= levels {
         let above = path.last().expect("a root at least");
-        let node = Node::read(fs, inode, above.block())?;
+        let node = IndexNode::read(fs, inode, above.block())?;
         let wanted = above.wanted;
         path.push(node.before(wanted));
     }
@@ -110,7 +110,7 @@ fn descend<S: BlockSource>(
 }
 
 /// Moves to the next leaf, if it goes on with the same hash.
-fn next_has(path: &mut Vec<Node>, wanted: u32) -> bool {
+fn next_has(path: &mut Vec<IndexNode>, wanted: u32) -> bool {
     while path.last().is_some_and(|node| node.at + 1 == node.count) {
         path.pop();
     }
@@ -129,7 +129,7 @@ fn in_leaf<S: BlockSource>(
     number: u64,
     name: &[u8],
 ) -> Result<Option<u32>, Error> {
-    let place = Place::Directory { inode: inode.number, block: number };
+    let place = ImageLocation::Directory { inode: inode.number, block: number };
     let bytes = block(fs, inode, number)?;
     let mut at = 0;
     while at < bytes.len() {
@@ -143,7 +143,7 @@ fn in_leaf<S: BlockSource>(
 }
 
 fn block<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Vec<u8>, Error> {
-    let place = Place::Directory { inode: inode.number, block: number };
+    let place = ImageLocation::Directory { inode: inode.number, block: number };
     let end = inode.size / u64::from(fs.superblock().block_size);
     place.has(number < end, "its index names a block that it does not have")?;
     let at = fs.run(inode, number)?.at;
@@ -151,18 +151,18 @@ fn block<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Vec
 }
 
 /// A node of the index, and which of its entries leads on.
-struct Node {
+struct IndexNode {
     bytes: Vec<u8>,
-    place: Place,
+    place: ImageLocation,
     header: usize,
     count: usize,
     at: usize,
     wanted: u32,
 }
 
-impl Node {
+impl IndexNode {
     fn read<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Self, Error> {
-        let place = Place::Directory { inode: inode.number, block: number };
+        let place = ImageLocation::Directory { inode: inode.number, block: number };
         let bytes = block(fs, inode, number)?;
         let header = index_header(fs.superblock(), &bytes);
         let header = header.ok_or_else(|| place.is("is no node of an index"))?;

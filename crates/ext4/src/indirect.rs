@@ -11,19 +11,23 @@
 //! ```
 
 use crate::Ext4;
-use crate::error::{Error, Place};
+use crate::block_run::BlockRun;
+use crate::error::{Error, ImageLocation};
 use crate::fields::le32;
 use crate::inode::Inode;
-use crate::map::Run;
 use crate::source::BlockSource;
 
 /// How many blocks the inode names itself.
 const DIRECT: u64 = 12;
 
 /// The run from `block` on.
-pub(crate) fn run<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, block: u32) -> Result<Run, Error> {
+pub(crate) fn run<S: BlockSource>(
+    fs: &Ext4<S>,
+    inode: &Inode,
+    block: u32,
+) -> Result<BlockRun, Error> {
     let first = u64::from(block);
-    let place = Place::Map { inode: inode.number, block: 0 };
+    let place = ImageLocation::Map { inode: inode.number, block: 0 };
     if first < DIRECT {
         return count(fs, &inode.area()[..48], place, first, first, 1);
     }
@@ -55,24 +59,24 @@ fn descend<S: BlockSource>(
     inode: &Inode,
     slot: usize,
     mut sought: Sought,
-) -> Result<Run, Error> {
+) -> Result<BlockRun, Error> {
     let numbers = u64::from(fs.superblock().block_size) / 4;
-    let root = Place::Map { inode: inode.number, block: 0 };
+    let root = ImageLocation::Map { inode: inode.number, block: 0 };
     let mut at = u64::from(le32(inode.area(), slot * 4));
     if at == 0 {
-        return Ok(Run { first: sought.first, blocks: sought.span - sought.within, at: None });
+        return Ok(BlockRun { first: sought.first, blocks: sought.span - sought.within, at: None });
     }
     let mut place = root;
     loop {
         let bytes = fs.block(at, place)?;
-        place = Place::Map { inode: inode.number, block: at };
+        place = ImageLocation::Map { inode: inode.number, block: at };
         sought.span /= numbers;
         let index = sought.within / sought.span;
         let within = sought.within % sought.span;
         let number = le32(&bytes, usize::try_from(index * 4).expect("an offset in a block"));
         if sought.span == 1 || number == 0 {
             return count(fs, &bytes, place, sought.first, index, sought.span)
-                .map(|run| Run { blocks: run.blocks - within, ..run });
+                .map(|run| BlockRun { blocks: run.blocks - within, ..run });
         }
         (at, sought.within) = (u64::from(number), within);
     }
@@ -83,21 +87,21 @@ fn descend<S: BlockSource>(
 fn count<S>(
     fs: &Ext4<S>,
     list: &[u8],
-    place: Place,
+    place: ImageLocation,
     first: u64,
     index: u64,
     span: u64,
-) -> Result<Run, Error> {
+) -> Result<BlockRun, Error> {
     let index = usize::try_from(index).expect("an index in a block");
     let mut rest = list.chunks_exact(4).skip(index).map(|number| u64::from(le32(number, 0)));
     let at = rest.next().expect("an index in the list");
     if at == 0 {
         let more = rest.take_while(|&number| number == 0).count() as u64;
-        return Ok(Run { first, blocks: (more + 1) * span, at: None });
+        return Ok(BlockRun { first, blocks: (more + 1) * span, at: None });
     }
     assert_eq!(span, 1, "a number that stands for more is not the last");
     let more = (at + 1..).zip(rest).take_while(|(next, number)| next == number).count() as u64;
     let is_there = fs.superblock().has_blocks(at, more + 1);
     place.has(is_there, "names a block outside of the file system")?;
-    Ok(Run { first, blocks: more + 1, at: Some(at) })
+    Ok(BlockRun { first, blocks: more + 1, at: Some(at) })
 }

@@ -12,7 +12,7 @@
 //! ```
 
 use crate::crc::crc32c;
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::features;
 use crate::fields::{halves, le16, le32};
 use crate::superblock::Superblock;
@@ -77,7 +77,7 @@ impl FileKind {
 
 /// A point in time, from 1901 to 2446.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Time {
+pub struct Timestamp {
     /// Seconds since 1970, without leap seconds.
     pub seconds: i64,
     /// And nanoseconds, below a billion.
@@ -86,7 +86,7 @@ pub struct Time {
 
 /// A device's number in two parts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Device {
+pub struct DeviceNumber {
     /// Which driver.
     pub major: u32,
     /// Which of its devices.
@@ -114,19 +114,19 @@ pub struct Inode {
     /// How much it occupies, in units of 512 bytes.
     pub sectors: u64,
     /// When it was last read.
-    pub accessed: Time,
+    pub accessed: Timestamp,
     /// When its contents were last changed.
-    pub modified: Time,
+    pub modified: Timestamp,
     /// When the inode was last changed.
-    pub changed: Time,
+    pub changed: Timestamp,
     /// When it was made, if that is known.
-    pub created: Option<Time>,
+    pub created: Option<Timestamp>,
     /// The flags, as `lsattr` has them.
     pub flags: u32,
     /// Which of the files that had this number it is.
     pub generation: u32,
     /// The device, if it is one.
-    pub device: Option<Device>,
+    pub device: Option<DeviceNumber>,
     /// The block with its extended attributes; 0 is none.
     pub(crate) attribute_block: u64,
     /// Where its own attributes begin; None: there is no room for any.
@@ -154,7 +154,7 @@ impl Inode {
     /// If the bytes are not as many as the superblock says that an inode has.
     pub fn parse(superblock: &Superblock, number: u32, raw: Box<[u8]>) -> Result<Self, Error> {
         assert_eq!(raw.len(), usize::from(superblock.inode_size));
-        let place = Place::Inode(number);
+        let place = ImageLocation::Inode(number);
         let (mode, links) = (le16(&raw, 0x0), le16(&raw, 0x1A));
         place.has(mode != 0 || links != 0, "is not in use")?;
 
@@ -299,18 +299,18 @@ fn check_sum(superblock: &Superblock, number: u32, raw: &[u8], extra: usize) -> 
     };
     let high = if is_wide { le16(raw, HIGH) } else { 0 };
     let found = u32::from(le16(raw, LOW)) | u32::from(high) << 16;
-    Place::Inode(number).has(found == want, "its checksum does not match")
+    ImageLocation::Inode(number).has(found == want, "its checksum does not match")
 }
 
 /// The lower two bits of the second field are the upper ones of the seconds, the rest nanoseconds.
-fn time(raw: &[u8], extra: usize, low: usize, high: usize) -> Time {
+fn time(raw: &[u8], extra: usize, low: usize, high: usize) -> Timestamp {
     let seconds = i64::from(le32(raw, low).cast_signed());
     if !is_in_use(extra, high + 4) {
-        return Time { seconds, nanos: 0 };
+        return Timestamp { seconds, nanos: 0 };
     }
     let more = le32(raw, high);
     let seconds = seconds + (i64::from(more & 0x3) << 32);
-    Time { seconds, nanos: (more >> 2).min(999_999_999) }
+    Timestamp { seconds, nanos: (more >> 2).min(999_999_999) }
 }
 
 fn size(superblock: &Superblock, kind: FileKind, raw: &[u8]) -> u64 {
@@ -344,14 +344,14 @@ fn inline_sectors(kind: FileKind, flags: u32, size: u64) -> u64 {
 }
 
 /// The first number is of the time when a device had 16 bits; the second counts if it is zero.
-fn device(kind: FileKind, area: &[u8]) -> Option<Device> {
+fn device(kind: FileKind, area: &[u8]) -> Option<DeviceNumber> {
     if !matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) {
         return None;
     }
     let (old, new) = (le32(area, 0), le32(area, 4));
     Some(if old == 0 {
-        Device { major: (new >> 8) & 0xFFF, minor: (new & 0xFF) | ((new >> 12) & 0xF_FF00) }
+        DeviceNumber { major: (new >> 8) & 0xFFF, minor: (new & 0xFF) | ((new >> 12) & 0xF_FF00) }
     } else {
-        Device { major: (old >> 8) & 0xFF, minor: old & 0xFF }
+        DeviceNumber { major: (old >> 8) & 0xFF, minor: old & 0xFF }
     })
 }

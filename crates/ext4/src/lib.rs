@@ -32,6 +32,7 @@
 
 mod acl;
 mod attributes;
+mod block_run;
 mod crc;
 mod dir;
 mod dir_block;
@@ -57,15 +58,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-pub use dir::{Entry, ReadDir};
-pub use error::{Error, Place};
+pub use block_run::BlockRun;
+pub use dir::{DirectoryEntry, ReadDir};
+pub use error::{Error, ImageLocation};
 pub use features::Features;
-pub use group::Group;
-pub use inode::{Device, FileKind, Inode, ROOT_INODE, Time};
-pub use map::{Layout, Run};
+pub use group::GroupDescriptor;
+pub use inode::{DeviceNumber, FileKind, Inode, ROOT_INODE, Timestamp};
+pub use map::FileRuns;
 pub use source::BlockSource;
 pub use superblock::{SUPERBLOCK_LEN, SUPERBLOCK_OFFSET, Superblock};
-pub use walk::{Met, Walk};
+pub use walk::{TreeWalk, WalkEntry};
 
 /// What to do about a journal with changes that are not in their places.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -120,8 +122,8 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If there is no such group, or its descriptor is damaged or cannot be read.
-    pub fn group(&self, number: u32) -> Result<Group, Error> {
-        let place = Place::Group(number);
+    pub fn group(&self, number: u32) -> Result<GroupDescriptor, Error> {
+        let place = ImageLocation::Group(number);
         place.has(number < self.superblock.groups, "there is no such group")?;
         let (block, offset) = self.superblock.descriptor_place(number)?;
         let range = offset..offset + usize::from(self.superblock.descriptor_size);
@@ -134,7 +136,7 @@ impl<S: BlockSource> Ext4<S> {
             let bytes = self.block(block, place)?;
             self.keep_descriptors(block, Some(bytes), &range).expect("just given")
         };
-        Group::parse(&self.superblock, number, &descriptor)
+        GroupDescriptor::parse(&self.superblock, number, &descriptor)
     }
 
     /// Part of a block of descriptors, if it is kept or given; the block is the last to be let go.
@@ -161,9 +163,9 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If there is no such inode, or its group is damaged or cannot be read.
-    pub fn inode_place(&self, number: u32) -> Result<(u64, Group), Error> {
+    pub fn inode_place(&self, number: u32) -> Result<(u64, GroupDescriptor), Error> {
         let is_one = (1..=self.superblock.inodes).contains(&number);
-        Place::Inode(number).has(is_one, "there is no such inode")?;
+        ImageLocation::Inode(number).has(is_one, "there is no such inode")?;
         let per_group = self.superblock.inodes_per_group;
         let group = self.group((number - 1) / per_group)?;
         let in_table = u64::from((number - 1) % per_group) * u64::from(self.superblock.inode_size);
@@ -191,12 +193,12 @@ impl<S: BlockSource> Ext4<S> {
     pub fn root(&self) -> Result<Inode, Error> {
         let root = self.inode(ROOT_INODE)?;
         let is_directory = root.kind == FileKind::Directory;
-        Place::Inode(ROOT_INODE).has(is_directory, "the root is no directory")?;
+        ImageLocation::Inode(ROOT_INODE).has(is_directory, "the root is no directory")?;
         Ok(root)
     }
 
     /// A block that the structure at `place` refers to.
-    fn block(&self, number: u64, place: Place) -> Result<Vec<u8>, Error> {
+    fn block(&self, number: u64, place: ImageLocation) -> Result<Vec<u8>, Error> {
         let is_there = self.superblock.has_blocks(number, 1);
         place.has(is_there, "names a block outside of the file system")?;
         let mut bytes = vec![0; self.superblock.block_size as usize];

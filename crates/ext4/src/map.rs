@@ -11,43 +11,15 @@
 //! ```
 //!
 //! A circle cannot be walked, since each step down must find what belongs one level below. A tree
-//! whose branches meet again can make a file of any length out of few blocks; [`Layout`] ends when
-//! it has met more blocks than the file system has.
+//! whose branches meet again can make a file of any length out of few blocks; [`FileRuns`] ends
+//! when it has met more blocks than the file system has.
 
-use crate::error::{Error, Place};
+use crate::block_run::BlockRun;
+use crate::error::{Error, ImageLocation};
 use crate::features;
 use crate::inode::Inode;
 use crate::source::BlockSource;
 use crate::{Ext4, extents, indirect};
-
-/// Blocks of a file that lie one after another on the device, or that are all zeros.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Run {
-    /// The first one's number in the file.
-    pub first: u64,
-    /// How many.
-    pub blocks: u64,
-    /// The first one's number on the device. None: zeros, a hole or unwritten.
-    pub at: Option<u64>,
-}
-
-impl Run {
-    /// One past the last block's number in the file.
-    #[must_use]
-    pub fn end(&self) -> u64 {
-        self.first + self.blocks
-    }
-
-    /// Whether `next` goes on where this ends, in the file and on the device.
-    fn goes_on_with(&self, next: &Self) -> bool {
-        let on_device = match (self.at, next.at) {
-            (Some(at), Some(next)) => at + self.blocks == next,
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        self.end() == next.first && on_device
-    }
-}
 
 impl<S: BlockSource> Ext4<S> {
     /// The run of blocks from `block` of the file on: one block at least, and maybe not all that
@@ -56,26 +28,26 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If the map is damaged or cannot be read, or the file has none.
-    pub fn run(&self, inode: &Inode, block: u64) -> Result<Run, Error> {
+    pub fn run(&self, inode: &Inode, block: u64) -> Result<BlockRun, Error> {
         if !inode.has_blocks() {
             return Err(Error::WrongKind { wanted: "a file with blocks" });
         }
         let run = match u32::try_from(block) {
             Ok(block) if inode.has_extents() => extents::run(self, inode, block)?,
             Ok(block) => indirect::run(self, inode, block)?,
-            Err(_) => return Err(Place::Inode(inode.number).is("has no such block")),
+            Err(_) => return Err(ImageLocation::Inode(inode.number).is("has no such block")),
         };
         assert!(run.first == block && run.blocks > 0);
         Ok(run)
     }
 
     /// All runs of a file, in order, up to its size; none for one without blocks.
-    pub fn layout<'f>(&'f self, inode: &'f Inode) -> Layout<'f, S> {
+    pub fn layout<'f>(&'f self, inode: &'f Inode) -> FileRuns<'f, S> {
         let end = inode.size.div_ceil(u64::from(self.superblock().block_size));
         let end = if inode.has_blocks() { end } else { 0 };
         let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
         let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
-        Layout { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }
+        FileRuns { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }
     }
 
     /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
@@ -106,11 +78,11 @@ impl<S: BlockSource> Ext4<S> {
 
 /// The runs of a file. Made by [`Ext4::layout`].
 #[derive(Debug)]
-pub struct Layout<'f, S> {
+pub struct FileRuns<'f, S> {
     fs: &'f Ext4<S>,
     inode: &'f Inode,
     /// Already read, and not the same run.
-    next: Option<Run>,
+    next: Option<BlockRun>,
     /// The block to ask for next.
     at: u64,
     end: u64,
@@ -121,8 +93,8 @@ pub struct Layout<'f, S> {
     limit: u64,
 }
 
-impl<S: BlockSource> Layout<'_, S> {
-    fn read(&mut self) -> Result<Option<Run>, Error> {
+impl<S: BlockSource> FileRuns<'_, S> {
+    fn read(&mut self) -> Result<Option<BlockRun>, Error> {
         if self.at >= self.end {
             return Ok(None);
         }
@@ -136,12 +108,12 @@ impl<S: BlockSource> Layout<'_, S> {
         // A hole is behind a block, or at the end of a node, which is a block itself.
         let holes_max = self.limit.saturating_mul(2).saturating_add(3);
         let is_possible = self.blocks <= self.limit && self.holes <= holes_max;
-        let place = Place::Map { inode: self.inode.number, block: 0 };
+        let place = ImageLocation::Map { inode: self.inode.number, block: 0 };
         place.has(is_possible, "has more blocks than the file system")?;
         Ok(Some(run))
     }
 
-    fn step(&mut self) -> Result<Option<Run>, Error> {
+    fn step(&mut self) -> Result<Option<BlockRun>, Error> {
         let Some(mut run) = self.next.take().map_or_else(|| self.read(), |run| Ok(Some(run)))?
         else {
             return Ok(None);
@@ -157,8 +129,8 @@ impl<S: BlockSource> Layout<'_, S> {
     }
 }
 
-impl<S: BlockSource> Iterator for Layout<'_, S> {
-    type Item = Result<Run, Error>;
+impl<S: BlockSource> Iterator for FileRuns<'_, S> {
+    type Item = Result<BlockRun, Error>;
 
     /// After an error there is nothing more.
     fn next(&mut self) -> Option<Self::Item> {

@@ -5,7 +5,7 @@
 //! Never: a division by what may be zero, or a size that the rest would have to doubt.
 
 use crate::crc::{self, crc32c};
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::features::{self, Features};
 use crate::fields::{array16, halves, le16, le32};
 
@@ -157,7 +157,7 @@ impl Superblock {
 
     /// Checks that the numbers agree, and counts the groups.
     fn agreed(mut self) -> Result<Self, Error> {
-        let sane = |holds, what| Place::Superblock.has(holds, what);
+        let sane = |holds, what| ImageLocation::Superblock.has(holds, what);
         let bits = u64::from(self.block_size) * 8;
 
         sane(self.first_inode >= FIRST_INODE, "no such first inode")?;
@@ -175,7 +175,8 @@ impl Superblock {
         sane(self.blocks.checked_mul(u64::from(self.block_size)).is_some(), "too many blocks")?;
         sane(self.blocks_per_group > 0, "no blocks in a group")?;
         let groups = (self.blocks - first).div_ceil(u64::from(self.blocks_per_group));
-        self.groups = u32::try_from(groups).map_err(|_| Place::Superblock.is("too many groups"))?;
+        self.groups =
+            u32::try_from(groups).map_err(|_| ImageLocation::Superblock.is("too many groups"))?;
 
         let per_group = u64::from(self.inodes_per_group);
         sane((1..=bits).contains(&per_group), "no such number of inodes in a group")?;
@@ -212,7 +213,7 @@ impl Superblock {
 
 fn block_size(bytes: &[u8]) -> Result<u32, Error> {
     let log = le32(bytes, 0x18);
-    Place::Superblock.has(log <= 6, "blocks of more than 64 KiB")?;
+    ImageLocation::Superblock.has(log <= 6, "blocks of more than 64 KiB")?;
     Ok(1024 << log)
 }
 
@@ -222,7 +223,7 @@ fn cluster_blocks(bytes: &[u8; SUPERBLOCK_LEN], features: Features) -> Result<u3
     }
     let (block, cluster) = (le32(bytes, 0x18), le32(bytes, 0x1C));
     let fits = (block..=CLUSTER_LOG_MAX).contains(&cluster);
-    Place::Superblock.has(fits, "no such size of a cluster")?;
+    ImageLocation::Superblock.has(fits, "no such size of a cluster")?;
     Ok(1 << (cluster - block))
 }
 
@@ -231,8 +232,8 @@ fn check_sum(bytes: &[u8; SUPERBLOCK_LEN], features: Features) -> Result<(), Err
         return Ok(());
     }
     let (before, sum) = bytes.split_at(0x3FC);
-    Place::Superblock.has(bytes[0x175] == 1, "checksums of an unknown kind")?;
-    Place::Superblock.has(
+    ImageLocation::Superblock.has(bytes[0x175] == 1, "checksums of an unknown kind")?;
+    ImageLocation::Superblock.has(
         crc32c(crc::START, before) == le32(sum, 0),
         "its checksum does not match (e2fsck -b can use a copy)",
     )

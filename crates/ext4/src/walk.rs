@@ -9,14 +9,14 @@ use std::collections::HashSet;
 
 use crate::Ext4;
 use crate::dir::ReadDir;
-use crate::error::{Error, Place};
+use crate::error::{Error, ImageLocation};
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
 /// A name that was met.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Met {
+pub struct WalkEntry {
     /// Its path from the directory on where the walk began, without a `/` in front. Where a
     /// directory cannot be read on, that directory's.
     pub path: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Met {
 
 /// Every name below a directory, a directory in front of its names. Made by [`Ext4::walk`].
 #[derive(Debug)]
-pub struct Walk<'f, S> {
+pub struct TreeWalk<'f, S> {
     fs: &'f Ext4<S>,
     /// The directory that is read, with a `/` behind its path if it has one.
     here: Vec<u8>,
@@ -42,40 +42,40 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If it is no directory.
-    pub fn walk(&self, inode: &Inode) -> Result<Walk<'_, S>, Error> {
+    pub fn walk(&self, inode: &Inode) -> Result<TreeWalk<'_, S>, Error> {
         let names = self.read_dir(inode)?;
         let seen = HashSet::from([inode.number]);
-        Ok(Walk { fs: self, here: Vec::new(), names, ahead: Vec::new(), seen })
+        Ok(TreeWalk { fs: self, here: Vec::new(), names, ahead: Vec::new(), seen })
     }
 }
 
-impl<S: BlockSource> Walk<'_, S> {
+impl<S: BlockSource> TreeWalk<'_, S> {
     /// An inode that has a name; a directory is put aside to be read.
     fn meet(&mut self, path: &[u8], number: u32) -> Result<Inode, Error> {
         let inode = self.fs.inode(number)?;
         if inode.kind == FileKind::Directory {
             let is_new = self.seen.insert(number);
-            Place::Inode(number).has(is_new, "is a directory in more than one place")?;
+            ImageLocation::Inode(number).has(is_new, "is a directory in more than one place")?;
             self.ahead.push(([path, b"/"].concat(), inode.clone()));
         }
         Ok(inode)
     }
 }
 
-impl<S: BlockSource> Iterator for Walk<'_, S> {
-    type Item = Met;
+impl<S: BlockSource> Iterator for TreeWalk<'_, S> {
+    type Item = WalkEntry;
 
-    fn next(&mut self) -> Option<Met> {
+    fn next(&mut self) -> Option<WalkEntry> {
         loop {
             match self.names.next() {
                 Some(Ok(entry)) => {
                     let path = [self.here.as_slice(), &entry.name].concat();
                     let inode = self.meet(&path, entry.inode);
-                    return Some(Met { path, inode });
+                    return Some(WalkEntry { path, inode });
                 }
                 Some(Err(error)) => {
                     let path = self.here.strip_suffix(b"/").unwrap_or_default().to_vec();
-                    return Some(Met { path, inode: Err(error) });
+                    return Some(WalkEntry { path, inode: Err(error) });
                 }
                 None => {
                     let (path, inode) = self.ahead.pop()?;

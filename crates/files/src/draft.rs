@@ -24,7 +24,7 @@ use rustix::fs::{
 use rustix::io::{Errno, Result as SysResult};
 
 use crate::FileError;
-use crate::entry::{Entry, Inode};
+use crate::entry::{DirectoryName, FileIdentity};
 
 /// A file that is being written, in the directory of its final name.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// An empty file in the directory of the entry; `mode` is cut by the umask.
-    pub(crate) fn new(entry: &Entry, mode: Mode) -> Result<Self, FileError> {
+    pub(crate) fn new(entry: &DirectoryName, mode: Mode) -> Result<Self, FileError> {
         let directory = entry.directory().try_clone_to_owned();
         let directory = directory.map_err(|error| entry.failed("open its directory", error))?;
         match unnamed(&directory, mode) {
@@ -47,7 +47,7 @@ impl Draft {
     }
 
     /// One with a temporary name, where the file system has no others.
-    fn named(entry: &Entry, directory: OwnedFd, mode: Mode) -> Result<Self, FileError> {
+    fn named(entry: &DirectoryName, directory: OwnedFd, mode: Mode) -> Result<Self, FileError> {
         let (file, name) = random(|name| {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             openat(&directory, name, flags | OFlags::CLOEXEC, mode)
@@ -67,7 +67,11 @@ impl Draft {
 
     /// Puts it under its final name, in place of the file `before` that was judged, or of nothing.
     /// Returns the file, still open.
-    pub(crate) fn put(mut self, entry: &Entry, before: Option<Inode>) -> Result<File, FileError> {
+    pub(crate) fn put(
+        mut self,
+        entry: &DirectoryName,
+        before: Option<FileIdentity>,
+    ) -> Result<File, FileError> {
         // Some file systems find out only now that they have no room.
         self.file.sync_all().map_err(|error| entry.failed("write it", error))?;
         match before {
@@ -81,7 +85,7 @@ impl Draft {
         self.file.try_clone().map_err(|error| entry.failed("keep it open", error))
     }
 
-    fn put_new(&mut self, entry: &Entry) -> Result<(), FileError> {
+    fn put_new(&mut self, entry: &DirectoryName) -> Result<(), FileError> {
         let done = match &self.name {
             None => self.link(entry.name()),
             Some(name) => {
@@ -104,7 +108,7 @@ impl Draft {
         }
     }
 
-    fn put_over(&mut self, entry: &Entry, before: Inode) -> Result<(), FileError> {
+    fn put_over(&mut self, entry: &DirectoryName, before: FileIdentity) -> Result<(), FileError> {
         let failed = |errno: Errno| entry.failed("replace it", errno.into());
         if self.name.is_none() {
             let (_, name) = random(|name| self.link(name)).map_err(failed)?;
@@ -123,7 +127,7 @@ impl Draft {
             Err(errno) => return Err(failed(errno)),
         }
         let displaced = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
-        if Inode::of(&displaced) == before {
+        if FileIdentity::of(&displaced) == before {
             return unlinkat(directory, name, AtFlags::empty()).map_err(failed);
         }
         renameat_with(directory, name, directory, to, RenameFlags::EXCHANGE).map_err(failed)?;
@@ -140,11 +144,11 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         let Some(name) = &self.name else { return };
-        let is_ours = |ours: Inode| {
+        let is_ours = |ours: FileIdentity| {
             let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
-            stat.is_ok_and(|stat| Inode::of(&stat) == ours)
+            stat.is_ok_and(|stat| FileIdentity::of(&stat) == ours)
         };
-        if fstat(&self.file).is_ok_and(|stat| is_ours(Inode::of(&stat))) {
+        if fstat(&self.file).is_ok_and(|stat| is_ours(FileIdentity::of(&stat))) {
             let _ = unlinkat(&self.directory, name, AtFlags::empty());
         }
     }
@@ -179,9 +183,9 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
-    use crate::entry::Found;
+    use crate::entry::ExistingFile;
 
-    fn named(entry: &Entry) -> Draft {
+    fn named(entry: &DirectoryName) -> Draft {
         let directory = entry.directory().try_clone_to_owned().unwrap();
         Draft::named(entry, directory, Mode::from_raw_mode(0o644)).expect("it is made")
     }
@@ -192,14 +196,14 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
         let names = || fs::read_dir(directory.path()).unwrap().count();
-        let entry = Entry::new(&path).unwrap();
+        let entry = DirectoryName::new(&path).unwrap();
         drop(named(&entry));
         assert_eq!(names(), 0);
         for text in ["one", "two"] {
             let before = entry.look().unwrap();
             let draft = named(&entry);
             draft.file().write_all_at(text.as_bytes(), 0).unwrap();
-            draft.put(&entry, before.as_ref().map(Found::inode)).expect("it is put");
+            draft.put(&entry, before.as_ref().map(ExistingFile::inode)).expect("it is put");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             assert_eq!(names(), 1);
         }
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_created_is_named() {
-        let entry = Entry::new(Path::new("/proc/file")).expect("a directory");
+        let entry = DirectoryName::new(Path::new("/proc/file")).expect("a directory");
         let line = Draft::new(&entry, Mode::from_raw_mode(0o644)).unwrap_err().to_string();
         assert!(line.starts_with("/proc/file: cannot create a file in its directory: "), "{line}");
     }

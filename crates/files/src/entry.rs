@@ -1,7 +1,8 @@
 //! A name in an open directory, and what it names.
 //!
 //! In:    a path.
-//! Out:   [`Entry`]; [`Found`], opened without following a link and without side effects.
+//! Out:   [`DirectoryName`]; [`ExistingFile`], opened without following a link and without side
+//!        effects.
 //! Never: the last component of a path resolved a second time without comparing inodes.
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ use crate::FileError;
 
 /// An input of the command, which none of its outputs may replace.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct CommandInput<'a> {
     /// What the user calls it: "TARGET", "the scenario".
     pub name: &'a str,
     /// Its path. Links are followed: the file behind them is what must not be replaced.
@@ -27,9 +28,9 @@ pub struct Input<'a> {
 
 /// An inode: device and number. While a descriptor of it is open, no other file gets the same.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Inode(u64, u64);
+pub(crate) struct FileIdentity(u64, u64);
 
-impl Inode {
+impl FileIdentity {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self(stat.st_dev, stat.st_ino)
     }
@@ -37,13 +38,13 @@ impl Inode {
 
 /// A name in a directory that is open.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DirectoryName {
     directory: OwnedFd,
     name: OsString,
     path: PathBuf,
 }
 
-impl Entry {
+impl DirectoryName {
     /// Opens the directory of a path. The path itself need not exist.
     pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
         let bytes = path.as_os_str().as_bytes();
@@ -81,24 +82,24 @@ impl Entry {
     /// What the name stands for at this moment; None if there is nothing.
     ///
     /// Opened with `O_PATH`: opening a FIFO would wait, and opening a tape would rewind it.
-    pub(crate) fn look(&self) -> Result<Option<Found>, FileError> {
+    pub(crate) fn look(&self) -> Result<Option<ExistingFile>, FileError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match openat(&self.directory, &self.name, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             opened => opened.map_err(|errno| self.failed("look at it", errno.into()))?,
         };
         let stat = fstat(&fd).map_err(|errno| self.failed("look at it", errno.into()))?;
-        Ok(Some(Found { _fd: fd, stat }))
+        Ok(Some(ExistingFile { _fd: fd, stat }))
     }
 
     /// Whether the name stands for this inode now.
-    pub(crate) fn is(&self, inode: Inode) -> bool {
+    pub(crate) fn is(&self, inode: FileIdentity) -> bool {
         let stat = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        stat.is_ok_and(|stat| Inode::of(&stat) == inode)
+        stat.is_ok_and(|stat| FileIdentity::of(&stat) == inode)
     }
 
     /// Removes the name if it stands for this inode.
-    pub(crate) fn remove(&self, inode: Inode) -> io::Result<()> {
+    pub(crate) fn remove(&self, inode: FileIdentity) -> io::Result<()> {
         if self.is(inode) {
             unlinkat(&self.directory, &self.name, AtFlags::empty())?;
         }
@@ -106,12 +107,12 @@ impl Entry {
     }
 
     /// The first bytes of the regular file that was found, `most` at most.
-    pub(crate) fn head(&self, found: &Found, most: u64) -> Result<Vec<u8>, FileError> {
+    pub(crate) fn head(&self, found: &ExistingFile, most: u64) -> Result<Vec<u8>, FileError> {
         let failed =
             |errno: Errno| self.failed("read it to see whether it is foreread's", errno.into());
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = openat(&self.directory, &self.name, flags, Mode::empty()).map_err(failed)?;
-        if Inode::of(&fstat(&fd).map_err(failed)?) != found.inode() {
+        if FileIdentity::of(&fstat(&fd).map_err(failed)?) != found.inode() {
             return Err(self.changed());
         }
         let mut bytes = Vec::new();
@@ -125,12 +126,12 @@ impl Entry {
     /// Refuses all but a regular file with one name that is no input of the command.
     pub(crate) fn only_regular(
         &self,
-        found: &Found,
-        inputs: &[Input<'_>],
+        found: &ExistingFile,
+        inputs: &[CommandInput<'_>],
     ) -> Result<(), FileError> {
         for input in inputs {
             let stat = statat(CWD, input.path, AtFlags::empty());
-            if stat.is_ok_and(|stat| Inode::of(&stat) == found.inode()) {
+            if stat.is_ok_and(|stat| FileIdentity::of(&stat) == found.inode()) {
                 return Err(self.not_ours(format!("would replace {}", input.name)));
             }
         }
@@ -163,14 +164,14 @@ impl Entry {
 
 /// What a name stands for. It stays open, so its inode number is not reused.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ExistingFile {
     _fd: OwnedFd,
     stat: Stat,
 }
 
-impl Found {
-    pub(crate) fn inode(&self) -> Inode {
-        Inode::of(&self.stat)
+impl ExistingFile {
+    pub(crate) fn inode(&self) -> FileIdentity {
+        FileIdentity::of(&self.stat)
     }
 
     pub(crate) fn kind(&self) -> FileType {

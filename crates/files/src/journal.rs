@@ -12,7 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 
 use crate::FileError;
-use crate::entry::{Entry, Inode, words};
+use crate::entry::{DirectoryName, FileIdentity, words};
 use crate::system::make_directories;
 
 /// Opens the file. If `is_new`, it and its directories are created where they are missing.
@@ -24,7 +24,7 @@ pub fn open(path: &Path, is_new: bool) -> Result<File, FileError> {
     if is_new {
         make_directories(path)?;
     }
-    let entry = Entry::new(path)?;
+    let entry = DirectoryName::new(path)?;
     let mut flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;
     flags |= OFlags::NOFOLLOW | OFlags::NONBLOCK;
     if is_new {
@@ -50,8 +50,8 @@ pub fn open(path: &Path, is_new: bool) -> Result<File, FileError> {
 /// Whether the path still names this file.
 #[must_use]
 pub fn is_at(file: &File, path: &Path) -> bool {
-    let inode = fstat(file).map(|stat| Inode::of(&stat));
-    inode.is_ok_and(|inode| Entry::new(path).is_ok_and(|entry| entry.is(inode)))
+    let inode = fstat(file).map(|stat| FileIdentity::of(&stat));
+    inode.is_ok_and(|inode| DirectoryName::new(path).is_ok_and(|entry| entry.is(inode)))
 }
 
 /// Removes the path if it still names this file.
@@ -60,8 +60,8 @@ pub fn is_at(file: &File, path: &Path) -> bool {
 ///
 /// If the system refuses.
 pub fn remove(file: &File, path: &Path) -> io::Result<()> {
-    let inode = Inode::of(&fstat(file)?);
-    Entry::new(path)?.remove(inode)
+    let inode = FileIdentity::of(&fstat(file)?);
+    DirectoryName::new(path)?.remove(inode)
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ pub mod scratch;
 mod socket;
 pub mod system;
 
-pub use entry::Input;
+pub use entry::CommandInput;
 pub use error::FileError;
-pub use output::Output;
+pub use output::ResultFile;
 pub use pid_file::PidFile;
 pub use scratch::PrivateDirectory;
 pub use socket::{SOCKET_PATH_MAX, SocketFile, bind};

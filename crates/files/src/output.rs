@@ -14,29 +14,29 @@ use rustix::fs::{FileType, Mode, major, minor};
 
 use crate::FileError;
 use crate::draft::Draft;
-use crate::entry::{Entry, Found, Input};
+use crate::entry::{CommandInput, DirectoryName, ExistingFile};
 
-/// A result file that is not there before [`Output::write_whole`].
+/// A result file that is not there before [`ResultFile::write_whole`].
 #[derive(Debug)]
-pub struct Output {
-    to: To,
+pub struct ResultFile {
+    to: OutputTarget,
 }
 
 #[derive(Debug)]
-enum To {
+enum OutputTarget {
     /// /dev/null.
     Nothing,
     /// What the user has opened already.
-    Stream(Entry, File),
+    Stream(DirectoryName, File),
     File {
-        entry: Entry,
+        entry: DirectoryName,
         draft: Draft,
         /// What is replaced. It stays open, so that no other file gets its inode number.
-        before: Option<Found>,
+        before: Option<ExistingFile>,
     },
 }
 
-impl Output {
+impl ResultFile {
     /// Prepares the file, so that a wrong path is known before the work is done.
     ///
     /// `is_ours` gets the first 4 KiB of a file that exists, and says whether it is an earlier
@@ -51,25 +51,25 @@ impl Output {
     /// with several names, a directory, a FIFO or a device; or if the system refuses.
     pub fn create(
         path: &Path,
-        inputs: &[Input<'_>],
+        inputs: &[CommandInput<'_>],
         is_ours: fn(&[u8]) -> bool,
     ) -> Result<Self, FileError> {
         if let Some(stream) = stream(path) {
-            let entry = Entry::new(path)?;
+            let entry = DirectoryName::new(path)?;
             let file = stream.map_err(|error| entry.failed("open it", error))?;
-            return Ok(Self { to: To::Stream(entry, file) });
+            return Ok(Self { to: OutputTarget::Stream(entry, file) });
         }
-        let entry = Entry::new(path)?;
+        let entry = DirectoryName::new(path)?;
         let before = entry.look()?;
         if before.as_ref().is_some_and(is_null) {
-            return Ok(Self { to: To::Nothing });
+            return Ok(Self { to: OutputTarget::Nothing });
         }
         if let Some(found) = &before {
             is_earlier(&entry, found, inputs, is_ours)?;
         }
         let draft = Draft::new(&entry, Mode::from_raw_mode(0o666))?;
         keep_mode(&draft, before.as_ref());
-        Ok(Self { to: To::File { entry, draft, before } })
+        Ok(Self { to: OutputTarget::File { entry, draft, before } })
     }
 
     /// Writes all of it with `write`, and puts the file in its place.
@@ -87,13 +87,13 @@ impl Output {
             writer.flush()
         };
         match self.to {
-            To::Nothing => Ok(()),
-            To::Stream(entry, file) => {
+            OutputTarget::Nothing => Ok(()),
+            OutputTarget::Stream(entry, file) => {
                 buffered(&file).map_err(|error| entry.failed("write it", error))
             }
-            To::File { entry, draft, before } => {
+            OutputTarget::File { entry, draft, before } => {
                 buffered(draft.file()).map_err(|error| entry.failed("write it", error))?;
-                draft.put(&entry, before.as_ref().map(Found::inode)).map(drop)
+                draft.put(&entry, before.as_ref().map(ExistingFile::inode)).map(drop)
             }
         }
     }
@@ -119,15 +119,15 @@ fn stream(path: &Path) -> Option<io::Result<File>> {
 }
 
 /// The one device that can be written to without harm, and that users name to discard a result.
-fn is_null(found: &Found) -> bool {
+fn is_null(found: &ExistingFile) -> bool {
     let device = found.stat().st_rdev;
     found.kind() == FileType::CharacterDevice && (major(device), minor(device)) == NULL
 }
 
 fn is_earlier(
-    entry: &Entry,
-    found: &Found,
-    inputs: &[Input<'_>],
+    entry: &DirectoryName,
+    found: &ExistingFile,
+    inputs: &[CommandInput<'_>],
     is_ours: fn(&[u8]) -> bool,
 ) -> Result<(), FileError> {
     entry.only_regular(found, inputs)?;
@@ -143,9 +143,9 @@ fn is_earlier(
 }
 
 /// A result keeps the mode of the one that it replaces, if both have the same owner.
-fn keep_mode(draft: &Draft, before: Option<&Found>) {
+fn keep_mode(draft: &Draft, before: Option<&ExistingFile>) {
     let is_same = |uid| draft.file().metadata().is_ok_and(|ours| ours.uid() == uid);
-    if let Some(before) = before.map(Found::stat).filter(|before| is_same(before.st_uid)) {
+    if let Some(before) = before.map(ExistingFile::stat).filter(|before| is_same(before.st_uid)) {
         let _ = draft.set_mode(Mode::from_raw_mode(before.st_mode & 0o777));
     }
 }
@@ -168,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    fn create(path: &Path) -> Result<Output, FileError> {
-        Output::create(path, &[], |head| head.starts_with(b"ours "))
+    fn create(path: &Path) -> Result<ResultFile, FileError> {
+        ResultFile::create(path, &[], |head| head.starts_with(b"ours "))
     }
 
     fn save(path: &Path, text: &str) -> Result<(), FileError> {
@@ -230,8 +230,8 @@ mod tests {
         save(&at("empty"), "ours 2").unwrap();
         assert_eq!(names(directory.path()), 7);
 
-        let inputs = [Input { name: "the scenario", path: &at("link") }];
-        let line = Output::create(&at("ours"), &inputs, |_| true).unwrap_err().to_string();
+        let inputs = [CommandInput { name: "the scenario", path: &at("link") }];
+        let line = ResultFile::create(&at("ours"), &inputs, |_| true).unwrap_err().to_string();
         assert!(line.contains("would replace the scenario"), "{line}");
     }
 

@@ -14,16 +14,16 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::draft::Draft;
-use crate::entry::{Entry, Found, Inode, Input};
+use crate::entry::{CommandInput, DirectoryName, ExistingFile, FileIdentity};
 use crate::{FileError, output};
 
 /// A file with the id of this process. Dropping it removes the file if it is still this one.
 #[derive(Debug)]
 pub struct PidFile {
-    entry: Entry,
+    entry: DirectoryName,
     /// Open, so that no other file gets its inode number.
     file: File,
-    inode: Inode,
+    inode: FileIdentity,
     text: String,
 }
 
@@ -35,8 +35,8 @@ impl PidFile {
     /// If the path names anything else: an input of the command, a file that holds more than a
     /// number and a line feed, the pid file of a running process, a link, a file with several
     /// names, a directory, a device; or if the system refuses.
-    pub fn create(path: &Path, inputs: &[Input<'_>]) -> Result<Self, FileError> {
-        let entry = Entry::new(path)?;
+    pub fn create(path: &Path, inputs: &[CommandInput<'_>]) -> Result<Self, FileError> {
+        let entry = DirectoryName::new(path)?;
         let stale = entry.look()?;
         if let Some(found) = &stale {
             is_stale(&entry, found, inputs)?;
@@ -48,8 +48,8 @@ impl PidFile {
         draft.set_mode(readable).map_err(failed)?;
         let written = draft.file().write_all_at(text.as_bytes(), 0);
         written.map_err(|error| entry.failed("write it", error))?;
-        let inode = Inode::of(&fstat(draft.file()).map_err(failed)?);
-        let file = draft.put(&entry, stale.as_ref().map(Found::inode))?;
+        let inode = FileIdentity::of(&fstat(draft.file()).map_err(failed)?);
+        let file = draft.put(&entry, stale.as_ref().map(ExistingFile::inode))?;
         Ok(Self { entry, file, inode, text })
     }
 
@@ -70,7 +70,11 @@ impl Drop for PidFile {
 }
 
 /// Refuses all but the pid file of a process that has ended.
-fn is_stale(entry: &Entry, found: &Found, inputs: &[Input<'_>]) -> Result<(), FileError> {
+fn is_stale(
+    entry: &DirectoryName,
+    found: &ExistingFile,
+    inputs: &[CommandInput<'_>],
+) -> Result<(), FileError> {
     entry.only_regular(found, inputs)?;
     let bytes = entry.head(found, LONGEST as u64 + 1)?;
     let Some(pid) = number(&bytes) else {
@@ -206,7 +210,7 @@ mod tests {
         let (target, link) = (directory.path().join("disk"), directory.path().join("link"));
         fs::write(&target, format!("{}\n", ended())).unwrap();
         symlink(&target, &link).unwrap();
-        let inputs = [Input { name: "TARGET", path: &link }];
+        let inputs = [CommandInput { name: "TARGET", path: &link }];
         let line = PidFile::create(&target, &inputs).expect_err("it is the target").to_string();
         assert!(line.contains("would replace TARGET"), "{line}");
         assert!(target.exists());

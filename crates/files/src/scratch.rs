@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::FileError;
 use crate::draft::random;
-use crate::entry::{Entry, Inode};
+use crate::entry::{DirectoryName, FileIdentity};
 
 /// A directory for this process only (mode 0700), removed with all that is in it.
 #[derive(Debug)]
@@ -117,9 +117,9 @@ fn named_and_then_not(directory: &Path, flags: OFlags) -> SysResult<File> {
 /// A scratch file with a name, for programs that take only names. Dropping it removes the name.
 #[derive(Debug)]
 pub struct NamedScratch {
-    entry: Entry,
+    entry: DirectoryName,
     file: File,
-    inode: Inode,
+    inode: FileIdentity,
 }
 
 impl NamedScratch {
@@ -135,13 +135,13 @@ impl NamedScratch {
             source: errno.into(),
         };
         let ((entry, file), _) = random(|name| {
-            let entry = Entry::new(&directory.join(name)).map_err(errno_of)?;
+            let entry = DirectoryName::new(&directory.join(name)).map_err(errno_of)?;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             let file = openat(entry.directory(), name, flags | OFlags::CLOEXEC, OURS)?;
             Ok((entry, file))
         })
         .map_err(failed)?;
-        let inode = Inode::of(&fstat(&file).map_err(failed)?);
+        let inode = FileIdentity::of(&fstat(&file).map_err(failed)?);
         Ok(Self { entry, file: file.into(), inode })
     }
 

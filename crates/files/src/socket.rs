@@ -17,14 +17,14 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, listen, socket_with};
 
 use crate::FileError;
-use crate::entry::{Entry, Found, Inode, words};
+use crate::entry::{DirectoryName, ExistingFile, FileIdentity, words};
 
 /// The file of a socket that listens. It is not removed by dropping this: a signal handler may hold
 /// one, too.
 #[derive(Clone, Debug)]
 pub struct SocketFile {
-    entry: Arc<Entry>,
-    inode: Inode,
+    entry: Arc<DirectoryName>,
+    inode: FileIdentity,
 }
 
 impl SocketFile {
@@ -41,7 +41,7 @@ impl SocketFile {
 ///
 /// If a process listens there, if the path names anything but a socket, or if the system refuses.
 pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileError> {
-    let entry = Entry::new(path)?;
+    let entry = DirectoryName::new(path)?;
     let _lock = clear(&entry)?;
     let address = SocketAddrUnix::new(path).map_err(|errno| match errno {
         Errno::NAMETOOLONG => FileError::NotOurs {
@@ -84,7 +84,7 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
 /// Why the lock: of two servers that find the same stale socket, the second would remove what the
 /// first has just made; and a socket between bind and listen looks stale. Where nothing is to be
 /// removed, a directory that cannot be locked is no reason to refuse.
-fn clear(entry: &Entry) -> Result<Option<OwnedFd>, FileError> {
+fn clear(entry: &DirectoryName) -> Result<Option<OwnedFd>, FileError> {
     stale(entry)?;
     let lock = lock(entry);
     let Some(stale) = stale(entry)? else { return Ok(lock.ok()) };
@@ -95,7 +95,7 @@ fn clear(entry: &Entry) -> Result<Option<OwnedFd>, FileError> {
 }
 
 /// The socket without a listener that is there; None if nothing is.
-fn stale(entry: &Entry) -> Result<Option<Found>, FileError> {
+fn stale(entry: &DirectoryName) -> Result<Option<ExistingFile>, FileError> {
     let Some(found) = entry.look()? else { return Ok(None) };
     if found.kind() != FileType::Socket {
         let what = format!("is {}, not a socket", words(found.kind()));
@@ -114,7 +114,7 @@ fn stale(entry: &Entry) -> Result<Option<Found>, FileError> {
 
 /// Locks the directory. Any process that may read the directory can lock it as well, so this waits
 /// for a bounded time only.
-fn lock(entry: &Entry) -> Result<OwnedFd, FileError> {
+fn lock(entry: &DirectoryName) -> Result<OwnedFd, FileError> {
     let failed = |errno: Errno| entry.failed("lock its directory", errno.into());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(entry.directory(), ".", flags, Mode::empty()).map_err(failed)?;
@@ -133,7 +133,7 @@ fn lock(entry: &Entry) -> Result<OwnedFd, FileError> {
     })
 }
 
-fn in_use(entry: &Entry) -> FileError {
+fn in_use(entry: &DirectoryName) -> FileError {
     FileError::InUse {
         path: entry.path().to_owned(),
         what: "another server listens there".to_owned(),

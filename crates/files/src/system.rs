@@ -13,7 +13,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::draft::Draft;
-use crate::entry::{Entry, Found};
+use crate::entry::{DirectoryName, ExistingFile};
 use crate::{FileError, output};
 
 /// Writes a file whole, with its directories. `is_ours` gets the first 4 KiB of a file that exists;
@@ -24,7 +24,7 @@ use crate::{FileError, output};
 /// If the path names anything but a regular file that is ours, or if the system refuses.
 pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), FileError> {
     make_directories(path)?;
-    let entry = Entry::new(path)?;
+    let entry = DirectoryName::new(path)?;
     let found = entry.look()?;
     if let Some(found) = &found {
         entry.only_regular(found, &[])?;
@@ -42,7 +42,7 @@ pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Resul
     let written = draft.set_mode(readable).map_err(io::Error::from);
     let written = written.and_then(|()| draft.file().write_all_at(text.as_bytes(), 0));
     written.map_err(|error| entry.failed("write it", error))?;
-    draft.put(&entry, found.as_ref().map(Found::inode)).map(drop)
+    draft.put(&entry, found.as_ref().map(ExistingFile::inode)).map(drop)
 }
 
 /// Removes a regular file; whether it was there.
@@ -57,7 +57,7 @@ pub fn remove(path: &Path) -> Result<bool, FileError> {
     {
         return Ok(false);
     }
-    let entry = Entry::new(path)?;
+    let entry = DirectoryName::new(path)?;
     let Some(found) = entry.look()? else { return Ok(false) };
     entry.only_regular(&found, &[])?;
     entry.remove(found.inode()).map_err(|error| entry.failed("remove it", error))?;

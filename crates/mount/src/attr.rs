@@ -6,7 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use foreread_ext4::{FileKind, Inode, Time};
+use foreread_ext4::{FileKind, Inode, Timestamp};
 use fuser::{FileAttr, FileType, INodeNo};
 
 /// The attributes of an inode.
@@ -66,7 +66,7 @@ pub(crate) fn kind(kind: FileKind) -> FileType {
     }
 }
 
-fn time(time: Time) -> SystemTime {
+fn time(time: Timestamp) -> SystemTime {
     let whole = Duration::from_secs(time.seconds.unsigned_abs());
     let second = if time.seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
     second + Duration::from_nanos(time.nanos.into())

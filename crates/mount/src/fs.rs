@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_ext4::{Entry, Error, Inode, ROOT_INODE, Superblock};
+use foreread_ext4::{DirectoryEntry, Error, Inode, ROOT_INODE, Superblock};
 use fuser::{
     AccessFlags, Errno, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
@@ -281,7 +281,7 @@ impl FuseFs {
         let from = position.saturating_sub(AFTER_DOT_DOT);
         for entry in self.0.inodes.fs().read_dir_from(&directory, from).map_err(errno)? {
             match entry {
-                Ok(Entry { inode, kind, name, next, .. }) => {
+                Ok(DirectoryEntry { inode, kind, name, next, .. }) => {
                     let kind = kind.map_or(FileType::RegularFile, attr::kind);
                     if add(inode, (next + AFTER_DOT_DOT) | lost, &name, kind) {
                         return Ok(());

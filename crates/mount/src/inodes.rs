@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreread::core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
-use foreread_ext4::{BlockSource as _, Error, Ext4, Group, Inode, Place};
+use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocation, Inode};
 
 use crate::ItableReadahead;
 use crate::source::ImageSource;
@@ -71,7 +71,7 @@ impl Inodes {
     pub(crate) fn named(&self, number: u32) -> Result<Inode, Error> {
         if number < self.fs.superblock().first_inode {
             let what = "is the file system's own, and a directory names it";
-            return Err(Error::Corrupt { place: Place::Inode(number), what });
+            return Err(Error::Corrupt { place: ImageLocation::Inode(number), what });
         }
         self.inode(number)
     }
@@ -119,7 +119,7 @@ impl Inodes {
     }
 
     /// The blocks that the policy wants with this one.
-    fn ask_around(&self, group: Group, block: BlockIndex) {
+    fn ask_around(&self, group: GroupDescriptor, block: BlockIndex) {
         let superblock = self.fs.superblock();
         let block_bytes = superblock.block_size;
         let in_a_block = block_bytes / u32::from(superblock.inode_size);

@@ -25,7 +25,6 @@ use crate::sweep::SweepOutcome;
 use crate::sysfs::SystemRoot;
 use crate::target::TuneTarget;
 
-pub use refusal::Refusal;
 pub use tradeoff::{Tradeoff, tradeoffs};
 
 /// What is known of a device before it is measured.

@@ -6,7 +6,7 @@
 //!        this machine, or docs/doctor.md has its source.
 //!
 //! ```text
-//!   sysfs, proc --> scene --> checks, one file each --> findings    worth acting on
+//!   sysfs, proc --> snapshot --> checks, one file each --> findings    worth acting on
 //!   remembered --'                                 '--> notes       worth knowing, not acting
 //! ```
 
@@ -15,10 +15,9 @@ mod block_size;
 mod inode_table;
 mod read_ahead;
 mod resize;
-mod scene;
 mod scheduler;
-mod select;
 mod small_window;
+mod snapshot;
 mod stacking;
 pub mod write_cost;
 
@@ -26,9 +25,7 @@ use serde::Serialize;
 
 use crate::report::WindowResult;
 use crate::sysfs::{BlockDeviceKind, SystemRoot};
-use scene::SystemSnapshot;
-pub(crate) use select::by_name;
-pub use select::named;
+use snapshot::SystemSnapshot;
 use write_cost::WriteCost;
 
 /// What an examination knows beyond sysfs.
@@ -150,9 +147,9 @@ impl Confidence {
 /// Looks at all devices, or at those that the facts name.
 #[must_use]
 pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
-    let scene = SystemSnapshot::new(sys, facts);
+    let snapshot = SystemSnapshot::new(sys, facts);
     let mut examination = Examination::default();
-    for device in &scene.devices {
+    for device in &snapshot.devices {
         if !facts.only.is_empty() && !facts.only.contains(&device.name) {
             continue;
         }
@@ -163,19 +160,19 @@ pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
         let mut notes = Vec::new();
         let mut findings = Vec::new();
         // If a window that was set below has no effect here, that is the finding; no rule is asked.
-        let window = stacking::check(&scene, device, &mut notes);
-        findings.extend(window.or_else(|| read_ahead::check(&scene, device, &mut notes)));
-        findings.extend(block_size::check(&scene, device, &mut notes));
-        findings.extend(alignment::check(&scene, device));
-        findings.extend(scheduler::check(&scene, device));
-        findings.extend(inode_table::check(&scene, device));
+        let window = stacking::check(&snapshot, device, &mut notes);
+        findings.extend(window.or_else(|| read_ahead::check(&snapshot, device, &mut notes)));
+        findings.extend(block_size::check(&snapshot, device, &mut notes));
+        findings.extend(alignment::check(&snapshot, device));
+        findings.extend(scheduler::check(&snapshot, device));
+        findings.extend(inode_table::check(&snapshot, device));
         examination.devices.push(Examined {
             device: device.name.clone(),
             bytes: device.size.0,
             kind: kind_text(&device.kind),
             read_ahead_kb: device.queue.read_ahead_kib,
-            kernel_kb: device.queue.read_ahead_kib.map(|_| scene.kernel(device).window_kib),
-            size_rule_kb: scene.size_rule_kib(device),
+            kernel_kb: device.queue.read_ahead_kib.map(|_| snapshot.kernel(device).window_kib),
+            size_rule_kb: snapshot.size_rule_kib(device),
             scheduler: device.queue.scheduler.as_ref().map(|scheduler| scheduler.chosen.clone()),
             findings: findings.len(),
             notes,

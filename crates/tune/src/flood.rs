@@ -16,65 +16,31 @@
 //! and depth decide how much that is. Design and figures: docs/tune-scheduler.md.
 
 mod buffer;
-mod knobs;
 mod load;
-mod offer;
+mod mixed_load;
 mod plan;
+mod queue_settings;
 mod report;
 mod scratch;
 mod trial;
+mod trial_runs;
+mod tunable_queue;
 mod verdict;
 
 use std::io;
 use std::time::Duration;
 
-use foreread_core::units::{ByteCount, Nanos};
-
 use crate::probe::Stopped;
-use crate::setting::DeviceSetting;
-use crate::sysfs::Queue;
 
 pub use load::RealMixedLoad;
-pub use offer::TunableQueue;
-pub use plan::{NextTrial, TrialPlan, TrialRuns};
+pub use mixed_load::{MixedLoad, MixedSample};
+pub use plan::{NextTrial, TrialPlan};
 pub use report::{FloodReport, FloodRow};
 pub use scratch::ScratchFile;
 pub use trial::{Trial, trials};
+pub use trial_runs::{IN_FORCE, TrialRuns};
+pub use tunable_queue::TunableQueue;
 pub use verdict::{FloodVerdict, verdict};
-
-/// A device under the mixed load.
-pub trait MixedLoad {
-    /// The time now, since a moment of its own.
-    fn now(&self) -> Nanos;
-
-    /// What is in force, as sysfs shows it.
-    fn queue(&self) -> Queue;
-
-    /// Sets one thing.
-    ///
-    /// # Errors
-    ///
-    /// If the system refuses it.
-    fn set(&mut self, setting: &DeviceSetting) -> io::Result<()>;
-
-    /// Lets readers and writers run for about `time`, after a start that does not count.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot go on.
-    fn run(&mut self, time: Duration) -> Result<MixedSample, Stopped>;
-}
-
-/// What one run gave.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MixedSample {
-    /// How long each read took, in nanoseconds.
-    pub reads_ns: Vec<u64>,
-    /// What the writers wrote meanwhile.
-    pub written: ByteCount,
-    /// How long that was, in nanoseconds.
-    pub ns: u64,
-}
 
 /// What [`measure`] does at the moment, for a line of progress.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +74,7 @@ pub fn measure(
     seed: u64,
     said: &mut dyn FnMut(&FloodProgress),
 ) -> FloodOutcome {
-    let mut knobs = knobs::QueueSettings::new(offer, &mixed.queue());
+    let mut queue_settings = queue_settings::QueueSettings::new(offer, &mixed.queue());
     let began = mixed.now();
     let mut plan = TrialPlan::new(trials(offer), budget, seed);
     let mut notes = offer.notes.clone();
@@ -119,8 +85,8 @@ pub fn measure(
         let trial = plan.trials()[index].clone();
         let part = spent.as_secs_f64() / budget.as_secs_f64().max(1e-3);
         said(&FloodProgress { trial: trial.to_string(), part: part.min(1.0) });
-        if let Err(error) = knobs.apply(mixed, &trial) {
-            if index == TrialPlan::IN_FORCE {
+        if let Err(error) = queue_settings.apply(mixed, &trial) {
+            if index == IN_FORCE {
                 notes.push(format!("what was in force cannot be set again: {error}"));
                 break;
             }
@@ -145,13 +111,14 @@ pub fn measure(
             }
         }
     }
-    let restored = knobs.restore(mixed);
+    let restored = queue_settings.restore(mixed);
     if let Err(error) = &restored {
         notes.push(format!("not everything is as it was: {error}"));
     }
     let seconds = mixed.now().0.saturating_sub(began.0) as f64 / 1e9;
     let verdict = verdict(plan.tried(), stopped.is_none());
-    let recommended = knobs.settings_for(verdict.choice.map(|index| &plan.trials()[index]));
+    let recommended =
+        queue_settings.settings_for(verdict.choice.map(|index| &plan.trials()[index]));
     let report = FloodReport {
         device: offer.device.clone(),
         seconds,
@@ -167,9 +134,4 @@ pub fn measure(
 /// Whether nothing else can be set either.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
-}
-
-/// Longer than centuries does not occur.
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -18,8 +18,8 @@
 pub mod advice;
 mod clock;
 pub mod doctor;
+mod errno_text;
 pub mod flood;
-pub mod hold;
 pub mod identity;
 pub mod kernel_default;
 pub mod pages;
@@ -32,5 +32,5 @@ pub mod setting;
 pub mod sweep;
 pub mod sysfs;
 pub mod target;
+pub mod temporary_settings;
 pub mod udev;
-mod words;

@@ -15,6 +15,7 @@
 //! A curve is not taken to rise: devices whose throughput falls, in between or behind their best
 //! window, are real. The reference is the best window that was read, not the largest.
 
+mod block_reading;
 mod comparison;
 mod noise;
 mod reference;
@@ -22,6 +23,8 @@ pub(crate) mod robust;
 
 use foreread_core::units::ByteCount;
 
+pub use block_reading::Reading;
+use block_reading::{BlockReading, count, fastest, heights, sorted, values};
 pub use comparison::{Certainty, MeasuredWindow};
 use noise::Noise;
 use reference::Reference;
@@ -31,17 +34,6 @@ use robust::{median, trimmed_mean};
 ///
 /// With it the rule marks the right row in all eight published sweeps (docs/devices.md).
 pub const SHARE: f64 = 0.98;
-
-/// What one window delivered once.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
-    /// The window.
-    pub window: ByteCount,
-    /// Readings of one round were taken close together.
-    pub round: u32,
-    /// Throughput.
-    pub mb_per_s: f64,
-}
 
 /// Throughput by window.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -333,10 +325,6 @@ const FEW_OF_CALM: u32 = 3;
 /// A deviation of less is calm.
 pub(crate) const CALM: f64 = 0.005;
 
-/// Rounds are joined until they have this many readings: fewer know their common level no better
-/// than the noise of one, and would add that to each.
-const BLOCK: usize = 10;
-
 /// How often windows and levels are fitted in turns. Windows that are in all rounds tie these
 /// together, so that there is little left to move after the second.
 const TURNS: usize = 3;
@@ -356,53 +344,6 @@ impl Ratio {
     fn within(&self, errors: f64) -> (f64, f64) {
         (self.value * (1.0 - errors * self.error), self.value * (1.0 + errors * self.error))
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct BlockReading {
-    window: usize,
-    block: usize,
-    ln: f64,
-}
-
-/// The windows, and the readings with theirs and with their block.
-fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<BlockReading>) {
-    let readings = readings.iter().filter(|reading| reading.mb_per_s > 0.0);
-    let mut windows: Vec<ByteCount> = readings.clone().map(|reading| reading.window).collect();
-    windows.sort_unstable();
-    windows.dedup();
-    let (mut block, mut in_block, mut round) = (0, 0, None);
-    let entries = readings.map(|reading| {
-        let is_new = round.is_some_and(|round| round != reading.round);
-        if is_new && in_block >= BLOCK {
-            (block, in_block) = (block + 1, 0);
-        }
-        (round, in_block) = (Some(reading.round), in_block + 1);
-        let window = windows.binary_search(&reading.window).expect("it is one of them");
-        BlockReading { window, block, ln: reading.mb_per_s.ln() }
-    });
-    let entries = entries.collect();
-    (windows, entries)
-}
-
-fn values(entries: &[BlockReading], value: impl Fn(&BlockReading) -> f64) -> Vec<f64> {
-    entries.iter().map(value).collect()
-}
-
-fn count(entries: &[BlockReading]) -> u32 {
-    u32::try_from(entries.len()).unwrap_or(u32::MAX)
-}
-
-fn heights(of_window: &[Vec<BlockReading>], levels: &[f64]) -> Vec<f64> {
-    let height = |entries: &Vec<BlockReading>| {
-        trimmed_mean(&mut values(entries, |entry| entry.ln - levels[entry.block]))
-    };
-    of_window.iter().map(height).collect()
-}
-
-fn fastest(entries: &[BlockReading], levels: &[f64]) -> f64 {
-    let above = entries.iter().map(|entry| entry.ln - levels[entry.block]);
-    above.fold(f64::NEG_INFINITY, f64::max)
 }
 
 #[cfg(test)]

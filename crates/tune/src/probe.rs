@@ -11,7 +11,7 @@ mod buffered;
 mod direct;
 mod intervals;
 mod laps;
-mod places;
+mod read_offsets;
 pub mod real;
 mod run;
 

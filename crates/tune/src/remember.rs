@@ -18,6 +18,7 @@ mod applied;
 pub mod conflict;
 mod file;
 mod forget;
+mod record;
 mod rule;
 mod store;
 mod verify;
@@ -25,40 +26,17 @@ mod verify;
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
-use crate::identity::{Identity, NoIdentity, identity};
+use crate::identity::{NoIdentity, identity};
 use crate::report::Report;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
 pub use applied::{Applied, applied, applied_on, forget_applied, note_applied, original};
 pub use forget::{Forgotten, NotForgotten, forget};
+pub use record::Remembered;
 pub use rule::{rule_path, rule_text};
 pub use store::{Listed, Unreadable, list, recall, store_path};
 pub use verify::{Verification, VerifyFinding, verify};
-
-/// What is kept of a device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Remembered {
-    /// What stays the same of it.
-    pub identity: Identity,
-    /// Its name when it was measured; another device may have it today.
-    pub device: String,
-    /// When, as the caller wrote it.
-    pub date: String,
-    /// What was found.
-    pub report: Report,
-    /// What the rule sets.
-    pub settings: Vec<DeviceSetting>,
-    /// What was set before any of this, of those and only of those.
-    pub before: Vec<DeviceSetting>,
-    /// What no udev rule can set, because it belongs to a file system: it lasts as long as that
-    /// is mounted.
-    pub left_out: Vec<DeviceSetting>,
-    /// The rule's file as it was written.
-    pub rule: String,
-}
 
 /// Why a device is not remembered. Nothing of it is left behind.
 #[derive(Debug)]

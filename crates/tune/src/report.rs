@@ -4,9 +4,12 @@
 //! Out:   [`Report`].
 //! Never: a figure that was not measured; unknown is null.
 
+mod refusal;
+
 use serde::{Deserialize, Serialize};
 
-use crate::advice::Refusal;
+pub use refusal::Refusal;
+
 use crate::setting::DeviceSetting;
 
 /// A device measured.

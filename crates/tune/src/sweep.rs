@@ -13,14 +13,14 @@
 //!                                        does not count
 //! ```
 
-mod again;
-mod fall;
-mod look;
+mod cache_filter;
 mod outcome;
 mod random;
 mod rounds;
 mod settings;
 mod step;
+mod throttle;
+mod warm_up;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,7 +56,7 @@ pub enum SweepActivity {
     /// It looks how fast the device is.
     Climbing(ByteCount),
     /// It looks whether the device stays as fast as it begins.
-    Looking,
+    DetectingThrottle,
     /// It uses up what the device has saved.
     Draining,
     /// It reads a stream with this window.
@@ -199,7 +199,7 @@ impl fmt::Display for SweepActivity {
         let kib = |size: &ByteCount| size.0 / 1024;
         match self {
             Self::Climbing(window) => write!(f, "how fast it is ({} KiB)", kib(window)),
-            Self::Looking => f.write_str("whether it stays so fast"),
+            Self::DetectingThrottle => f.write_str("whether it stays so fast"),
             Self::Draining => f.write_str("using up burst credit"),
             Self::Window(window) => write!(f, "window {} KiB", kib(window)),
             Self::Random(size) => write!(f, "random reads of {} KiB", kib(size)),

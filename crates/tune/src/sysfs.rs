@@ -7,6 +7,7 @@
 
 mod device;
 mod mount;
+mod select;
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 pub use device::{BlockDevice, BlockDeviceKind, Queue, SchedulerAttribute};
 pub use mount::MountEntry;
+pub use select::devices_named;
+pub(crate) use select::{by_name, mounts_on};
 
 /// The system's folders.
 #[derive(Clone, Debug)]

@@ -24,10 +24,9 @@ use std::path::{Path, PathBuf};
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 
-use crate::doctor::by_name;
+use crate::errno_text::errno_text;
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
-use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
-use crate::words::words;
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, by_name};
 
 pub(crate) use backing::PAGE_CACHE;
 
@@ -122,7 +121,7 @@ fn not_found(error: &std::io::Error) -> String {
     } else if error.kind() == ErrorKind::NotFound {
         "no such file".to_owned()
     } else {
-        words(error)
+        errno_text(error)
     };
     format!("{what}; give a block device, a file or a folder")
 }
@@ -134,13 +133,14 @@ fn device(path: &Path, number: u64, sys: &SystemRoot) -> Result<TuneTarget, Stri
         Ok(opened) => of_device(path, &opened, &device, sys),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             // EPERM, not EACCES: the system forbids opening disks, whatever the file's mode.
-            let why = format!("{} cannot be opened here ({})", path.display(), words(&error));
+            let why = format!("{} cannot be opened here ({})", path.display(), errno_text(&error));
             let family = uses::family(sys, &device);
             let mounts = sys.mounts();
             let points = mounts.iter().filter(|mount| uses::is_on(mount, &family));
             let found = points.filter_map(|mount| file::largest_in(Path::new(&mount.point))).next();
-            let found = found.ok_or(format!("{}; give a file or a folder on it", words(&error)))?;
-            let about = fs::metadata(&found).map_err(|error| words(&error))?;
+            let found =
+                found.ok_or(format!("{}; give a file or a folder on it", errno_text(&error)))?;
+            let about = fs::metadata(&found).map_err(|error| errno_text(&error))?;
             instead(found_in(&found, &about, sys)?, &why)
         }
         Err(error) => Err(unopened(&error)),
@@ -155,7 +155,7 @@ fn unopened(error: &std::io::Error) -> String {
         Some(libc::ENOMEDIUM | libc::ENXIO) => {
             "there is no medium in it; insert one, or give another device".to_owned()
         }
-        _ => format!("cannot be opened: {}; give a file or a folder on it", words(error)),
+        _ => format!("cannot be opened: {}; give a file or a folder on it", errno_text(error)),
     }
 }
 
@@ -233,7 +233,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarge
             return "no permission to read it; run as root, or give a file that you may read"
                 .into();
         }
-        format!("cannot be opened: {}; give another file", words(&error))
+        format!("cannot be opened: {}; give another file", errno_text(&error))
     })?;
     let parts = file::stored(&opened, about.size());
     let len = ByteCount(parts.iter().map(|part| part.end - part.start).sum());
@@ -266,12 +266,12 @@ fn folder(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget,
             let target = of_device(&node, &opened, &below, sys)?;
             return instead(target, &format!("{} lies on it", path.display()));
         }
-        Err(error) => format!("{} cannot be opened ({})", node.display(), words(&error)),
+        Err(error) => format!("{} cannot be opened ({})", node.display(), errno_text(&error)),
     };
     let found = file::largest_in(path).ok_or(format!(
         "{why}, and there is no file of 1 MiB in the folder that you may read; give a file"
     ))?;
-    let about = fs::metadata(&found).map_err(|error| words(&error))?;
+    let about = fs::metadata(&found).map_err(|error| errno_text(&error))?;
     instead(found_in(&found, &about, sys)?, &why)
 }
 
@@ -291,7 +291,7 @@ fn below(
         return Ok((device, None));
     }
     // What was mounted says more than the number.
-    let path = path.canonicalize().map_err(|error| words(&error))?;
+    let path = path.canonicalize().map_err(|error| errno_text(&error))?;
     let mounts = sys.mounts();
     let mount = MountEntry::around(&mounts, &path);
     let kind = mount.map_or("a file system", |mount| mount.kind.as_str());

@@ -5,15 +5,15 @@
 //!        review.
 //! Never: this machine's devices.
 
+#[path = "doctor/nonsense.rs"]
+mod nonsense;
+#[path = "doctor/remembered.rs"]
+mod remembered;
 #[path = "doctor/tree.rs"]
 mod tree;
 
-use foreread_tune::doctor::{
-    Confidence, Examination, ExaminationInput, Finding, RememberedWindow, examine, named,
-};
-use foreread_tune::report::WindowResult;
-use foreread_tune::sysfs::SystemRoot;
-use proptest::prelude::*;
+use foreread_tune::doctor::{Confidence, Examination, ExaminationInput, Finding, examine};
+use foreread_tune::sysfs::{SystemRoot, devices_named};
 use tree::{TREES, built, golden, tree};
 
 fn examined(name: &str, facts: &ExaminationInput<'_>) -> Examination {
@@ -132,7 +132,10 @@ fn a_btrfs_uses_all_its_devices() {
         let part = of(&examination, name, "partition-misaligned");
         assert_eq!(part.mend, Vec::<String>::new(), "not while it is /");
     }
-    assert_eq!(named(&sys, "/home").as_deref(), Ok(&["sda1".to_owned(), "sda".to_owned()][..]));
+    assert_eq!(
+        devices_named(&sys, "/home").as_deref(),
+        Ok(&["sda1".to_owned(), "sda".to_owned()][..])
+    );
 }
 
 /// `alignment_offset` counts from the chunk where there is one: a partition on whole blocks was
@@ -241,71 +244,6 @@ fn commands_fit_what_the_device_is() {
 }
 
 #[test]
-fn what_was_measured_and_remembered_is_what_counts() {
-    let remembered = |kib| {
-        [RememberedWindow {
-            device: "sda".into(),
-            read_ahead_kb: kib,
-            date: "2026-11-20".into(),
-            is_until_boot: false,
-            rows: Vec::new(),
-        }]
-    };
-    let kept = remembered(8192);
-    let examination = examined(
-        "cloud-disk",
-        &ExaminationInput { remembered: &kept, ..ExaminationInput::default() },
-    );
-    assert_eq!(checks_of(&examination, "sda"), Vec::<&str>::new(), "as measured");
-    let lost = remembered(1024);
-    let examination = examined(
-        "cloud-disk",
-        &ExaminationInput { remembered: &lost, ..ExaminationInput::default() },
-    );
-    let drift = of(&examination, "sda", "read-ahead-not-as-remembered");
-    let command = "echo 1024 > /sys/block/sda/queue/read_ahead_kb";
-    assert_eq!(drift.mend[0], format!("{command} # 8192 KiB (8M) was not measured beside it"));
-    assert_eq!(drift.confidence, Confidence::Measured);
-}
-
-/// Doctor called a finding what tune had set with --apply.
-#[test]
-fn what_was_applied_until_the_next_boot_counts_as_long_as_it_is_in_force() {
-    let row = |window_kib, mb_per_s| WindowResult {
-        window_kib,
-        mb_per_s,
-        low: 1.0,
-        high: 9.0,
-        samples: 9,
-    };
-    let one = |read_ahead_kb, is_until_boot| RememberedWindow {
-        device: "sda".into(),
-        read_ahead_kb,
-        date: "2026-11-20".into(),
-        is_until_boot,
-        rows: vec![row(1024, 220.7), row(8192, 219.0)],
-    };
-    let found = |remembered: &[RememberedWindow]| {
-        let examination =
-            examined("cloud-disk", &ExaminationInput { remembered, ..ExaminationInput::default() });
-        let notes =
-            examination.devices.iter().find(|it| it.device == "sda").expect("it").notes.join("");
-        let mend = examination.findings.iter().find(|it| it.device == "sda");
-        (checks_of(&examination, "sda").join(" "), notes, mend.map(|it| it.mend[0].clone()))
-    };
-    let (checks, notes, _) = found(&[one(8192, true)]);
-    assert_eq!(checks, "");
-    assert!(notes.contains("set until the next boot"), "{notes}");
-    // It lies over what is remembered for good.
-    assert_eq!(found(&[one(1024, false), one(8192, true)]).0, "");
-    // Something else has set another value since: what was for this boot only is no claim.
-    assert_eq!(found(&[one(1024, true)]).0, "read-ahead-from-rotational");
-    let (_, _, mend) = found(&[one(1024, false)]);
-    let mend = mend.expect("a command");
-    assert!(mend.ends_with("# measured here: 221 MB/s with it, 219 with 8192"), "{mend}");
-}
-
-#[test]
 fn a_small_window_is_a_finding_where_streams_wait_for_it() {
     let found = |more: &str, window: u64| {
         let root = built(&format!(
@@ -361,13 +299,13 @@ fn only_the_devices_that_were_named_are_looked_at() {
         ("dm-0", vec!["dm-0"]),
         ("/home/alice", vec!["sda1", "sda"]),
     ] {
-        assert_eq!(named(&sys, text).expect(text), devices, "{text}");
+        assert_eq!(devices_named(&sys, text).expect(text), devices, "{text}");
     }
     for text in ["sdz", "/dev/sdz9", "", "relative/path"] {
-        let error = named(&sys, text).expect_err(text);
+        let error = devices_named(&sys, text).expect_err(text);
         assert!(error.contains("give a name (sda)"), "{error}");
     }
-    let only = named(&sys, "dm-0").expect("it is there");
+    let only = devices_named(&sys, "dm-0").expect("it is there");
     let examination =
         examine(&sys, &ExaminationInput { only: &only, ..ExaminationInput::default() });
     let names: Vec<_> = examination.devices.iter().map(|one| one.device.as_str()).collect();
@@ -387,71 +325,6 @@ fn findings_are_lines() {
                 assert!(!text.contains('\n') && !text.contains("  "), "{name}: {text}");
                 assert!(!text.trim().is_empty(), "{name}");
             }
-        }
-    }
-}
-
-/// What an attribute may hold instead of what belongs there.
-fn nonsense() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just(String::new()),
-        Just("-1".to_owned()),
-        Just("0".to_owned()),
-        Just("1".to_owned()),
-        Just("3".to_owned()),
-        Just("18446744073709551615".to_owned()),
-        Just("99999999999999999999999".to_owned()),
-        Just("[".to_owned()),
-        Just("[] [none".to_owned()),
-        Just("8:0:0".to_owned()),
-        Just("\u{0}\u{1b}[31m".to_owned()),
-        "\\PC{0,40}",
-        any::<u64>().prop_map(|number| number.to_string()),
-        (0_u32..64).prop_map(|shift| (1_u64 << shift).to_string()),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    #[test]
-    fn no_attribute_can_make_it_panic(
-        name in prop::sample::select(&TREES[..]),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), nonsense()), 1..12),
-    ) {
-        let root = tree(name);
-        let mut files = Vec::new();
-        collect(root.path(), &mut files);
-        files.sort();
-        for (index, value) in changes {
-            let file = index.get(&files);
-            // Gone, a folder instead of a file, not text, or another value.
-            match value.as_str() {
-                "" => drop(std::fs::remove_file(file)),
-                "0" => {
-                    drop(std::fs::remove_file(file));
-                    drop(std::fs::create_dir(file));
-                }
-                "3" => drop(std::fs::write(file, [0xff, 0xfe, 0x00])),
-                text => drop(std::fs::write(file, text)),
-            }
-        }
-        let examination = examine(&SystemRoot::at(root.path()), &ExaminationInput::default());
-        for finding in &examination.findings {
-            prop_assert!(!finding.what.is_empty());
-        }
-        let counted: usize = examination.devices.iter().map(|device| device.findings).sum();
-        prop_assert_eq!(counted, examination.findings.len());
-    }
-}
-
-fn collect(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
-    {
-        if entry.path().is_dir() {
-            collect(&entry.path(), files);
-        } else {
-            files.push(entry.path());
         }
     }
 }

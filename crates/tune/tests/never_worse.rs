@@ -18,7 +18,7 @@ use std::time::Duration;
 use foreread_core::units::ByteCount;
 use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::probe::Stopped;
-use foreread_tune::report::{Method, Profile, Report};
+use foreread_tune::report::{Method, Profile, Refusal, Report};
 use foreread_tune::sweep::{Sweep, SweepSettings};
 use virtual_device::{Bucket, Rng, Virtual};
 
@@ -124,7 +124,7 @@ impl Device {
 
 /// What `--apply` would set.
 fn applied(report: &Report) -> Option<u64> {
-    let is_refused = report.refusals.iter().any(advice::Refusal::is_of_apply);
+    let is_refused = report.refusals.iter().any(Refusal::is_of_apply);
     let recommended = report.recommended.as_ref().filter(|_| !is_refused);
     recommended.map(|recommended| recommended.read_ahead_kb)
 }

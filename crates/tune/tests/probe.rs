@@ -4,19 +4,19 @@
 //! Out:   samples, errors of one line, settings and cached pages as they were.
 //! Never: a claim about speed.
 
+#[path = "probe/hanging.rs"]
+mod hanging;
 mod machine;
 
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foreread_core::units::ByteCount;
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::pages::resident;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::probe::{Probe, RandomReads, SequentialRead, Stopped};
@@ -24,7 +24,9 @@ use foreread_tune::report::Method;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
-use machine::{Loop, Need, done, looks_until, myself, needs};
+use foreread_tune::temporary_settings::TemporarySettings;
+use hanging::Hanging;
+use machine::{Loop, Need, looks_until, myself, needs};
 use rustix::fs::Advice;
 
 #[test]
@@ -310,56 +312,6 @@ fn a_file_is_measured_without_leave_and_its_cached_pages_stay() {
             .expect("it can");
     measures(&mut probe, &[4 << 10, 128 << 10, 1 << 20], 16 << 20);
     assert_eq!(cached(&file, 16 << 20), all);
-}
-
-/// A device whose server can be stopped, so that it hangs.
-struct Hanging {
-    device: Option<Loop>,
-    folder: tempfile::TempDir,
-    fuse: Child,
-    server: String,
-}
-
-impl Hanging {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let name = |name: &str| folder.path().join(name);
-        fs::write(name("disk"), "").expect("a place to mount on");
-        done(
-            Command::new("nbdkit")
-                .arg("-U")
-                .arg(name("socket"))
-                .arg("-P")
-                .arg(name("pid"))
-                .args(["memory", "64M"]),
-        );
-        let uri = format!("nbd+unix:///?socket={}", name("socket").display());
-        let mut fuse = Command::new("nbdfuse");
-        let fuse = fuse.arg(name("disk")).arg(uri).spawn().expect("it starts");
-        let is_there = || fs::metadata(name("disk")).is_ok_and(|disk| disk.len() > 0);
-        assert!(looks_until(is_there), "nbdfuse does not mount");
-        let server = fs::read_to_string(name("pid")).expect("a pid file").trim().to_owned();
-        Self { device: Some(Loop::over(&name("disk"))), fuse, server, folder }
-    }
-
-    fn signal(&self, signal: &str) {
-        done(Command::new("kill").args([signal, &self.server]));
-    }
-}
-
-impl Drop for Hanging {
-    fn drop(&mut self) {
-        self.signal("-CONT");
-        drop(self.device.take());
-        let disk = self.folder.path().join("disk");
-        let unmounted =
-            || Command::new("umount").arg(&disk).output().is_ok_and(|o| o.status.success());
-        if !(0..1000).any(|_| unmounted()) {
-            let _ = Command::new("umount").arg("-l").arg(&disk).status();
-        }
-        self.signal("-TERM");
-        let _ = self.fuse.wait();
-    }
 }
 
 #[test]

@@ -46,66 +46,14 @@ fn udev_and_we_answer_each_rule_alike() {
     let base = base.to_str().expect("text");
     for name in ["a*b?c[d]e", "x\\y\"z$k%n,#", "blank  ", "a|b", "plain", "x\\*y"] {
         let disk = Loop::over(Path::new(&format!("{base}/{name}")));
-        let mut asks: Vec<String> = [
-            "a*",
-            "*e",
-            "a[*]b?c*",
-            "a\\*b\\?c\\[d]e",
-            "a[*]b[?]c[[]d]e",
-            "a*b?c[d]e",
-            "[!b]*e",
-            "x\\y\\\"z$k%n,#",
-            "x[\\\\]y*",
-            "x\\\\y*",
-            "x\\*y",
-            "x?[*]y",
-            "blank",
-            "blank  ",
-            "blank ",
-            "bla*",
-            "bla* ",
-            "a|b",
-            "a[|]b",
-            "a?b",
-            "nothing|plain",
-            "p[k-m]ain",
-            "p[^l]ain",
-            "pl*n|x",
-            "[p]lain",
-            "plai[n",
-            "p]lain",
-            "",
-            "*",
-            "?*",
-        ]
-        .iter()
-        .map(|pattern| format!("ATTR{{loop/backing_file}}==\"{base}/{pattern}\""))
-        .collect();
+        let mut asks: Vec<String> = PATTERNS
+            .iter()
+            .map(|pattern| format!("ATTR{{loop/backing_file}}==\"{base}/{pattern}\""))
+            .collect();
         if let Some(pattern) = literal(&format!("{base}/{name}")) {
             asks.push(format!("ATTR{{loop/backing_file}}==\"{pattern}\""));
         }
-        asks.extend(
-            [
-                "ATTR{loop/nothing}!=\"x\"",
-                "ATTR{loop/nothing}==\"\"",
-                "KERNEL==\"loop[0-9]*\"",
-                "KERNEL!=\"loop*\"",
-                "SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\"",
-                "ENV{NO}!=\"x\"",
-                "ENV{NO}==\"\"",
-                "ENV{MAJOR}==\"7\"",
-                "TEST==\"queue/read_ahead_kb\"",
-                "TEST!=\"loop/nothing\"",
-                "TEST==\"/proc\"",
-                "SUBSYSTEMS==\"block\"",
-                "ATTRS{loop/backing_file}==\"?*\", KERNELS==\"loop*\"",
-                "SUBSYSTEMS==\"usb\"",
-                "ATTR{bdi/read_ahead_kb}==\"?*\"",
-                "ACTION==\"change\"",
-                "ACTION==\"add|change\"",
-            ]
-            .map(str::to_owned),
-        );
+        asks.extend(CONDITIONS.map(str::to_owned));
         compare(&disk, &asks);
     }
 }
@@ -172,3 +120,58 @@ fn of_one_name_udev_reads_the_file_that_we_say() {
         let _ = fs::remove_dir(folder);
     }
 }
+
+/// Patterns of names, right and wrong ones.
+const PATTERNS: [&str; 30] = [
+    "a*",
+    "*e",
+    "a[*]b?c*",
+    "a\\*b\\?c\\[d]e",
+    "a[*]b[?]c[[]d]e",
+    "a*b?c[d]e",
+    "[!b]*e",
+    "x\\y\\\"z$k%n,#",
+    "x[\\\\]y*",
+    "x\\\\y*",
+    "x\\*y",
+    "x?[*]y",
+    "blank",
+    "blank  ",
+    "blank ",
+    "bla*",
+    "bla* ",
+    "a|b",
+    "a[|]b",
+    "a?b",
+    "nothing|plain",
+    "p[k-m]ain",
+    "p[^l]ain",
+    "pl*n|x",
+    "[p]lain",
+    "plai[n",
+    "p]lain",
+    "",
+    "*",
+    "?*",
+];
+
+/// What else a rule asks of a loop device.
+const CONDITIONS: [&str; 17] = [
+    "ATTR{loop/nothing}!=\"x\"",
+    "ATTR{loop/nothing}==\"\"",
+    "KERNEL==\"loop[0-9]*\"",
+    "KERNEL!=\"loop*\"",
+    "SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\"",
+    "ENV{NO}!=\"x\"",
+    "ENV{NO}==\"\"",
+    "ENV{MAJOR}==\"7\"",
+    "TEST==\"queue/read_ahead_kb\"",
+    "TEST!=\"loop/nothing\"",
+    "TEST==\"/proc\"",
+    "SUBSYSTEMS==\"block\"",
+    "ATTRS{loop/backing_file}==\"?*\", KERNELS==\"loop*\"",
+    "SUBSYSTEMS==\"usb\"",
+    "ATTR{bdi/read_ahead_kb}==\"?*\"",
+    "ACTION==\"change\"",
+    "ACTION==\"add|change\"",
+];

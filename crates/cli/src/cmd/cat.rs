@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread_ext4::{Error, FileKind};
 
-use crate::flags::CODES_AND_UNITS;
-use crate::image::Target;
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::image::ImageTarget;
+use crate::output::{Failure, Printer};
 
 /// Print files of an ext4 image, without mounting it
 ///
@@ -23,11 +23,11 @@ use crate::output::{Failure, Output};
 ///
 /// All paths are looked up before the first byte is printed. If a file turns out to be damaged
 /// later, what is in front of the damage has been printed, and the exit code is 1.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct CatArgs {
     #[command(flatten)]
-    target: Target,
+    target: ImageTarget,
 
     /// Paths in the image, from its root
     #[arg(required = true)]
@@ -45,7 +45,7 @@ Examples:
 /// As much as is read at once.
 const PIECE: usize = 1 << 20;
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
     let fs = args.target.open()?;
     let says = |path: &OsString, error: &Error| args.target.says_at(path.as_bytes(), error);
     let mut files = Vec::new();

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use clap::builder::NonEmptyStringValueParser;
 use foreread_files::scratch::temporary_directory;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
-use foreread_tune::doctor::{ExaminationInput, RememberedWindow, examine, named};
+use foreread_tune::doctor::{ExaminationInput, RememberedWindow, examine};
 use foreread_tune::remember;
 use foreread_tune::setting::READ_AHEAD_KB;
-use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::sysfs::{SystemRoot, devices_named};
 
-use crate::cmd::sim::spinner;
-use crate::flags::CODES_AND_UNITS;
-use crate::measure::clock;
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::clock::clock;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
 
 /// Examine block devices: settings, sizes and alignment that cost, and the commands that mend them
 ///
@@ -36,12 +36,12 @@ use crate::output::{Failure, Output};
 /// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// Names (sda), nodes (/dev/sda) or paths on a device; all devices if none is given
     #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     devices: Vec<String>,
 
-    /// Print the findings as a list of JSON objects
+    /// Print the findings as JSON, one object of data each
     ///
     /// Keys: device, check, what, why, evidence, mend, confidence (measured, computed, cited or
     /// likely). The names of checks stay as they are.
@@ -79,7 +79,7 @@ Examples:
 
 ";
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     let sys = SystemRoot::at(&args.root);
     if !sys.path("/sys/block").is_dir() {
         let root = args.root.display();
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     }
     let mut only = Vec::new();
     for text in &args.devices {
-        only.extend(named(&sys, text).map_err(Failure::WrongUse)?);
+        only.extend(devices_named(&sys, text).map_err(Failure::WrongUse)?);
     }
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(&sys);
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         ExaminationInput { remembered: &remembered, measured: measured.as_ref(), only: &only };
     let examination = examine(&sys, &facts);
     if args.json {
-        out.json(&examination.findings)?;
+        out.json("doctor", &examination.findings)?;
         let figures = measured.as_ref().map(report::measured_in_one_line);
         out.notes(&Vec::from_iter(figures))?;
     } else {

@@ -8,22 +8,22 @@ mod schedule;
 
 use clap::Subcommand;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 
 /// What can be explained.
 #[derive(Debug, Subcommand)]
-pub(crate) enum What {
-    Readahead(readahead::Args),
-    Geometry(geometry::Args),
-    Itable(itable::Args),
-    Schedule(schedule::Args),
+pub(crate) enum ExplainCommand {
+    Readahead(readahead::ReadaheadArgs),
+    Geometry(geometry::GeometryArgs),
+    Itable(itable::ItableArgs),
+    Schedule(schedule::ScheduleArgs),
 }
 
-pub(crate) fn run(what: &What, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(what: &ExplainCommand, out: &mut Printer) -> Result<(), Failure> {
     match what {
-        What::Readahead(args) => readahead::run(args, out),
-        What::Geometry(args) => geometry::run(args, out),
-        What::Itable(args) => itable::run(args, out),
-        What::Schedule(args) => schedule::run(args, out),
+        ExplainCommand::Readahead(args) => readahead::run(args, out),
+        ExplainCommand::Geometry(args) => geometry::run(args, out),
+        ExplainCommand::Itable(args) => itable::run(args, out),
+        ExplainCommand::Schedule(args) => schedule::run(args, out),
     }
 }

@@ -8,14 +8,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread_ext4::{Error, Ext4, FileKind, Inode};
 use serde::Serialize;
 
-use crate::flags::CODES_AND_UNITS;
-use crate::image::node::{self, Node};
-use crate::image::{Image, Target};
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::image::node::{self, ImageNode};
+use crate::image::{Image, ImageTarget};
+use crate::output::{Failure, Printer};
 
 /// List a directory of an ext4 image, without mounting it
 ///
@@ -26,11 +26,11 @@ use crate::output::{Failure, Output};
 ///
 /// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
 /// and the exit code is 1.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct LsArgs {
     #[command(flatten)]
-    target: Target,
+    target: ImageTarget,
 
     /// A path in the image, from its root
     #[arg(default_value = "/")]
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(short = 'R', long)]
     recursive: bool,
 
-    /// Print a list of JSON objects
+    /// Print JSON, one object of data a name
     ///
     /// Keys: name (of bytes that are no text, control characters and backslashes, \xNN), inode,
     /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
@@ -55,18 +55,18 @@ const EXAMPLES: &str = "\
 Examples:
   foreread ls disk.img
   foreread ls disk.img /var/log
-  foreread ls -R disk.img --json | jq -r '.[] | select(.size == 0) | .name'
+  foreread ls -R disk.img --json | jq -r '.data[] | select(.size == 0) | .name'
   foreread ls --ignore-journal /dev/vdb1 /etc
 
 ";
 
 /// A name, and what has it.
-struct Line {
+struct ListedEntry {
     name: Vec<u8>,
     found: Result<(Inode, Option<Vec<u8>>), Error>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
     let fs = args.target.open()?;
     let path = args.path.as_bytes();
     let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));
@@ -78,13 +78,13 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         Ok(_) | Err(_) => {
             let inode = fs.resolve_link(path).map_err(|error| wrong(&error))?;
             let found = found(&fs, inode).map_err(|error| wrong(&error))?;
-            vec![Line { name: path.to_vec(), found: Ok(found) }]
+            vec![ListedEntry { name: path.to_vec(), found: Ok(found) }]
         }
     };
     lines.sort_by(|a, b| a.name.cmp(&b.name));
 
     if args.json {
-        out.json(lines.iter().map(Object::of))?;
+        out.json("ls", lines.iter().map(ListedKind::of))?;
     } else {
         print(&lines, out)?;
     }
@@ -108,23 +108,23 @@ fn found(fs: &Ext4<Image>, inode: Inode) -> Result<(Inode, Option<Vec<u8>>), Err
     Ok((inode, target))
 }
 
-fn listed(fs: &Ext4<Image>, inode: &Inode, is_deep: bool) -> Result<Vec<Line>, Error> {
+fn listed(fs: &Ext4<Image>, inode: &Inode, is_deep: bool) -> Result<Vec<ListedEntry>, Error> {
     let found = |inode| found(fs, inode);
     if is_deep {
         let walk = fs.walk(inode)?;
         return Ok(walk
-            .map(|met| Line { name: met.path, found: met.inode.and_then(found) })
+            .map(|met| ListedEntry { name: met.path, found: met.inode.and_then(found) })
             .collect());
     }
     let lines = fs.read_dir(inode)?.map(|entry| match entry {
-        Ok(entry) => Line { name: entry.name, found: fs.inode(entry.inode).and_then(found) },
-        Err(error) => Line { name: b".".to_vec(), found: Err(error) },
+        Ok(entry) => ListedEntry { name: entry.name, found: fs.inode(entry.inode).and_then(found) },
+        Err(error) => ListedEntry { name: b".".to_vec(), found: Err(error) },
     });
     Ok(lines.collect())
 }
 
 /// Columns as wide as their widest cell.
-fn print(lines: &[Line], out: &mut Output) -> Result<(), Failure> {
+fn print(lines: &[ListedEntry], out: &mut Printer) -> Result<(), Failure> {
     let rows: Vec<_> = lines.iter().map(|line| line.found.as_ref().ok().map(cells)).collect();
     let mut widths = [0; COLUMNS];
     for row in rows.iter().flatten() {
@@ -171,16 +171,16 @@ fn cells((inode, _): &(Inode, Option<Vec<u8>>)) -> [String; COLUMNS] {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Object {
-    Found(Box<Node>),
+enum ListedKind {
+    Found(Box<ImageNode>),
     Damaged { name: String, error: String },
 }
 
-impl Object {
-    fn of(line: &Line) -> Self {
+impl ListedKind {
+    fn of(line: &ListedEntry) -> Self {
         match &line.found {
             Ok((inode, target)) => {
-                Self::Found(Box::new(Node::new(&line.name, inode, target.as_deref())))
+                Self::Found(Box::new(ImageNode::new(&line.name, inode, target.as_deref())))
             }
             Err(error) => Self::Damaged { name: node::text(&line.name), error: error.to_string() },
         }

@@ -7,29 +7,29 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args as Flags, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
-use foreread_files::Output as ResultFile;
+use foreread_files::ResultFile;
 
-use crate::flags::{CODES_AND_UNITS, Cli};
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::output::{Failure, Printer};
 
 /// Write the manual pages into a directory
 ///
 /// One page for foreread and one for each verb, in section 1: foreread.1, foreread-serve.1. They
 /// are made from the text of `--help`. Pages that are there are replaced; any other file of such a
 /// name is refused.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [MAN_EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// The directory, which has to exist
     directory: PathBuf,
 }
 
 /// Print a completion script for a shell
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [COMPLETIONS_EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// The shell that reads it
     shell: Shell,
 }
@@ -48,13 +48,16 @@ Examples:
 
 ";
 
-pub(crate) fn write_pages(args: &Man, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn write_pages(
+    args: &ManArgs,
+    mut root: Command,
+    out: &mut Printer,
+) -> Result<(), Failure> {
     let is_directory = fs::metadata(&args.directory).is_ok_and(|it| it.is_dir());
     if !is_directory {
         let path = args.directory.display();
         return Err(Failure::WrongUse(format!("{path}: no such directory; make it first")));
     }
-    let mut root = Cli::command();
     root.build();
     let mut count = 0;
     write_tree(&root, "foreread", &args.directory, &mut count)?;
@@ -86,8 +89,12 @@ fn is_page(head: &[u8]) -> bool {
     String::from_utf8_lossy(head).lines().any(|line| line.starts_with(".TH foreread"))
 }
 
-pub(crate) fn print_completions(args: &Completions, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn print_completions(
+    args: &CompletionsArgs,
+    mut root: Command,
+    out: &mut Printer,
+) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "foreread", &mut script);
+    clap_complete::generate(args.shell, &mut root, "foreread", &mut script);
     out.bytes(&script)
 }

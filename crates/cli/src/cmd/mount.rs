@@ -12,9 +12,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread::{Delay, Engine, OpenOptions, Policy};
-use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::ByteCount;
 use foreread_ext4::Journal;
@@ -25,10 +24,13 @@ use foreread_mount::{
 };
 
 use self::control::Control;
-use super::serve::leave::on_signals;
-use crate::flags::{CODES_AND_UNITS, MaxWindow, max_window, policies};
-use crate::image::Target;
+use crate::args::help::CODES_AND_UNITS;
+use crate::args::itable_readahead::{ADAPTIVE, itable_readahead, itable_readahead_text};
+use crate::args::max_window::{MaxWindow, max_window};
+use crate::args::policy::policies;
+use crate::image::ImageTarget;
 use crate::output::Failure;
+use crate::signals::on_signals;
 
 /// Mount an ext4 image read-only, through foreread's cache and read-ahead
 ///
@@ -42,18 +44,18 @@ use crate::output::Failure;
 /// closed, or on another Ctrl-C or SIGTERM. If another mount covers it, the other one is not
 /// touched: the command ends with 1, and the mount stays without a server. Reads of damaged parts
 /// of the image fail with EIO, and one line on stderr names them.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct MountArgs {
     #[command(flatten)]
-    target: Target,
+    target: ImageTarget,
 
     /// A directory to mount on
     dir: PathBuf,
 
     /// How many blocks of an inode table to read for one inode: adaptive, learnt from the use of
     /// earlier ones; or a power of two, as in ext4 (32 by default); 0 is off
-    #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable)]
+    #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable_readahead)]
     inode_readahead_blks: ItableReadahead,
 
     /// Let other users access the mount, as modes, owners and ACLs in the image allow
@@ -99,7 +101,7 @@ Examples:
 
 ";
 
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     let (engine, image) = opened(args)?;
     let device = image.clone();
     let name = args.target.target.display().to_string();
@@ -132,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         args.target.target.display(),
         Exact(ByteCount(mount.superblock().size())),
         args.dir.display(),
-        itable_text(args.inode_readahead_blks),
+        itable_readahead_text(args.inode_readahead_blks),
         Exact(args.memory),
         engine.io_backend(),
     ));
@@ -143,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }
 
-fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
+fn opened(args: &MountArgs) -> Result<(Engine, foreread::File), Failure> {
     let target = &args.target.target;
     let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
     let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(target));
@@ -156,7 +158,7 @@ fn opened(args: &Args) -> Result<(Engine, foreread::File), Failure> {
 }
 
 /// The image's errors get its name, and the command that mends them.
-fn refused(args: &Args, error: &MountError) -> Failure {
+fn refused(args: &MountArgs, error: &MountError) -> Failure {
     Failure::WrongUse(if let MountError::Image(error) = error {
         args.target.says(error)
     } else {
@@ -172,7 +174,7 @@ fn refused(args: &Args, error: &MountError) -> Failure {
 /// ```
 fn mounted(
     ready: PreparedMount,
-    args: &Args,
+    args: &MountArgs,
     socket: Option<SocketFile>,
     stopper: &Arc<Mutex<Option<Unmounter>>>,
 ) -> Result<MountedImage, Failure> {
@@ -188,7 +190,7 @@ fn mounted(
 /// wait for them.
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Unmounter>>>,
-    args: &Args,
+    args: &MountArgs,
     socket: Option<SocketFile>,
 ) -> Result<(), Failure> {
     let dir = args.dir.display().to_string();
@@ -245,27 +247,8 @@ fn outcome(stopped: &UnmountOutcome) -> Option<String> {
     }
 }
 
-/// Reads a number of blocks, or `adaptive`.
-fn itable(text: &str) -> Result<ItableReadahead, String> {
-    if text == ADAPTIVE {
-        return Ok(ItableReadahead::Adaptive);
-    }
-    let blocks = text.parse().ok().filter(|&it| FixedWindow::new(it, ItableBound::Exact).is_some());
-    blocks.map(ItableReadahead::Blocks).ok_or_else(|| {
-        format!("{ADAPTIVE}, 0, or a power of two up to {}", FixedWindow::MAX_BLOCKS)
-    })
-}
-
-fn itable_text(setting: ItableReadahead) -> String {
-    match setting {
-        ItableReadahead::Adaptive => ADAPTIVE.to_owned(),
-        ItableReadahead::Blocks(blocks) => blocks.to_string(),
-    }
-}
-
 /// One request of the kernel through FUSE has no more than this.
 const KERNEL_WINDOW: u64 = 1 << 20;
-const ADAPTIVE: &str = "adaptive";
 
 fn say(line: &str) {
     // The line is lost if stderr is closed.

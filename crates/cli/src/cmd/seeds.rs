@@ -6,12 +6,13 @@
 
 mod report;
 
-use clap::Args as Flags;
+use clap::Args;
 use clap::builder::PossibleValuesParser;
 use foreread_sim::seeds::{self, SeedTable};
 
-use crate::flags::CODES_AND_UNITS;
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
 
 /// Every published table beside ours, with the error of each cell
 ///
@@ -23,9 +24,9 @@ use crate::output::{Failure, Output};
 ///   002  read-ahead in ext4's inode tables: find, git status, random reads
 ///   003  the deadline scheduler: reads beside a writer
 ///   004  the block size that a device's size implies
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_long_help = CODES_AND_UNITS)]
-pub(crate) struct Args {
+pub(crate) struct SeedsArgs {
     /// The tables of one thread
     #[arg(long, value_name = "SEED")]
     #[arg(value_parser = PossibleValuesParser::new(seeds::numbers()))]
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
-    /// Print a list of JSON objects, one a table
+    /// Print JSON, one object of data a table
     ///
     /// Keys: seed, table, title, cells (row, column, seed, ours, error_percent, is_marked), notes,
     /// verdict (holds, why). What was not published is null.
@@ -43,10 +44,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
     let tables = run_all(args.only.as_deref());
     if args.json {
-        out.json(&tables)?;
+        out.json("seeds", &tables)?;
     } else if args.markdown {
         report::markdown(out, &tables)?;
     } else {
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn run_all(only: Option<&str>) -> Vec<SeedTable> {
-    let bar = super::sim::spinner();
+    let bar = spinner();
     let tables = seeds::tables(only, &mut |what| bar.set_message(what.to_owned()));
     bar.finish_and_clear();
     tables

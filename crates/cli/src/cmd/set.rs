@@ -6,25 +6,23 @@
 
 mod about;
 
-use std::io::Write as _;
-
-use clap::Args as Flags;
+use clap::Args;
 use foreread_serve::stats::SettingValue;
 
 use self::about::about;
-use super::serve::assignment;
-use super::stats::{ask, understood};
-use crate::flags::CODES_AND_UNITS;
-use crate::output::{Failure, Output};
+use crate::args::assignment::assignment;
+use crate::args::help::CODES_AND_UNITS;
+use crate::control::client::{ask, understood};
+use crate::output::{Failure, Printer};
 
 /// Change how a server works while it runs, or list what can be changed
 ///
 /// Asks the `foreread serve` that listens on SOCKET. Changes count from the next decision on, and
 /// until the server ends: `foreread serve --set` makes the same from the start. The first one that
 /// is refused ends the command; those before it are in force.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct SetArgs {
     /// The Unix socket of the server, or its NBD URI
     socket: String,
 
@@ -32,7 +30,7 @@ pub(crate) struct Args {
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
 
-    /// Print a list of JSON objects, one a tunable
+    /// Print JSON, one object of data a tunable
     ///
     /// Keys: name, value, of (engine, scheduler or file).
     #[arg(long)]
@@ -47,7 +45,7 @@ Examples:
 
 ";
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &SetArgs, out: &mut Printer) -> Result<(), Failure> {
     for (name, value) in &args.settings {
         ask(&args.socket, &format!("set {name}={value}"))?;
     }
@@ -55,15 +53,15 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let is_asked = |one: &SettingValue| args.settings.iter().any(|(name, _)| *name == one.name);
     let all = all.into_iter().filter(|one| args.settings.is_empty() || is_asked(one));
     if args.json {
-        return out.json(all);
+        return out.json("set", all);
     }
     let all: Vec<_> = all.collect();
     let width =
         |of: fn(&SettingValue) -> &str| all.iter().map(|one| of(one).len()).max().unwrap_or(0);
     let (names, values) = (width(|one| &one.name), width(|one| &one.value));
     for one in &all {
-        let line = format!("{:<names$}  {:>values$}  {}", one.name, one.value, about(&one.name));
-        writeln!(out, "{}", line.trim_end())?;
+        let label = format!("{:<names$}  {:>values$}  ", one.name, one.value);
+        out.entry(&label, about(&one.name))?;
     }
     Ok(())
 }

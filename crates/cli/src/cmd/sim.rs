@@ -13,19 +13,19 @@ mod rivals;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use clap::{Args as Flags, Subcommand};
+use clap::{Args, Subcommand};
 use foreread_core::prefetch::Policy;
 use foreread_core::units::Nanos;
-use foreread_files::{Input, Output as ResultFile};
+use foreread_files::{CommandInput, ResultFile};
 use foreread_sim::record::RecordMode;
 use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::{PolicyName, Scenario};
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::flags::{CODES_AND_UNITS, policies};
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::args::policy::policies;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
 
 /// Run a scenario in virtual time
 ///
@@ -33,19 +33,19 @@ use crate::output::{Failure, Output};
 /// (docs/simulator.md has every key). The run uses the same path as the library, driven by a queue
 /// of events instead of a ring. One seed gives one run: its hash is the same on every machine, and
 /// two runs with the same hash did the same.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(
     after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
 )]
-pub(crate) struct Args {
+pub(crate) struct SimArgs {
     /// The scenario; give a file with the name of a subcommand as ./rivals
     #[arg(required = true)]
     scenario: Option<PathBuf>,
 
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<SimCommand>,
 
     /// The read-ahead policy, in place of the scenario's
     #[arg(long, value_name = "POLICY", value_parser = policies())]
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     compare: Option<PathBuf>,
 
-    /// Print the result as a list of one JSON object
+    /// Print JSON with one object of data
     ///
     /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
     /// seconds, mb_per_s, latency_ms, other), devices (name, reads, read_bytes, writes,
@@ -77,9 +77,9 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
-    Rivals(rivals::Args),
-    Layout(layout::Args),
+enum SimCommand {
+    Rivals(rivals::RivalsArgs),
+    Layout(layout::LayoutArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -92,10 +92,10 @@ Examples:
 
 ";
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     match &args.verb {
-        Some(Verb::Rivals(args)) => return rivals::run(args, out),
-        Some(Verb::Layout(args)) => return layout::run(args, out),
+        Some(SimCommand::Rivals(args)) => return rivals::run(args, out),
+        Some(SimCommand::Layout(args)) => return layout::run(args, out),
         None => {}
     }
     let path = args.scenario.as_ref().expect("clap wants one where no verb is");
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let ran = go(&scenario, keep(args)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
-        out.json([report::json(&scenario, &ran)])?;
+        out.json("sim", [report::json(&scenario, &ran)])?;
     } else {
         report::print(out, &scenario, &ran)?;
     }
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     written.and(check(args, &scenario, &ran))
 }
 
-fn read(args: &Args, path: &Path) -> Result<Scenario, Failure> {
+fn read(args: &SimArgs, path: &Path) -> Result<Scenario, Failure> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
     let mut scenario = Scenario::parse(&text).map_err(|error| wrong(path, &error))?;
     if let Some(policy) = args.policy {
@@ -123,7 +123,7 @@ fn read(args: &Args, path: &Path) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn keep(args: &Args) -> Result<RecordMode, Failure> {
+fn keep(args: &SimArgs) -> Result<RecordMode, Failure> {
     if let Some(path) = &args.compare {
         let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
         return Ok(RecordMode::Compare(text.lines().map(str::to_owned).collect()));
@@ -147,15 +147,7 @@ fn state(run: &SimRun) -> String {
     format!("{} s, {} requests", ns / 1_000_000_000, run.requests())
 }
 
-/// Shows that something happens, on a terminal and nowhere else.
-pub(crate) fn spinner() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
-    let bar = ProgressBar::new_spinner().with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-fn check(args: &Args, scenario: &Scenario, ran: &RunOutcome) -> Result<(), Failure> {
+fn check(args: &SimArgs, scenario: &Scenario, ran: &RunOutcome) -> Result<(), Failure> {
     if let (Some(path), Some(difference)) = (&args.compare, &ran.difference) {
         let path = path.display();
         return Err(Failure::Check(format!("not the run of {path}: {difference}")));
@@ -168,7 +160,7 @@ fn check(args: &Args, scenario: &Scenario, ran: &RunOutcome) -> Result<(), Failu
 }
 
 fn created(trace: &Path, scenario: &Path) -> Result<ResultFile, Failure> {
-    let inputs = [Input { name: "the scenario", path: scenario }];
+    let inputs = [CommandInput { name: "the scenario", path: scenario }];
     ResultFile::create(trace, &inputs, is_trace)
         .map_err(|error| Failure::WrongUse(format!("--trace {error}")))
 }

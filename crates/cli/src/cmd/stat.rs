@@ -8,14 +8,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use clap::Args as Flags;
-use foreread_ext4::{Error, Ext4, FileKind, Inode, Run};
+use clap::Args;
+use foreread_ext4::{BlockRun, Error, Ext4, FileKind, Inode};
 use serde::Serialize;
 
-use crate::flags::CODES_AND_UNITS;
-use crate::image::node::{self, Node};
-use crate::image::{Image, Target};
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::image::node::{self, ImageNode};
+use crate::image::{Image, ImageTarget};
+use crate::output::{Failure, Printer};
 
 /// Show what an ext4 image says of a file: its inode, its attributes, its blocks
 ///
@@ -23,17 +23,17 @@ use crate::output::{Failure, Output};
 /// extended attributes with their values, and the runs of blocks on the device that hold the
 /// contents; "zeros" is a hole, or space that was reserved and never written. A symbolic link is
 /// shown itself, unless a / follows it. Times are UTC.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct StatArgs {
     #[command(flatten)]
-    target: Target,
+    target: ImageTarget,
 
     /// Paths in the image, from its root
     #[arg(required = true)]
     path: Vec<OsString>,
 
-    /// Print a list of JSON objects
+    /// Print JSON, one object of data a path
     ///
     /// The keys of `foreread ls --json`, and: inode_at (the byte of the image), flags, generation,
     /// block_size, attributes (name, value: bytes that are no text as \xNN), inline (whether the
@@ -46,50 +46,50 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   foreread stat disk.img /etc/os-release
-  foreread stat disk.img / /var/lib/db/table --json | jq '.[].runs | length'
+  foreread stat disk.img / /var/lib/db/table --json | jq '.data[].runs | length'
 
 ";
 
 /// All of a file but its contents.
 #[derive(Serialize)]
-struct Shown {
+struct StatReport {
     #[serde(flatten)]
-    node: Node,
+    node: ImageNode,
     inode_at: u64,
     flags: u32,
     generation: u32,
     block_size: u32,
-    attributes: Vec<Attribute>,
+    attributes: Vec<AttributeReport>,
     inline: bool,
-    runs: Vec<Blocks>,
+    runs: Vec<BlockRange>,
     #[serde(skip)]
     mode: String,
 }
 
 #[derive(Serialize)]
-struct Attribute {
+struct AttributeReport {
     name: String,
     value: String,
 }
 
 #[derive(Serialize)]
-struct Blocks {
+struct BlockRange {
     first: u64,
     blocks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<u64>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
     let fs = args.target.open()?;
     let mut shown = Vec::new();
     for path in &args.path {
         let path = path.as_bytes();
-        let one = fs.resolve_link(path).and_then(|inode| Shown::of(&fs, path, &inode));
+        let one = fs.resolve_link(path).and_then(|inode| StatReport::of(&fs, path, &inode));
         shown.push(one.map_err(|error| Failure::WrongUse(args.target.says_at(path, &error)))?);
     }
     if args.json {
-        return out.json(shown);
+        return out.json("stat", shown);
     }
     for (index, one) in shown.iter().enumerate() {
         if index > 0 {
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Shown {
+impl StatReport {
     fn of(fs: &Ext4<Image>, path: &[u8], inode: &Inode) -> Result<Self, Error> {
         let target = match inode.kind {
             FileKind::Symlink => Some(fs.read_link(inode)?),
@@ -114,11 +114,11 @@ impl Shown {
         let mut attributes = Vec::new();
         for name in fs.attribute_names(inode)? {
             let value = fs.attribute(inode, &name)?.unwrap_or_default();
-            attributes.push(Attribute { name: node::text(&name), value: node::text(&value) });
+            attributes.push(AttributeReport { name: node::text(&name), value: node::text(&value) });
         }
         let block_size = fs.superblock().block_size;
         Ok(Self {
-            node: Node::new(path, inode, target.as_deref()),
+            node: ImageNode::new(path, inode, target.as_deref()),
             inode_at: fs.inode_place(inode.number)?.0,
             flags: inode.flags,
             generation: inode.generation,
@@ -130,7 +130,7 @@ impl Shown {
         })
     }
 
-    fn print(&self, out: &mut Output) -> Result<(), Failure> {
+    fn print(&self, out: &mut Printer) -> Result<(), Failure> {
         let node = &self.node;
         let target = node.target.as_ref().map(|target| format!(" -> {target}"));
         writeln!(out, "      file: {}{}", node.name, target.unwrap_or_default())?;
@@ -150,13 +150,13 @@ impl Shown {
             writeln!(out, "   created: {created}")?;
         }
         writeln!(out, "     flags: {:#x}, generation {}", self.flags, self.generation)?;
-        for Attribute { name, value } in &self.attributes {
+        for AttributeReport { name, value } in &self.attributes {
             writeln!(out, " attribute: {name} = {value}")?;
         }
         if self.inline {
             writeln!(out, "    blocks: none, the contents are in the inode")?;
         }
-        for Blocks { first, blocks, at } in &self.runs {
+        for BlockRange { first, blocks, at } in &self.runs {
             let end = first + blocks;
             match at {
                 Some(at) => writeln!(out, "    blocks: {first}..{end} at {at}..{}", at + blocks)?,
@@ -168,7 +168,7 @@ impl Shown {
 }
 
 /// What of a file lies where; nothing for what has no blocks.
-fn runs(fs: &Ext4<Image>, inode: &Inode) -> Result<Vec<Blocks>, Error> {
-    let blocks = |Run { first, blocks, at }| Blocks { first, blocks, at };
+fn runs(fs: &Ext4<Image>, inode: &Inode) -> Result<Vec<BlockRange>, Error> {
+    let blocks = |BlockRun { first, blocks, at }| BlockRange { first, blocks, at };
     fs.layout(inode).map(|run| run.map(blocks)).collect()
 }

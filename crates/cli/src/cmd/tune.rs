@@ -7,201 +7,31 @@
 //! How it measures, and what it takes for a plateau: docs/tune.md.
 
 mod all;
+mod args;
 mod ask;
 mod date;
 mod headline;
 mod keep;
 mod leave;
 mod measure;
+mod measured;
 mod mixed;
 mod remembered;
 mod report;
 mod simulated;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args as Flags, Subcommand};
-use foreread_tune::report::Profile;
 use foreread_tune::sysfs::SystemRoot;
 
-use crate::flags::CODES_AND_UNITS;
-use crate::output::{Failure, Output};
+pub(crate) use self::args::TuneArgs;
+use self::args::TuneCommand;
+use crate::output::{Failure, Printer};
 
-/// Measure which read-ahead a device has use for, and set it
-///
-/// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
-/// until it is clear which is the smallest that reaches 98 % of the throughput of the best: the
-/// plateau. The window in force is measured, too, and kept unless the plateau was measured to give
-/// 98 % of its throughput, beyond the error of both. Random reads show what a larger window costs
-/// random readers. It takes less than a minute, and every setting is restored afterwards, also
-/// after Ctrl-C or kill. After Ctrl-C or a device error, the results so far are printed, and the
-/// exit code is 1.
-///
-/// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
-/// a cache below, the window is not known within a factor of four, or the window in force could not
-/// be measured. --remember refuses --quick, too. The message says what to do instead; --force sets
-/// the window all the same.
-///
-/// As root, tune sets read_ahead_kb for each measurement, and the kernel reads ahead; other
-/// programs that open files of that device meanwhile get that window, too. Unprivileged users
-/// measure a file they own with O_DIRECT and the requests that the kernel would make. No device is
-/// opened for writing, and pages that were cached before stay cached.
-#[derive(Debug, Flags)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_long_help = [FILES, EXAMPLES, CODES_AND_UNITS].concat(),
-)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: Option<What>,
-
-    /// A block device or partition, also by its bare name (sda); or a file or folder on it (./sda
-    /// or ./verify, if it has such a name)
-    #[arg(required_unless_present_any = ["device", "all", "list"])]
-    target: Option<PathBuf>,
-
-    /// Tune a known device in virtual time, in place of a real one
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["target", "apply", "remember", "scratch"])]
-    #[arg(value_parser = PossibleValuesParser::new(simulated::Simulated::names()))]
-    device: Option<String>,
-
-    /// All devices that can be measured and are not remembered yet, one after the other
-    #[arg(long, conflicts_with_all = ["target", "device", "scratch"])]
-    all: bool,
-
-    /// What the device is used for
-    #[arg(long, value_name = "PROFILE", default_value = Profile::default().name())]
-    #[arg(value_parser = profiles())]
-    profile: Profile,
-
-    /// At most 15 seconds, with fewer windows and less certainty
-    #[arg(long, conflicts_with = "seconds")]
-    quick: bool,
-
-    /// At most so many seconds [default: 60]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=3600))]
-    seconds: Option<u32>,
-
-    /// Also try the scheduler's settings, with random writes beside a chain of small reads, on a
-    /// file that is made in DIR and removed; without it nothing is written anywhere
-    #[arg(long, value_name = "DIR", conflicts_with = "quick")]
-    scratch: Option<PathBuf>,
-
-    /// Set what is recommended, until the next boot; forget undoes it
-    #[arg(long)]
-    apply: bool,
-
-    /// Set what is recommended, now and whenever the device appears: by a udev rule for this one
-    /// device, in /etc/udev/rules.d; forget undoes it
-    #[arg(long)]
-    remember: bool,
-
-    /// With --apply or --remember: set the window although the result is unreliable
-    #[arg(long)]
-    force: bool,
-
-    /// Measure a device that is in use without asking
-    #[arg(long)]
-    yes: bool,
-
-    /// List what is remembered, what the rule sets, and what was set before
-    #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
-    list: bool,
-
-    /// Print what was found as one JSON object (for --all and --list as a list)
-    ///
-    /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,
-    /// low, high, samples), random (size_kib, median_us, p90_us, reads), plateau_kib,
-    /// plateau_between_kib, best_kib, recommended (read_ahead_kb, between_kib,
-    /// inode_readahead_blks, scheduler, profile, why), refusals (what stands against setting it:
-    /// refusal is stopped, unfinished, cached, uncertain, now-unknown or quick), compared (now_kib,
-    /// kernel_kib, size_rule_kib), notes, restored (whether every setting was as before when the
-    /// measurement had ended), flood (device, seconds, rows, recommended,
-    /// why, notes, restored). low and high are the ends of the 95 % confidence interval; null is
-    /// unknown.
-    ///
-    /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
-    /// settings, before, left_out (what no udev rule can set), rule.
-    #[arg(long)]
-    json: bool,
-}
-
-impl Args {
-    /// Whether what is found is to be set.
-    fn sets(&self) -> bool {
-        self.apply || self.remember
-    }
-
-    /// How long one device may take.
-    fn budget(&self) -> Duration {
-        let seconds = self.seconds.unwrap_or(if self.quick { 15 } else { 60 });
-        Duration::from_secs(u64::from(seconds))
-    }
-}
-
-/// What can be asked of what is remembered.
-#[derive(Debug, Subcommand)]
-enum What {
-    /// Check that what is remembered is in force; exit code 1 if not
-    ///
-    /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
-    Verify {
-        /// Print a list of JSON objects: name, device (null if it is not here), ok, findings
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Undo --apply and --remember: what was set before is set again, rule and record are removed
-    ///
-    /// Settings that were changed by other means since are left, and listed.
-    Forget {
-        /// A device (/dev/sda or sda), or the name that --list shows
-        device: String,
-    },
-}
-
-const FILES: &str = "\
-Files:
-  /etc/udev/rules.d/99-foreread-ID.rules  --remember: the rule for one device
-  /var/lib/foreread/ID.json               --remember: what was measured, and set before
-  /run/foreread/applied-DEVICE.json       --apply: what was set until the next boot, and before
-  /run/foreread/held-DEVICE.notes         while it measures: what to set back after a kill
-
-";
-
-const EXAMPLES: &str = "\
-Examples:
-  foreread tune ~/some-large-file
-  sudo foreread tune /dev/sdb --profile streaming
-  sudo foreread tune /srv --remember
-  sudo foreread tune sdb --apply; sudo foreread tune forget sdb
-  foreread tune --device usb-stick-2g
-  foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
-
-";
-
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     let sys = SystemRoot::here();
     match &args.what {
-        Some(What::Verify { json }) => remembered::verify(&sys, *json, out),
-        Some(What::Forget { device }) => remembered::forget(&sys, device, out),
+        Some(TuneCommand::Verify { json }) => remembered::verify(&sys, *json, out),
+        Some(TuneCommand::Forget { device }) => remembered::forget(&sys, device, out),
         None if args.list => remembered::list(&sys, args.json, out),
         None => measure::run(&sys, args, out),
     }
-}
-
-fn profiles() -> impl TypedValueParser<Value = Profile> {
-    let about = |profile| match profile {
-        Profile::Streaming => "large files, read in order: the plateau",
-        Profile::Mixed => "some of both: the plateau, above 2 MiB only if that gains over 20 %",
-        Profile::Database => "mapped files, short scans: no step that costs more than it gains",
-    };
-    let value = move |profile: Profile| PossibleValue::new(profile.name()).help(about(profile));
-    PossibleValuesParser::new(Profile::ALL.map(value)).map(|name| {
-        let named = Profile::ALL.into_iter().find(|profile| profile.name() == name);
-        // Clap has let through only the names of `Profile::ALL`.
-        named.expect("the name of a profile")
-    })
 }

@@ -6,12 +6,12 @@
 
 use std::fmt::Write as _;
 
-use foreread_ext4::{FileKind, Inode, Time};
+use foreread_ext4::{FileKind, Inode, Timestamp};
 use serde::Serialize;
 
 /// A file, as JSON has it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Node {
+pub(crate) struct ImageNode {
     pub(crate) name: String,
     pub(crate) inode: u32,
     pub(crate) kind: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) target: Option<String>,
 }
 
-impl Node {
+impl ImageNode {
     pub(crate) fn new(name: &[u8], inode: &Inode, target: Option<&[u8]>) -> Self {
         Self {
             name: text(name),
@@ -89,18 +89,18 @@ pub(crate) fn mode(inode: &Inode) -> String {
 }
 
 /// A point in time in UTC, to the nanosecond: `2026-11-22T10:30:12.000000000Z`.
-pub(crate) fn time(time: Time) -> String {
+pub(crate) fn time(time: Timestamp) -> String {
     let (date, clock) = date_and_clock(time);
     format!("{date}T{clock}.{:09}Z", time.nanos)
 }
 
 /// The same to the second, for columns.
-pub(crate) fn short_time(time: Time) -> String {
+pub(crate) fn short_time(time: Timestamp) -> String {
     let (date, clock) = date_and_clock(time);
     format!("{date} {clock}")
 }
 
-fn date_and_clock(time: Time) -> (String, String) {
+fn date_and_clock(time: Timestamp) -> (String, String) {
     const DAY: i64 = 24 * 60 * 60;
 
     let (year, month, day) = date(time.seconds.div_euclid(DAY));
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn times_before_1970_have_a_clock_too() {
-        assert_eq!(time(Time { seconds: -1, nanos: 5 }), "1969-12-31T23:59:59.000000005Z");
-        assert_eq!(short_time(Time { seconds: 1 << 32, nanos: 0 }), "2106-02-07 06:28:16");
+        assert_eq!(time(Timestamp { seconds: -1, nanos: 5 }), "1969-12-31T23:59:59.000000005Z");
+        assert_eq!(short_time(Timestamp { seconds: 1 << 32, nanos: 0 }), "2106-02-07 06:28:16");
     }
 
     #[test]

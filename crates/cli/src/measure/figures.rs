@@ -1,37 +1,41 @@
 //! What the runs of a pattern come to: medians with their range, and ratios.
 //!
-//! In:    the runs of one pattern in one way.
+//! In:    the runs of one pattern by one access method.
 //! Out:   a row, as JSON has it; cells of tables.
 //! Never: a ratio of runs that were not made side by side.
 
 use serde::Serialize;
 
-use super::arm::{Arm, Course};
-use super::pattern::{PAGE, Pattern};
-use super::run::Run;
+use super::method::AccessMethod;
+use super::pattern::{AccessPattern, PAGE};
+use super::run::TimedRun;
+use super::testbed::Testbed;
 
-/// All runs of one pattern in one way.
+/// All runs of one pattern by one access method.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
-    /// Which of several courses, where there are several.
+pub(crate) struct BenchRow {
+    /// Which of several scenes, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) target: Option<&'static str>,
-    pub(crate) pattern: Pattern,
-    pub(crate) arm: Arm,
+    pub(crate) scene: Option<&'static str>,
+    /// Whether the kernel has its defaults or its best setting, where that is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) setting: Option<&'static str>,
+    pub(crate) pattern: AccessPattern,
+    pub(crate) method: AccessMethod,
     /// The read-ahead policy; of foreread only.
     policy: Option<&'static str>,
     threads: u32,
     pub(crate) window_kib: Option<u64>,
     runs: usize,
-    mb_per_s: Spread,
-    ns_per_read: Spread,
+    pub(crate) mb_per_s: Spread,
+    pub(crate) ns_per_read: Spread,
     /// Counts of the median run.
     device_reads: Option<u64>,
     pub(crate) device_bytes: Option<u64>,
     pub(crate) bytes_wanted: u64,
     evicted_before_use: Option<u64>,
     #[serde(skip)]
-    taken: Vec<Run>,
+    taken: Vec<TimedRun>,
 }
 
 /// The figures of several runs.
@@ -42,25 +46,31 @@ pub(crate) struct Spread {
     max: f64,
 }
 
-impl Row {
-    pub(crate) fn new(course: &Course<'_>, pattern: Pattern, arm: Arm, taken: Vec<Run>) -> Self {
-        let mut by_speed: Vec<&Run> = taken.iter().collect();
+impl BenchRow {
+    pub(crate) fn new(
+        testbed: &Testbed<'_>,
+        pattern: AccessPattern,
+        method: AccessMethod,
+        taken: Vec<TimedRun>,
+    ) -> Self {
+        let mut by_speed: Vec<&TimedRun> = taken.iter().collect();
         by_speed.sort_by(|a, b| a.mb_per_s().total_cmp(&b.mb_per_s()));
         let median = *by_speed[by_speed.len() / 2];
         Self {
-            target: None,
+            scene: None,
+            setting: None,
             pattern,
-            arm,
-            policy: (arm == Arm::Foreread).then(|| course.policy.name()),
+            method,
+            policy: (method == AccessMethod::Foreread).then(|| testbed.policy.name()),
             threads: median.threads,
-            window_kib: match arm {
-                Arm::Buffered => course.kernel_window.map(|window| window / 1024),
-                Arm::Direct => None,
-                Arm::Foreread => (!course.learns_window).then_some(course.window / 1024),
+            window_kib: match method {
+                AccessMethod::Buffered => testbed.kernel_window.map(|window| window / 1024),
+                AccessMethod::Direct => None,
+                AccessMethod::Foreread => (!testbed.learns_window).then_some(testbed.window / 1024),
             },
             runs: taken.len(),
-            mb_per_s: Spread::of(&taken, Run::mb_per_s),
-            ns_per_read: Spread::of(&taken, Run::ns_per_read),
+            mb_per_s: Spread::of(&taken, TimedRun::mb_per_s),
+            ns_per_read: Spread::of(&taken, TimedRun::ns_per_read),
             device_reads: median.asked.reads,
             device_bytes: median.asked.bytes,
             bytes_wanted: median.bytes_wanted(),
@@ -78,7 +88,7 @@ impl Row {
         }
     }
 
-    /// How many times as fast as `other`: the median over rounds, each way beside the other.
+    /// How many times as fast as `other`: the median over rounds, each method beside the other.
     pub(crate) fn times(&self, other: &Self) -> f64 {
         let mut ratios: Vec<f64> = self
             .taken
@@ -91,7 +101,7 @@ impl Row {
 }
 
 /// What the cells of a pattern count. A cached read costs time, and no device limits it.
-pub(crate) fn unit(pattern: Pattern) -> &'static str {
+pub(crate) fn unit(pattern: AccessPattern) -> &'static str {
     match pattern.hot_set() {
         None => "MB/s",
         Some(_) if pattern.block() > PAGE => "us",

@@ -16,24 +16,24 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use clap::Args as Flags;
+use clap::Args;
 use serde::Serialize;
 
-use super::clock;
-use super::target::mix;
-use crate::output::{Failure, Output};
+use super::random::mix;
+use crate::clock::clock;
+use crate::output::{Failure, Printer};
 
 /// The verb, which no help shows.
 pub(crate) const VERB: &str = "nbd-load";
 
 /// As `nbd_load.c` has them.
-#[derive(Clone, Debug, Flags)]
-pub(crate) struct Args {
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NbdLoadArgs {
     /// nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT
     uri: String,
     /// rand4k seq4k seq64k seq1m inter2 inter2-64k; sum: all of it once
     #[arg(value_parser = pattern)]
-    pattern: Pattern,
+    pattern: LoadPattern,
     /// Requests under way
     #[arg(value_parser = clap::value_parser!(u32).range(1..=128))]
     depth: u32,
@@ -49,32 +49,32 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pattern {
+struct LoadPattern {
     name: &'static str,
     block: u32,
     /// 0: anywhere.
     streams: u64,
 }
 
-const PATTERNS: [Pattern; 7] = [
-    Pattern { name: "rand4k", block: 4 << 10, streams: 0 },
-    Pattern { name: "seq4k", block: 4 << 10, streams: 1 },
-    Pattern { name: "seq64k", block: 64 << 10, streams: 1 },
-    Pattern { name: "seq1m", block: 1 << 20, streams: 1 },
-    Pattern { name: "inter2", block: 4 << 10, streams: 2 },
-    Pattern { name: "inter2-64k", block: 64 << 10, streams: 2 },
-    Pattern { name: SUM, block: 1 << 20, streams: 1 },
+const PATTERNS: [LoadPattern; 7] = [
+    LoadPattern { name: "rand4k", block: 4 << 10, streams: 0 },
+    LoadPattern { name: "seq4k", block: 4 << 10, streams: 1 },
+    LoadPattern { name: "seq64k", block: 64 << 10, streams: 1 },
+    LoadPattern { name: "seq1m", block: 1 << 20, streams: 1 },
+    LoadPattern { name: "inter2", block: 4 << 10, streams: 2 },
+    LoadPattern { name: "inter2-64k", block: 64 << 10, streams: 2 },
+    LoadPattern { name: SUM, block: 1 << 20, streams: 1 },
 ];
 
 const SUM: &str = "sum";
 
-fn pattern(name: &str) -> Result<Pattern, String> {
+fn pattern(name: &str) -> Result<LoadPattern, String> {
     let names = || PATTERNS.map(|pattern| pattern.name).join(", ");
     let found = PATTERNS.into_iter().find(|pattern| pattern.name == name);
     found.ok_or_else(|| format!("no such pattern; choose from {}", names()))
 }
 
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &NbdLoadArgs, out: &mut Printer) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Check(format!("{}: {error}", args.uri));
     let (wire, size) = connect(&args.uri).map_err(failed)?;
     let blocks = size / args.parts / u64::from(args.pattern.block);
@@ -82,12 +82,13 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         let line = format!("{}: {size} bytes are too few for this", args.uri);
         return Err(Failure::WrongUse(line));
     }
-    let figures = Load::new(args, wire, blocks).run().map_err(failed)?;
-    out.json_one(&figures)
+    let figures = NbdLoad::new(args, wire, blocks).run().map_err(failed)?;
+    let line = serde_json::to_string(&figures).map_err(io::Error::from)?;
+    out.line(&line)
 }
 
 #[derive(Debug, Serialize)]
-struct Figures {
+struct LoadFigures {
     client: &'static str,
     pattern: &'static str,
     depth: u32,
@@ -100,13 +101,13 @@ struct Figures {
     sum: String,
 }
 
-trait Wire: Read + Write {}
-impl Wire for UnixStream {}
-impl Wire for TcpStream {}
+trait NbdTransport: Read + Write {}
+impl NbdTransport for UnixStream {}
+impl NbdTransport for TcpStream {}
 
-struct Load<'a> {
-    args: &'a Args,
-    wire: Box<dyn Wire>,
+struct NbdLoad<'a> {
+    args: &'a NbdLoadArgs,
+    wire: Box<dyn NbdTransport>,
     blocks: u64,
     /// What is not asked any more.
     most: u64,
@@ -119,8 +120,8 @@ struct Load<'a> {
     sum: u64,
 }
 
-impl<'a> Load<'a> {
-    fn new(args: &'a Args, wire: Box<dyn Wire>, blocks: u64) -> Self {
+impl<'a> NbdLoad<'a> {
+    fn new(args: &'a NbdLoadArgs, wire: Box<dyn NbdTransport>, blocks: u64) -> Self {
         let most = (args.amount_mib << 20) / u64::from(args.pattern.block);
         let is_once = args.pattern.streams > 1 || args.pattern.name == SUM;
         let started = clock();
@@ -138,7 +139,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn run(mut self) -> io::Result<Figures> {
+    fn run(mut self) -> io::Result<LoadFigures> {
         let block = self.args.pattern.block as usize;
         let is_sum = self.args.pattern.name == SUM;
         let time = Duration::try_from_secs_f64(self.args.seconds).map_err(io::Error::other)?;
@@ -178,7 +179,7 @@ impl<'a> Load<'a> {
     }
 
     fn ask(&mut self, requests: &mut Vec<u8>) {
-        let Pattern { block, streams, .. } = self.args.pattern;
+        let LoadPattern { block, streams, .. } = self.args.pattern;
         let (at, blocks) = (self.asked, self.blocks);
         let at = match streams {
             0 => mix(self.seed.wrapping_add(at)) % blocks,
@@ -218,14 +219,14 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    fn figures(mut self, elapsed: Duration) -> Figures {
+    fn figures(mut self, elapsed: Duration) -> LoadFigures {
         self.took_us.sort_by(f32::total_cmp);
         let of = |percent: usize| {
             let at = self.took_us.len() * percent / 100;
             self.took_us.get(at).map_or(0.0, |us| f64::from(*us))
         };
         let (ops, seconds) = (self.took_us.len() as u64, elapsed.as_secs_f64());
-        Figures {
+        LoadFigures {
             client: "batching",
             pattern: self.args.pattern.name,
             depth: self.args.depth,
@@ -251,9 +252,9 @@ fn sum_of(bytes: &[u8], offset: u64) -> u64 {
 
 /// Connects, chooses the export, and returns its size. Replies are simple ones, as structured
 /// replies are not negotiated.
-fn connect(uri: &str) -> io::Result<(Box<dyn Wire>, u64)> {
+fn connect(uri: &str) -> io::Result<(Box<dyn NbdTransport>, u64)> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
-    let (mut wire, export): (Box<dyn Wire>, &str) =
+    let (mut wire, export): (Box<dyn NbdTransport>, &str) =
         if let Some(rest) = uri.strip_prefix("nbd+unix:///") {
             let (export, path) = rest.split_once("?socket=").ok_or_else(|| wrong("no socket"))?;
             (Box::new(UnixStream::connect(path)?), export)

@@ -2,17 +2,17 @@
 //!
 //! In:    a pattern, the part of a file that is a reader's, the number of a read, a seed.
 //! Out:   where that read begins.
-//! Never: a clock or a file. All ways to read are given the same offsets.
+//! Never: a clock or a file. All access methods are given the same offsets.
 //!
 //! What each is good for: docs/bench.md.
 
 use serde::{Serialize, Serializer};
 
-use super::target::mix;
+use super::random::mix;
 
 /// What is read. The names are those of the command line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Pattern {
+pub(crate) enum AccessPattern {
     Seq4k,
     Seq64k,
     Seq1m,
@@ -35,7 +35,7 @@ pub(crate) enum Pattern {
 
 /// How the reads of a pattern lie to each other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Shape {
+enum PatternShape {
     /// So many streams, evenly apart, in strict turns.
     Streams(u64),
     /// One stream that several threads share.
@@ -52,7 +52,7 @@ enum Shape {
 
 /// The bytes that are one reader's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Area {
+pub(crate) struct PatternArea {
     pub(crate) start: u64,
     /// Whole pages.
     pub(crate) len: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Area {
     pub(crate) hot_set: Option<u64>,
 }
 
-impl Pattern {
+impl AccessPattern {
     pub(crate) const ALL: [Self; 18] = [
         Self::Seq4k,
         Self::Seq64k,
@@ -123,27 +123,30 @@ impl Pattern {
         }
     }
 
-    const fn shape(self) -> Shape {
+    const fn shape(self) -> PatternShape {
         match self {
-            Self::Seq4k | Self::Seq64k | Self::Seq1m => Shape::Streams(1),
-            Self::Inter2 | Self::Inter2By64k => Shape::Streams(2),
-            Self::Inter8 => Shape::Streams(8),
-            Self::Inter200 => Shape::Streams(200),
-            Self::Coop8 => Shape::Shared,
-            Self::Rand4k | Self::Rand16k | Self::Rand64k => Shape::Random,
-            Self::Stride => Shape::Stride(16),
-            Self::Back => Shape::Back,
-            Self::Hot4k | Self::Hot64k | Self::Hot1m | Self::HotPin => Shape::Hot(256 << 20),
-            Self::HotSmall => Shape::Hot(1 << 20),
+            Self::Seq4k | Self::Seq64k | Self::Seq1m => PatternShape::Streams(1),
+            Self::Inter2 | Self::Inter2By64k => PatternShape::Streams(2),
+            Self::Inter8 => PatternShape::Streams(8),
+            Self::Inter200 => PatternShape::Streams(200),
+            Self::Coop8 => PatternShape::Shared,
+            Self::Rand4k | Self::Rand16k | Self::Rand64k => PatternShape::Random,
+            Self::Stride => PatternShape::Stride(16),
+            Self::Back => PatternShape::Back,
+            Self::Hot4k | Self::Hot64k | Self::Hot1m | Self::HotPin => PatternShape::Hot(256 << 20),
+            Self::HotSmall => PatternShape::Hot(1 << 20),
         }
     }
 
     /// How many streams it has, whose windows grow.
     pub(crate) fn streams(self) -> u64 {
         match self.shape() {
-            Shape::Streams(count) => count,
-            Shape::Shared => 1,
-            Shape::Random | Shape::Stride(_) | Shape::Back | Shape::Hot(_) => 0,
+            PatternShape::Streams(count) => count,
+            PatternShape::Shared => 1,
+            PatternShape::Random
+            | PatternShape::Stride(_)
+            | PatternShape::Back
+            | PatternShape::Hot(_) => 0,
         }
     }
 
@@ -154,21 +157,23 @@ impl Pattern {
 
     /// How many threads it takes, if it says so itself.
     pub(crate) fn own_threads(self) -> Option<u32> {
-        (self.shape() == Shape::Shared).then_some(8)
+        (self.shape() == PatternShape::Shared).then_some(8)
     }
 
     /// Whether its threads share one sequence of reads, and with it their area.
     pub(crate) fn is_shared(self) -> bool {
-        self.shape() == Shape::Shared
+        self.shape() == PatternShape::Shared
     }
 
     /// How many bytes are read before, if it reads what is cached.
     pub(crate) fn hot_set(self) -> Option<u64> {
         match self.shape() {
-            Shape::Hot(bytes) => Some(bytes),
-            Shape::Streams(_) | Shape::Shared | Shape::Random | Shape::Stride(_) | Shape::Back => {
-                None
-            }
+            PatternShape::Hot(bytes) => Some(bytes),
+            PatternShape::Streams(_)
+            | PatternShape::Shared
+            | PatternShape::Random
+            | PatternShape::Stride(_)
+            | PatternShape::Back => None,
         }
     }
 
@@ -178,18 +183,18 @@ impl Pattern {
     }
 
     /// How many reads an area has room for.
-    pub(crate) fn room(self, area: &Area) -> u64 {
+    pub(crate) fn room(self, area: &PatternArea) -> u64 {
         let block = self.block();
         let len = area.len.saturating_sub(area.shift);
         match self.shape() {
-            Shape::Streams(count) => {
+            PatternShape::Streams(count) => {
                 count * (part(area.len, count).saturating_sub(area.shift) / block)
             }
-            Shape::Shared => len / block,
-            Shape::Random => len / place(block),
-            Shape::Stride(pages) => len / (pages * PAGE),
-            Shape::Back => len / PAGE,
-            Shape::Hot(set) => {
+            PatternShape::Shared => len / block,
+            PatternShape::Random => len / place(block),
+            PatternShape::Stride(pages) => len / (pages * PAGE),
+            PatternShape::Back => len / PAGE,
+            PatternShape::Hot(set) => {
                 let set = area.hot_set.unwrap_or(set);
                 if set >= block && set <= len { u64::MAX } else { 0 }
             }
@@ -204,19 +209,21 @@ impl Pattern {
     ///   backwards      |                               .. 2 1 0--shift--|
     /// ```
     #[inline]
-    pub(crate) fn offset(self, area: &Area, i: u64, seed: u64) -> u64 {
+    pub(crate) fn offset(self, area: &PatternArea, i: u64, seed: u64) -> u64 {
         let block = self.block();
         let start = area.start + area.shift;
         match self.shape() {
-            Shape::Streams(count) => start + i % count * part(area.len, count) + i / count * block,
-            Shape::Shared => start + i * block,
-            Shape::Random => {
+            PatternShape::Streams(count) => {
+                start + i % count * part(area.len, count) + i / count * block
+            }
+            PatternShape::Shared => start + i * block,
+            PatternShape::Random => {
                 let places = (area.len - area.shift) / place(block);
                 start + shuffled(i, seed, places) * place(block) + place(block) / 2
             }
-            Shape::Stride(pages) => start + i * pages * PAGE,
-            Shape::Back => area.start + area.len - area.shift - (i + 1) * PAGE,
-            Shape::Hot(set) => {
+            PatternShape::Stride(pages) => start + i * pages * PAGE,
+            PatternShape::Back => area.start + area.len - area.shift - (i + 1) * PAGE,
+            PatternShape::Hot(set) => {
                 let blocks = area.hot_set.unwrap_or(set) / block;
                 start + mix(seed ^ i) % blocks * block
             }
@@ -224,7 +231,7 @@ impl Pattern {
     }
 }
 
-impl Serialize for Pattern {
+impl Serialize for AccessPattern {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -265,7 +272,8 @@ pub(crate) const PAGE: u64 = 4096;
 mod tests {
     use super::*;
 
-    const AREA: Area = Area { start: 1 << 20, len: 512 << 20, shift: 3 * PAGE, hot_set: None };
+    const AREA: PatternArea =
+        PatternArea { start: 1 << 20, len: 512 << 20, shift: 3 * PAGE, hot_set: None };
 
     #[test]
     fn a_shuffled_file_has_each_page_once_and_few_where_they_were() {
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_read_lies_in_its_area_and_on_a_page() {
-        for pattern in Pattern::ALL {
+        for pattern in AccessPattern::ALL {
             let room = pattern.room(&AREA);
             assert!(room > 0, "{pattern:?}");
             for i in (0..room.min(1000)).chain(room.min(1 << 40) - 1..room.min(1 << 40)) {
@@ -295,17 +303,17 @@ mod tests {
 
     #[test]
     fn streams_take_turns_and_each_begins_where_it_was_asked_to() {
-        let offset = |i| Pattern::Inter2.offset(&AREA, i, 0);
+        let offset = |i| AccessPattern::Inter2.offset(&AREA, i, 0);
         let (first, second) = (AREA.start + 3 * PAGE, AREA.start + (256 << 20) + 3 * PAGE);
         assert_eq!([0, 1, 2, 3].map(offset), [first, second, first + PAGE, second + PAGE]);
-        assert_eq!(Pattern::Back.offset(&AREA, 0, 0), AREA.start + AREA.len - 4 * PAGE);
-        assert_eq!(Pattern::Stride.offset(&AREA, 2, 0), first + 32 * PAGE);
+        assert_eq!(AccessPattern::Back.offset(&AREA, 0, 0), AREA.start + AREA.len - 4 * PAGE);
+        assert_eq!(AccessPattern::Stride.offset(&AREA, 2, 0), first + 32 * PAGE);
     }
 
     #[test]
     fn an_area_that_is_too_small_has_no_room() {
-        let small = Area { start: 0, len: 64 << 10, shift: 4096, hot_set: None };
-        let without = Pattern::ALL.map(|pattern| (pattern.name(), pattern.room(&small)));
+        let small = PatternArea { start: 0, len: 64 << 10, shift: 4096, hot_set: None };
+        let without = AccessPattern::ALL.map(|pattern| (pattern.name(), pattern.room(&small)));
         let rooms: Vec<_> = without.into_iter().filter(|(_, room)| *room == 0).collect();
         let names: Vec<_> = rooms.into_iter().map(|(name, _)| name).collect();
         assert_eq!(
@@ -329,8 +337,8 @@ mod tests {
 
     #[test]
     fn the_names_are_read_as_they_are_written() {
-        for pattern in Pattern::ALL {
-            assert_eq!(Pattern::from_name(pattern.name()), Some(pattern));
+        for pattern in AccessPattern::ALL {
+            assert_eq!(AccessPattern::from_name(pattern.name()), Some(pattern));
         }
     }
 }

@@ -9,27 +9,28 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::arm::{Asked, Opened, Reader};
-use super::clock;
-use super::pattern::{Area, PAGE, Pattern};
+use super::pattern::{AccessPattern, PAGE, PatternArea};
+use super::reader::ColdReader;
+use super::testbed::{ColdReaders, DeviceReads};
+use crate::clock::clock;
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
-    pub(crate) pattern: Pattern,
+pub(crate) struct BenchWork {
+    pub(crate) pattern: AccessPattern,
     /// Bytes of the target.
     pub(crate) len: u64,
-    /// Where in it the reading begins; see [`Area::shift`].
+    /// Where in it the reading begins; see [`PatternArea::shift`].
     pub(crate) shift: u64,
     pub(crate) hot_set: Option<u64>,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
-    pub(crate) enough: Enough,
+    pub(crate) limit: RunLimit,
 }
 
 /// When a run is long enough: at whichever comes first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Enough {
+pub(crate) struct RunLimit {
     /// Of all threads.
     pub(crate) reads: u64,
     pub(crate) time: Duration,
@@ -39,16 +40,16 @@ pub(crate) struct Enough {
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct TimedRun {
     pub(crate) reads: u64,
     /// Bytes that each read wanted.
     pub(crate) block: u64,
     pub(crate) threads: u32,
     pub(crate) elapsed: Duration,
-    pub(crate) asked: Asked,
+    pub(crate) asked: DeviceReads,
 }
 
-impl Work {
+impl BenchWork {
     /// The bytes of thread number `thread`.
     ///
     /// ```text
@@ -56,13 +57,13 @@ impl Work {
     ///   shared   | all                            |     they take turns
     ///   hot      | all |                                each its own random reads of one set
     /// ```
-    pub(crate) fn area(&self, thread: u32) -> Area {
+    pub(crate) fn area(&self, thread: u32) -> PatternArea {
         let Self { shift, hot_set, .. } = *self;
         let is_one = self.pattern.is_shared() || self.pattern.hot_set().is_some();
         let parts = if is_one { 1 } else { u64::from(self.threads) };
         let len = self.len / parts / PAGE * PAGE;
         let start = if is_one { 0 } else { u64::from(thread) * len };
-        Area { start, len, shift, hot_set }
+        PatternArea { start, len, shift, hot_set }
     }
 
     /// How many reads the target has room for.
@@ -77,7 +78,7 @@ impl Work {
     }
 
     /// Runs it. Each thread has its readers.
-    pub(crate) fn run(&self, opened: &mut Opened<'_>) -> io::Result<Run> {
+    pub(crate) fn run(&self, opened: &mut ColdReaders<'_>) -> io::Result<TimedRun> {
         assert_eq!(opened.readers.len(), self.readers() as usize);
         if let Some(set) = self.pattern.hot_set() {
             self.warm(&mut opened.readers[0], self.hot_set.unwrap_or(set))?;
@@ -93,11 +94,11 @@ impl Work {
         };
         let asked = since(before, opened.meter.asked()?);
         let Self { pattern, threads, .. } = *self;
-        Ok(Run { reads, block: pattern.block(), threads, elapsed, asked })
+        Ok(TimedRun { reads, block: pattern.block(), threads, elapsed, asked })
     }
 
     /// Reads the hot set once.
-    fn warm(&self, reader: &mut Reader, set: u64) -> io::Result<()> {
+    fn warm(&self, reader: &mut ColdReader, set: u64) -> io::Result<()> {
         let mut buffer = AlignedBuffer::new(PAGE);
         let start = self.area(0).start + self.shift;
         for page in 0..set / PAGE {
@@ -107,7 +108,7 @@ impl Work {
     }
 
     /// From the start of the first to the end of the last.
-    fn run_threads(&self, readers: &mut [Reader]) -> io::Result<(u64, Duration)> {
+    fn run_threads(&self, readers: &mut [ColdReader]) -> io::Result<(u64, Duration)> {
         let shared = AtomicU64::new(0);
         let ready = Barrier::new(self.threads as usize);
         let threads: Vec<io::Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
@@ -138,26 +139,28 @@ impl Work {
     fn read(
         &self,
         thread: u32,
-        readers: &mut [Reader],
+        readers: &mut [ColdReader],
         shared: &AtomicU64,
         started: Instant,
     ) -> io::Result<u64> {
-        let (pattern, enough) = (self.pattern, self.enough);
+        let pattern = self.pattern;
         let area = self.area(thread);
         let room = pattern.room(&area);
         let mut buffer = AlignedBuffer::new(pattern.block());
         let buffer = buffer.bytes();
         let (is_shared, is_pinned) = (pattern.is_shared(), pattern.is_pinned());
         let limit = if is_shared {
-            enough.reads.min(room)
+            self.limit.reads.min(room)
         } else {
-            enough.reads.div_ceil(u64::from(self.threads)).min(room)
+            self.limit.reads.div_ceil(u64::from(self.threads)).min(room)
         };
         let seed = self.seed ^ u64::from(thread) << 48;
         let mut reads: u64 = 0;
         let mut turn = (0..readers.len()).cycle();
         loop {
-            if reads.is_multiple_of(enough.look) && clock().duration_since(started) >= enough.time {
+            if reads.is_multiple_of(self.limit.look)
+                && clock().duration_since(started) >= self.limit.time
+            {
                 return Ok(reads);
             }
             let i = if is_shared { shared.fetch_add(1, Ordering::Relaxed) } else { reads };
@@ -177,7 +180,7 @@ impl Work {
     }
 }
 
-impl Run {
+impl TimedRun {
     pub(crate) fn bytes_wanted(&self) -> u64 {
         self.reads * self.block
     }
@@ -213,9 +216,9 @@ impl AlignedBuffer {
     }
 }
 
-fn since(before: Asked, now: Asked) -> Asked {
+fn since(before: DeviceReads, now: DeviceReads) -> DeviceReads {
     let minus = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
-    Asked {
+    DeviceReads {
         reads: minus(now.reads, before.reads),
         bytes: minus(now.bytes, before.bytes),
         evicted_before_use: minus(now.evicted_before_use, before.evicted_before_use),

@@ -20,7 +20,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::slow_server::{FILE_NAME, READY, Serve};
+use super::slow_server::{FILE_NAME, READY, SlowDeviceServer};
 use foreread::Delay;
 use foreread_mount::detach;
 use rustix::fs::{Mode, OFlags};
@@ -41,7 +41,7 @@ impl SlowMount {
         let inherited = file.try_clone()?;
         rustix::io::fcntl_setfd(&inherited, FdFlags::empty())?;
         let mut server = Command::new(std::env::current_exe()?)
-            .args(Serve { file: inherited.as_raw_fd(), len, delay }.arguments())
+            .args(SlowDeviceServer { file: inherited.as_raw_fd(), len, delay }.arguments())
             // Not in our group: Ctrl-C ends us, and the end of the pipe ends the server.
             .process_group(0)
             .stdin(Stdio::piped())

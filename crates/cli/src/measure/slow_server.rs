@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread::{Delay, DelayModel};
 use foreread_files::PrivateDirectory;
 use foreread_mount::detach;
@@ -25,11 +25,12 @@ use fuser::{
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
 
-use super::clock;
+use super::memory_limit::remove_left_behind;
+use crate::clock::clock;
 
 /// How the demo starts it; no user does.
-#[derive(Debug, Flags)]
-pub(crate) struct Args {
+#[derive(Debug, Args)]
+pub(crate) struct SlowServerArgs {
     file: RawFd,
     len: u64,
     delay: Delay,
@@ -39,13 +40,13 @@ pub(crate) struct Args {
 }
 
 /// What it is started with.
-pub(crate) struct Serve {
+pub(crate) struct SlowDeviceServer {
     pub(crate) file: RawFd,
     pub(crate) len: u64,
     pub(crate) delay: Delay,
 }
 
-impl Serve {
+impl SlowDeviceServer {
     pub(crate) fn arguments(&self) -> [String; 4] {
         let Self { file, len, delay } = self;
         [VERB.to_owned(), file.to_string(), len.to_string(), delay.to_string()]
@@ -55,8 +56,9 @@ impl Serve {
 /// Serves until stdin ends. The first line of stdout says [`READY`] and where, or what is wrong.
 ///
 /// The directory is made here: our parent may be killed at any time and would leave it behind.
-pub(crate) fn run(args: &Args) {
-    let counts = Arc::new(Counts::default());
+pub(crate) fn run(args: &SlowServerArgs) {
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+    let counts = Arc::new(ServedReads::default());
     let directory = PrivateDirectory::new();
     let mounted = directory.as_ref().map_err(|error| io::Error::other(error.to_string()));
     let session = mounted.and_then(|directory| mount(args, directory.path(), Arc::clone(&counts)));
@@ -78,13 +80,14 @@ pub(crate) fn run(args: &Args) {
         detach(directory.path());
         let _ = directory.close();
     }
+    remove_left_behind(parent.unsigned_abs());
     std::process::exit(0);
 }
 
 fn mount(
-    args: &Args,
+    args: &SlowServerArgs,
     directory: &Path,
-    counts: Arc<Counts>,
+    counts: Arc<ServedReads>,
 ) -> io::Result<fuser::BackgroundSession> {
     let (late, answers) = channel();
     std::thread::Builder::new()
@@ -108,7 +111,7 @@ fn mount(
 
 /// What the kernel asked of the device so far.
 #[derive(Debug, Default)]
-struct Counts {
+struct ServedReads {
     reads: AtomicU64,
     bytes: AtomicU64,
 }
@@ -119,17 +122,17 @@ struct SlowFile {
     is_writable: bool,
     started: Instant,
     model: Mutex<DelayModel>,
-    late: Sender<Answer>,
-    counts: Arc<Counts>,
+    late: Sender<PendingReply>,
+    counts: Arc<ServedReads>,
 }
 
 /// An answer to the kernel, and when it is due.
-struct Answer {
+struct PendingReply {
     due: Instant,
-    reply: Reply,
+    reply: SlowReply,
 }
 
-enum Reply {
+enum SlowReply {
     Read(Vec<u8>, ReplyData),
     /// How many bytes were written.
     Write(u32, ReplyWrite),
@@ -170,7 +173,7 @@ impl Filesystem for SlowFile {
 
         let mut data = vec![0; usize::try_from(size).expect("a request is small")];
         match self.file.read_exact_at(&mut data, offset) {
-            Ok(()) => self.answer(due, Reply::Read(data, reply)),
+            Ok(()) => self.answer(due, SlowReply::Read(data, reply)),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -195,7 +198,7 @@ impl Filesystem for SlowFile {
         match self.file.write_all_at(data, offset) {
             Ok(()) => {
                 let written = u32::try_from(size).expect("a request is small");
-                self.answer(due, Reply::Write(written, reply));
+                self.answer(due, SlowReply::Write(written, reply));
             }
             Err(error) => reply.error(error.into()),
         }
@@ -211,9 +214,9 @@ impl SlowFile {
         self.started + Duration::from_nanos(due_ns)
     }
 
-    fn answer(&self, due: Instant, reply: Reply) {
+    fn answer(&self, due: Instant, reply: SlowReply) {
         // The other end lives as long as this one.
-        let _ = self.late.send(Answer { due, reply });
+        let _ = self.late.send(PendingReply { due, reply });
     }
 
     fn attributes(&self, inode: INodeNo) -> FileAttr {
@@ -243,11 +246,11 @@ impl SlowFile {
 }
 
 /// Sends each answer when it is due. Ends when all senders are gone.
-fn answer_in_time(answers: &Receiver<Answer>) {
+fn answer_in_time(answers: &Receiver<PendingReply>) {
     let mut waiting = BinaryHeap::new();
     let mut is_open = true;
     while is_open || !waiting.is_empty() {
-        let next = waiting.peek().map(|answer: &Answer| answer.due);
+        let next = waiting.peek().map(|answer: &PendingReply| answer.due);
         let received = match next {
             Some(due) => answers.recv_timeout(due.saturating_duration_since(clock())),
             None => answers.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -259,33 +262,33 @@ fn answer_in_time(answers: &Receiver<Answer>) {
         }
         while waiting.peek().is_some_and(|answer| answer.due <= clock() || !is_open) {
             match waiting.pop().expect("just seen").reply {
-                Reply::Read(data, reply) => reply.data(&data),
-                Reply::Write(written, reply) => reply.written(written),
+                SlowReply::Read(data, reply) => reply.data(&data),
+                SlowReply::Write(written, reply) => reply.written(written),
             }
         }
     }
 }
 
 /// The earliest first.
-impl Ord for Answer {
+impl Ord for PendingReply {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.due.cmp(&self.due)
     }
 }
 
-impl PartialOrd for Answer {
+impl PartialOrd for PendingReply {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Answer {
+impl PartialEq for PendingReply {
     fn eq(&self, other: &Self) -> bool {
         self.due == other.due
     }
 }
 
-impl Eq for Answer {}
+impl Eq for PendingReply {}
 
 /// The one file of the mount.
 pub(crate) const FILE_NAME: &str = "device";

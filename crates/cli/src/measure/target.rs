@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,10 +17,12 @@ use foreread_files::scratch::unnamed;
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
-use super::clock;
+use super::random::mix;
+use crate::block_device::device_of;
+use crate::clock::clock;
 use crate::output::Failure;
 
-pub(crate) struct Target {
+pub(crate) struct BenchTarget {
     /// What to open. For the scratch file, the way to it through /proc.
     pub(crate) path: PathBuf,
     /// What to call it.
@@ -37,7 +39,7 @@ pub(crate) struct Target {
     file: File,
 }
 
-impl Target {
+impl BenchTarget {
     /// A file of `len` bytes without a name in `directory`, written and on its device.
     pub(crate) fn scratch(
         directory: &Path,
@@ -171,21 +173,6 @@ pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
         }
         std::thread::yield_now();
     }
-}
-
-/// The device that a file is, or lies on; and which of the two.
-pub(crate) fn device_of(file: &File) -> io::Result<(u64, bool)> {
-    let stat = file.metadata()?;
-    let is_block_device = stat.file_type().is_block_device();
-    Ok((if is_block_device { stat.rdev() } else { stat.dev() }, is_block_device))
-}
-
-/// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// How long the one reading beforehand may take.

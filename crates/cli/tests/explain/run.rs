@@ -46,7 +46,12 @@ pub(crate) fn lines(args: &[&str]) -> Vec<String> {
 
 #[track_caller]
 pub(crate) fn json_of(args: &[&str]) -> Value {
-    serde_json::from_str(&stdout(args)).unwrap()
+    let mut envelope: Value = serde_json::from_str(&stdout(args)).unwrap();
+    assert_eq!(
+        (&envelope["version"], envelope["command"].as_str()),
+        (&Value::from(1), Some(&*args[..2].join(" ")))
+    );
+    envelope["data"].take()
 }
 
 /// A line of command line, split at blanks.

@@ -8,6 +8,8 @@
 mod common;
 #[path = "../../../ext4/tests/images/mod.rs"]
 mod images;
+#[path = "../said/mod.rs"]
+mod said;
 
 mod covered;
 mod fuzzed;

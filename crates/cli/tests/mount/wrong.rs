@@ -383,8 +383,7 @@ fn place(image: &Path, path: &str, key: &str) -> u64 {
 fn stat(image: &Path, path: &str) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
     let output = command.arg("stat").arg(image).args([path, "--json"]).output().unwrap();
-    let mut nodes: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    nodes.pop().unwrap()
+    crate::said::data(&output.stdout).remove(0)
 }
 
 fn flip(image: &Path, at: u64) {

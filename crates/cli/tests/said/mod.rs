@@ -22,7 +22,15 @@ pub(crate) fn stdout(args: &[&str]) -> String {
 }
 
 pub(crate) fn json(args: &[&str]) -> Vec<Value> {
-    serde_json::from_str(&stdout(args)).unwrap()
+    data(stdout(args).as_bytes())
+}
+
+/// The list of objects in what `--json` prints.
+pub(crate) fn data(printed: &[u8]) -> Vec<Value> {
+    let mut envelope: Value = serde_json::from_slice(printed).unwrap();
+    assert_eq!(envelope["version"], 1, "{envelope}");
+    let Value::Array(data) = envelope["data"].take() else { panic!("no list in {envelope}") };
+    data
 }
 
 /// Wrong use: exit 2, one line on stderr, nothing on stdout.

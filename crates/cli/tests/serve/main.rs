@@ -10,6 +10,8 @@ mod common;
 mod loop_device;
 #[path = "../../../engine/tests/mounted/mod.rs"]
 mod mounted;
+#[path = "../said/mod.rs"]
+mod said;
 #[path = "../../../serve/tests/scrape/mod.rs"]
 mod scrape;
 

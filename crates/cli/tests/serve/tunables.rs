@@ -104,11 +104,10 @@ fn every_tunable_is_listed_explained_and_can_be_set_to_what_it_is() {
     let place = Place::new();
     let file = place.file("disk", 1 << 20);
     let server = place.serve(&file, &["--set", "read_expire=123"]);
-    let list: Value = serde_json::from_str(&said(server.asked("set", &["--json"]))).unwrap();
-    let list = list.as_array().unwrap();
+    let list = crate::said::data(said(server.asked("set", &["--json"])).as_bytes());
     let text = said(server.asked("set", &[]));
     assert_eq!(text.lines().count(), list.len());
-    for one in list {
+    for one in &list {
         let (name, value) = (one["name"].as_str().unwrap(), one["value"].as_str().unwrap());
         let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).expect(name);
         // A name, what is in force, and what it is.

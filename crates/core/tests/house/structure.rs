@@ -31,12 +31,9 @@ struct Allowed {
     long_files: usize,
 }
 
-const ALLOWED: [Allowed; 6] = [
+const ALLOWED: [Allowed; 3] = [
     allowed("core", [28, 60, 11, 3, 22]),
     allowed("sim", [8, 55, 11, 1, 4]),
-    allowed("ext4", [3, 15, 4, 0, 1]),
-    allowed("files", [0, 5, 2, 0, 0]),
-    allowed("tune", [16, 37, 4, 1, 3]),
     allowed("cli", [37, 65, 26, 4, 2]),
 ];
 

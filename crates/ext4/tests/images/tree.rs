@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use foreread_ext4::{BlockSource, Ext4, FileKind, Inode, Time};
+use foreread_ext4::{BlockSource, Ext4, FileKind, Inode, Timestamp};
 use rustix::fs::{SeekFrom, major, minor};
 use rustix::io::Errno;
 
@@ -160,7 +160,7 @@ pub fn of_image<S: BlockSource>(fs: &Ext4<S>) -> Tree {
 }
 
 fn record<S: BlockSource>(fs: &Ext4<S>, inode: &Inode) -> Record {
-    let time = |time: Time| (time.seconds, i64::from(time.nanos));
+    let time = |time: Timestamp| (time.seconds, i64::from(time.nanos));
     let names = fs.attribute_names(inode).expect("attributes");
     let attribute = |name: Vec<u8>| {
         let value = fs.attribute(inode, &name).expect("a value").expect("a name");

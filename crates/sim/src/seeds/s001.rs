@@ -204,7 +204,7 @@ fn real_files() -> SeedTable {
         of_all.max,
     );
     let notes = vec![
-        "PolicySetup large the files were is not said. The trace that stands beside the table shows \
+        "How large the files were is not said. The trace that stands beside the table shows \
          61.81 ms for a MiB with one thread, so they had 467 MiB. The disk's rate is fitted to \
          the first row; that row says nothing more. The other parameters are usual values, looked \
          for with both rows in sight: of the second, only the direction is a result."

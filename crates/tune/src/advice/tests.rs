@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernel_default::Reason;
+use crate::report::Refusal;
 use crate::sweep::SweepEnd;
 
 fn row(window_kib: u64, mb_per_s: f64) -> WindowResult {

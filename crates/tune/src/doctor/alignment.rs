@@ -12,16 +12,16 @@
 
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{DeviceUse, SystemSnapshot, attribute, node_of, quoted};
+use super::snapshot::{DeviceUse, SystemSnapshot, attribute, node_of, quoted};
 use super::{Confidence, Finding};
 use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
-pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
+pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
     let BlockDeviceKind::Partition { start_sector, .. } = device.kind else { return None };
-    if device.size.0 <= TOO_SMALL_BYTES || scene.user(device) == DeviceUse::Partitioned {
+    if device.size.0 <= TOO_SMALL_BYTES || snapshot.user(device) == DeviceUse::Partitioned {
         return None;
     }
-    let disk = scene.whole(device);
+    let disk = snapshot.whole(device);
     // In 128 bits: a start is whatever sysfs says.
     let start_bytes = u128::from(start_sector) * u128::from(SECTOR_SIZE);
     let is_off = |unit: u64| unit > 0 && !start_bytes.is_multiple_of(u128::from(unit));
@@ -30,28 +30,28 @@ pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<
 
     // The kernel knows of drives whose first block does not begin at 0, and says it here; -1 for a
     // stack in which nothing fits.
-    let offset = scene.sys.text(device.folder.join("alignment_offset")).unwrap_or_default();
+    let offset = snapshot.sys.text(device.folder.join("alignment_offset")).unwrap_or_default();
     // It counts from the chunk where there is one: a rest of whole blocks is the chunk's.
     let is_in_block = |offset: i64| offset < 0 || is_off_by(offset.unsigned_abs(), physical);
     let has_offset = offset.parse().is_ok_and(is_in_block);
     if has_offset || (offset.is_empty() && is_off(physical)) {
-        return Some(off_block(scene, device, disk, physical, Confidence::Cited));
+        return Some(off_block(snapshot, device, disk, physical, Confidence::Cited));
     }
     let rotates = disk.queue.is_rotational == Some(true);
-    let hides_its_blocks = !rotates || scene.virtual_because(disk).is_some();
+    let hides_its_blocks = !rotates || snapshot.virtual_because(disk).is_some();
     if physical < USUAL_BLOCK && hides_its_blocks && is_off(USUAL_BLOCK) {
-        return Some(off_block(scene, device, disk, USUAL_BLOCK, Confidence::Likely));
+        return Some(off_block(snapshot, device, disk, USUAL_BLOCK, Confidence::Likely));
     }
     let chunk = disk.queue.io_min.map_or(0, |size| size.0);
     let stripe = disk.queue.io_opt.map_or(0, |size| size.0);
     if chunk > physical.max(USUAL_BLOCK) && stripe > chunk && is_off(chunk) {
-        return Some(off_chunk(scene, device, disk, chunk));
+        return Some(off_chunk(snapshot, device, disk, chunk));
     }
     None
 }
 
 fn off_block(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     disk: &BlockDevice,
     block_bytes: u64,
@@ -71,20 +71,20 @@ fn off_block(
               changed and written back."
             .to_owned(),
         evidence: vec![
-            attribute(scene, device, "start"),
-            attribute(scene, device, "alignment_offset"),
-            attribute(scene, disk, "queue/physical_block_size"),
+            attribute(snapshot, device, "start"),
+            attribute(snapshot, device, "alignment_offset"),
+            attribute(snapshot, disk, "queue/physical_block_size"),
             "1000 synchronous writes of 4 KiB to a disk of 4096-byte blocks: 7 to 8 s aligned, 22 \
              to 24 s one sector off (osnews 22872)"
                 .to_owned(),
         ],
-        mend: move_to(scene, device, disk, ONE_MIB),
+        mend: move_to(snapshot, device, disk, ONE_MIB),
         confidence,
     }
 }
 
 fn off_chunk(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     disk: &BlockDevice,
     chunk_bytes: u64,
@@ -102,11 +102,11 @@ fn off_chunk(
               never are."
                 .to_owned(),
         evidence: vec![
-            attribute(scene, device, "start"),
-            attribute(scene, disk, "queue/minimum_io_size"),
-            attribute(scene, disk, "queue/optimal_io_size"),
+            attribute(snapshot, device, "start"),
+            attribute(snapshot, disk, "queue/minimum_io_size"),
+            attribute(snapshot, disk, "queue/optimal_io_size"),
         ],
-        mend: move_to(scene, device, disk, ONE_MIB.max(chunk_bytes)),
+        mend: move_to(snapshot, device, disk, ONE_MIB.max(chunk_bytes)),
         confidence: Confidence::Likely,
     }
 }
@@ -114,13 +114,13 @@ fn off_chunk(
 /// Commands that move the partition with its contents to the next multiple of `unit_bytes`; none if
 /// there is no room, or if it is in use and cannot be unmounted.
 fn move_to(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     disk: &BlockDevice,
     unit_bytes: u64,
 ) -> Vec<String> {
     let BlockDeviceKind::Partition { start_sector, .. } = device.kind else { return Vec::new() };
-    let before = match scene.user(device) {
+    let before = match snapshot.user(device) {
         DeviceUse::NoneKnown => String::new(),
         DeviceUse::Mounted(point) if point != "/" => format!("umount {} && ", quoted(&point)),
         DeviceUse::Mounted(_) | DeviceUse::Held(_) | DeviceUse::Swap | DeviceUse::Partitioned => {
@@ -128,12 +128,12 @@ fn move_to(
         }
     };
     let unit = unit_bytes / SECTOR_SIZE;
-    let number = scene.sys.number(device.folder.join("partition"));
+    let number = snapshot.sys.number(device.folder.join("partition"));
     let (Some(number), Some(start)) = (number, start_sector.checked_next_multiple_of(unit)) else {
         return Vec::new();
     };
     let end = start.saturating_add(device.size.0 / SECTOR_SIZE);
-    if end > super::resize::room_behind(scene, disk, start_sector) {
+    if end > super::resize::room_behind(snapshot, disk, start_sector) {
         return Vec::new();
     }
     let node = node_of(disk);

@@ -18,13 +18,13 @@ use foreread_core::geometry::{block_size, nearest_whole};
 use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};
 
 use super::resize::commands;
-use super::scene::{DeviceUse, SystemSnapshot, attribute};
+use super::snapshot::{DeviceUse, SystemSnapshot, attribute};
 use super::write_cost::WriteCost;
 use super::{Confidence, Finding};
 use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn check(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
@@ -35,7 +35,7 @@ pub(super) fn check(
     if block.0 >= PAGE_SIZE || device.size.0 < PAGE_SIZE {
         return None;
     }
-    if let Some(why) = has_its_own_blocks(scene, device) {
+    if let Some(why) = has_its_own_blocks(snapshot, device) {
         notes.push(format!(
             "its size of {} sectors gives blocks of {}; {why}",
             device.size.0 / SECTOR_SIZE,
@@ -43,15 +43,15 @@ pub(super) fn check(
         ));
         return None;
     }
-    Some(odd(scene, device, block))
+    Some(odd(snapshot, device, block))
 }
 
 /// Why the device's own block size does not matter, if it does not.
-fn has_its_own_blocks(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<String> {
+fn has_its_own_blocks(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<String> {
     if device.is_read_only {
         return Some("that costs nothing: it is only read".to_owned());
     }
-    match scene.user(device) {
+    match snapshot.user(device) {
         DeviceUse::Mounted(point) => {
             Some(format!("the file system on {point} has its own, and nothing is lost"))
         }
@@ -66,17 +66,17 @@ fn has_its_own_blocks(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Optio
     }
 }
 
-fn odd(scene: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) -> Finding {
+fn odd(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) -> Finding {
     let sectors = device.size.0 / SECTOR_SIZE;
     let whole = nearest_whole(device.size, ByteCount(PAGE_SIZE));
     let above = whole.above.map_or(String::new(), |size| format!(" or {}", size.0 / SECTOR_SIZE));
     let pieces = PAGE_SIZE / block.0;
     let mut evidence = vec![
-        attribute(scene, device, "size"),
+        attribute(snapshot, device, "size"),
         format!("block size: {} (blockdev --getbsz)", block.0),
         format!("sizes that give whole pages: {}{above} sectors", whole.below.0 / SECTOR_SIZE),
     ];
-    let confidence = match scene.facts.measured {
+    let confidence = match snapshot.facts.measured {
         Some(cost) => {
             evidence.push(measured(cost));
             Confidence::Measured
@@ -101,7 +101,7 @@ fn odd(scene: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) -> Fi
             caution(&device.kind)
         ),
         evidence,
-        mend: commands(scene, device, whole),
+        mend: commands(snapshot, device, whole),
         confidence,
     }
 }

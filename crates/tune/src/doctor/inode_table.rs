@@ -6,20 +6,20 @@
 //!
 //! Design and the tables of others: docs/itable.md.
 
-use super::scene::{SystemSnapshot, quoted, set};
+use super::snapshot::{SystemSnapshot, quoted, set};
 use super::{Confidence, Finding};
 use crate::setting::DeviceSetting;
 use crate::sysfs::BlockDevice;
 
-pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
-    let mount = scene.mounts_of(device).find(|mount| mount.kind == "ext4")?;
+pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
+    let mount = snapshot.mounts_of(device).find(|mount| mount.kind == "ext4")?;
     let usual = DeviceSetting {
-        device: scene.whole(device).name.clone(),
+        device: snapshot.whole(device).name.clone(),
         attribute: format!("/sys/fs/ext4/{}/inode_readahead_blks", device.name),
         value: USUAL_BLOCKS.to_string(),
     };
-    let blocks = scene.sys.number(usual.file())?;
-    let rotates = scene.whole(device).queue.is_rotational == Some(true);
+    let blocks = snapshot.sys.number(usual.file())?;
+    let rotates = snapshot.whole(device).queue.is_rotational == Some(true);
     let is_fine = blocks.is_power_of_two() && (blocks >= USUAL_BLOCKS || !rotates && blocks > 1);
     if is_fine {
         return None;

@@ -15,18 +15,18 @@
 //!   128 KiB or less, and each read takes long?               small-for-streams
 //! ```
 
-use super::scene::{
+use super::snapshot::{
     DeviceUse, SystemSnapshot, attribute, kib, node_of, set_window, window_attribute,
 };
 use super::{Confidence, Finding, small_window};
-use crate::hold::left_behind;
 use crate::kernel_default::{CONSTANT_KIB, KernelDefault, Reason};
 use crate::remember::conflict::{Conflict, conflicts};
 use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{BlockDevice, BlockDeviceKind};
+use crate::temporary_settings::left_behind;
 
 pub(super) fn check(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
@@ -34,8 +34,8 @@ pub(super) fn check(
         return None;
     }
     let window_kib = device.queue.read_ahead_kib?;
-    let kernel = scene.kernel(device);
-    let of_device = || scene.facts.remembered.iter().filter(|one| one.device == device.name);
+    let kernel = snapshot.kernel(device);
+    let of_device = || snapshot.facts.remembered.iter().filter(|one| one.device == device.name);
     // What is set until the next boot may lie over what is remembered for good.
     if let Some(it) = of_device().find(|one| one.read_ahead_kb == window_kib) {
         let until = if it.is_until_boot { ", and set until the next boot" } else { "" };
@@ -43,9 +43,9 @@ pub(super) fn check(
         return None;
     }
     if let Some(remembered) = of_device().find(|one| !one.is_until_boot) {
-        return Some(not_as_remembered(scene, device, remembered));
+        return Some(not_as_remembered(snapshot, device, remembered));
     }
-    let left = left_behind(scene.sys).into_iter();
+    let left = left_behind(snapshot.sys).into_iter();
     let mut left = left.filter(|was| was.device == device.name && was.attribute == READ_AHEAD_KB);
     if let Some(was) = left.next() {
         notes.push(format!(
@@ -54,21 +54,21 @@ pub(super) fn check(
             kib(window_kib),
             was.value
         ));
-    } else if scene.is_window_set(device) {
+    } else if snapshot.is_window_set(device) {
         notes.push(format!(
             "read_ahead_kb was set to {}; the kernel's default is {}",
             kib(window_kib),
             kib(kernel.window_kib)
         ));
-        notes.extend(others(scene, device));
+        notes.extend(others(snapshot, device));
     }
     // Swap reads ahead by vm.page-cluster, whatever stands here.
-    if scene.user(device) == DeviceUse::Swap {
+    if snapshot.user(device) == DeviceUse::Swap {
         return None;
     }
-    let finding = judged(scene, device, window_kib, kernel)
-        .or_else(|| small_window::check(scene, device, window_kib))?;
-    if let Some(through) = scene.read_through(device) {
+    let finding = judged(snapshot, device, window_kib, kernel)
+        .or_else(|| small_window::check(snapshot, device, window_kib))?;
+    if let Some(through) = snapshot.read_through(device) {
         notes.push(format!(
             "its window of {} has no effect: all reads go through {}",
             kib(window_kib),
@@ -80,8 +80,8 @@ pub(super) fn check(
 }
 
 /// The files on this machine that set the window, or may.
-fn others(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Vec<String> {
-    let conflicts = conflicts(scene.sys, &device.name, &[READ_AHEAD_KB]);
+fn others(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Vec<String> {
+    let conflicts = conflicts(snapshot.sys, &device.name, &[READ_AHEAD_KB]);
     let one = |other: &Conflict| {
         let Conflict { file, line, what, .. } = other;
         format!("set by {}:{line}: {what}", file.display())
@@ -90,27 +90,27 @@ fn others(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Vec<String> {
 }
 
 fn judged(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     window_kib: u64,
     kernel: KernelDefault,
 ) -> Option<Finding> {
     if window_kib == 0 {
-        return Some(off(scene, device, kernel));
+        return Some(off(snapshot, device, kernel));
     }
     let is_kernels = window_kib == kernel.window_kib;
     if is_kernels && window_kib >= LARGE_KIB {
         match kernel.reason {
             Reason::OptimalIo(size) if !is_stripe(device, size.0) => {
-                return Some(from_io_opt(scene, device, size.0));
+                return Some(from_io_opt(snapshot, device, size.0));
             }
             // A loop device says what the disk below it says, and that one has the finding. Of a
             // disk of metal the flag is true, and what it follows from was meant for it.
             Reason::Rotates { max_sectors_kib }
                 if !matches!(device.kind, BlockDeviceKind::Loop { .. }) =>
             {
-                if let Some(because) = scene.virtual_because(device) {
-                    return Some(from_rotational(scene, device, max_sectors_kib, &because));
+                if let Some(because) = snapshot.virtual_because(device) {
+                    return Some(from_rotational(snapshot, device, max_sectors_kib, &because));
                 }
             }
             Reason::OptimalIo(_) | Reason::Rotates { .. } | Reason::Constant => {}
@@ -120,12 +120,12 @@ fn judged(
     if matches!(device.kind, BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. }) {
         return None;
     }
-    let limit_kib = scene.size_rule_kib(device)?;
+    let limit_kib = snapshot.size_rule_kib(device)?;
     let far = if window_kib <= CONSTANT_KIB { FAR_FOR_THE_DEFAULT } else { FAR };
     let is_far = window_kib > limit_kib.saturating_mul(far);
     // What the kernel gives every loop device is no news about this one.
     let is_usual_loop = is_kernels && matches!(device.kind, BlockDeviceKind::Loop { .. });
-    (is_far && !is_usual_loop).then(|| above_size_rule(scene, device, window_kib, limit_kib))
+    (is_far && !is_usual_loop).then(|| above_size_rule(snapshot, device, window_kib, limit_kib))
 }
 
 /// Whether the best size is that of an array's stripe: some chunks, each larger than a block.
@@ -140,15 +140,15 @@ fn is_stripe(device: &BlockDevice, io_opt_bytes: u64) -> bool {
 }
 
 fn not_as_remembered(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     remembered: &super::RememberedWindow,
 ) -> Finding {
     let mut evidence = vec![
-        window_attribute(scene, device),
+        window_attribute(snapshot, device),
         format!("measured on {}: {}", remembered.date, kib(remembered.read_ahead_kb)),
     ];
-    evidence.extend(others(scene, device));
+    evidence.extend(others(snapshot, device));
     Finding {
         device: device.name.clone(),
         check: "read-ahead-not-as-remembered",
@@ -165,7 +165,7 @@ fn not_as_remembered(
     }
 }
 
-fn off(scene: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefault) -> Finding {
+fn off(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefault) -> Finding {
     Finding {
         device: device.name.clone(),
         check: "read-ahead-off",
@@ -174,7 +174,7 @@ fn off(scene: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefault) 
               right only where every program on this device reads ahead by itself."
             .to_owned(),
         evidence: vec![
-            window_attribute(scene, device),
+            window_attribute(snapshot, device),
             format!("the kernel itself would give {}", kib(kernel.window_kib)),
             "a device of 4 ms a request, read in order: 1.0 MB/s with 4 KiB, 30.4 MB/s with 128 KiB"
                 .to_owned(),
@@ -184,14 +184,14 @@ fn off(scene: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefault) 
     }
 }
 
-fn from_io_opt(scene: &SystemSnapshot<'_>, device: &BlockDevice, io_opt_bytes: u64) -> Finding {
+fn from_io_opt(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, io_opt_bytes: u64) -> Finding {
     let window_kib = device.queue.read_ahead_kib.unwrap_or_default();
     let mut evidence = vec![
-        window_attribute(scene, device),
-        attribute(scene, device, "queue/optimal_io_size"),
-        attribute(scene, device, "queue/minimum_io_size"),
+        window_attribute(snapshot, device),
+        attribute(snapshot, device, "queue/optimal_io_size"),
+        attribute(snapshot, device, "queue/minimum_io_size"),
     ];
-    evidence.extend(scene.maker(device).map(|maker| format!("the device: {maker}")));
+    evidence.extend(snapshot.maker(device).map(|maker| format!("the device: {maker}")));
     let sectors = io_opt_bytes / 512;
     if sectors == 65_535 {
         evidence.push(
@@ -225,17 +225,17 @@ fn from_io_opt(scene: &SystemSnapshot<'_>, device: &BlockDevice, io_opt_bytes: u
 }
 
 fn from_rotational(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     max_sectors_kib: u64,
     because: &str,
 ) -> Finding {
     let window_kib = device.queue.read_ahead_kib.unwrap_or_default();
     let evidence = vec![
-        window_attribute(scene, device),
-        attribute(scene, device, "queue/rotational"),
-        attribute(scene, device, "queue/max_sectors_kb"),
-        format!("/proc/sys/kernel/osrelease: {}", scene.release()),
+        window_attribute(snapshot, device),
+        attribute(snapshot, device, "queue/rotational"),
+        attribute(snapshot, device, "queue/max_sectors_kb"),
+        format!("/proc/sys/kernel/osrelease: {}", snapshot.release()),
         "reported of cloud machines with 4096 KiB for the same reason: page cache flooded, memory \
          exhausted; set back to 128 (runner-images 13938)"
             .to_owned(),
@@ -261,7 +261,7 @@ fn from_rotational(
 }
 
 fn above_size_rule(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     window_kib: u64,
     limit_kib: u64,
@@ -279,9 +279,9 @@ fn above_size_rule(
               largest window, within 6 % (docs/geometry.md)."
             .to_owned(),
         evidence: vec![
-            window_attribute(scene, device),
-            attribute(scene, device, "size"),
-            format!("the kernel itself would give {}", kib(scene.kernel(device).window_kib)),
+            window_attribute(snapshot, device),
+            attribute(snapshot, device, "size"),
+            format!("the kernel itself would give {}", kib(snapshot.kernel(device).window_kib)),
         ],
         mend: mend(device, limit_kib),
         confidence: Confidence::Likely,

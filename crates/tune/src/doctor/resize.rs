@@ -8,12 +8,12 @@
 use foreread_core::geometry::WholePages;
 use foreread_core::units::SECTOR_SIZE;
 
-use super::scene::{SystemSnapshot, node_of, quoted};
+use super::snapshot::{SystemSnapshot, node_of, quoted};
 use super::stacking::node_of_map;
 use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn commands(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     whole: WholePages,
 ) -> Vec<String> {
@@ -27,10 +27,10 @@ pub(super) fn commands(
         // The size of a disk cannot be changed.
         BlockDeviceKind::Disk => Vec::new(),
         BlockDeviceKind::Partition { of, start_sector } => {
-            of_partition(scene, device, of, *start_sector, below, above)
+            of_partition(snapshot, device, of, *start_sector, below, above)
         }
         BlockDeviceKind::Loop { backing } => {
-            backing.as_deref().map_or_else(Vec::new, |file| of_loop(scene, device, file, whole))
+            backing.as_deref().map_or_else(Vec::new, |file| of_loop(snapshot, device, file, whole))
         }
         BlockDeviceKind::Mapped { name, uuid } => of_map(device, name, uuid, below, above),
         BlockDeviceKind::Raid { level } => of_array(device, level, below),
@@ -39,30 +39,30 @@ pub(super) fn commands(
 
 /// `sfdisk -N` keeps the start of a partition when only a size is given.
 fn of_partition(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     disk: &str,
     start: u64,
     below: u64,
     above: Option<u64>,
 ) -> Vec<String> {
-    let number = scene.sys.number(device.folder.join("partition"));
-    let (Some(number), Some(disk)) = (number, scene.device(disk)) else { return Vec::new() };
+    let number = snapshot.sys.number(device.folder.join("partition"));
+    let (Some(number), Some(disk)) = (number, snapshot.device(disk)) else { return Vec::new() };
     let resize = |sectors: u64| {
         let node = node_of(disk);
         format!(
             "echo ',{sectors}' | sfdisk --no-reread -N {number} {node} && partx --update {node}"
         )
     };
-    let room = room_behind(scene, disk, start);
+    let room = room_behind(snapshot, disk, start);
     let above = above.filter(|above| start.checked_add(*above).is_some_and(|end| end <= room));
     above.into_iter().chain([below]).map(resize).collect()
 }
 
 /// The first sector behind a partition that is not free: the next partition's, or the copy of a GPT
 /// at the end of the disk.
-pub(super) fn room_behind(scene: &SystemSnapshot<'_>, disk: &BlockDevice, start: u64) -> u64 {
-    let next = scene.partitions(&disk.name).filter_map(|other| match other.kind {
+pub(super) fn room_behind(snapshot: &SystemSnapshot<'_>, disk: &BlockDevice, start: u64) -> u64 {
+    let next = snapshot.partitions(&disk.name).filter_map(|other| match other.kind {
         BlockDeviceKind::Partition { start_sector, .. } if start_sector > start => {
             Some(start_sector)
         }
@@ -78,7 +78,7 @@ pub(super) fn room_behind(scene: &SystemSnapshot<'_>, disk: &BlockDevice, start:
 
 /// The file grows, or the loop device leaves out its end.
 fn of_loop(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     file: &str,
     whole: WholePages,
@@ -86,7 +86,8 @@ fn of_loop(
     if file.ends_with(DELETED) {
         return Vec::new();
     }
-    let number = |name: &str| scene.sys.number(device.folder.join("loop").join(name)).unwrap_or(0);
+    let number =
+        |name: &str| snapshot.sys.number(device.folder.join("loop").join(name)).unwrap_or(0);
     let (offset, limit) = (number("offset"), number("sizelimit"));
     let (node, file) = (node_of(device), quoted(file));
     let mut commands = Vec::new();

@@ -11,12 +11,12 @@
 //!   writes -'                                    they are in there already: first is last
 //! ```
 
-use super::scene::{DeviceUse, SystemSnapshot, attribute, node_of, set};
+use super::snapshot::{DeviceUse, SystemSnapshot, attribute, node_of, set};
 use super::{Confidence, Finding};
 use crate::setting::DeviceSetting;
 use crate::sysfs::{BlockDevice, BlockDeviceKind, SchedulerAttribute};
 
-pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
+pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Finding> {
     if device.kind != BlockDeviceKind::Disk || device.queue.is_rotational != Some(true) {
         return None;
     }
@@ -25,12 +25,12 @@ pub(super) fn check(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<
         "mq-deadline" | "deadline" => {
             let depth = depth_of(device, true)?;
             if depth >= DEEP {
-                deep(scene, device, depth)
+                deep(snapshot, device, depth)
             } else {
-                large_batch(scene, device, scheduler)
+                large_batch(snapshot, device, scheduler)
             }
         }
-        "none" => unsorted(scene, device, scheduler),
+        "none" => unsorted(snapshot, device, scheduler),
         _ => None,
     }
 }
@@ -45,16 +45,16 @@ fn depth_of(device: &BlockDevice, has_scheduler: bool) -> Option<u64> {
 
 /// Where the number of writes in the device is limited: beside the scheduler's settings, since
 /// Linux 7.0 beside the queue's.
-fn async_depth(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(&'static str, u64)> {
-    ["queue/iosched/async_depth", "queue/async_depth"]
-        .into_iter()
-        .find_map(|attribute| Some((attribute, scene.sys.number(device.folder.join(attribute))?)))
+fn async_depth(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(&'static str, u64)> {
+    ["queue/iosched/async_depth", "queue/async_depth"].into_iter().find_map(|attribute| {
+        Some((attribute, snapshot.sys.number(device.folder.join(attribute))?))
+    })
 }
 
-fn deep(scene: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<Finding> {
-    let (name, limit) = async_depth(scene, device)?;
+fn deep(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<Finding> {
+    let (name, limit) = async_depth(snapshot, device)?;
     // A virtual disk may serve many requests at once: what lies below it is unknown.
-    if limit < DEEP || scene.virtual_because(device).is_some() {
+    if limit < DEEP || snapshot.virtual_because(device).is_some() {
         return None;
     }
     let depth_file = match device.queue.queue_depth {
@@ -66,16 +66,16 @@ fn deep(scene: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<
         attribute: name.to_owned(),
         value: LIMITED_DEPTH.to_string(),
     };
-    let point = match scene.user(device) {
+    let point = match snapshot.user(device) {
         DeviceUse::Mounted(point) => Some(point),
-        DeviceUse::Partitioned => scene.partitions(&device.name).find_map(|part| {
-            let mut mounts = scene.mounts_of(part);
+        DeviceUse::Partitioned => snapshot.partitions(&device.name).find_map(|part| {
+            let mut mounts = snapshot.mounts_of(part);
             mounts.next().map(|mount| mount.point.clone())
         }),
         DeviceUse::Held(_) | DeviceUse::Swap | DeviceUse::NoneKnown => None,
     };
     let measure = point.map(|point| {
-        let scratch = super::scene::quoted(&point);
+        let scratch = super::snapshot::quoted(&point);
         format!("foreread tune {} --scratch {scratch} --remember", node_of(device))
     });
     Some(Finding {
@@ -91,9 +91,9 @@ fn deep(scene: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<
               time. async_depth limits how many writes are on their way."
                 .to_owned(),
         evidence: vec![
-            attribute(scene, device, "queue/scheduler"),
-            attribute(scene, device, depth_file),
-            attribute(scene, device, name),
+            attribute(snapshot, device, "queue/scheduler"),
+            attribute(snapshot, device, depth_file),
+            attribute(snapshot, device, name),
             "20 small files read under a flood, device of 4 ms and one head, 128 deep: 6.89 s, \
              with async_depth 4 0.55 s"
                 .to_owned(),
@@ -104,7 +104,7 @@ fn deep(scene: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<
 }
 
 fn large_batch(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     scheduler: &SchedulerAttribute,
 ) -> Option<Finding> {
@@ -123,7 +123,7 @@ fn large_batch(
         what: format!("fifo_batch is {batch}; mq-deadline's own is {USUAL_BATCH}."),
         why: "So many writes go out in a row before a read that is late gets its turn.".to_owned(),
         evidence: vec![
-            attribute(scene, device, FIFO_BATCH),
+            attribute(snapshot, device, FIFO_BATCH),
             "40 small files read under dd, device of 4 ms and one head, 4 deep: fifo_batch 64 \
              1.20 s (to 3.76), 16 0.79 s, 1 0.66 s"
                 .to_owned(),
@@ -136,13 +136,13 @@ fn large_batch(
 /// An arm wants its requests sorted. A disk that queues 32 sorts them itself; behind an old USB
 /// bridge it has no queue.
 fn unsorted(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     scheduler: &SchedulerAttribute,
 ) -> Option<Finding> {
     let is_there = scheduler.choices.iter().any(|choice| choice == "mq-deadline");
     let takes_one = device.queue.queue_depth == Some(1);
-    if !is_there || !takes_one || scene.virtual_because(device).is_some() {
+    if !is_there || !takes_one || snapshot.virtual_because(device).is_some() {
         return None;
     }
     let sorted = DeviceSetting {
@@ -159,9 +159,9 @@ fn unsorted(
               its head seeks for each."
                 .to_owned(),
         evidence: vec![
-            attribute(scene, device, "queue/scheduler"),
-            attribute(scene, device, "queue/rotational"),
-            attribute(scene, device, "device/queue_depth"),
+            attribute(snapshot, device, "queue/scheduler"),
+            attribute(snapshot, device, "queue/rotational"),
+            attribute(snapshot, device, "device/queue_depth"),
         ],
         mend: vec![set(&sorted)],
         confidence: Confidence::Likely,

@@ -10,23 +10,23 @@
 //!     1024 KiB  |--4 ms + transfer--|           221 MB/s
 //! ```
 
-use super::scene::{SystemSnapshot, attribute, node_of, window_attribute};
+use super::snapshot::{SystemSnapshot, attribute, node_of, window_attribute};
 use super::{Confidence, Finding};
 use crate::kernel_default::CONSTANT_KIB;
 use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn check(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     window_kib: u64,
 ) -> Option<Finding> {
     let is_small = (1..=CONSTANT_KIB).contains(&window_kib);
     // Where the rule by size asks for no more, the device is a small one.
-    let is_enough = scene.size_rule_kib(device).is_some_and(|limit| limit <= window_kib);
+    let is_enough = snapshot.size_rule_kib(device).is_some_and(|limit| limit <= window_kib);
     if !is_small || is_enough {
         return None;
     }
-    let slow = Slow::of(scene, device)?;
+    let slow = Slow::of(snapshot, device)?;
     Some(Finding {
         device: device.name.clone(),
         check: "read-ahead-small-for-streams",
@@ -34,7 +34,11 @@ pub(super) fn check(
         why: "A program that reads a large file in order waits for the device once for each \
               window. Whether a larger one helps, a measurement tells."
             .to_owned(),
-        evidence: vec![window_attribute(scene, device), slow.evidence(scene, device), PRICE.into()],
+        evidence: vec![
+            window_attribute(snapshot, device),
+            slow.evidence(snapshot, device),
+            PRICE.into(),
+        ],
         mend: vec![format!("foreread tune {} --remember", node_of(device))],
         confidence: Confidence::Likely,
     })
@@ -52,20 +56,20 @@ enum Slow {
 }
 
 impl Slow {
-    fn of(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Self> {
+    fn of(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<Self> {
         let stripe = device.queue.io_opt.map_or(0, |size| size.0 / 1024);
         let is_array = matches!(device.kind, BlockDeviceKind::Raid { .. });
         if is_array && stripe > device.queue.read_ahead_kib? {
             return Some(Self::Stripe { kib: stripe });
         }
         // What was counted is better than what a flag says.
-        if let Some((reads, ms)) = counted(scene, device) {
+        if let Some((reads, ms)) = counted(snapshot, device) {
             return (ms >= SLOW_MS).then_some(Self::Counted { reads, ms });
         }
         let is_disk =
             device.kind == BlockDeviceKind::Disk && device.queue.is_rotational == Some(true);
         // USB sticks say that they rotate, too.
-        let has_arm = is_disk && !device.is_removable && scene.virtual_because(device).is_none();
+        let has_arm = is_disk && !device.is_removable && snapshot.virtual_because(device).is_none();
         has_arm.then_some(Self::Rotates)
     }
 
@@ -79,22 +83,22 @@ impl Slow {
         }
     }
 
-    fn evidence(self, scene: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
+    fn evidence(self, snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
         match self {
             Self::Counted { reads, ms } => {
                 let stat = device.folder.join("stat");
                 format!("{}: {reads} reads, {ms:.1} ms each", stat.display())
             }
-            Self::Rotates => attribute(scene, device, "queue/rotational"),
-            Self::Stripe { .. } => attribute(scene, device, "queue/optimal_io_size"),
+            Self::Rotates => attribute(snapshot, device, "queue/rotational"),
+            Self::Stripe { .. } => attribute(snapshot, device, "queue/optimal_io_size"),
         }
     }
 }
 
 /// Reads since the device is there, and what one of them took; None if they were larger than a
 /// window, since then it was the transfer that took the time.
-fn counted(scene: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(u64, f64)> {
-    let text = scene.sys.text(device.folder.join("stat"))?;
+fn counted(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(u64, f64)> {
+    let text = snapshot.sys.text(device.folder.join("stat"))?;
     let number = |at: usize| text.split_whitespace().nth(at)?.parse::<u64>().ok();
     let (reads, sectors, ms) = (number(0)?, number(2)?, number(3)?);
     let is_small = sectors / 2 <= reads.saturating_mul(CONSTANT_KIB);

@@ -14,17 +14,17 @@
 //! A rule that names disks (`sd*`) misses what lies on them, in both directions: the large window
 //! that was set for a disk is not in force above it, and neither is the small one.
 
-use super::scene::{SystemSnapshot, kib, quoted, set_window, window_attribute};
+use super::snapshot::{SystemSnapshot, kib, quoted, set_window, window_attribute};
 use super::{Confidence, Finding};
 use crate::sysfs::{BlockDevice, BlockDeviceKind};
 
 pub(super) fn check(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
     let window_kib = device.queue.read_ahead_kib?;
-    let below = scene.below(device);
+    let below = snapshot.below(device);
     let (other, other_kib) = below
         .into_iter()
         .filter_map(|other| Some((other, other.queue.read_ahead_kib?)))
@@ -33,9 +33,9 @@ pub(super) fn check(
     // A window that was set for the upper device is taken as tuned on purpose. Read-only images,
     // such as packages, come by the dozen.
     let is_image = matches!(device.kind, BlockDeviceKind::Loop { .. }) && device.is_read_only;
-    let is_chosen = scene.facts.remembered.iter().any(|one| one.device == device.name)
-        || scene.is_window_set(device);
-    if is_chosen || is_image || !scene.is_window_set(other) {
+    let is_chosen = snapshot.facts.remembered.iter().any(|one| one.device == device.name)
+        || snapshot.is_window_set(device);
+    if is_chosen || is_image || !snapshot.is_window_set(other) {
         notes.push(format!(
             "{} lies below with {}: for reads through {} its own {} count",
             other.name,
@@ -45,11 +45,11 @@ pub(super) fn check(
         ));
         return None;
     }
-    Some(does_not_reach(scene, device, other, window_kib, other_kib))
+    Some(does_not_reach(snapshot, device, other, window_kib, other_kib))
 }
 
 fn does_not_reach(
-    scene: &SystemSnapshot<'_>,
+    snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
     other: &BlockDevice,
     window_kib: u64,
@@ -79,12 +79,12 @@ fn does_not_reach(
             device.name, other.name
         ),
         evidence: vec![
-            window_attribute(scene, device),
-            window_attribute(scene, other),
+            window_attribute(snapshot, device),
+            window_attribute(snapshot, other),
             format!(
                 "the kernel itself would give {} {}",
                 other.name,
-                kib(scene.kernel(other).window_kib)
+                kib(snapshot.kernel(other).window_kib)
             ),
         ],
         mend: mend(device, other_kib),

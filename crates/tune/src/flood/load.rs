@@ -26,8 +26,8 @@ use std::time::Duration;
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::buffer::AlignedBuffer;
-use super::scratch::{PAGE, ScratchFile, WRITE, noise};
-use super::{MixedLoad, MixedSample, ns};
+use super::mixed_load::{MixedLoad, MixedSample, WRITE, ns};
+use super::scratch::{PAGE, ScratchFile, noise};
 use crate::probe::Stopped;
 use crate::rng::Rng;
 use crate::setting::DeviceSetting;

@@ -16,8 +16,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::verdict::{LEAST_WORK, LEAST_WRITES, changes, is_settled, work_per_s, writes_per_s};
-use super::{MixedSample, Trial};
+use super::mixed_load::MixedSample;
+use super::trial::Trial;
+use super::trial_runs::{IN_FORCE, TrialRuns, changes};
+use super::verdict::{LEAST_WORK, LEAST_WRITES, is_settled};
 use crate::rng::Rng;
 use crate::sysfs::Queue;
 
@@ -33,26 +35,6 @@ pub enum NextTrial {
     },
     /// Nothing more.
     Enough,
-}
-
-/// A trial and what it gave.
-#[derive(Clone, Debug)]
-pub struct TrialRuns {
-    /// What was set.
-    pub trial: Trial,
-    /// All that was in force then.
-    pub queue: Queue,
-    /// Its runs; at most one of each round, round 0 is the survey.
-    pub runs: Vec<(u32, MixedSample)>,
-    is_dropped: bool,
-}
-
-impl TrialRuns {
-    /// A trial that nothing is known of.
-    #[must_use]
-    pub fn new(trial: Trial) -> Self {
-        Self { trial, queue: Queue::default(), runs: Vec::new(), is_dropped: false }
-    }
 }
 
 /// The course of a measurement.
@@ -73,9 +55,6 @@ pub struct TrialPlan {
 }
 
 impl TrialPlan {
-    /// The trial that changes nothing.
-    pub const IN_FORCE: usize = 0;
-
     /// A measurement that has not begun. The first trial is the one in force.
     #[must_use]
     pub fn new(trials: Vec<Trial>, budget: Duration, seed: u64) -> Self {
@@ -85,7 +64,7 @@ impl TrialPlan {
             trials,
             budget,
             rng: Rng(seed),
-            line: VecDeque::from([Self::IN_FORCE]),
+            line: VecDeque::from([IN_FORCE]),
             round: 0,
             finalists: Vec::new(),
             last: Duration::ZERO,
@@ -129,7 +108,7 @@ impl TrialPlan {
         let cost = spent.saturating_sub(self.last);
         self.cost = if self.cost.is_zero() { cost } else { (self.cost * 3 + cost) / 4 };
         self.last = spent;
-        let is_first = self.round == 0 && index == Self::IN_FORCE;
+        let is_first = self.round == 0 && index == IN_FORCE;
         if is_first {
             self.survey(spent);
         }
@@ -170,7 +149,7 @@ impl TrialPlan {
         if self.round == 0 {
             self.finalists = self.choose_finalists(spent);
         }
-        let is_alone = self.finalists.len() < 2 || self.tried[Self::IN_FORCE].is_dropped;
+        let is_alone = self.finalists.len() < 2 || self.tried[IN_FORCE].is_dropped;
         let is_clear = self.round >= LEAST_ROUNDS && is_settled(&self.tried);
         let is_late = self.runs_in(self.budget.saturating_sub(spent)) < self.finalists.len();
         // On a device that is slower than it seemed a few rounds more are better than no answer.
@@ -192,12 +171,12 @@ impl TrialPlan {
         let best = |figure: fn(&MixedSample) -> f64| {
             all().filter_map(sample).map(figure).fold(0.0, f64::max)
         };
-        let (work, writes) = (best(work_per_s), best(writes_per_s));
+        let (work, writes) = (best(MixedSample::work_per_s), best(MixedSample::writes_per_s));
         let mut others: Vec<(usize, f64)> = all()
-            .filter(|&index| index != Self::IN_FORCE)
+            .filter(|&index| index != IN_FORCE)
             .filter_map(|index| sample(index).map(|sample| (index, sample)))
-            .filter(|(_, sample)| work_per_s(sample) >= LEAST_WORK * SURVEY_SLACK * work)
-            .filter(|(_, sample)| writes_per_s(sample) >= LEAST_WRITES * SURVEY_SLACK * writes)
+            .filter(|(_, sample)| sample.work_per_s() >= LEAST_WORK * SURVEY_SLACK * work)
+            .filter(|(_, sample)| sample.writes_per_s() >= LEAST_WRITES * SURVEY_SLACK * writes)
             .map(|(index, sample)| (index, sample.reads_per_s()))
             .collect();
         let fit = self.runs_in(self.budget.saturating_sub(spent)) / LEAST_ROUNDS as usize;
@@ -210,7 +189,7 @@ impl TrialPlan {
             others.sort_by_key(|(index, _)| (changes(&self.tried, *index), *index));
         }
         let chosen = others.into_iter().take(seats).map(|(index, _)| index);
-        let in_force = (!self.tried[Self::IN_FORCE].is_dropped).then_some(Self::IN_FORCE);
+        let in_force = (!self.tried[IN_FORCE].is_dropped).then_some(IN_FORCE);
         in_force.into_iter().chain(chosen).collect()
     }
 

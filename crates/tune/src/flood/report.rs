@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MixedSample;
-use super::plan::{TrialPlan, TrialRuns};
-use super::verdict::middle;
+use super::mixed_load::MixedSample;
+use super::plan::TrialPlan;
+use super::trial_runs::{TrialRuns, middle};
 use crate::setting::DeviceSetting;
 
 /// A device's schedulers measured.

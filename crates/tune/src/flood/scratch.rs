@@ -22,10 +22,10 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::buffer::AlignedBuffer;
-use super::ns;
+use super::mixed_load::{WRITE, ns};
+use crate::errno_text::errno_text;
 use crate::probe::Stopped;
 use crate::rng::Rng;
-use crate::words::words;
 
 /// A file for the mixed load.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl ScratchFile {
                 return Err(failed(format!(
                     "cannot reserve {}: {}",
                     mib(size),
-                    words(&error.into())
+                    errno_text(&error.into())
                 )));
             }
         }
@@ -98,7 +98,7 @@ impl ScratchFile {
         Stopped::Failed(format!(
             "{}: {doing} the scratch file: {}",
             self.folder.display(),
-            words(error)
+            errno_text(error)
         ))
     }
 
@@ -133,7 +133,7 @@ fn device(file: &File) -> Option<(u32, u32)> {
 
 /// A file with nothing in it, and how large it may become.
 fn empty(folder: &Path) -> Result<(File, ByteCount), String> {
-    let stat = rustix::fs::statvfs(folder).map_err(|error| words(&error.into()))?;
+    let stat = rustix::fs::statvfs(folder).map_err(|error| errno_text(&error.into()))?;
     let free = ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize));
     let size = size_in(free)?;
     Ok((nameless(folder)?, size))
@@ -158,7 +158,7 @@ fn nameless(folder: &Path) -> Result<File, String> {
     unnamed(folder, OFlags::DIRECT).map_err(|error| match error {
         Errno::INVAL => "no O_DIRECT here; name a folder on a disk".to_owned(),
         Errno::NOTDIR => "not a folder; name one on the device".to_owned(),
-        error => format!("cannot make a file here: {}", words(&error.into())),
+        error => format!("cannot make a file here: {}", errno_text(&error.into())),
     })
 }
 
@@ -172,9 +172,6 @@ pub(super) fn noise(bytes: &mut [u8], seed: u64) {
 
 /// One read: a block of a directory, an inode table, an index.
 pub(super) const PAGE: u64 = 4096;
-
-/// One write, as in the published runs that this load follows.
-pub(super) const WRITE: ByteCount = ByteCount(64 * 1024);
 
 const MIB: u64 = 1 << 20;
 

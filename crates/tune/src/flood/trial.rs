@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::TunableQueue;
+use super::tunable_queue::TunableQueue;
 
 /// One thing to try: a scheduler, and what of it is not as it comes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -18,10 +18,8 @@
 //!                                                  no     yes ->
 //! ```
 
-use super::MixedSample;
-use super::plan::{TrialPlan, TrialRuns};
-use super::scratch::WRITE;
-use crate::plateau::robust::median;
+use super::mixed_load::MixedSample;
+use super::trial_runs::{IN_FORCE, TrialRuns, changes, middle};
 
 /// What to take.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -93,7 +91,7 @@ struct TrialCandidate {
 impl TrialCandidate {
     /// None if it was not measured beside the one in force often enough.
     fn new(tried: &[TrialRuns], index: usize) -> Option<Self> {
-        let (base, it) = (&tried[TrialPlan::IN_FORCE], &tried[index]);
+        let (base, it) = (&tried[IN_FORCE], &tried[index]);
         let (gain, doubt) = gain(&ratios(it, base))?;
         let best = |figure: fn(&MixedSample) -> f64| {
             tried.iter().filter_map(|tried| middle(tried, figure)).fold(0.0, f64::max)
@@ -105,14 +103,14 @@ impl TrialCandidate {
             index,
             gain,
             doubt,
-            is_fair: share(work_per_s) >= LEAST_WORK && share(writes_per_s) >= LEAST_WRITES,
+            is_fair: share(MixedSample::work_per_s) >= LEAST_WORK
+                && share(MixedSample::writes_per_s) >= LEAST_WRITES,
         })
     }
 
     /// Whether median and p99 are not worse.
     fn has_no_tail(&self, tried: &[TrialRuns]) -> bool {
-        let (ours, theirs) =
-            (tried[self.index].latencies(), tried[TrialPlan::IN_FORCE].latencies());
+        let (ours, theirs) = (tried[self.index].latencies(), tried[IN_FORCE].latencies());
         let is_tail_known = ours.reads.min(theirs.reads) >= TAIL_READS;
         let has_tail = is_tail_known && ours.p99_us > theirs.p99_us * WORSE_TAIL;
         ours.median_us <= theirs.median_us && !has_tail
@@ -129,7 +127,7 @@ impl TrialCandidate {
     }
 
     fn why(&self, tried: &[TrialRuns]) -> String {
-        let (base, it) = (&tried[TrialPlan::IN_FORCE], &tried[self.index]);
+        let (base, it) = (&tried[IN_FORCE], &tried[self.index]);
         let (before, after) = (base.latencies(), it.latencies());
         let mb = |tried: &TrialRuns| middle(tried, MixedSample::written_mb_per_s).unwrap_or(0.0);
         format!(
@@ -181,63 +179,6 @@ fn why_not(tried: &[TrialRuns], candidates: &[TrialCandidate]) -> String {
 
 fn shown(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
-}
-
-/// How much a trial changes: another scheduler takes all its settings away, so it counts more.
-pub(super) fn changes(tried: &[TrialRuns], index: usize) -> usize {
-    let (trial, found) = (&tried[index].trial, &tried[TrialPlan::IN_FORCE].trial);
-    trial.changes.len() + if trial.scheduler == found.scheduler { 0 } else { 2 }
-}
-
-/// How long reads took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ReadLatencies {
-    pub(super) median_us: f64,
-    pub(super) p99_us: f64,
-    pub(super) reads: usize,
-}
-
-impl TrialRuns {
-    /// Of all its runs.
-    pub(super) fn latencies(&self) -> ReadLatencies {
-        let runs = self.runs.iter();
-        let mut all: Vec<u64> = runs.flat_map(|(_, sample)| sample.reads_ns.clone()).collect();
-        all.sort_unstable();
-        let Some(last) = all.len().checked_sub(1) else { return ReadLatencies::default() };
-        let at = |percent: usize| all[(all.len() * percent / 100).min(last)] as f64 / 1e3;
-        ReadLatencies { median_us: at(50), p99_us: at(99), reads: all.len() }
-    }
-}
-
-impl MixedSample {
-    /// Reads a second, of a reader that does nothing else.
-    #[must_use]
-    pub fn reads_per_s(&self) -> f64 {
-        let ns: u64 = self.reads_ns.iter().sum();
-        self.reads_ns.len() as f64 * 1e9 / (ns as f64).max(1.0)
-    }
-
-    /// What the writers wrote, in MB/s.
-    #[must_use]
-    pub fn written_mb_per_s(&self) -> f64 {
-        self.written.0 as f64 * 1e3 / (self.ns as f64).max(1.0)
-    }
-}
-
-/// The median over a trial's runs.
-pub(super) fn middle(tried: &TrialRuns, figure: fn(&MixedSample) -> f64) -> Option<f64> {
-    let mut figures: Vec<f64> = tried.runs.iter().map(|(_, sample)| figure(sample)).collect();
-    (!figures.is_empty()).then(|| median(&mut figures))
-}
-
-/// Writes a second.
-pub(super) fn writes_per_s(sample: &MixedSample) -> f64 {
-    sample.written.0 as f64 / WRITE.0 as f64 * 1e9 / (sample.ns as f64).max(1.0)
-}
-
-/// Reads and writes a second.
-pub(super) fn work_per_s(sample: &MixedSample) -> f64 {
-    writes_per_s(sample) + sample.reads_ns.len() as f64 * 1e9 / (sample.ns as f64).max(1.0)
 }
 
 /// A change has to be worth its explanation.

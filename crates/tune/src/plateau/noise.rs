@@ -4,8 +4,8 @@
 //! Out:   [`Noise`]: the deviation of one reading, and the standard error of many.
 //! Never: a deviation of zero by luck: a window with few readings leans on all the others.
 
+use super::block_reading::{BlockReading, values};
 use super::robust::spread;
-use super::{BlockReading, values};
 
 /// How much readings of the same window differ.
 pub(super) struct Noise {

@@ -26,7 +26,7 @@ use rustix::fs::Advice;
 
 use super::intervals::Intervals;
 use super::laps::{Laps, ns};
-use super::places::ReadOffsets;
+use super::read_offsets::ReadOffsets;
 use super::run::ProbeRun;
 use super::{ProbeSample, RandomReads, SequentialRead, Stopped};
 use crate::clock::{now, pause};

@@ -21,7 +21,7 @@ use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use super::buffered::one;
 use super::laps::Laps;
-use super::places::ReadOffsets;
+use super::read_offsets::ReadOffsets;
 use super::run::ProbeRun;
 use super::{ProbeSample, RandomReads, SequentialRead, Stopped};
 use crate::clock::now;

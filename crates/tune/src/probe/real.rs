@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 use foreread_core::units;
 
 use super::laps::instant;
-use super::places::ReadOffsets;
+use super::read_offsets::ReadOffsets;
 use super::run::ProbeRun;
 use super::{Probe, ProbeSample, RandomReads, SequentialRead, Stopped, buffered, direct};
 use crate::clock::now;
-use crate::hold::TemporarySettings;
+use crate::errno_text::errno_text;
 use crate::pages::resident;
 use crate::report::Method;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 use crate::target::{TuneTarget, window_in_force};
-use crate::words::words;
+use crate::temporary_settings::TemporarySettings;
 
 /// How a real device is measured.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +71,10 @@ impl<'h> RealProbe<'h> {
         let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
             Ok(()) => None,
             // Beside it both would measure each other, and its window would pass for what is set.
-            Err(error) if error.kind() == ErrorKind::ResourceBusy => return Err(words(&error)),
-            Err(error) => Some(words(&error)),
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                return Err(errno_text(&error));
+            }
+            Err(error) => Some(errno_text(&error)),
         };
         if let (Some(why), Some(not_direct)) = (&why_direct, &target.not_direct) {
             return Err(format!(

@@ -15,8 +15,8 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use super::Stopped;
+use crate::errno_text::errno_text;
 use crate::pages::HugePageBuffer;
-use crate::words::words;
 
 /// A run of measurements on one target.
 #[derive(Clone, Debug)]
@@ -47,16 +47,16 @@ impl ProbeRun {
     /// Memory that O_DIRECT takes.
     pub(super) fn memory(&self, bytes: u64) -> Result<HugePageBuffer, Stopped> {
         HugePageBuffer::new(bytes).map_err(|error| {
-            Stopped::Failed(format!("no memory for {} KiB: {}", bytes >> 10, words(&error)))
+            Stopped::Failed(format!("no memory for {} KiB: {}", bytes >> 10, errno_text(&error)))
         })
     }
 
     fn unopened(&self, error: &io::Error) -> Stopped {
-        Stopped::Failed(format!("opening {}: {}", self.path.display(), words(error)))
+        Stopped::Failed(format!("opening {}: {}", self.path.display(), errno_text(error)))
     }
 
     pub(super) fn failed(&self, at: u64, error: &io::Error) -> Stopped {
-        Stopped::Failed(format!("reading {} at {at}: {}", self.path.display(), words(error)))
+        Stopped::Failed(format!("reading {} at {at}: {}", self.path.display(), errno_text(error)))
     }
 
     pub(super) fn shrunk(&self, at: u64) -> Stopped {

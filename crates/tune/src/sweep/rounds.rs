@@ -6,7 +6,7 @@
 
 use foreread_core::units::ByteCount;
 
-use super::fall::fall;
+use super::throttle::speed_drop;
 use super::{Burst, SweepEnd, SweepRun};
 use crate::plateau::{Certainty, Curve, MeasuredWindow, Standing};
 use crate::probe::Stopped;
@@ -211,7 +211,7 @@ impl SweepRun<'_> {
         let speeds: Vec<f64> = of_largest.iter().map(|taken| taken.mb_per_s).collect();
         // A few stalls in a row are no end of anything.
         let side = (speeds.len() / 6).max(4);
-        let Some(found) = fall(&speeds, SURER, side) else { return Ok(()) };
+        let Some(found) = speed_drop(&speeds, SURER, side) else { return Ok(()) };
         let seconds = of_largest[found.index].at.0.saturating_sub(self.began.0) as f64 / 1e9;
         let fast = found.fast;
         let Some(slow) = self.stays_below(largest, found)? else { return Ok(()) };

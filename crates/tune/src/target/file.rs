@@ -15,8 +15,8 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::LEAST;
+use crate::errno_text::errno_text;
 use crate::pages::HugePageBuffer;
-use crate::words::words;
 
 /// The parts of a file that lie on its device, in whole pages.
 pub(super) fn stored(file: &File, len: u64) -> Vec<Range<u64>> {
@@ -55,7 +55,7 @@ pub(super) fn not_direct(path: &Path, opened: &File, offset: u64) -> Option<Stri
     match read {
         Ok(Some(true)) => None,
         Ok(_) => Some("it was replaced meanwhile".to_owned()),
-        Err(error) => Some(format!("no O_DIRECT there: {}", words(&error))),
+        Err(error) => Some(format!("no O_DIRECT there: {}", errno_text(&error))),
     }
 }
 

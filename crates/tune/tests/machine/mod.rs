@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 pub use common::{Need, looks_until, needs, scratch, skip};
-use foreread_tune::hold;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings;
 
 /// A loop device over a file of its own, read around the page cache of that file.
 pub struct Loop {
@@ -92,7 +92,7 @@ pub fn root() -> Option<SystemRoot> {
 /// The body of the ignored test that is a holder.
 pub fn hold_until_the_end() {
     if let Some(sys) = root() {
-        hold::serve(&sys).expect("a socket");
+        temporary_settings::serve(&sys).expect("a socket");
     }
 }
 

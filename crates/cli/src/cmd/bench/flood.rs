@@ -10,18 +10,16 @@ use std::time::Duration;
 
 use foreread_core::sched::Choice;
 
-use super::{Args, Asked, Wanted, created, save};
-use crate::measure::arm::Arm;
-use crate::measure::flood::{Flood, HEADING, Ours, Row, Victim, Way};
-use crate::measure::progress;
-use crate::output::{Failure, Output};
+use super::args::{BenchArgs, BenchPattern, NamedMethod};
+use super::saved::{created, save};
+use crate::measure::flood::{Flood, FloodMethod, FloodRow, FloodSettings, FloodTarget, HEADING};
+use crate::measure::method::AccessMethod;
+use crate::output::{Failure, Printer};
+use crate::progress::progress;
 use crate::table;
 
-/// The pattern's name.
-pub(super) const NAME: &str = "flood";
-
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let ways = ways(args)?;
+pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
+    let methods = methods(args)?;
     if !args.overwrite {
         return Err(Failure::WrongUse(format!(
             "{}: flood writes noise over all of it but its first quarter; add --overwrite if \
@@ -29,13 +27,13 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             args.target
         )));
     }
-    let victim = Victim::new(Path::new(&args.target))?;
+    let target = FloodTarget::new(Path::new(&args.target))?;
     let saved = created(args)?;
     let flood = Flood {
-        victim: &victim,
-        ways: &ways,
+        target: &target,
+        methods: &methods,
         delay: args.delay,
-        ours: Ours {
+        ours: FloodSettings {
             memory: args.memory.0,
             policy: args.policy,
             scheduler: Choice::for_device(&args.scheduler).expect("the name of a scheduler"),
@@ -44,23 +42,23 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         runs: args.runs,
         time: args.seconds.map_or(TIME, |seconds| Duration::from_secs(seconds.into())),
     };
-    let bar = progress(u64::from(args.runs) * ways.len() as u64);
-    let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", victim.name));
+    let bar = progress(u64::from(args.runs) * methods.len() as u64);
+    let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
     let rows = flood.measure(&bar).map_err(failed)?;
     bar.finish_and_clear();
     let written = save(saved, &rows);
     if args.json {
-        out.json(&rows)?;
+        out.json("bench", &rows)?;
     } else {
-        print(out, args, &victim, &rows)?;
+        print(out, args, &target, &rows)?;
     }
     written
 }
 
-/// The ways, as far as a flood has them; and no flag that would do nothing.
-fn ways(args: &Args) -> Result<Vec<Way>, Failure> {
+/// The methods, as far as a flood has them; and no flag that would do nothing.
+fn methods(args: &BenchArgs) -> Result<Vec<FloodMethod>, Failure> {
     let refused = |line: String| Err(Failure::WrongUse(line));
-    if args.asked.iter().any(|asked| *asked != Asked::Flood) {
+    if args.patterns.iter().any(|pattern| *pattern != BenchPattern::Flood) {
         return refused("flood writes, all others only read: give it a call of its own".to_owned());
     }
     let others = [
@@ -72,47 +70,54 @@ fn ways(args: &Args) -> Result<Vec<Way>, Failure> {
     if let Some((flag, _)) = others.iter().find(|(_, is_given)| *is_given) {
         return refused(format!("{flag}: not for flood, whose reads and writes are fixed"));
     }
-    let mut ways = Vec::new();
-    for wanted in &args.ways {
-        let way = match wanted {
-            Wanted::Arm(Arm::Direct) => Way::Direct { scheduler: None },
-            Wanted::Arm(Arm::Foreread) => Way::Foreread,
-            Wanted::Scheduler(_) if args.delay.is_some() => {
+    let mut methods = Vec::new();
+    for wanted in &args.methods {
+        let method = match wanted {
+            NamedMethod::AccessMethod(AccessMethod::Direct) => {
+                FloodMethod::Direct { scheduler: None }
+            }
+            NamedMethod::AccessMethod(AccessMethod::Foreread) => FloodMethod::Foreread,
+            NamedMethod::Scheduler(_) if args.delay.is_some() => {
                 return refused(
                     "--delay: no scheduler of the kernel's lies above that slow device; give \
-                     --arm direct"
+                     --method direct"
                         .to_owned(),
                 );
             }
-            Wanted::Scheduler(name) => Way::Direct { scheduler: Some(name.clone()) },
-            Wanted::Arm(Arm::Buffered) => {
+            NamedMethod::Scheduler(name) => FloodMethod::Direct { scheduler: Some(name.clone()) },
+            NamedMethod::AccessMethod(AccessMethod::Buffered) => {
                 return refused(
-                    "--arm buffered: its writes end in memory, and what they would measure is its \
+                    "--method buffered: its writes end in memory, and what they would measure is its \
                      size; give direct"
                         .to_owned(),
                 );
             }
         };
-        if !ways.contains(&way) {
-            ways.push(way);
+        if !methods.contains(&method) {
+            methods.push(method);
         }
     }
-    if ways.is_empty() {
-        ways.extend([Way::Direct { scheduler: None }, Way::Foreread]);
+    if methods.is_empty() {
+        methods.extend([FloodMethod::Direct { scheduler: None }, FloodMethod::Foreread]);
     }
-    Ok(ways)
+    Ok(methods)
 }
 
-fn print(out: &mut Output, args: &Args, victim: &Victim, rows: &[Row]) -> Result<(), Failure> {
+fn print(
+    out: &mut Printer,
+    args: &BenchArgs,
+    target: &FloodTarget,
+    rows: &[FloodRow],
+) -> Result<(), Failure> {
     let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
     let runs = if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) };
-    writeln!(
-        out,
-        "{}{slow}\na chain of 20 reads of 4 KiB, and 64 writers of 64 KiB; median [least-most] of \
-         {runs}\n",
-        victim.name
-    )?;
-    table::print(out, HEADING, rows.iter().map(Row::cells))
+    out.entry("", &format!("{}{slow}", target.name))?;
+    let legend = format!(
+        "a chain of 20 reads of 4 KiB, and 64 writers of 64 KiB; median [least-most] of {runs}"
+    );
+    out.entry("", &legend)?;
+    writeln!(out)?;
+    table::print(out, HEADING, rows.iter().map(FloodRow::cells))
 }
 
 /// Several chains on a fast disk; on a slow one it is the first chain that takes the time.

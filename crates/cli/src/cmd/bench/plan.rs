@@ -9,45 +9,48 @@ use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 
-use super::Args;
-use crate::measure::arm::{Arm, Course};
-use crate::measure::can;
-use crate::measure::pattern::{PAGE, Pattern};
-use crate::measure::run::{Enough, Work};
+use super::selection::ReadSelection;
+use crate::measure::method::{AccessMethod, can};
+use crate::measure::pattern::{AccessPattern, PAGE};
+use crate::measure::run::{BenchWork, RunLimit};
+use crate::measure::testbed::Testbed;
 use crate::output::Failure;
 use foreread_core::sizes::Exact;
 
-pub(super) struct Plan {
-    pub(super) works: Vec<Work>,
+pub(super) struct BenchPlan {
+    pub(super) works: Vec<BenchWork>,
     /// When a run of direct ends.
     pub(super) direct_time: Duration,
     pub(super) notes: Vec<String>,
 }
 
-pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
-    let time = match (args.seconds, args.amount) {
+pub(super) fn plan(
+    selection: &ReadSelection<'_>,
+    testbed: &Testbed<'_>,
+) -> Result<BenchPlan, Failure> {
+    let time = match (selection.args.seconds, selection.args.amount) {
         (Some(seconds), _) => Duration::from_secs(seconds.into()),
         (None, None) => DEFAULT_TIME,
         (None, Some(_)) => Duration::MAX,
     };
     let direct_time = if time == Duration::MAX { time } else { DIRECT_TIME };
-    check_what_holds_for_all(args, course)?;
+    check_what_holds_for_all(selection, testbed)?;
 
-    let mut plan = Plan { works: Vec::new(), direct_time, notes: Vec::new() };
-    let is_asked = !args.patterns.is_empty();
-    let patterns = if is_asked { &args.patterns[..] } else { &Pattern::ALL[..] };
+    let mut plan = BenchPlan { works: Vec::new(), direct_time, notes: Vec::new() };
+    let is_asked = !selection.patterns.is_empty();
+    let patterns = if is_asked { &selection.patterns[..] } else { &AccessPattern::ALL[..] };
     for (at, pattern) in patterns.iter().enumerate() {
         if patterns[..at].contains(pattern) {
             continue;
         }
-        if !is_asked && args.delay.is_some() && pattern.hot_set().is_some() {
+        if !is_asked && selection.args.delay.is_some() && pattern.hot_set().is_some() {
             let name = pattern.name();
             plan.notes.push(format!(
                 "{LEFT_OUT}{name}: a cached read does not meet the slow device; name it to have it"
             ));
             continue;
         }
-        match work(args, course, *pattern, time) {
+        match work(selection, testbed, *pattern, time) {
             Ok(work) => plan.works.push(work),
             Err(why) if is_asked => return Err(Failure::WrongUse(why)),
             Err(why) => plan.notes.push(format!("{LEFT_OUT}{why}")),
@@ -62,76 +65,87 @@ pub(super) fn plan(args: &Args, course: &Course<'_>) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-fn check_what_holds_for_all(args: &Args, course: &Course<'_>) -> Result<(), Failure> {
-    let target = course.target;
+fn check_what_holds_for_all(
+    selection: &ReadSelection<'_>,
+    testbed: &Testbed<'_>,
+) -> Result<(), Failure> {
+    let target = testbed.target;
     let pages = target.len / PAGE;
-    if args.amount == Some(ByteCount(0)) {
+    if selection.args.amount == Some(ByteCount(0)) {
         let line = "--amount 0: give at least one read, such as 4K";
         return Err(Failure::WrongUse(line.to_owned()));
     }
     if pages == 0 {
         return Err(Failure::WrongUse(format!(
             "{}: {} bytes are less than a page; give a larger file",
-            args.target, target.len
+            selection.args.target, target.len
         )));
     }
-    if args.start_page >= pages {
+    if selection.args.start_page >= pages {
         return Err(Failure::WrongUse(format!(
             "--start-page {}: {} ends before page {pages}; give a smaller one",
-            args.start_page, args.target
+            selection.args.start_page, selection.args.target
         )));
     }
-    if !args.arms.iter().any(|arm| course.has(*arm)) {
-        let why = match args.arms[0] {
-            Arm::Direct => target.buffered.unwrap_or_default().to_owned(),
-            Arm::Buffered | Arm::Foreread => course.notes().concat(),
+    if !selection.methods.iter().any(|method| testbed.has(*method)) {
+        let why = match selection.methods[0] {
+            AccessMethod::Direct => target.buffered.unwrap_or_default().to_owned(),
+            AccessMethod::Buffered | AccessMethod::Foreread => testbed.notes().concat(),
         };
-        return Err(Failure::WrongUse(format!("{}: {why}; give another --arm", args.target)));
+        return Err(Failure::WrongUse(format!(
+            "{}: {why}; give another --method",
+            selection.args.target
+        )));
     }
     Ok(())
 }
 
 fn work(
-    args: &Args,
-    course: &Course<'_>,
-    pattern: Pattern,
+    selection: &ReadSelection<'_>,
+    testbed: &Testbed<'_>,
+    pattern: AccessPattern,
     time: Duration,
-) -> Result<Work, String> {
-    if !args.arms.iter().any(|arm| can(*arm, pattern)) {
+) -> Result<BenchWork, String> {
+    if !selection.methods.iter().any(|method| can(*method, pattern)) {
         let others = if pattern.is_pinned() { "foreread" } else { "buffered or foreread" };
         let name = pattern.name();
-        return Err(format!("{name}: not for this --arm, see --help; add --arm {others}"));
+        return Err(format!("{name}: not for this --method, see --help; add --method {others}"));
     }
     if let Some(set) = pattern.hot_set() {
-        check_memory(args, course, pattern, set)?;
+        check_memory(selection, testbed, pattern, set)?;
     }
     let block = pattern.block();
-    let threads = pattern.own_threads().unwrap_or(args.threads);
-    let wanted = args.amount.unwrap_or(default_amount(pattern, course)).0.div_ceil(block);
+    let threads = pattern.own_threads().unwrap_or(selection.args.threads);
+    let wanted =
+        selection.args.amount.unwrap_or(default_amount(pattern, testbed)).0.div_ceil(block);
     let reads = match pattern.is_shared() {
         true => wanted,
         false => wanted.next_multiple_of(threads.into()),
     };
-    let mut work = Work {
+    let mut work = BenchWork {
         pattern,
-        len: course.target.len,
-        shift: args.start_page * PAGE,
+        len: testbed.target.len,
+        shift: selection.args.start_page * PAGE,
         hot_set: None,
         threads,
         seed: 0,
-        enough: Enough { reads, time, look: LOOK },
+        limit: RunLimit { reads, time, look: LOOK },
     };
     let room = work.room();
-    let needed = if args.amount.is_some() { reads } else { reads.min(FEWEST * u64::from(threads)) };
+    let needed = if selection.args.amount.is_some() {
+        reads
+    } else {
+        reads.min(FEWEST * u64::from(threads))
+    };
     if room < needed {
-        return Err(too_small(args, &work, room, needed));
+        return Err(too_small(selection, &work, room, needed));
     }
-    work.enough.reads = reads.min(room);
+    work.limit.reads = reads.min(room);
     Ok(work)
 }
 
 /// Says how large a target would do, or how much would do for this one.
-fn too_small(args: &Args, work: &Work, room: u64, needed: u64) -> String {
+fn too_small(selection: &ReadSelection<'_>, work: &BenchWork, room: u64, needed: u64) -> String {
     let mut larger = *work;
     // A multiple of what the pattern needs at least would be exact; a round figure is as good.
     larger.len = larger.len.next_power_of_two().max(1 << 20);
@@ -141,38 +155,38 @@ fn too_small(args: &Args, work: &Work, room: u64, needed: u64) -> String {
     let name = work.pattern.name();
     let (has, needs) = (Exact(ByteCount(work.len)), Exact(ByteCount(larger.len)));
     let most = room * work.pattern.block();
-    let less = if most > 0 && args.amount.is_some() {
+    let less = if most > 0 && selection.args.amount.is_some() {
         format!(" or --amount {}", Exact(ByteCount(most)))
     } else {
         String::new()
     };
-    let earlier = if args.start_page > 0 { " or a smaller --start-page" } else { "" };
+    let earlier = if selection.args.start_page > 0 { " or a smaller --start-page" } else { "" };
     let unit = if work.len.is_multiple_of(1 << 10) { "" } else { " bytes" };
     format!(
         "{name}: {} is too small with {has}{unit}; give a target of {needs}{less}{earlier}",
-        args.target
+        selection.args.target
     )
 }
 
 /// The set stays resident if there is room for it and for the windows that it is read in.
 fn check_memory(
-    args: &Args,
-    course: &Course<'_>,
-    pattern: Pattern,
+    selection: &ReadSelection<'_>,
+    testbed: &Testbed<'_>,
+    pattern: AccessPattern,
     set: u64,
 ) -> Result<(), String> {
-    if !args.arms.contains(&Arm::Foreread) {
+    if !selection.methods.contains(&AccessMethod::Foreread) {
         return Ok(());
     }
-    let needed = (set + 4 * course.window) / PAGE * BYTES_PER_FRAME;
-    if args.memory.0 >= needed {
+    let needed = (set + 4 * testbed.window) / PAGE * BYTES_PER_FRAME;
+    if selection.args.memory.0 >= needed {
         return Ok(());
     }
     Err(format!(
         "{}: {} MiB do not stay cached in --memory {}; give at least {}M",
         pattern.name(),
         set >> 20,
-        Exact(args.memory),
+        Exact(selection.args.memory),
         needed.div_ceil(1 << 20)
     ))
 }
@@ -183,18 +197,21 @@ fn check_memory(
 /// Streams are given many of their largest windows, too: they grow to it in at most eight steps,
 /// and what was read ahead when a run ends was read in vain. On a slow disk it is the limit in time
 /// that ends runs.
-fn default_amount(pattern: Pattern, course: &Course<'_>) -> ByteCount {
+fn default_amount(pattern: AccessPattern, testbed: &Testbed<'_>) -> ByteCount {
     let fast_disk = match pattern {
-        Pattern::Seq4k | Pattern::Seq64k | Pattern::Seq1m | Pattern::Coop8 => 256 << 20,
-        Pattern::Inter2 | Pattern::Inter2By64k | Pattern::Inter8 => 128 << 20,
-        Pattern::Inter200 => 512 << 20,
-        Pattern::Rand4k | Pattern::Stride | Pattern::Back => 16 << 20,
-        Pattern::Rand16k => 32 << 20,
-        Pattern::Rand64k => 128 << 20,
-        Pattern::Hot4k | Pattern::HotSmall | Pattern::HotPin => 1 << 30,
-        Pattern::Hot64k | Pattern::Hot1m => 4 << 30,
+        AccessPattern::Seq4k
+        | AccessPattern::Seq64k
+        | AccessPattern::Seq1m
+        | AccessPattern::Coop8 => 256 << 20,
+        AccessPattern::Inter2 | AccessPattern::Inter2By64k | AccessPattern::Inter8 => 128 << 20,
+        AccessPattern::Inter200 => 512 << 20,
+        AccessPattern::Rand4k | AccessPattern::Stride | AccessPattern::Back => 16 << 20,
+        AccessPattern::Rand16k => 32 << 20,
+        AccessPattern::Rand64k => 128 << 20,
+        AccessPattern::Hot4k | AccessPattern::HotSmall | AccessPattern::HotPin => 1 << 30,
+        AccessPattern::Hot64k | AccessPattern::Hot1m => 4 << 30,
     };
-    ByteCount((pattern.streams() * MANY_WINDOWS * course.window).max(fast_disk))
+    ByteCount((pattern.streams() * MANY_WINDOWS * testbed.window).max(fast_disk))
 }
 
 /// What lies ahead when a run ends, up to two of them a stream, is an eighth at most.

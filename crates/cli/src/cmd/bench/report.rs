@@ -6,48 +6,54 @@
 
 use std::io::Write as _;
 
-use super::Args;
-use crate::measure::arm::Arm;
-use crate::measure::figures::{Row, unit};
-use crate::measure::pattern::Pattern;
-use crate::measure::target::Target;
-use crate::output::{Failure, Output};
+use super::args::BenchArgs;
+use crate::measure::figures::{BenchRow, unit};
+use crate::measure::method::AccessMethod;
+use crate::measure::pattern::AccessPattern;
+use crate::measure::target::BenchTarget;
+use crate::output::{Failure, Printer};
 use crate::table;
 use foreread_core::sizes::Exact;
 
 pub(super) fn print(
-    out: &mut Output,
-    target: &Target,
-    args: &Args,
-    rows: &[Row],
+    out: &mut Printer,
+    target: &BenchTarget,
+    args: &BenchArgs,
+    rows: &[BenchRow],
 ) -> Result<(), Failure> {
     let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
-    writeln!(
-        out,
-        "{}{slow}\nforeread: policy {}, memory {}; {}; {}\nMB/s, or time per read where a unit is \
-         named; median [least-most] of {}; ratios of\nruns made side by side; asked: device bytes \
-         for each byte wanted, kernel and foreread\n",
-        target.name,
+    out.entry("", &format!("{}{slow}", target.name))?;
+    let how = format!(
+        "foreread: policy {}, memory {}; {}; {}",
         args.policy.name(),
         Exact(args.memory),
         windows(rows),
         counted(args.threads, "thread"),
+    );
+    out.entry("", &how)?;
+    let legend = format!(
+        "MB/s, or time per read where a unit is named; median [least-most] of {}; ratios of runs \
+         made side by side; read ampl(ification): device bytes for each byte wanted, kernel and \
+         foreread",
         counted(args.runs, "run"),
-    )?;
-    let mut patterns: Vec<Pattern> = rows.iter().map(|row| row.pattern).collect();
+    );
+    out.paragraph("", &legend)?;
+    writeln!(out)?;
+    let mut patterns: Vec<AccessPattern> = rows.iter().map(|row| row.pattern).collect();
     patterns.dedup();
     table::print(out, HEADING, patterns.iter().map(|pattern| line(rows, *pattern)))
 }
 
-fn line(rows: &[Row], pattern: Pattern) -> [String; 7] {
-    let row = |arm| rows.iter().find(|row| row.pattern == pattern && row.arm == arm);
-    let (kernel, direct, ours) = (row(Arm::Buffered), row(Arm::Direct), row(Arm::Foreread));
-    let cell = |row: Option<&Row>| table::or_dash(row.map(Row::cell));
-    let times = |other: Option<&Row>| {
+fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 7] {
+    let row = |method| rows.iter().find(|row| row.pattern == pattern && row.method == method);
+    let (kernel, direct, ours) =
+        (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread));
+    let cell = |row: Option<&BenchRow>| table::or_dash(row.map(BenchRow::cell));
+    let times = |other: Option<&BenchRow>| {
         let times = ours.zip(other).map(|(ours, other)| ours.times(other));
         table::or_dash(times.map(|times| format!("{times:.2} x")))
     };
-    let asked = |row: Option<&Row>| {
+    let asked = |row: Option<&BenchRow>| {
         let asked = row.and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted as f64));
         table::or_dash(asked.map(|asked| format!("{asked:.2}")))
     };
@@ -67,13 +73,16 @@ fn line(rows: &[Row], pattern: Pattern) -> [String; 7] {
 }
 
 /// The largest windows: one figure where they are the same.
-fn windows(rows: &[Row]) -> String {
-    let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
-    if rows.iter().any(|row| row.arm == Arm::Foreread) && of(Arm::Foreread).is_none() {
-        let kernel = of(Arm::Buffered).map(|kernel| format!("up to {kernel} KiB in the kernel, "));
+fn windows(rows: &[BenchRow]) -> String {
+    let of = |method| rows.iter().find(|row| row.method == method).and_then(|row| row.window_kib);
+    if rows.iter().any(|row| row.method == AccessMethod::Foreread)
+        && of(AccessMethod::Foreread).is_none()
+    {
+        let kernel =
+            of(AccessMethod::Buffered).map(|kernel| format!("up to {kernel} KiB in the kernel, "));
         return format!("windows {}as learnt in foreread", kernel.unwrap_or_default());
     }
-    match (of(Arm::Buffered), of(Arm::Foreread)) {
+    match (of(AccessMethod::Buffered), of(AccessMethod::Foreread)) {
         (Some(kernel), Some(ours)) if kernel != ours => {
             format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")
         }
@@ -87,5 +96,12 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }
 
-const HEADING: [&str; 7] =
-    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "to bare", "asked"];
+const HEADING: [&str; 7] = [
+    "pattern",
+    "kernel buffered",
+    "O_DIRECT bare",
+    "foreread",
+    "to kernel",
+    "to bare",
+    "read ampl.",
+];

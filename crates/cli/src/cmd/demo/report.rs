@@ -1,66 +1,113 @@
-//! What the demo says: a table, and what it means.
+//! What the demo says: plots of what is gained, a table, and where nothing is gained.
 //!
-//! In:    the runs of each pattern in each way.
-//! Out:   medians with their range, ratios of runs that were made side by side, two sentences.
+//! In:    the figures of the scenes, the runs of each pattern by each method.
+//! Out:   a first screen of bars; medians with their range; one sentence.
 //! Never: a word that the figures do not bear out: each sentence is made from them.
 
 use std::io::Write as _;
 
-use super::Args;
-use crate::measure::arm::{Arm, Course};
-use crate::measure::figures::{Row, unit};
-use crate::measure::pattern::Pattern;
-use crate::measure::target::Target;
-use crate::output::{Failure, Output};
+use super::args::DemoArgs;
+use super::bars::{Bar, plot};
+use super::scenes::SceneFigures;
+use crate::measure::figures::{BenchRow, unit};
+use crate::measure::method::AccessMethod;
+use crate::measure::pattern::AccessPattern;
+use crate::measure::target::BenchTarget;
+use crate::output::{Failure, Printer};
 use crate::table;
 
-/// Which of the two courses, as JSON has it.
-pub(super) fn key(course: &Course<'_>) -> &'static str {
-    if course.delay.is_some() { "delayed" } else { "plain" }
-}
-
-/// And as a person reads it.
-pub(super) fn title(course: &Course<'_>) -> &'static str {
-    if course.delay.is_some() { "slow device:" } else { "as it is:" }
-}
-
 /// What the demo calls its patterns.
-pub(super) fn name(pattern: Pattern) -> &'static str {
+pub(super) fn name(pattern: AccessPattern) -> &'static str {
     KINDS.iter().find(|(kind, _)| *kind == pattern).map_or("", |(_, name)| name)
 }
 
 pub(super) fn print(
-    out: &mut Output,
-    target: &Target,
-    args: &Args,
-    rows: &[Row],
+    out: &mut Printer,
+    target: &BenchTarget,
+    args: &DemoArgs,
+    scenes: &[SceneFigures],
+    plain: &[BenchRow],
 ) -> Result<(), Failure> {
-    writeln!(
-        out,
-        "{}, read 4 KiB at a time, policy {};\nmedian [least-most] of {}, ratios of runs made side by \
-         side",
-        target.name,
-        args.policy.name(),
-        if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) },
-    )?;
-    for key in ["plain", "delayed"] {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.target == Some(key)).collect();
-        let how = match key {
-            "plain" => "as it is".to_owned(),
-            _ => format!("behind {} (the kernel: over FUSE)", args.delay),
-        };
-        writeln!(out, "\n{how}, {}", windows(&rows))?;
-        let lines = KINDS.iter().filter_map(|(kind, _)| line(&rows, *kind));
-        table::print(out, HEADING, lines)?;
+    let runs = if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) };
+    let title = format!(
+        "foreread beside the kernel's page cache, reading {} 4 KiB at a time; medians of {runs}.",
+        target.name
+    );
+    out.paragraph("", &title)?;
+    for figures in scenes {
+        print_scene(out, figures)?;
     }
-    writeln!(out, "\n{}", meaning(rows))?;
+    print_cached(out, plain)?;
+    writeln!(out)?;
+    let title = format!(
+        "The file as it is, {}, policy {}: MB/s or time per read, median [least-most].",
+        windows(plain),
+        args.policy.name()
+    );
+    out.paragraph("", &title)?;
+    writeln!(out)?;
+    table::print(out, HEADING, KINDS.iter().filter_map(|(kind, _)| line(plain, *kind)))?;
+    writeln!(out)?;
+    out.paragraph("", &least(scenes, plain))
+}
+
+/// A title and its bars.
+fn print_scene(out: &mut Printer, figures: &SceneFigures) -> Result<(), Failure> {
+    let SceneFigures { scene, default, best, foreread, skipped } = figures;
+    let speed = |row: &BenchRow| Ok(row.mb_per_s.median);
+    let why = || Err(skipped.clone().unwrap_or_default());
+    let set = best.as_ref().and_then(|row| row.window_kib);
+    let set = set.map_or(String::new(), |kib| format!(", read_ahead_kb={kib}"));
+    let is_best = best.is_none() && skipped.is_none();
+    let mut bars = vec![Bar {
+        name: if is_best { "kernel, defaults (its best)" } else { "kernel, defaults" }.to_owned(),
+        figure: default.as_ref().map_or_else(why, speed),
+    }];
+    // What is said of the defaults is true of the best setting, too.
+    if default.is_some() && !is_best {
+        bars.push(Bar {
+            name: format!("kernel, best{set}"),
+            figure: best.as_ref().map_or_else(why, speed),
+        });
+    }
+    bars.push(Bar { name: "foreread, defaults".to_owned(), figure: speed(foreread) });
+    writeln!(out)?;
+    out.paragraph("", &format!("{} ({}), MB/s:", scene.title, scene.delay))?;
+    print_bars(out, &bars)
+}
+
+/// Reads of pages that are in memory: there is nothing to set, and less is better.
+fn print_cached(out: &mut Printer, plain: &[BenchRow]) -> Result<(), Failure> {
+    let time = |method| {
+        let row =
+            plain.iter().find(|row| row.pattern == AccessPattern::Hot4k && row.method == method);
+        row.map(|row| row.ns_per_read.median)
+    };
+    let bar = |name: &str, method| {
+        let figure = time(method)?;
+        Some(Bar { name: name.to_owned(), figure: Ok(figure) })
+    };
+    let bars = [
+        bar("kernel, pread", AccessMethod::Buffered),
+        bar("foreread, read_at", AccessMethod::Foreread),
+    ];
+    let bars: Vec<Bar> = bars.into_iter().flatten().collect();
+    writeln!(out)?;
+    out.paragraph("", "Cached reads of 4 KiB, ns each (shorter is better):")?;
+    print_bars(out, &bars)
+}
+
+fn print_bars(out: &mut Printer, bars: &[Bar]) -> Result<(), Failure> {
+    for line in plot(bars, out.prose_width().min(WIDEST_PLOT)) {
+        writeln!(out, "{line}")?;
+    }
     Ok(())
 }
 
 /// The largest windows: one figure where they are the same.
-fn windows(rows: &[&Row]) -> String {
-    let of = |arm| rows.iter().find(|row| row.arm == arm).and_then(|row| row.window_kib);
-    match (of(Arm::Buffered), of(Arm::Foreread)) {
+fn windows(rows: &[BenchRow]) -> String {
+    let of = |method| rows.iter().find(|row| row.method == method).and_then(|row| row.window_kib);
+    match (of(AccessMethod::Buffered), of(AccessMethod::Foreread)) {
         (Some(kernel), Some(ours)) if kernel != ours => {
             format!("windows up to {kernel} KiB in the kernel, {ours} KiB in foreread")
         }
@@ -69,91 +116,53 @@ fn windows(rows: &[&Row]) -> String {
     }
 }
 
-fn line(rows: &[&Row], kind: Pattern) -> Option<[String; 6]> {
-    let row = |arm| rows.iter().find(|row| row.pattern == kind && row.arm == arm).copied();
-    let (kernel, direct, ours) = (row(Arm::Buffered), row(Arm::Direct), row(Arm::Foreread)?);
-    let per_read = match kind.hot_set() {
+fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
+    let row = |method| rows.iter().find(|row| row.pattern == kind && row.method == method);
+    let (kernel, direct, ours) =
+        (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread)?);
+    let amplification = match kind.hot_set() {
         Some(_) => None,
-        None => ours.device_bytes.map(|bytes| bytes / (ours.bytes_wanted / kind.block()).max(1)),
+        None => ours.device_bytes.map(|bytes| bytes as f64 / ours.bytes_wanted.max(1) as f64),
     };
     Some([
         format!("{}, {}", name(kind), unit(kind)),
-        table::or_dash(kernel.map(Row::cell)),
-        table::or_dash(direct.map(Row::cell)),
+        table::or_dash(kernel.map(BenchRow::cell)),
+        table::or_dash(direct.map(BenchRow::cell)),
         ours.cell(),
         table::or_dash(kernel.map(|kernel| format!("{:.2} x", ours.times(kernel)))),
-        table::or_dash(per_read),
+        table::or_dash(amplification.map(|asked| format!("{asked:.2}"))),
     ])
 }
 
-/// What the table says, in two sentences: what it gives, and where it gives least.
-fn meaning(rows: &[Row]) -> String {
-    let row = |target: &str, kind, arm| {
-        rows.iter().find(|row| row.target == Some(target) && row.pattern == kind && row.arm == arm)
-    };
-    let times = |target, kind, other| {
-        Some(row(target, kind, Arm::Foreread)?.times(row(target, kind, other)?))
-    };
-    let mut gives = Vec::new();
-    if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Direct) {
-        gives.push(format!("reads one stream {times:.1} times as fast as O_DIRECT alone"));
-    }
-    if let Some(times) = times("delayed", Pattern::Seq4k, Arm::Buffered) {
-        gives.push(format!("reads it {times:.2} times as fast as the kernel's page cache"));
-    }
-    if let Some(times) = times("delayed", Pattern::Inter2, Arm::Buffered) {
-        gives.push(format!("reads two streams in turns {times:.2} times as fast as that"));
-    }
-    let random = row("delayed", Pattern::Rand4k, Arm::Foreread)
-        .and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted.max(1) as f64));
-    if let Some(bytes) = random {
-        gives.push(format!("and asks for {bytes:.2} bytes a byte that random reads want"));
-    }
-    let cached = times("plain", Pattern::Hot4k, Arm::Buffered).map_or(String::new(), |times| {
-        format!("A cached page comes {times:.1} times as fast as by pread; ")
+/// Where foreread gains least, or loses most.
+fn least(scenes: &[SceneFigures], plain: &[BenchRow]) -> String {
+    let of_scenes = scenes.iter().filter_map(|it| {
+        let best = it.best.as_ref().or(it.default.as_ref())?;
+        Some((it.foreread.times(best), format!("'{}', the kernel at its best", it.scene.title)))
     });
-    let against_kernel = rows.iter().filter(|row| row.arm == Arm::Foreread).filter_map(|ours| {
-        let kernel = row(ours.target?, ours.pattern, Arm::Buffered)?;
-        Some((ours.times(kernel), ours))
+    let of_plain = plain.iter().filter(|row| row.method == AccessMethod::Foreread);
+    let of_plain = of_plain.filter_map(|ours| {
+        let kernel = plain
+            .iter()
+            .find(|row| row.method == AccessMethod::Buffered && row.pattern == ours.pattern)?;
+        Some((ours.times(kernel), format!("'{}' as it is", name(ours.pattern))))
     });
-    let worst = against_kernel.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(times, ours)| {
-        let place = if ours.target == Some("plain") { "as it is" } else { "on the slow device" };
-        format!(
-            "beside the kernel foreread does worst at '{}' {place}: {times:.2} x.",
-            name(ours.pattern)
-        )
-    });
-    let gives = gives.join(", ");
-    let worst = worst.unwrap_or_else(|| "the kernel is not beside it here.".to_owned());
-    wrapped(&format!("On the slow device foreread {gives}. {cached}{worst}"))
+    let least = of_scenes.chain(of_plain).min_by(|a, b| a.0.total_cmp(&b.0));
+    least.map_or_else(
+        || "The kernel is not beside it here.".to_owned(),
+        |(times, at)| format!("Beside the kernel foreread does worst at {at}: {times:.2} x."),
+    )
 }
 
-/// Lines of a width that most terminals have.
-fn wrapped(text: &str) -> String {
-    let mut lines = String::new();
-    let mut width = 0;
-    for word in text.split(' ') {
-        let needs = word.len() + usize::from(width > 0);
-        let separator = match width {
-            0 => "",
-            _ if width + needs > WIDTH => "\n",
-            _ => " ",
-        };
-        width = if separator == " " { width + needs } else { word.len() };
-        lines += separator;
-        lines += word;
-    }
-    lines
-}
-
-const KINDS: [(Pattern, &str); 4] = [
-    (Pattern::Seq4k, "one stream"),
-    (Pattern::Inter2, "two in turns"),
-    (Pattern::Rand4k, "random, cold"),
-    (Pattern::Hot4k, "random, cached"),
+const KINDS: [(AccessPattern, &str); 4] = [
+    (AccessPattern::Seq4k, "one stream"),
+    (AccessPattern::Inter2, "two in turns"),
+    (AccessPattern::Rand4k, "random, cold"),
+    (AccessPattern::Hot4k, "random, cached"),
 ];
 
-const WIDTH: usize = 98;
-
 const HEADING: [&str; 6] =
-    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "bytes/read"];
+    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "read ampl."];
+
+/// Longer bars say no more.
+const WIDEST_PLOT: usize = 80;

@@ -1,7 +1,7 @@
 //! What doctor found, for people.
 //!
 //! In:    an examination; what was measured.
-//! Out:   tables and paragraphs, not wider than [`WIDTH`].
+//! Out:   tables and paragraphs, as wide as the terminal.
 //! Never: a command or a file name broken in two.
 
 use std::io::Write as _;
@@ -11,11 +11,12 @@ use foreread_core::units::ByteCount;
 use foreread_tune::doctor::write_cost::{SizeCost, WriteCost};
 use foreread_tune::doctor::{Examination, Examined, Finding};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
+use crate::terminal::wrap_command;
 
 pub(super) fn print(
-    out: &mut Output,
+    out: &mut Printer,
     examination: &Examination,
     measured: Option<&WriteCost>,
 ) -> Result<(), Failure> {
@@ -28,7 +29,7 @@ pub(super) fn print(
     if !notes.is_empty() {
         writeln!(out)?;
         for note in notes {
-            wrapped(out, "", &note)?;
+            out.paragraph("", &plain(&note))?;
         }
     }
     if let Some(cost) = measured {
@@ -60,28 +61,36 @@ fn row(device: &Examined) -> [String; 8] {
     ]
 }
 
-fn print_finding(out: &mut Output, finding: &Finding) -> Result<(), Failure> {
+fn print_finding(out: &mut Printer, finding: &Finding) -> Result<(), Failure> {
     writeln!(out, "\n{}: {}", plain(&finding.device), finding.check)?;
-    wrapped(out, "  what      ", &finding.what)?;
-    wrapped(out, "  why       ", &finding.why)?;
+    out.paragraph("  what      ", &plain(&finding.what))?;
+    out.paragraph("  why       ", &plain(&finding.why))?;
     let mut label = "  evidence  ";
     for evidence in &finding.evidence {
-        wrapped(out, label, evidence)?;
+        out.paragraph(label, &plain(evidence))?;
         label = "            ";
     }
     label = "  mend      ";
     if finding.mend.is_empty() {
-        wrapped(out, label, "(no command can, or the system does not say enough to write one)")?;
+        out.paragraph(label, "(no command can, or the system does not say enough to write one)")?;
     }
     for command in &finding.mend {
-        // One line, however long, so that it can be copied.
-        writeln!(out, "{label}{}", plain(command))?;
+        let command = plain(command);
+        // Where nothing says how wide lines may be: one line, however long.
+        match out.width() {
+            None => writeln!(out, "{label}{command}")?,
+            Some(width) => {
+                for line in wrap_command(label, &command, width) {
+                    writeln!(out, "{line}")?;
+                }
+            }
+        }
         label = "      or    ";
     }
-    wrapped(out, "  how sure  ", finding.confidence.text())
+    out.paragraph("  how sure  ", finding.confidence.text())
 }
 
-fn print_measured(out: &mut Output, cost: &WriteCost) -> Result<(), Failure> {
+fn print_measured(out: &mut Printer, cost: &WriteCost) -> Result<(), Failure> {
     writeln!(
         out,
         "\n{} in writes of 4096, fsync, to a loop device:\n",
@@ -98,13 +107,13 @@ fn print_measured(out: &mut Output, cost: &WriteCost) -> Result<(), Failure> {
         ]
     };
     table::print(out, heading, [cost.whole, cost.odd].map(row))?;
-    writeln!(
-        out,
-        "\nThe odd size takes {:.1} times as many requests and {:.1} times as long.",
+    writeln!(out)?;
+    let line = format!(
+        "The odd size takes {:.1} times as many requests and {:.1} times as long.",
         cost.times_as_many(),
         cost.times_as_long()
-    )?;
-    Ok(())
+    );
+    out.paragraph("", &line)
 }
 
 /// The same as one line, which goes to stderr beside JSON.
@@ -139,30 +148,8 @@ fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control(), "?")
 }
 
-/// A paragraph behind a label, its other lines indented as far.
-fn wrapped(out: &mut Output, label: &str, text: &str) -> Result<(), Failure> {
-    let indent = label.len();
-    let mut line = label.to_owned();
-    let text = plain(text);
-    for word in text.split(' ') {
-        if line.len() > indent && line.len() + 1 + word.len() > WIDTH {
-            writeln!(out, "{line}")?;
-            line = " ".repeat(indent);
-        }
-        if line.len() > indent {
-            line.push(' ');
-        }
-        line += word;
-    }
-    writeln!(out, "{line}")?;
-    Ok(())
-}
-
 const HEADING: [&str; 8] =
     ["device", "size", "what", "read_ahead_kb", "kernel", "size rule", "scheduler", "findings"];
-
-/// Of a line of text.
-const WIDTH: usize = 96;
 
 #[cfg(test)]
 mod tests {

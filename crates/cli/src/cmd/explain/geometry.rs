@@ -8,8 +8,8 @@ use foreread_core::geometry::{
 use foreread_core::units::{ByteCount, SECTOR_SIZE, Sectors};
 use serde::Serialize;
 
-use crate::flags::CODES_AND_UNITS;
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::output::{Failure, Printer};
 use crate::table;
 use foreread_core::sizes::{self, Exact};
 
@@ -24,7 +24,7 @@ use foreread_core::sizes::{self, Exact};
 /// that is not a multiple of a page makes the kernel's blocks smaller than a page.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct GeometryArgs {
     /// Sizes of devices: bytes, or with K, M, G, T or s (sectors) after the number
     #[arg(value_name = "SIZE", required = true, value_parser = sizes::parse)]
     #[arg(value_hint = ValueHint::Other)]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4096", value_parser = parse_page)]
     page_size: ByteCount,
 
-    /// Print JSON: a list of objects, one a SIZE, sizes in bytes or KiB as their names say
+    /// Print JSON, one object of data a SIZE, sizes in bytes or KiB as their names say
     ///
     /// Keys: bytes, readahead_limit_kib, readahead_limit_rounded_kib, effective_kib, block_size,
     /// nearest_whole (two sizes, below and above). The limits of a device without a known size are
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 /// One device, as JSON says it.
 #[derive(Serialize)]
-struct Explained {
+struct GeometryAnswer {
     bytes: u64,
     readahead_limit_kib: Option<u64>,
     readahead_limit_rounded_kib: Option<u64>,
@@ -62,10 +62,10 @@ struct Explained {
     nearest_whole: [Option<u64>; 2],
 }
 
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(args: &GeometryArgs, out: &mut Printer) -> Result<(), Failure> {
     let devices = args.sizes.iter().map(|&size| explain(size, args));
     if args.json {
-        return out.json(devices);
+        return out.json("explain geometry", devices);
     }
     let rows = devices.map(|device| {
         let kib = |kib: u64| Exact(ByteCount(kib * KIB)).to_string();
@@ -84,11 +84,11 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     table::print(out, HEADING, rows)
 }
 
-fn explain(size: ByteCount, args: &Args) -> Explained {
+fn explain(size: ByteCount, args: &GeometryArgs) -> GeometryAnswer {
     let limit = |rule| readahead_limit(size, rule).map(|limit| whole_pages(limit, args.page_size));
     let published = limit(LimitRule::Published);
     let WholePages { below, above } = nearest_whole(size, args.page_size);
-    Explained {
+    GeometryAnswer {
         bytes: size.0,
         readahead_limit_kib: published.map(in_kib),
         readahead_limit_rounded_kib: limit(LimitRule::Rounding).map(in_kib),

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use foreread_core::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use serde::Serialize;
 
-use self::image::Windows;
-use crate::flags::CODES_AND_UNITS;
-use crate::image::Target;
-use crate::output::{Failure, Output};
+use self::image::ItableWindows;
+use crate::args::help::CODES_AND_UNITS;
+use crate::image::ImageTarget;
+use crate::output::{Failure, Printer};
 
 /// Which blocks of an ext4 inode table are read when one inode is
 ///
@@ -25,7 +25,7 @@ use crate::output::{Failure, Output};
 /// ends with the last used inode. A block behind that one comes alone.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct ItableArgs {
     /// The first block of the group's inode table, if it is described and not an image's
     #[arg(long, value_name = "FIRST", requires_all = ["inodes_per_group", "inodes_per_block"])]
     #[arg(requires = "inode_readahead_blks")]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// ext4's mount option inode_readahead_blks; its default is 32. adaptive takes along what pays;
     /// it learns from inodes, so it wants a TARGET, for which it is the default.
     #[arg(long, value_name = "N|adaptive", value_parser = parse_window)]
-    inode_readahead_blks: Option<Blocks>,
+    inode_readahead_blks: Option<TableBlocks>,
 
     /// What a request costs on the device beside its bytes, in microseconds, for adaptive
     ///
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json", requires = "table")]
     picture: bool,
 
-    /// Print JSON: a list of objects, one a BLOCK or INODE
+    /// Print JSON, one object of data a BLOCK or INODE
     ///
     /// Keys: block, first, last (both included), blocks (how many); of an image also inode, why,
     /// and where chances decided: pays, chance_back, chance_ahead.
@@ -91,27 +91,27 @@ pub(crate) struct Args {
 
 /// Which windows are asked for.
 #[derive(Clone, Copy, Debug)]
-enum Blocks {
+enum TableBlocks {
     Fixed(u64),
     Adaptive,
 }
 
 /// One window, as JSON says it.
 #[derive(Serialize)]
-struct Explained {
+struct TableRead {
     block: u64,
     first: u64,
     last: u64,
     blocks: u64,
 }
 
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     let Some(table) = args.table else { return of_image(args, out) };
     let explained = explain(args, table)?;
     if args.json {
-        return out.json(explained);
+        return out.json("explain itable", explained);
     }
-    for Explained { block, first, last, blocks } in explained {
+    for TableRead { block, first, last, blocks } in explained {
         writeln!(out, "{block}: {first}..{last} ({blocks})")?;
         if (args.picture || out.is_terminal()) && (2..=WIDEST_PICTURE).contains(&blocks) {
             let picture: String =
@@ -122,29 +122,29 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn of_image(args: &Args, out: &mut Output) -> Result<(), Failure> {
+fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     let [target, inodes @ ..] = &args.what[..] else { unreachable!("clap wants one") };
     if inodes.is_empty() {
         return Err(wrong(format!("which inodes of {target}? Write their numbers behind it")));
     }
     let inodes: Vec<u32> = numbers(inodes, "an inode's number")?;
     let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
-    let windows = match args.inode_readahead_blks.unwrap_or(Blocks::Adaptive) {
-        Blocks::Fixed(blocks) => {
-            Windows::Fixed(FixedWindow::new(blocks, bound).expect("it was parsed"), bound)
+    let windows = match args.inode_readahead_blks.unwrap_or(TableBlocks::Adaptive) {
+        TableBlocks::Fixed(blocks) => {
+            ItableWindows::Fixed(FixedWindow::new(blocks, bound).expect("it was parsed"), bound)
         }
-        Blocks::Adaptive if args.compat => {
+        TableBlocks::Adaptive if args.compat => {
             return Err(wrong(
                 "--compat is of fixed windows: give --inode-readahead-blks N".into(),
             ));
         }
-        Blocks::Adaptive => Windows::Adaptive(cost(args)),
+        TableBlocks::Adaptive => ItableWindows::Adaptive(cost(args)),
     };
-    let target = Target { target: PathBuf::from(target), ignore_journal: args.ignore_journal };
+    let target = ImageTarget { target: PathBuf::from(target), ignore_journal: args.ignore_journal };
     image::run(&target, &inodes, &windows, args.json, out)
 }
 
-fn cost(args: &Args) -> Cost {
+fn cost(args: &ItableArgs) -> Cost {
     match (args.request_us, args.mb_per_s) {
         (Some(us), Some(mb_per_s)) => Cost { fixed_ns: us * 1e3, ns_per_byte: 1e3 / mb_per_s },
         _ => Cost::UNKNOWN,
@@ -157,9 +157,9 @@ fn numbers<N: std::str::FromStr>(words: &[String], what: &str) -> Result<Vec<N>,
 }
 
 /// All of the answer before any of it is printed.
-fn explain(args: &Args, first: u64) -> Result<Vec<Explained>, Failure> {
+fn explain(args: &ItableArgs, first: u64) -> Result<Vec<TableRead>, Failure> {
     let blocks: Vec<u64> = numbers(&args.what, "a block's number")?;
-    let Some(Blocks::Fixed(size)) = args.inode_readahead_blks else {
+    let Some(TableBlocks::Fixed(size)) = args.inode_readahead_blks else {
         return Err(wrong("adaptive learns from inodes: give a TARGET and no --table".to_owned()));
     };
     let (in_group, in_block) = args.inodes_per_group.zip(args.inodes_per_block).expect("required");
@@ -177,7 +177,7 @@ fn explain(args: &Args, first: u64) -> Result<Vec<Explained>, Failure> {
             })
         })?;
         let (start, end) = (blocks.start.0, blocks.end.0);
-        Ok(Explained { block, first: start, last: end - 1, blocks: end - start })
+        Ok(TableRead { block, first: start, last: end - 1, blocks: end - start })
     };
     blocks.iter().map(explain).collect()
 }
@@ -186,13 +186,13 @@ fn wrong(line: String) -> Failure {
     Failure::WrongUse(line)
 }
 
-fn parse_window(text: &str) -> Result<Blocks, String> {
+fn parse_window(text: &str) -> Result<TableBlocks, String> {
     if text == "adaptive" {
-        return Ok(Blocks::Adaptive);
+        return Ok(TableBlocks::Adaptive);
     }
     let blocks = text.parse().map_err(|_| WINDOW_SIZES.to_owned())?;
     let is_fine = FixedWindow::new(blocks, ItableBound::Exact).is_some();
-    is_fine.then_some(Blocks::Fixed(blocks)).ok_or_else(|| WINDOW_SIZES.to_owned())
+    is_fine.then_some(TableBlocks::Fixed(blocks)).ok_or_else(|| WINDOW_SIZES.to_owned())
 }
 
 fn parse_cost(text: &str) -> Result<f64, String> {
@@ -206,7 +206,7 @@ const WINDOW_SIZES: &str = "write 0 or a power of two up to 1073741824 (16, 32, 
 const WIDEST_PICTURE: u64 = 64;
 
 const EXAMPLES: &str = "\
-Output:
+Printer:
   1100: 1088..1103 (16)     for block 1100 the 16 blocks from 1088 to 1103 are read
   inode 12: block 1042: 1040..1049 (10), chance back 0.310, ahead 0.072; pays from 0.059
                             the last block on each side is wanted with that chance; -: none is left

@@ -15,10 +15,11 @@ use foreread_core::prefetch::{
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
 use serde::Serialize;
 
-use self::read::{Action, MOST_PAGES, Step, parse_range, parse_step};
+use self::read::{MOST_PAGES, ReadAction, ReadStep, parse_range, parse_step};
 use super::pages::ResidentPages;
-use crate::flags::{CODES_AND_UNITS, policies};
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::args::policy::policies;
+use crate::output::{Failure, Printer};
 use foreread_core::sizes;
 
 /// What a read-ahead policy decides for a series of reads
@@ -29,7 +30,7 @@ use foreread_core::sizes;
 /// marker prints nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct ReadaheadArgs {
     /// The read-ahead policy
     #[arg(long, default_value = Policy::default().name(), value_parser = policies())]
     policy: Policy,
@@ -57,7 +58,7 @@ pub(crate) struct Args {
 
     /// Rules that were never merged into Linux, added to the policy's own; may be repeated
     #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
-    rule: Vec<Rule>,
+    rule: Vec<ReadaheadRule>,
 
     /// Pages that are resident before the first read, the end not included; may be repeated
     #[arg(long, value_name = "FIRST..END", value_parser = parse_range)]
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     picture: bool,
 
-    /// Print JSON: a list of objects, one a decision
+    /// Print JSON, one object of data a decision
     ///
     /// Keys: stream (null if it has no name), pattern, req_page, req_pages, ra_start, ra_size,
     /// ra_async, async, submitted; numbers in pages.
@@ -88,12 +89,12 @@ pub(crate) struct Args {
     /// nothing is printed). advise:random, advise:sequential and advise:normal in place of a read
     /// say how the stream reads from there on.
     #[arg(value_name = "READ", required = true, value_parser = parse_step)]
-    reads: Vec<Step>,
+    reads: Vec<ReadStep>,
 }
 
 /// A rule, as the command line names it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-enum Rule {
+enum ReadaheadRule {
     /// A small read at page 0 right after a seek brings no window
     Lseek,
     /// A window takes a small rest of the file along
@@ -104,21 +105,21 @@ enum Rule {
 
 /// What one reader's stream remembers.
 #[derive(Default)]
-struct Stream {
+struct ExplainedStream {
     state: StreamState,
     advice: Advice,
     prev_pos: Option<ByteCount>,
 }
 
 /// A decision, and whose it was.
-struct Line {
+struct DecisionLine {
     stream: Option<String>,
     decided: Decided,
 }
 
 /// A line as JSON says it.
 #[derive(Serialize)]
-struct Explained<'line> {
+struct DecisionJson<'line> {
     stream: Option<&'line str>,
     pattern: &'static str,
     req_page: u64,
@@ -130,12 +131,12 @@ struct Explained<'line> {
     submitted: u64,
 }
 
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    let Explanation { lines, hints } = explain(args, resident(args)?);
+pub(super) fn run(args: &ReadaheadArgs, out: &mut Printer) -> Result<(), Failure> {
+    let ReadaheadExplanation { lines, hints } = explain(args, resident(args)?);
     if args.json {
-        return out.json(lines.iter().map(explained));
+        return out.json("explain readahead", lines.iter().map(explained));
     }
-    for Line { stream, decided } in &lines {
+    for DecisionLine { stream, decided } in &lines {
         let pattern = decided.decision.pattern.name();
         match stream {
             Some(name) => writeln!(out, "{pattern}@{name}{}", decided.details())?,
@@ -151,27 +152,27 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// All that the readers did.
-struct Explanation {
-    lines: Vec<Line>,
+struct ReadaheadExplanation {
+    lines: Vec<DecisionLine>,
     hints: Vec<picture::Hint>,
 }
 
 /// Makes all reads, and gives every decision in order.
-fn explain(args: &Args, mut pages: ResidentPages) -> Explanation {
+fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanation {
     let end = file_end(args);
     let limits = WindowLimits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
-    let mut streams: BTreeMap<Option<&str>, Stream> = BTreeMap::new();
+    let mut streams: BTreeMap<Option<&str>, ExplainedStream> = BTreeMap::new();
     let mut remembered = Streams::default();
     let (mut lines, mut hints) = (Vec::new(), Vec::new());
-    for Step { stream: name, action } in &args.reads {
+    for ReadStep { stream: name, action } in &args.reads {
         let stream = streams.entry(name.as_deref()).or_default();
         let (seeks, pos, read_end) = match action {
-            Action::Read { seeks, pos, end } => (*seeks, *pos, *end),
-            Action::Advise(advice) => {
+            ReadAction::Read { seeks, pos, end } => (*seeks, *pos, *end),
+            ReadAction::Advise(advice) => {
                 stream.advice = *advice;
                 continue;
             }
-            Action::Hint(hinted) => {
+            ReadAction::Hint(hinted) => {
                 let file_end = PageIndex(end.pages_up().0);
                 let hinted = hinted.start.min(file_end)..hinted.end.min(file_end);
                 pages.insert(hinted.clone());
@@ -196,26 +197,26 @@ fn explain(args: &Args, mut pages: ResidentPages) -> Explanation {
         let count = PageIndex(read_end.pages_up().0) - first;
         let memory = PolicyMemory { stream: &mut stream.state, file: &mut remembered };
         reader.read(memory, &mut pages, first, count, |decided| {
-            lines.push(Line { stream: name.clone(), decided });
+            lines.push(DecisionLine { stream: name.clone(), decided });
         });
         stream.prev_pos = Some(read_end.min(end));
     }
-    Explanation { lines, hints }
+    ReadaheadExplanation { lines, hints }
 }
 
-fn rules(args: &Args) -> Rules {
+fn rules(args: &ReadaheadArgs) -> Rules {
     let is_on = |rule| args.rule.contains(&rule);
     Rules {
-        lseek: is_on(Rule::Lseek),
-        snap_eof: is_on(Rule::SnapEof),
-        backwards: is_on(Rule::Backwards),
+        lseek: is_on(ReadaheadRule::Lseek),
+        snap_eof: is_on(ReadaheadRule::SnapEof),
+        backwards: is_on(ReadaheadRule::Backwards),
         ..Rules::default()
     }
 }
 
-fn explained(line: &Line) -> Explained<'_> {
+fn explained(line: &DecisionLine) -> DecisionJson<'_> {
     let Decided { ask, decision, submitted } = line.decided;
-    Explained {
+    DecisionJson {
         stream: line.stream.as_deref(),
         pattern: decision.pattern.name(),
         req_page: ask.page.0,
@@ -232,7 +233,7 @@ fn explained(line: &Line) -> Explained<'_> {
 }
 
 /// One past the file's last byte.
-fn file_end(args: &Args) -> ByteCount {
+fn file_end(args: &ReadaheadArgs) -> ByteCount {
     match (args.file_bytes, args.file_pages) {
         (Some(bytes), _) => bytes,
         // The last page of the longest file lacks a byte.
@@ -242,7 +243,7 @@ fn file_end(args: &Args) -> ByteCount {
 }
 
 /// The cache before the first read.
-fn resident(args: &Args) -> Result<ResidentPages, Failure> {
+fn resident(args: &ReadaheadArgs) -> Result<ResidentPages, Failure> {
     let end = PageIndex(file_end(args).pages_up().0);
     let mut pages = ResidentPages::default();
     for range in &args.resident {
@@ -273,7 +274,7 @@ fn parse_file_bytes(text: &str) -> Result<ByteCount, String> {
 }
 
 const EXAMPLES: &str = "\
-Output:
+Printer:
   subsequent(req=64+32, ra=128+256-256, async=1) = 256
     pattern     why: initial0, initial, oversize, subsequent, context, interleaved, backwards,
                 strided, thrash, random

@@ -10,8 +10,8 @@ use foreread_core::sched::{
 use foreread_core::units::{Nanos, Sector, Sectors};
 use serde::Serialize;
 
-use crate::flags::CODES_AND_UNITS;
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::output::{Failure, Printer};
 
 /// In which order a scheduler sends requests to a device
 ///
@@ -19,7 +19,7 @@ use crate::output::{Failure, Output};
 /// once. Printed are their names, one dispatch a line, in the order of dispatch.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct ScheduleArgs {
     /// The scheduler
     #[arg(long, default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(Choice::NAMES))]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     why: bool,
 
-    /// Print JSON: a list of objects, one a dispatch
+    /// Print JSON, one object of data a dispatch
     ///
     /// Keys: id (what the line says), start, sectors, arrival_ms, dispatch_ms, why (null if the
     /// scheduler does not say).
@@ -78,12 +78,12 @@ pub(crate) struct Args {
     /// it, with a colon, may stand its class (rt:, be: or idle:; be if nothing is said) and the
     /// number of its submitter (7:, or rt:7:; 0 if nothing is said).
     #[arg(value_name = "REQUEST", required = true, value_parser = parse_request)]
-    requests: Vec<Asked>,
+    requests: Vec<ScheduledRequest>,
 }
 
 /// A request as it is asked for.
 #[derive(Clone, Debug)]
-struct Asked {
+struct ScheduledRequest {
     name: String,
     start: Sector,
     sectors: Sectors,
@@ -93,12 +93,12 @@ struct Asked {
 
 /// The names of a request.
 #[derive(Debug)]
-struct Names {
+struct RequestNames {
     names: Vec<String>,
     may_merge: bool,
 }
 
-impl Payload for Names {
+impl Payload for RequestNames {
     fn can_take(&self, next: &Self) -> bool {
         self.may_merge && next.may_merge
     }
@@ -110,7 +110,7 @@ impl Payload for Names {
 
 /// One dispatch, as JSON says it.
 #[derive(Serialize)]
-struct Explained {
+struct DispatchDecision {
     id: String,
     start: u64,
     sectors: u64,
@@ -119,13 +119,13 @@ struct Explained {
     why: Option<&'static str>,
 }
 
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(args: &ScheduleArgs, out: &mut Printer) -> Result<(), Failure> {
     let explained = explain(args)?;
     if args.json {
-        return out.json(explained);
+        return out.json("explain schedule", explained);
     }
     let width = explained.iter().map(|each| each.id.len()).max().unwrap_or(0);
-    for Explained { id, dispatch_ms, why, .. } in explained {
+    for DispatchDecision { id, dispatch_ms, why, .. } in explained {
         if args.why {
             writeln!(out, "{id:<width$}  {dispatch_ms:>6} ms  {}", why.unwrap_or("-"))?;
         } else {
@@ -142,7 +142,7 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
 ///   steps      S     S+D    S+2D   S+3D   S+4D
 ///   dispatches a     b      c      unused d
 /// ```
-fn explain(args: &Args) -> Result<Vec<Explained>, Failure> {
+fn explain(args: &ScheduleArgs) -> Result<Vec<DispatchDecision>, Failure> {
     let mut queue = choice(args)?.queue(largest(args));
     let mut arriving: Vec<_> = args.requests.iter().collect();
     arriving.sort_by_key(|asked| asked.arrival_ms);
@@ -182,11 +182,11 @@ fn explain(args: &Args) -> Result<Vec<Explained>, Failure> {
     }
 }
 
-fn dispatch(queue: &mut dyn Scheduler<Names>, now_ms: u64) -> Option<Explained> {
+fn dispatch(queue: &mut dyn Scheduler<RequestNames>, now_ms: u64) -> Option<DispatchDecision> {
     let request = queue.take(at(now_ms))?;
     let why = queue.why().map(Why::name);
     queue.completed(at(now_ms), request.origin, request.arrival);
-    Some(Explained {
+    Some(DispatchDecision {
         id: request.load.names.join(" "),
         start: request.start.0,
         sectors: request.sectors.0,
@@ -196,7 +196,7 @@ fn dispatch(queue: &mut dyn Scheduler<Names>, now_ms: u64) -> Option<Explained> 
     })
 }
 
-fn choice(args: &Args) -> Result<Choice, Failure> {
+fn choice(args: &ScheduleArgs) -> Result<Choice, Failure> {
     let mut choice = Choice::from_name(&args.scheduler).expect("clap lets through only names");
     let warm = args.warm.then_some(("warm", "on"));
     let set = args.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -207,14 +207,14 @@ fn choice(args: &Args) -> Result<Choice, Failure> {
     Ok(choice)
 }
 
-fn request(asked: &Asked, may_merge: bool) -> Request<Names> {
-    let Asked { name, start, sectors, origin, arrival_ms } = asked.clone();
-    let load = Names { names: vec![name], may_merge };
+fn request(asked: &ScheduledRequest, may_merge: bool) -> Request<RequestNames> {
+    let ScheduledRequest { name, start, sectors, origin, arrival_ms } = asked.clone();
+    let load = RequestNames { names: vec![name], may_merge };
     Request { start, sectors, origin, arrival: at(arrival_ms), load }
 }
 
 /// The largest request: Linux's default of 1280 KiB, or larger if that is asked for.
-fn largest(args: &Args) -> Sectors {
+fn largest(args: &ScheduleArgs) -> Sectors {
     let longest = args.requests.iter().map(|asked| asked.sectors).max();
     longest.map_or(LARGEST, |longest| longest.max(LARGEST))
 }
@@ -228,7 +228,7 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn parse_request(text: &str) -> Result<Asked, String> {
+fn parse_request(text: &str) -> Result<ScheduledRequest, String> {
     let (origin, request) = match text.rsplit_once(':') {
         Some((prefixes, request)) => (parse_origin(prefixes)?, request),
         None => (Origin::default(), text),
@@ -255,7 +255,7 @@ fn parse_request(text: &str) -> Result<Asked, String> {
     }
     let name = place.split('+').next().unwrap_or(place).to_owned();
     let (start, sectors) = (Sector(start), Sectors(sectors));
-    Ok(Asked { name, start, sectors, origin: Origin { op, ..origin }, arrival_ms })
+    Ok(ScheduledRequest { name, start, sectors, origin: Origin { op, ..origin }, arrival_ms })
 }
 
 fn parse_origin(prefixes: &str) -> Result<Origin, String> {
@@ -285,7 +285,7 @@ const LONGEST_STEP_MS: u64 = 10_000_000;
 const LARGEST: Sectors = Sectors(2560);
 
 const EXAMPLES: &str = "\
-Output:
+Printer:
   R100                 the read at sector 100 went first
   R108                 then the read at sector 108
 

@@ -16,9 +16,9 @@ use foreread_mount::{MountControls, PreparedMount};
 use foreread_serve::stats::SettingValue;
 use foreread_serve::{CounterReader, Export, Server, ServerLimits, Stopper};
 
-use super::{itable, itable_text};
-use crate::cmd::serve::control::Served;
-use crate::measure::clock;
+use crate::args::itable_readahead::{itable_readahead, itable_readahead_text};
+use crate::clock::clock;
+use crate::control::served::Served;
 use crate::output::Failure;
 
 /// A socket that answers; gone when it is dropped.
@@ -99,7 +99,7 @@ fn answer(
     meter: &CounterReader,
 ) -> Result<String, String> {
     if let Some(value) = text.strip_prefix("set ").and_then(|text| text.strip_prefix(ASSIGN)) {
-        controls.set_itable(itable(value)?);
+        controls.set_itable(itable_readahead(value)?);
         return Ok("ok".to_owned());
     }
     if text != "settings" {
@@ -108,7 +108,7 @@ fn answer(
     let mut settings = served.settings().map_err(|forked| forked.to_string())?;
     settings.push(SettingValue {
         name: NAME.to_owned(),
-        value: itable_text(controls.itable()),
+        value: itable_readahead_text(controls.itable()),
         of: "mount".to_owned(),
     });
     serde_json::to_string(&settings).map_err(|error| error.to_string())

@@ -8,17 +8,22 @@ use std::io::Write as _;
 
 use foreread_sim::seeds::SeedTable;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
+use crate::terminal::{DOCUMENT, wrap};
 
-pub(super) fn print(out: &mut Output, tables: &[SeedTable]) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Failure> {
     for table in tables {
-        writeln!(out, "{}: {}\n", table.table, table.title)?;
+        out.paragraph("", &format!("{}: {}", table.table, table.title))?;
+        writeln!(out)?;
         table::print(out, HEADING, lines(table))?;
         for note in &table.notes {
-            writeln!(out, "\n{}", wrapped(note, "  "))?;
+            writeln!(out)?;
+            out.paragraph("  ", note)?;
         }
-        writeln!(out, "\n{}\n", wrapped(&verdict(table), ""))?;
+        writeln!(out)?;
+        out.paragraph("", &verdict(table))?;
+        writeln!(out)?;
     }
     if tables.len() > 1 {
         let heading = ["table", "cells", "published", "median error", "largest", "holds"];
@@ -27,7 +32,7 @@ pub(super) fn print(out: &mut Output, tables: &[SeedTable]) -> Result<(), Failur
     Ok(())
 }
 
-pub(super) fn markdown(out: &mut Output, tables: &[SeedTable]) -> Result<(), Failure> {
+pub(super) fn markdown(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Failure> {
     writeln!(out, "{INTRODUCTION}")?;
     writeln!(
         out,
@@ -37,15 +42,15 @@ pub(super) fn markdown(out: &mut Output, tables: &[SeedTable]) -> Result<(), Fai
         writeln!(out, "| {} |", line.join(" | "))?;
     }
     for table in tables {
-        writeln!(out, "\n## {}\n\n{}\n", table.table, wrapped(&table.title, ""))?;
+        writeln!(out, "\n## {}\n\n{}\n", table.table, in_document(&table.title))?;
         writeln!(out, "| row | | column | seed | ours | error |\n|---|---|---|---|---|---|")?;
         for [row, mark, column, seed, ours, error] in lines(table) {
             writeln!(out, "| {row} | {mark} | {column} | {seed} | {ours} | {error} |")?;
         }
         for note in &table.notes {
-            writeln!(out, "\n{}", wrapped(note, ""))?;
+            writeln!(out, "\n{}", in_document(note))?;
         }
-        writeln!(out, "\n{}", wrapped(&verdict(table), ""))?;
+        writeln!(out, "\n{}", in_document(&verdict(table)))?;
     }
     Ok(())
 }
@@ -103,25 +108,12 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A paragraph in lines of a readable length.
-fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("at least one");
-        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
-            lines.push(word.to_owned());
-        } else {
-            let blank = if line.is_empty() { "" } else { " " };
-            line.push_str(blank);
-            line.push_str(word);
-        }
-    }
-    lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
+/// A paragraph of the page.
+fn in_document(text: &str) -> String {
+    wrap("", text, DOCUMENT).join("\n")
 }
 
 const HEADING: [&str; 6] = ["row", "", "column", "seed", "ours", "error"];
-
-const WIDTH: usize = 96;
 
 const INTRODUCTION: &str = "\
 # The seeds

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{Args, cannot};
-use crate::output::Failure;
+use super::args::ServeArgs;
+use crate::output::{Failure, cannot};
 
 /// A regular file that is written belongs to one server: two would have two caches of it. So does
 /// the file below a loop device. (A block device is claimed by the engine that opens it.)
-pub(super) fn claimed(args: &Args) -> Result<Option<File>, Failure> {
+pub(super) fn claimed(args: &ServeArgs) -> Result<Option<File>, Failure> {
     if args.read_only {
         return Ok(None);
     }
@@ -35,7 +35,7 @@ pub(super) fn claimed(args: &Args) -> Result<Option<File>, Failure> {
 }
 
 /// The file below a loop device, where sysfs and this process's mounts show it.
-fn file_behind(args: &Args) -> Option<PathBuf> {
+fn file_behind(args: &ServeArgs) -> Option<PathBuf> {
     let number = fs::metadata(&args.target).ok()?.rdev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let named = format!("/sys/dev/block/{major}:{minor}/loop/backing_file");

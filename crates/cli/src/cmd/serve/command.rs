@@ -13,23 +13,23 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::place::Place;
+use super::listen_addresses::ListenAddresses;
 
 /// A command on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     child: Arc<Mutex<Child>>,
     id: Pid,
     /// Whether it has ended, and that this has changed.
     has_ended: Arc<(Mutex<bool>, Condvar)>,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts it in a shell, with the server's addresses in `$uri`, `$unixsocket` and `$port`, and
     /// calls `ended` when it is over.
     pub(super) fn start(
         line: &str,
-        place: &Place,
+        place: &ListenAddresses,
         export: &str,
         ended: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {

@@ -8,24 +8,24 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use clap::Args as Flags;
+use clap::Args;
 use foreread_ext4::{Error, Ext4, FileKind};
 use foreread_sim::ext4::{BLOCK_SIZE, RecordedDirectory, RecordedEntry, RecordedLayout};
 
-use crate::flags::CODES_AND_UNITS;
-use crate::image::{Image, Target};
-use crate::output::{Failure, Output};
+use crate::args::help::CODES_AND_UNITS;
+use crate::image::{Image, ImageTarget};
+use crate::output::{Failure, Printer};
 
 /// Take the layout of a tree from an ext4 image
 ///
 /// Prints where the image keeps the directories and inodes below PATH, and in which order a walk
 /// comes to them: blocks, inode numbers, ranks by hash. Names and contents are not in it. A
 /// scenario walks it with tree = "./FILE" (workloads find and git-status).
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct Args {
+pub(crate) struct LayoutArgs {
     #[command(flatten)]
-    target: Target,
+    target: ImageTarget,
 
     /// A directory in the image, from its root
     #[arg(default_value = "/")]
@@ -39,7 +39,7 @@ Examples:
 
 ";
 
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
     let fs = args.target.open()?;
     if fs.superblock().block_size != BLOCK_SIZE {
         let size = fs.superblock().block_size;

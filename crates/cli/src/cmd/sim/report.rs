@@ -15,12 +15,12 @@ use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 use serde::Serialize;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// A run, as `--json` prints it.
 #[derive(Debug, Serialize)]
-pub(super) struct Json<'r> {
+pub(super) struct RunReport<'r> {
     name: &'r str,
     seed: u64,
     policy: &'static str,
@@ -28,24 +28,24 @@ pub(super) struct Json<'r> {
     events: u64,
     hash: String,
     unfinished: usize,
-    processes: Vec<Process<'r>>,
-    devices: Vec<Device<'r>>,
-    cache: Cache,
+    processes: Vec<ProcessReport<'r>>,
+    devices: Vec<DeviceReport<'r>>,
+    cache: CacheReport,
 }
 
 #[derive(Debug, Serialize)]
-struct Process<'r> {
+struct ProcessReport<'r> {
     name: &'r str,
     ops: u64,
     bytes: u64,
     seconds: f64,
     mb_per_s: f64,
-    latency_ms: Latency,
+    latency_ms: LatencyReport,
     other: &'r BTreeMap<&'static str, f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Latency {
+struct LatencyReport {
     mean: f64,
     p50: f64,
     p99: f64,
@@ -53,7 +53,7 @@ struct Latency {
 }
 
 #[derive(Debug, Serialize)]
-struct Device<'r> {
+struct DeviceReport<'r> {
     name: &'r str,
     reads: u64,
     read_bytes: u64,
@@ -63,7 +63,7 @@ struct Device<'r> {
 }
 
 #[derive(Debug, Serialize)]
-struct Cache {
+struct CacheReport {
     pages_wanted: u64,
     pages_missed: u64,
     pages_joined: u64,
@@ -72,8 +72,8 @@ struct Cache {
     evicted_before_use: u64,
 }
 
-pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r RunOutcome) -> Json<'r> {
-    Json {
+pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r RunOutcome) -> RunReport<'r> {
+    RunReport {
         name: &scenario.name,
         seed: scenario.seed,
         policy: scenario.cache.policy.0.name(),
@@ -87,8 +87,8 @@ pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r RunOutcome) -> Json<'r> 
     }
 }
 
-fn process(meter: &ProcessMeter, end: Nanos) -> Process<'_> {
-    Process {
+fn process(meter: &ProcessMeter, end: Nanos) -> ProcessReport<'_> {
+    ProcessReport {
         name: &meter.name,
         ops: meter.ops,
         bytes: meter.bytes.0,
@@ -100,9 +100,9 @@ fn process(meter: &ProcessMeter, end: Nanos) -> Process<'_> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn latency(meter: &ProcessMeter) -> Latency {
+fn latency(meter: &ProcessMeter) -> LatencyReport {
     let ms = |ns: u64| ns as f64 / 1e6;
-    Latency {
+    LatencyReport {
         mean: meter.mean_ms(),
         p50: ms(meter.latency.value_at_quantile(0.5)),
         p99: ms(meter.latency.value_at_quantile(0.99)),
@@ -110,8 +110,8 @@ fn latency(meter: &ProcessMeter) -> Latency {
     }
 }
 
-fn device(meter: &DeviceMeter, end: Nanos) -> Device<'_> {
-    Device {
+fn device(meter: &DeviceMeter, end: Nanos) -> DeviceReport<'_> {
+    DeviceReport {
         name: &meter.name,
         reads: meter.requests(Op::Read),
         read_bytes: meter.bytes(Op::Read).0,
@@ -121,8 +121,8 @@ fn device(meter: &DeviceMeter, end: Nanos) -> Device<'_> {
     }
 }
 
-fn cache(ran: &RunOutcome) -> Cache {
-    Cache {
+fn cache(ran: &RunOutcome) -> CacheReport {
+    CacheReport {
         pages_wanted: ran.stats.pages_wanted,
         pages_missed: ran.stats.pages_missed,
         pages_joined: ran.stats.pages_joined,
@@ -133,7 +133,7 @@ fn cache(ran: &RunOutcome) -> Cache {
 }
 
 pub(super) fn print(
-    out: &mut Output,
+    out: &mut Printer,
     scenario: &Scenario,
     ran: &RunOutcome,
 ) -> Result<(), Failure> {
@@ -150,8 +150,9 @@ pub(super) fn print(
     let heading = ["device", "reads", "MiB", "writes", "MiB", "busy"];
     table::print(out, heading, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
 
-    let Cache { pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, .. } =
-        cache(ran);
+    let CacheReport {
+        pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, ..
+    } = cache(ran);
     writeln!(
         out,
         "\npages: {pages_wanted} wanted by reads that missed, {pages_missed} of them asked for; \
@@ -161,18 +162,18 @@ pub(super) fn print(
 }
 
 /// Processes that are alike: names that differ in the number behind them.
-struct Group<'r> {
+struct ProcessGroup<'r> {
     name: String,
     meters: Vec<&'r ProcessMeter>,
 }
 
-fn groups(meters: &[ProcessMeter]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(meters: &[ProcessMeter]) -> Vec<ProcessGroup<'_>> {
+    let mut groups: Vec<ProcessGroup<'_>> = Vec::new();
     for meter in meters {
         let name = base(&meter.name);
         match groups.iter_mut().find(|group| base(&group.meters[0].name) == name) {
             Some(group) if meters.len() > MOST_LINES => group.meters.push(meter),
-            _ => groups.push(Group { name: meter.name.clone(), meters: vec![meter] }),
+            _ => groups.push(ProcessGroup { name: meter.name.clone(), meters: vec![meter] }),
         }
     }
     for group in &mut groups {
@@ -190,7 +191,7 @@ fn base(name: &str) -> &str {
     }
 }
 
-impl Group<'_> {
+impl ProcessGroup<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
     fn line(&self, end: Nanos) -> [String; 8] {
         let mut all = self.meters[0].latency.clone();
@@ -216,7 +217,7 @@ impl Group<'_> {
 }
 
 /// What only some kinds of processes measure.
-fn print_other(out: &mut Output, meters: &[ProcessMeter]) -> Result<(), Failure> {
+fn print_other(out: &mut Printer, meters: &[ProcessMeter]) -> Result<(), Failure> {
     for meter in meters.iter().filter(|meter| !meter.other.is_empty()).take(MOST_LINES) {
         let figures: Vec<_> =
             meter.other.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();

@@ -4,18 +4,22 @@
 //! Out:   one table, and where `adaptive` loses; or JSON; or the page docs/rivals.md.
 //! Never: a rival that is left out because it is ahead.
 
+mod cells;
 mod page;
 
 use std::io::Write as _;
 use std::num::NonZero;
 
-use clap::Args as Flags;
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
 use foreread_sim::rivals::{self, Rival, RivalJob, RivalRow};
 
-use crate::flags::{CODES_AND_UNITS, policies};
-use crate::output::{Failure, Output};
+use self::cells::cells;
+use crate::args::help::CODES_AND_UNITS;
+use crate::args::policy::policies;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
 use crate::table;
 
 /// Every policy in the same scenarios, and where adaptive loses
@@ -32,9 +36,9 @@ use crate::table;
 /// scenarios named streaming-); device s, how long devices were at work; x bytes, what devices were
 /// asked for over what was read; unread, pages that were read ahead and evicted unused; waited s,
 /// all readers' waits together; at rate, how many of the clients with a rate got it.
-#[derive(Debug, Flags)]
+#[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(super) struct Args {
+pub(super) struct RivalsArgs {
     /// Only these scenarios
     #[arg(long, value_name = "NAME", num_args = 1.., value_parser = scenarios())]
     scenario: Vec<&'static Rival>,
@@ -52,7 +56,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     markdown: bool,
 
-    /// Print a list of JSON objects, one a row
+    /// Print JSON, one object of data a row
     ///
     /// Keys: scenario, policy, max_window (bytes; null: learnt), without, elapsed_s, requests,
     /// device_s, amplification, evicted_unread, waited_s, optimum_requests (null where nothing says
@@ -70,9 +74,9 @@ Examples:
 
 ";
 
-pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
     let jobs = jobs(args);
-    let bar = super::spinner();
+    let bar = spinner();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let rows = rivals::run_all(&jobs, threads, &|count, job| {
         let (name, policy) = (job.rival.name, job.how.policy.name());
@@ -80,7 +84,7 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     if args.json {
-        return out.json(&rows);
+        return out.json("sim rivals", &rows);
     }
     if args.markdown {
         return page::print(out, &rows);
@@ -92,7 +96,7 @@ pub(super) fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn jobs(args: &Args) -> Vec<RivalJob> {
+fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     let all: Vec<_> = rivals::all().iter().collect();
     let scenarios = if args.scenario.is_empty() { &all } else { &args.scenario };
     let policies = if args.policy.is_empty() { &Policy::ALL[..] } else { &args.policy };
@@ -109,7 +113,7 @@ fn jobs(args: &Args) -> Vec<RivalJob> {
     scenarios.iter().flat_map(of).collect()
 }
 
-fn print(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
+fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     let heading = [
         "scenario", "policy", "elapsed", "MB/s", "requests", "x best", "device s", "x bytes",
         "unread", "waited s", "at rate",
@@ -117,28 +121,7 @@ fn print(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
     table::print(out, heading, rows.iter().map(cells))
 }
 
-/// The cells of a row, as a person reads them.
-fn cells(row: &RivalRow) -> [String; 11] {
-    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-    let over = |optimum: f64| format!("{:.2}", row.requests as f64 / optimum);
-    let none = || "-".to_owned();
-    let at_rate = format!("{} of {}", row.at_rate, row.streams);
-    [
-        row.scenario.to_owned(),
-        row.label(),
-        format!("{:.1}", row.elapsed_s),
-        format!("{:.1}", row.mb_per_s),
-        row.requests.to_string(),
-        row.optimum_requests.map_or_else(none, over),
-        format!("{:.1}", row.device_s),
-        format!("{:.3}", row.amplification),
-        row.evicted_unread.to_string(),
-        format!("{:.1}", row.waited_s),
-        if row.streams > 0 { at_rate } else { none() },
-    ]
-}
-
-fn print_losses(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
+fn print_losses(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     if !rows.iter().any(|row| row.policy == Policy::Adaptive.name()) {
         return Ok(());
     }
@@ -147,12 +130,11 @@ fn print_losses(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
         writeln!(out, "\nadaptive loses nowhere by more than 2 %.")?;
         return Ok(());
     }
-    writeln!(
-        out,
-        "\nWhere adaptive loses by more than 2 % to one that serves its readers as well:"
-    )?;
+    writeln!(out)?;
+    let title = "Where adaptive loses by more than 2 % to one that serves its readers as well:";
+    out.entry("", title)?;
     for loss in losses {
-        writeln!(out, "  {loss}")?;
+        out.entry("  ", &loss.to_string())?;
     }
     Ok(())
 }

@@ -10,21 +10,25 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_serve::stats::{DirectionStats, ServerStats};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
+use crate::terminal::wrap_items;
 
-pub(super) fn print(out: &mut Output, stats: &ServerStats) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, stats: &ServerStats) -> Result<(), Failure> {
     head(out, stats)?;
     for (subject, parts) in subjects(stats) {
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        writeln!(out, "{subject:<SUBJECT$}{}", parts.join("   "))?;
+        let label = format!("{subject:<SUBJECT$}");
+        for line in wrap_items(&label, &parts, out.width().unwrap_or(usize::MAX)) {
+            writeln!(out, "{line}")?;
+        }
     }
     writeln!(out)?;
     let rows = [("reads", &stats.device.read), ("writes", &stats.device.write)];
     table::print(out, HEADING, rows.map(|(name, direction)| row(name, direction)))
 }
 
-fn head(out: &mut Output, stats: &ServerStats) -> Result<(), Failure> {
+fn head(out: &mut Printer, stats: &ServerStats) -> Result<(), Failure> {
     let export = &stats.export;
     let mut line = format!("{} ({})", export.target, Exact(ByteCount(export.bytes)));
     if !export.name.is_empty() {
@@ -35,17 +39,20 @@ fn head(out: &mut Output, stats: &ServerStats) -> Result<(), Failure> {
     if let Some(why) = &export.buffered {
         line += &format!(", buffered: {why}");
     }
-    writeln!(out, "{line}\n")?;
+    out.entry("", &line)?;
+    writeln!(out)?;
     Ok(())
 }
 
-fn subjects(stats: &ServerStats) -> Vec<(&'static str, Vec<String>)> {
-    let ServerStats { memory, reads, pages, ahead, cache, writes, clients, .. } = stats;
-    let kinds = clients.requests.iter().filter(|(_, count)| **count > 0);
-    let windows = ahead.windows.iter().map(|window| match window.up_to_bytes {
-        Some(bytes) => format!("{} {}", Exact(ByteCount(bytes)), number(window.count)),
-        None => format!("larger {}", number(window.count)),
-    });
+/// A line of the report: what it is about, and its figures.
+type Subject = (&'static str, Vec<String>);
+
+fn subjects(stats: &ServerStats) -> Vec<Subject> {
+    [of_reads(stats), of_cache(stats), of_writes(stats), of_clients(stats)].concat()
+}
+
+fn of_reads(stats: &ServerStats) -> Vec<Subject> {
+    let ServerStats { memory, reads, pages, .. } = stats;
     vec![
         (
             "memory",
@@ -73,6 +80,16 @@ fn subjects(stats: &ServerStats) -> Vec<(&'static str, Vec<String>)> {
                 some("retried", pages.retried),
             ],
         ),
+    ]
+}
+
+fn of_cache(stats: &ServerStats) -> Vec<Subject> {
+    let ServerStats { ahead, cache, .. } = stats;
+    let windows = ahead.windows.iter().map(|window| match window.up_to_bytes {
+        Some(bytes) => format!("{} {}", Exact(ByteCount(bytes)), number(window.count)),
+        None => format!("larger {}", number(window.count)),
+    });
+    vec![
         (
             "read ahead",
             vec![
@@ -91,22 +108,33 @@ fn subjects(stats: &ServerStats) -> Vec<(&'static str, Vec<String>)> {
                 count("came back", cache.refaulted),
             ],
         ),
-        (
-            "writes",
-            vec![
-                count("asked", writes.asked),
-                count("pages", writes.pages),
-                count("partly", writes.partial),
-                some("waited for room", writes.waited_for_room),
-                some("waited for pages", writes.waited_for_pages),
-                some("retried", writes.retried),
-                some("FAILED", writes.failed),
-                count("flushes", writes.flushes),
-                some("FLUSHES FAILED", writes.flush_failures),
-                some("written again", writes.rewritten),
-                some("LOST", u64::from(writes.lost)),
-            ],
-        ),
+    ]
+}
+
+fn of_writes(stats: &ServerStats) -> Vec<Subject> {
+    let writes = &stats.writes;
+    vec![(
+        "writes",
+        vec![
+            count("asked", writes.asked),
+            count("pages", writes.pages),
+            count("partly", writes.partial),
+            some("waited for room", writes.waited_for_room),
+            some("waited for pages", writes.waited_for_pages),
+            some("retried", writes.retried),
+            some("FAILED", writes.failed),
+            count("flushes", writes.flushes),
+            some("FLUSHES FAILED", writes.flush_failures),
+            some("written again", writes.rewritten),
+            some("LOST", u64::from(writes.lost)),
+        ],
+    )]
+}
+
+fn of_clients(stats: &ServerStats) -> Vec<Subject> {
+    let clients = &stats.clients;
+    let kinds = clients.requests.iter().filter(|(_, count)| **count > 0);
+    vec![
         (
             "clients",
             vec![

@@ -11,13 +11,13 @@ use foreread_tune::identity::identity;
 use foreread_tune::remember;
 use foreread_tune::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 
 /// Every device that can be measured and is not remembered.
 pub(super) fn all(
     sys: &SystemRoot,
     remember: bool,
-    out: &mut Output,
+    out: &mut Printer,
 ) -> Result<Vec<PathBuf>, Failure> {
     let known: Vec<BlockDevice> =
         remember::list(sys).remembered.iter().flat_map(|it| it.identity.devices(sys)).collect();

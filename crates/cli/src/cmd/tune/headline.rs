@@ -14,7 +14,7 @@ use foreread_core::units::ByteCount;
 use foreread_tune::advice::beside;
 use foreread_tune::report::{Method, Recommended, Report};
 
-use super::Args;
+use super::args::TuneArgs;
 
 /// What the caller wants done with the result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,7 +31,7 @@ pub(super) enum Intent {
 }
 
 impl Intent {
-    pub(super) fn of(args: &Args) -> Self {
+    pub(super) fn of(args: &TuneArgs) -> Self {
         if args.sets() {
             return Self::Set { remember: args.remember, force: args.force };
         }
@@ -114,7 +114,7 @@ fn size(kib: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use foreread_tune::advice::Refusal;
+    use foreread_tune::report::Refusal;
     use foreread_tune::report::{Compared, Profile};
 
     use super::*;

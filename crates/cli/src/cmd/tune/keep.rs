@@ -17,16 +17,17 @@ use foreread_tune::remember::{self, Applied};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 
-use super::measure::{Measured, ended};
-use super::{Args, date, remembered};
-use crate::output::{Failure, Output};
+use super::args::TuneArgs;
+use super::measured::{MeasuredDevice, ended};
+use super::{date, remembered};
+use crate::output::{Failure, Printer};
 
 /// What `--apply` and `--remember` ask for, and what else sets the same.
 pub(super) fn keep(
     sys: &SystemRoot,
-    args: &Args,
-    one: &Measured,
-    out: &mut Output,
+    args: &TuneArgs,
+    one: &MeasuredDevice,
+    out: &mut Printer,
 ) -> Result<(), Failure> {
     let settings = one.recommended();
     let device = &one.report.device;
@@ -75,7 +76,11 @@ pub(super) fn keep(
 }
 
 /// An error if these settings are not to be made.
-fn refuse(args: &Args, one: &Measured, settings: &[DeviceSetting]) -> Result<(), Failure> {
+fn refuse(
+    args: &TuneArgs,
+    one: &MeasuredDevice,
+    settings: &[DeviceSetting],
+) -> Result<(), Failure> {
     let device = &one.report.device;
     // Ctrl-C is the newer order, whatever was forced before.
     if one.stopped == Some(Stopped::Interrupted) || settings.is_empty() {
@@ -102,7 +107,7 @@ fn refuse(args: &Args, one: &Measured, settings: &[DeviceSetting]) -> Result<(),
 }
 
 /// What stands against what was asked for.
-pub(super) fn against(args: &Args, one: &Measured) -> Vec<String> {
+pub(super) fn against(args: &TuneArgs, one: &MeasuredDevice) -> Vec<String> {
     let counts = one.report.refusals.iter().filter(|it| args.remember || it.is_of_apply());
     counts.map(ToString::to_string).collect()
 }
@@ -116,7 +121,7 @@ fn others(sys: &SystemRoot, device: &str, settings: &[DeviceSetting]) -> Vec<Str
 
 /// The settings that have another value now, and which.
 pub(super) fn changed<'o>(
-    one: &'o Measured,
+    one: &'o MeasuredDevice,
     settings: &'o [DeviceSetting],
 ) -> impl Iterator<Item = (&'o DeviceSetting, &'o DeviceSetting)> {
     let was = |to: &DeviceSetting| one.before.iter().find(|was| was.attribute == to.attribute);
@@ -125,7 +130,7 @@ pub(super) fn changed<'o>(
 }
 
 /// What was set, what was in force before, and how to go back.
-fn undo(one: &Measured, settings: &[DeviceSetting]) -> Vec<String> {
+fn undo(one: &MeasuredDevice, settings: &[DeviceSetting]) -> Vec<String> {
     let device = &one.report.device;
     let name = |setting: &DeviceSetting| remembered::words(std::slice::from_ref(setting));
     let mut notes: Vec<String> = changed(one, settings)

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use foreread_tune::hold;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 
 /// Ctrl-C and the like set a flag; the second one ends us at once, and the holder restores.
 pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
@@ -20,13 +20,13 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(Failure::Output)?;
+            .map_err(Failure::Stdout)?;
     }
     Ok(flag)
 }
 
-pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Output) -> Result<(), Failure> {
-    let restored = hold::restore_left_behind(sys);
+pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Printer) -> Result<(), Failure> {
+    let restored = temporary_settings::restore_left_behind(sys);
     let mut notes: Vec<_> = restored
         .back
         .iter()

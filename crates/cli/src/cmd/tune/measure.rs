@@ -10,29 +10,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::ByteCount;
-use foreread_tune::advice::{self, DeviceFacts, Refusal};
-use foreread_tune::flood::{FloodReport, TunableQueue};
-use foreread_tune::hold::{self, TemporarySettings};
+use foreread_tune::advice::{self, DeviceFacts};
+use foreread_tune::flood::TunableQueue;
 use foreread_tune::identity::identity;
-use foreread_tune::probe::Stopped;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
-use foreread_tune::report::{Method, Report};
+use foreread_tune::report::{Method, Refusal, Report};
 use foreread_tune::setting::{DeviceSetting, READ_AHEAD_KB};
 use foreread_tune::sweep::{self, Sweep, SweepActivity};
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
+use foreread_tune::temporary_settings::{self, TemporarySettings};
 use indicatif::ProgressBar;
-use serde::Serialize;
 
 use super::all::all;
-use super::headline::Intent;
+use super::args::TuneArgs;
 use super::keep::{changed, keep};
 use super::leave::{interrupts, left_as_is, restore_left_behind};
-use super::{Args, ask, mixed, remembered, report, simulated};
-use crate::measure::holder;
-use crate::output::{Failure, Output};
+use super::measured::{MeasuredDevice, ended};
+use super::{ask, mixed, remembered, simulated};
+use crate::output::{Failure, Printer};
+use crate::progress::{percent, progress as bar_of};
+use crate::settings_holder::holder;
 
-pub(super) fn run(sys: &SystemRoot, args: &Args, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(model) = &args.device {
         return model_of(model, args, out);
     }
@@ -83,7 +83,7 @@ pub(super) fn run(sys: &SystemRoot, args: &Args, out: &mut Output) -> Result<(),
 }
 
 /// What was set on a device, with its name; None if all of it was in force before.
-fn words_of_set(one: &Measured) -> Option<String> {
+fn words_of_set(one: &MeasuredDevice) -> Option<String> {
     let settings = one.recommended();
     let mut changed = changed(one, &settings).peekable();
     changed.peek()?;
@@ -99,63 +99,19 @@ fn interrupted_after(set: &[String]) -> String {
     format!("interrupted; set before that, and still set: {}", set.join(", "))
 }
 
-/// A device measured.
-#[derive(Serialize)]
-pub(super) struct Measured {
-    #[serde(flatten)]
-    pub(super) report: Report,
-    flood: Option<FloodReport>,
-    /// The file systems that have an inode table there.
-    #[serde(skip)]
-    ext4: Vec<String>,
-    /// What was in force before, of what is recommended.
-    #[serde(skip)]
-    pub(super) before: Vec<DeviceSetting>,
-    #[serde(skip)]
-    pub(super) stopped: Option<Stopped>,
-}
-
-impl Measured {
-    fn print(&self, args: &Args, out: &mut Output) -> Result<(), Failure> {
-        report::print(out, &self.report, Intent::of(args))?;
-        if let Some(flood) = &self.flood {
-            report::print_flood(out, flood)?;
-        }
-        let of_flood = self.flood.iter().flat_map(|flood| flood.notes.iter());
-        out.notes(&self.report.notes.iter().chain(of_flood).cloned().collect::<Vec<_>>())
-    }
-
-    /// All of it, in the order in which it is set.
-    pub(super) fn recommended(&self) -> Vec<DeviceSetting> {
-        let Some(recommended) = &self.report.recommended else { return Vec::new() };
-        let device = &self.report.device;
-        let window = DeviceSetting::read_ahead_kb(device, recommended.read_ahead_kb);
-        let blocks = recommended.inode_readahead_blks;
-        let inodes = blocks.into_iter().flat_map(|blocks| {
-            self.ext4.iter().map(move |name| DeviceSetting {
-                device: device.clone(),
-                attribute: format!("/sys/fs/ext4/{name}/inode_readahead_blks"),
-                value: blocks.to_string(),
-            })
-        });
-        let scheduler = recommended.scheduler.iter().cloned();
-        [window].into_iter().chain(scheduler).chain(inodes).collect()
-    }
-}
-
-fn print_json(args: &Args, measured: &[Measured], out: &mut Output) -> Result<(), Failure> {
-    match measured {
-        _ if !args.json => Ok(()),
-        [one] if !args.all => out.json_one(one),
-        many => out.json(many.iter()),
-    }
+fn print_json(
+    args: &TuneArgs,
+    measured: &[MeasuredDevice],
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    if args.json { out.json("tune", measured) } else { Ok(()) }
 }
 
 /// A device in virtual time.
-fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
+fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     let interrupted = interrupts()?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
-    let mut probe = simulated::Simulated::find(model, interrupted).ok_or_else(no_such)?;
+    let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
     let size = probe.size();
     let facts = DeviceFacts::of_model(model, size);
     let bar = progress();
@@ -165,22 +121,22 @@ fn model_of(model: &str, args: &Args, out: &mut Output) -> Result<(), Failure> {
     let stopped = outcome.stopped.clone();
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.restored = true;
-    let one = Measured { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
+    let one = MeasuredDevice { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
     if args.json {
-        out.json_one(&one)?;
+        out.json("tune", [&one])?;
     } else {
         one.print(args, out)?;
     }
     ended(&one)
 }
 
-fn settings_of(args: &Args, size: ByteCount) -> sweep::SweepSettings {
+fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::SweepSettings {
     let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
     sweep::SweepSettings::within(size, args.budget().mul_f64(share))
 }
 
 /// A quick look is nothing to set at each start: said before it is taken, not after.
-fn refuse_quick(args: &Args) -> Result<(), Failure> {
+fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
     let is_quick = settings_of(args, ByteCount(0)).is_quick;
     if !(args.remember && is_quick) || args.force {
         return Ok(());
@@ -197,9 +153,9 @@ const SWEEP_SHARE: f64 = 0.65;
 fn one(
     sys: &SystemRoot,
     path: &Path,
-    args: &Args,
+    args: &TuneArgs,
     interrupted: &Arc<AtomicBool>,
-) -> Result<Measured, Failure> {
+) -> Result<MeasuredDevice, Failure> {
     // A minute later it would be too late to say what cannot be done.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
@@ -227,7 +183,7 @@ fn one(
     let name = target.device.name.clone();
     let bar = progress();
     // A value that a killed run has left is not the one in force: it will be set back.
-    let left = hold::left_behind(sys).into_iter();
+    let left = temporary_settings::left_behind(sys).into_iter();
     let mut left = left.filter(|was| was.device == name && was.attribute == READ_AHEAD_KB);
     let left_kib = left.next().and_then(|was| was.value.parse().ok());
     let now_kib = left_kib.or(target.device.queue.read_ahead_kib);
@@ -248,7 +204,7 @@ fn one(
     }
     drop(probe);
     let ext4 = target.ext4.clone();
-    let mut one = Measured { report, flood: None, ext4, before: Vec::new(), stopped };
+    let mut one = MeasuredDevice { report, flood: None, ext4, before: Vec::new(), stopped };
     let scratch = args.scratch.as_deref().zip(offer.as_ref());
     if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
         mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
@@ -256,24 +212,29 @@ fn one(
         one.report.notes.push(NO_SCRATCH.into());
     }
     bar.finish_and_clear();
-    match held.restore() {
-        Ok(restored) => {
-            one.report.restored = restored.theirs.is_empty();
-            one.report.notes.extend(restored.theirs.iter().map(left_as_is));
-        }
-        Err(error) => {
-            one.report.restored = false;
-            one.report.notes.push(error.to_string());
-        }
-    }
+    restore(&held, &mut one.report);
     drop(held);
     one.before = one.recommended().into_iter().filter_map(|to| before(sys, to)).collect();
     Ok(one)
 }
 
+/// Sets everything back, and notes what could not be.
+fn restore(held: &TemporarySettings, report: &mut Report) {
+    match held.restore() {
+        Ok(restored) => {
+            report.restored = restored.theirs.is_empty();
+            report.notes.extend(restored.theirs.iter().map(left_as_is));
+        }
+        Err(error) => {
+            report.restored = false;
+            report.notes.push(error.to_string());
+        }
+    }
+}
+
 /// An error that says why the device's window cannot be set, if it cannot.
 fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
-    hold::may_write(sys, &DeviceSetting::read_ahead_kb(&target.device.name, 0))
+    temporary_settings::may_write(sys, &DeviceSetting::read_ahead_kb(&target.device.name, 0))
 }
 
 fn before(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
@@ -286,11 +247,11 @@ const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that ta
 /// The scheduler's settings, on a scratch file. If they cannot be tried, the windows stay known.
 fn mixed(
     sys: &SystemRoot,
-    (args, scratch): (&Args, (&Path, &TunableQueue)),
+    (args, scratch): (&TuneArgs, (&Path, &TunableQueue)),
     held: &TemporarySettings,
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
-    one: &mut Measured,
+    one: &mut MeasuredDevice,
 ) {
     let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
     let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
@@ -314,21 +275,8 @@ fn mixed(
     one.flood = Some(outcome.report);
 }
 
-/// Whether it came to its end.
-pub(super) fn ended(one: &Measured) -> Result<(), Failure> {
-    match &one.stopped {
-        None => Ok(()),
-        Some(Stopped::Interrupted) => Err(Failure::Check(if one.report.restored {
-            "interrupted; every setting is as it was".into()
-        } else {
-            "interrupted".into()
-        })),
-        Some(Stopped::Failed(why)) => Err(Failure::Check(why.clone())),
-    }
-}
-
 fn progress() -> ProgressBar {
-    crate::measure::progress(100)
+    bar_of(100)
 }
 
 fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgress) {
@@ -336,16 +284,10 @@ fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgress) {
     let kib = |size: ByteCount| foreread_core::sizes::Exact(size);
     let doing = match progress.doing {
         SweepActivity::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
-        SweepActivity::Looking => "does it stay as fast as it begins?".to_owned(),
+        SweepActivity::DetectingThrottle => "does it stay as fast as it begins?".to_owned(),
         SweepActivity::Draining => "using up what it has saved".to_owned(),
         SweepActivity::Window(window) => format!("windows of {}", kib(window)),
         SweepActivity::Random(size) => format!("reads of {} anywhere", kib(size)),
     };
     bar.set_message(format!("{device}: {doing}"));
-}
-
-/// A share of a bar's 100 steps.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-pub(super) fn percent(share: f64) -> u64 {
-    (share.clamp(0.0, 1.0) * 100.0) as u64
 }

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use foreread_core::units::Nanos;
 use foreread_tune::flood::{self, FloodOutcome, RealMixedLoad, ScratchFile, TunableQueue};
-use foreread_tune::hold::TemporarySettings;
 use foreread_tune::probe::Stopped;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::temporary_settings::TemporarySettings;
 use indicatif::ProgressBar;
 
-use super::measure::percent;
-use crate::measure::clock;
+use crate::clock::clock;
 use crate::output::Failure;
+use crate::progress::percent;
 
 /// What could be tried on a file in this folder: asked before a minute is spent on the rest.
 pub(super) fn offer(sys: &SystemRoot, folder: &Path) -> Result<TunableQueue, Failure> {

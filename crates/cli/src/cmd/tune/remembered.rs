@@ -13,11 +13,11 @@ use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use serde::Serialize;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// What is remembered.
-pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let listed = remember::list(sys);
     let mut notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
     notes.extend(remember::applied(sys).iter().map(|applied| {
@@ -26,9 +26,9 @@ pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Output) -> Result<
         format!("{device}: {now} until the next boot, before {was}; foreread tune forget {device}")
     }));
     if is_json {
-        out.json(listed.remembered.iter())?;
+        out.json("tune --list", listed.remembered.iter())?;
     } else if listed.remembered.is_empty() {
-        writeln!(out, "nothing is remembered; foreread tune DEVICE --remember does that")?;
+        out.entry("", "nothing is remembered; foreread tune DEVICE --remember does that")?;
     } else {
         let rows = listed.remembered.iter().map(|known| cells(sys, known));
         table::print(out, ["name", "device", "measured", "plateau", "sets", "before"], rows)?;
@@ -64,19 +64,19 @@ pub(super) fn words(settings: &[DeviceSetting]) -> String {
 }
 
 /// Whether what is remembered is in force.
-pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     if is_json {
-        out.json(verdicts.iter().map(Checked::of))?;
+        out.json("tune verify", verdicts.iter().map(CheckedRecord::of))?;
     } else if verdicts.is_empty() {
         writeln!(out, "nothing is remembered")?;
     }
     for verdict in verdicts.iter().filter(|_| !is_json) {
         let device = name_of(verdict);
         let state = if verdict.is_good() { "as remembered" } else { "NOT as remembered" };
-        writeln!(out, "{device}: {state}")?;
+        out.entry("", &format!("{device}: {state}"))?;
         for finding in &verdict.findings {
-            writeln!(out, "  {finding}")?;
+            out.entry("  ", &finding.to_string())?;
         }
     }
     let wrong = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
@@ -94,14 +94,14 @@ fn name_of(verdict: &Verification) -> String {
 
 /// A verdict as JSON.
 #[derive(Serialize)]
-struct Checked {
+struct CheckedRecord {
     name: String,
     device: Option<String>,
     ok: bool,
     findings: Vec<String>,
 }
 
-impl Checked {
+impl CheckedRecord {
     fn of(verdict: &Verification) -> Self {
         Self {
             name: verdict.id.clone(),
@@ -113,9 +113,8 @@ impl Checked {
 }
 
 /// Undoes it.
-pub(super) fn forget(sys: &SystemRoot, name: &str, out: &mut Output) -> Result<(), Failure> {
+pub(super) fn forget(sys: &SystemRoot, name: &str, out: &mut Printer) -> Result<(), Failure> {
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
-    write!(out, "{forgotten}")?;
-    Ok(())
+    forgotten.to_string().lines().try_for_each(|line| out.entry("", line))
 }

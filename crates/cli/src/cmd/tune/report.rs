@@ -24,18 +24,19 @@ use foreread_tune::report::{Method, Recommended, Report, WindowResult};
 
 use super::headline::{Intent, headline};
 use super::remembered::words;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 use crate::table;
 
 /// The table, and what follows from it.
-pub(super) fn print(out: &mut Output, report: &Report, intent: Intent) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Result<(), Failure> {
     let how = match report.method {
         Method::Kernel => "the kernel's own read-ahead",
         Method::Direct => "O_DIRECT, with the requests that the kernel would make",
         Method::Simulated => "a model, in virtual time",
     };
-    writeln!(out, "{}", headline(report, intent))?;
-    writeln!(out, "measured by {how}, {:.0} s\n", report.seconds)?;
+    out.entry("", &headline(report, intent))?;
+    out.entry("", &format!("measured by {how}, {:.0} s", report.seconds))?;
+    writeln!(out)?;
     if !report.sweep.is_empty() {
         let tradeoffs = tradeoffs(&report.sweep, &report.random);
         let rows = report.sweep.iter().zip(&tradeoffs);
@@ -43,15 +44,18 @@ pub(super) fn print(out: &mut Output, report: &Report, intent: Intent) -> Result
         writeln!(out)?;
     }
     for (name, what) in conclusions(report) {
-        writeln!(out, "{name:<12} {what}")?;
+        out.entry(&format!("{name:<12} "), &what)?;
     }
     Ok(())
 }
 
 /// What the scheduler's settings give readers and writers.
-pub(super) fn print_flood(out: &mut Output, flood: &FloodReport) -> Result<(), Failure> {
+pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), Failure> {
     let FloodReport { device, seconds, .. } = flood;
-    writeln!(out, "\n{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s\n")?;
+    writeln!(out)?;
+    let title = format!("{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s");
+    out.entry("", &title)?;
+    writeln!(out)?;
     let heading = ["setting", "reads/s", "from", "to", "one read", "1 of 100", "written, MB/s"];
     let rows = flood.rows.iter().map(|row| {
         [
@@ -69,8 +73,9 @@ pub(super) fn print_flood(out: &mut Output, flood: &FloodReport) -> Result<(), F
         [] => "what is in force".to_owned(),
         settings => words(settings),
     };
-    writeln!(out, "\nrecommended  {settings}\n             {}", flood.why)?;
-    Ok(())
+    writeln!(out)?;
+    out.entry("recommended  ", &settings)?;
+    out.entry("             ", &flood.why)
 }
 
 const HEADING: [&str; 7] =

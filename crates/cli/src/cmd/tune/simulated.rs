@@ -22,7 +22,7 @@ use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, Sequent
 
 /// A model of a device, and the time that it was busy.
 #[derive(Debug)]
-pub(crate) struct Simulated {
+pub(crate) struct SimulatedDevice {
     model: DeviceParams,
     now: Nanos,
     /// Where the next stream begins.
@@ -33,7 +33,7 @@ pub(crate) struct Simulated {
     stop: Arc<AtomicBool>,
 }
 
-impl Simulated {
+impl SimulatedDevice {
     /// The known device of this name, unused; None if there is none. It stops once `stop` is set.
     pub(crate) fn find(name: &str, stop: Arc<AtomicBool>) -> Option<Self> {
         let model = known::find(name)?.model;
@@ -78,7 +78,7 @@ impl Simulated {
     }
 }
 
-impl Probe for Simulated {
+impl Probe for SimulatedDevice {
     fn now(&self) -> Nanos {
         self.now
     }
@@ -88,7 +88,7 @@ impl Probe for Simulated {
         // The stream begins with small windows; two later it reads full ones, and asks ahead.
         let ramp = ByteCount(ask.window.0 * RAMP);
         let from = self.place(ByteCount(ask.at_least.0 + ramp.0));
-        let stream = Stream { ask: *ask, from, ramp, size: self.size() };
+        let stream = DdReader { ask: *ask, from, ramp, size: self.size() };
         let steps = Rc::new(RefCell::new(Vec::new()));
         let fault = Rc::new(RefCell::new(None));
         let (noted, failed) = (Rc::clone(&steps), Rc::clone(&fault));
@@ -106,7 +106,7 @@ impl Probe for Simulated {
             return Err(Stopped::Failed(format!("the simulated device: {fault:?}")));
         }
         let steps = steps.take();
-        let Some(end) = steps.last().map(|step: &Step| step.pos) else {
+        let Some(end) = steps.last().map(|step: &StreamStep| step.pos) else {
             return Ok(ProbeSample::default());
         };
         let again = end.0.min(self.read_upto.0).saturating_sub(from.0 + ramp.0);
@@ -144,27 +144,27 @@ impl Probe for Simulated {
 
 /// A window of a stream has been read.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct StreamStep {
     at: Nanos,
     pos: ByteCount,
 }
 
 /// What a reader does, as `dd bs=4k`.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct DdReader {
     ask: SequentialRead,
     from: ByteCount,
     ramp: ByteCount,
     size: ByteCount,
 }
 
-impl Stream {
+impl DdReader {
     /// Notes the end of the ramp, and of each window after it.
     async fn read(
         self,
         process: &Process,
         file: SimFile,
-        steps: &RefCell<Vec<Step>>,
+        steps: &RefCell<Vec<StreamStep>>,
     ) -> Result<(), Fault> {
         let reader = process.open(file);
         let (window, start) = (self.ask.window.0, self.from.0 + self.ramp.0);
@@ -174,7 +174,7 @@ impl Stream {
             pos += reader.read(pos, ByteCount(PAGE_SIZE)).await?;
             let at = process.now();
             if pos.0 >= start && (pos.0 - start).is_multiple_of(window) {
-                steps.borrow_mut().push(Step { at, pos });
+                steps.borrow_mut().push(StreamStep { at, pos });
                 let began = *began.get_or_insert(at);
                 let is_enough = pos.0 - start >= self.ask.at_least.0
                     && u128::from(at.0 - began.0) >= self.ask.time.as_nanos();
@@ -191,12 +191,12 @@ impl Stream {
 }
 
 /// Windows, joined to a few slices.
-fn slices(steps: &[Step], began: Nanos) -> Vec<SampleSlice> {
+fn slices(steps: &[StreamStep], began: Nanos) -> Vec<SampleSlice> {
     let each = steps.len().div_ceil(SLICES).max(1);
-    let mut edges: Vec<Step> = steps.iter().step_by(each).copied().collect();
+    let mut edges: Vec<StreamStep> = steps.iter().step_by(each).copied().collect();
     let rest = steps.last().filter(|last| edges.last().is_some_and(|edge| last.pos > edge.pos));
     edges.extend(rest);
-    let slice = |pair: &[Step]| SampleSlice {
+    let slice = |pair: &[StreamStep]| SampleSlice {
         at: Nanos(began.0 + pair[1].at.0),
         bytes: ByteCount(pair[1].pos.0 - pair[0].pos.0),
         ns: pair[1].at.0 - pair[0].at.0,
@@ -233,8 +233,8 @@ mod tests {
         ("SD card (unnamed, Yakui)", "sd-card"),
     ];
 
-    fn simulated(model: &str) -> Simulated {
-        Simulated::find(model, Arc::default()).expect("a known device")
+    fn simulated(model: &str) -> SimulatedDevice {
+        SimulatedDevice::find(model, Arc::default()).expect("a known device")
     }
 
     fn sweep(model: &str, settings: impl Fn(ByteCount) -> SweepSettings) -> SweepOutcome {
@@ -316,14 +316,15 @@ mod tests {
     #[test]
     fn an_interrupt_ends_it() {
         let stop: Arc<AtomicBool> = Arc::default();
-        let mut probe = Simulated::find("sd-card", Arc::clone(&stop)).expect("a known device");
+        let mut probe =
+            SimulatedDevice::find("sd-card", Arc::clone(&stop)).expect("a known device");
         let mut calls = 0;
         let outcome = Sweep::new(SweepSettings::quick(probe.size())).run(&mut probe, &mut |_| {
             calls += 1;
             stop.store(calls > 3, Ordering::Relaxed);
         });
         assert_eq!(outcome.stopped, Some(Stopped::Interrupted));
-        assert!(Simulated::names().any(|name| name == "sd-card"));
-        assert!(Simulated::find("sd", stop).is_none());
+        assert!(SimulatedDevice::names().any(|name| name == "sd-card"));
+        assert!(SimulatedDevice::find("sd", stop).is_none());
     }
 }

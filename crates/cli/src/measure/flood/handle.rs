@@ -1,7 +1,7 @@
-//! The ways to reach the device, opened for reading and writing.
+//! The methods to reach the device, opened for reading and writing.
 //!
-//! In:    a way, a target to overwrite.
-//! Out:   a [`Reader`] for the chain, a [`Writer`] for all threads of the flood.
+//! In:    a method, a target to overwrite.
+//! Out:   a [`ColdReader`] for the chain, a [`FloodWriter`] for all threads of the flood.
 //! Never: a write that ends before the device has it: what is compared is the device's work, not
 //!        the size of a cache.
 
@@ -13,12 +13,14 @@ use std::sync::{Arc, Mutex};
 use foreread::{Delay, Engine, OpenOptions, Policy, WriteMode};
 use foreread_core::sched::Choice;
 
-use super::super::arm::{Issued, Reader, SlowDevice};
-use super::{Victim, Way};
+use super::super::reader::{ColdReader, IssuedReads};
+use super::super::slow_device::SlowDevice;
+use super::method::FloodMethod;
+use super::target::FloodTarget;
 
 /// How foreread is set up.
 #[derive(Clone, Debug)]
-pub(crate) struct Ours {
+pub(crate) struct FloodSettings {
     pub(crate) memory: u64,
     pub(crate) policy: Policy,
     pub(crate) scheduler: Choice,
@@ -27,41 +29,42 @@ pub(crate) struct Ours {
 }
 
 /// What all threads write through.
-pub(crate) enum Writer {
+pub(crate) enum FloodWriter {
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>> },
     Foreread(foreread::File),
 }
 
-/// One way, cold.
+/// One method, cold.
 pub(super) fn open(
-    way: &Way,
-    victim: &Victim,
+    method: &FloodMethod,
+    target: &FloodTarget,
     delay: Option<Delay>,
-    ours: &Ours,
-) -> io::Result<(Reader, Writer)> {
-    match way {
-        Way::Direct { .. } => {
+    ours: &FloodSettings,
+) -> io::Result<(ColdReader, FloodWriter)> {
+    match method {
+        FloodMethod::Direct { .. } => {
             let device = delay.map(SlowDevice::shared);
-            let issued = Arc::new(Issued::default());
-            let file = victim.open_direct()?;
-            let reader = Reader::Direct { file: file.try_clone()?, device: device.clone(), issued };
-            Ok((reader, Writer::Direct { file, device }))
+            let issued = Arc::new(IssuedReads::default());
+            let file = target.open_direct()?;
+            let reader =
+                ColdReader::Direct { file: file.try_clone()?, device: device.clone(), issued };
+            Ok((reader, FloodWriter::Direct { file, device }))
         }
-        Way::Foreread => {
+        FloodMethod::Foreread => {
             let builder = Engine::builder().policy(ours.policy).memory(ours.memory);
             let engine = builder.build().map_err(io::Error::other)?;
             let scheduler = ours.scheduler.clone();
             let options = OpenOptions { write: true, delay, scheduler, ..OpenOptions::default() };
-            let file = engine.open_with(&victim.path, &options).map_err(io::Error::other)?;
+            let file = engine.open_with(&target.path, &options).map_err(io::Error::other)?;
             for (name, value) in &ours.set {
                 file.set_scheduler(name, value).map_err(io::Error::other)?;
             }
-            Ok((Reader::Foreread(file.stream()), Writer::Foreread(file)))
+            Ok((ColdReader::Foreread(file.stream()), FloodWriter::Foreread(file)))
         }
     }
 }
 
-impl Writer {
+impl FloodWriter {
     /// Writes; the device has it on return.
     ///
     /// Through foreread that is [`WriteMode::WriteThrough`]: what is done when it is in the cache

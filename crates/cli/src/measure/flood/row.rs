@@ -1,20 +1,20 @@
-//! What the runs of one way come to.
+//! What the runs of one method come to.
 //!
 //! In:    its runs.
 //! Out:   a row, as JSON has it; cells of the table.
-//! Never: a figure of one way that is measured in another way's terms.
+//! Never: a figure of one method that is measured in another method's terms.
 
 use serde::Serialize;
 
 use super::super::figures::Spread;
-use super::Way;
-use super::run::{CHAIN, Taken};
+use super::method::FloodMethod;
+use super::run::{CHAIN, FloodRun};
 
-/// All runs of one way.
+/// All runs of one method.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct FloodRow {
     pattern: &'static str,
-    pub(crate) arm: String,
+    pub(crate) method: String,
     /// The kernel's scheduler below; null where there is no disk of the kernel's.
     scheduler: Option<String>,
     runs: usize,
@@ -30,13 +30,13 @@ pub(crate) struct Row {
     longest_write_ms: Spread,
 }
 
-impl Row {
-    pub(super) fn new(way: &Way, scheduler: Option<String>, taken: &[Taken]) -> Self {
+impl FloodRow {
+    pub(super) fn new(method: &FloodMethod, scheduler: Option<String>, taken: &[FloodRun]) -> Self {
         let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
-        let percent = |part: f64, taken: &Taken| part / taken.written_alone * 1e2;
+        let percent = |part: f64, taken: &FloodRun| part / taken.written_alone * 1e2;
         Self {
             pattern: "flood",
-            arm: way.name(),
+            method: method.name(),
             scheduler,
             runs: taken.len(),
             reads_per_chain: CHAIN,
@@ -53,7 +53,7 @@ impl Row {
     /// A line of the table.
     pub(crate) fn cells(&self) -> [String; 8] {
         [
-            self.arm.clone(),
+            self.method.clone(),
             self.chain_alone_ms.shown(),
             self.chain_ms.shown(),
             self.chain_times.shown(),

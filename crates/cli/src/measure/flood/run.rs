@@ -1,7 +1,7 @@
 //! One run: the chain alone, the writers alone, and both.
 //!
-//! In:    a cold reader and writer of one way.
-//! Out:   [`Taken`]: how long chains took, what was written meanwhile, and between.
+//! In:    a cold reader and writer of one method.
+//! Out:   [`FloodRun`]: how long chains took, what was written meanwhile, and between.
 //! Never: a thread that goes on when the run is over, also if one of them failed.
 //!
 //! ```text
@@ -19,16 +19,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::arm::{Reader, sleep_until};
-use super::super::clock;
 use super::super::pattern::PAGE;
+use super::super::random::mix;
+use super::super::reader::ColdReader;
 use super::super::run::AlignedBuffer;
-use super::super::target::mix;
-use super::handle::Writer;
+use super::handle::FloodWriter;
+use crate::clock::{clock, sleep_until};
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct FloodRun {
     /// The mean of its chains, without the flood and with it.
     pub(super) chain_alone: Duration,
     pub(super) chain: Duration,
@@ -42,17 +42,17 @@ pub(super) struct Taken {
 
 /// Runs it; the flood lasts `time` at least, and one chain.
 pub(super) fn run(
-    (reader, writer): (Reader, Writer),
+    (reader, writer): (ColdReader, FloodWriter),
     len: u64,
     time: Duration,
     seed: u64,
-) -> io::Result<Taken> {
-    let mut chain = Chain::new(reader, len, seed);
+) -> io::Result<FloodRun> {
+    let mut chain = ReadChain::new(reader, len, seed);
     let mut alone = Duration::ZERO;
     for _ in 0..CHAINS_ALONE {
         alone += chain.run()?;
     }
-    let writers = Writers {
+    let writers = FloodWriters {
         writer,
         start: len / 4 / WRITE * WRITE,
         places: (len - len / 4) / WRITE,
@@ -73,12 +73,12 @@ pub(super) fn run(
     if let Some(error) = writers.failed.into_inner().expect("no writer panics holding it") {
         return Err(error);
     }
-    Ok(Taken { chain_alone: alone / CHAINS_ALONE, ..outcome? })
+    Ok(FloodRun { chain_alone: alone / CHAINS_ALONE, ..outcome? })
 }
 
 /// Reads of which each tells where the next one is.
-struct Chain {
-    reader: Reader,
+struct ReadChain {
+    reader: ColdReader,
     buffer: AlignedBuffer,
     /// Of the target: the first quarter.
     pages: u64,
@@ -86,8 +86,8 @@ struct Chain {
     reads: u64,
 }
 
-impl Chain {
-    fn new(reader: Reader, len: u64, seed: u64) -> Self {
+impl ReadChain {
+    fn new(reader: ColdReader, len: u64, seed: u64) -> Self {
         let buffer = AlignedBuffer::new(PAGE);
         Self { reader, buffer, pages: len / 4 / PAGE, seed: mix(seed), reads: 0 }
     }
@@ -118,8 +118,8 @@ impl Chain {
 }
 
 /// The flood.
-struct Writers {
-    writer: Writer,
+struct FloodWriters {
+    writer: FloodWriter,
     start: u64,
     places: u64,
     is_over: AtomicBool,
@@ -129,7 +129,7 @@ struct Writers {
     failed: Mutex<Option<io::Error>>,
 }
 
-impl Writers {
+impl FloodWriters {
     fn work(&self, seed: u64) {
         let mut buffer = AlignedBuffer::new(WRITE);
         for (number, word) in (0..).zip(buffer.bytes().chunks_exact_mut(8)) {
@@ -153,7 +153,7 @@ impl Writers {
     }
 
     /// The writers alone, then chains beside them.
-    fn beside(&self, chain: &mut Chain, time: Duration) -> io::Result<Taken> {
+    fn beside(&self, chain: &mut ReadChain, time: Duration) -> io::Result<FloodRun> {
         let warm = clock() + WARM_UP;
         while self.written.load(Ordering::Relaxed) < WRITERS * WRITE || clock() < warm {
             if self.is_over.load(Ordering::Relaxed) {
@@ -162,7 +162,7 @@ impl Writers {
             sleep_until(clock() + LOOK);
         }
         let written_alone = self.during(ALONE).rate();
-        let (mut during, mut after) = (Part::default(), Part::default());
+        let (mut during, mut after) = (WrittenPart::default(), WrittenPart::default());
         let mut chains = 0;
         self.longest_ns.store(0, Ordering::Relaxed);
         let end = clock() + time;
@@ -175,7 +175,7 @@ impl Writers {
             sleep_until(clock() + SETTLE);
             after.add(self.during(AFTER));
         }
-        Ok(Taken {
+        Ok(FloodRun {
             chain_alone: Duration::ZERO,
             chain: during.time / chains,
             written_alone,
@@ -185,7 +185,7 @@ impl Writers {
         })
     }
 
-    fn during(&self, time: Duration) -> Part {
+    fn during(&self, time: Duration) -> WrittenPart {
         let began = self.now();
         sleep_until(began.0 + time);
         self.since(began)
@@ -195,20 +195,20 @@ impl Writers {
         (clock(), self.written.load(Ordering::Relaxed))
     }
 
-    fn since(&self, (began, written): (Instant, u64)) -> Part {
+    fn since(&self, (began, written): (Instant, u64)) -> WrittenPart {
         let (now, written_now) = self.now();
-        Part { time: now.duration_since(began), bytes: written_now - written }
+        WrittenPart { time: now.duration_since(began), bytes: written_now - written }
     }
 }
 
 /// So much was written in so long.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct WrittenPart {
     time: Duration,
     bytes: u64,
 }
 
-impl Part {
+impl WrittenPart {
     fn add(&mut self, other: Self) {
         self.time += other.time;
         self.bytes += other.bytes;

@@ -1,7 +1,7 @@
 //! What a flood overwrites.
 //!
 //! In:    a path that the user has given up.
-//! Out:   [`Victim`].
+//! Out:   [`FloodTarget`].
 //! Never: a device that is mounted, or that another program has for itself.
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::super::pattern::PAGE;
 use crate::output::Failure;
 
 /// A file or a device that may be overwritten.
-pub(crate) struct Victim {
+pub(crate) struct FloodTarget {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) len: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Victim {
     is_block_device: bool,
 }
 
-impl Victim {
+impl FloodTarget {
     /// Asks whether it can be had; nothing is written yet.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let named = |line: String| Failure::WrongUse(format!("{}: {line}", path.display()));

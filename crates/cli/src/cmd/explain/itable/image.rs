@@ -12,18 +12,18 @@ use foreread_core::itable::{
 };
 use serde::Serialize;
 
-use crate::image::Target;
-use crate::output::{Failure, Output};
+use crate::image::ImageTarget;
+use crate::output::{Failure, Printer};
 
 /// Which windows are explained.
-pub(super) enum Windows {
+pub(super) enum ItableWindows {
     Fixed(FixedWindow, ItableBound),
     Adaptive(Cost),
 }
 
 /// What comes of one inode, as JSON says it.
 #[derive(Serialize)]
-struct Explained {
+struct ImageTableRead {
     inode: u32,
     block: u64,
     first: u64,
@@ -39,17 +39,17 @@ struct Explained {
 }
 
 pub(super) fn run(
-    target: &Target,
+    target: &ImageTarget,
     inodes: &[u32],
-    windows: &Windows,
+    windows: &ItableWindows,
     json: bool,
-    out: &mut Output,
+    out: &mut Printer,
 ) -> Result<(), Failure> {
     let explained = explain(target, inodes, windows)?;
     if json {
-        return out.json(explained);
+        return out.json("explain itable", explained);
     }
-    for Explained { inode, block, first, last, blocks, why, .. } in explained {
+    for ImageTableRead { inode, block, first, last, blocks, why, .. } in explained {
         match blocks {
             0 => writeln!(out, "inode {inode}: block {block}: {why}")?,
             _ => writeln!(out, "inode {inode}: block {block}: {first}..{last} ({blocks}), {why}")?,
@@ -59,7 +59,11 @@ pub(super) fn run(
 }
 
 /// The inodes one after the other: what was read for one is cached for the next.
-fn explain(target: &Target, inodes: &[u32], windows: &Windows) -> Result<Vec<Explained>, Failure> {
+fn explain(
+    target: &ImageTarget,
+    inodes: &[u32],
+    windows: &ItableWindows,
+) -> Result<Vec<ImageTableRead>, Failure> {
     let fs = target.open()?;
     let superblock = fs.superblock();
     let block_bytes = superblock.block_size;
@@ -90,7 +94,7 @@ fn explain(target: &Target, inodes: &[u32], windows: &Windows) -> Result<Vec<Exp
         let blocks = decision.as_ref().map(|decision| decision.blocks.clone());
         let blocks = blocks.map_or(block.0..block.0, |blocks| blocks.start.0..blocks.end.0);
         cached.extend(blocks.clone().map(BlockIndex));
-        let mut one = Explained {
+        let mut one = ImageTableRead {
             inode,
             block: block.0,
             first: blocks.start,
@@ -112,31 +116,33 @@ fn explain(target: &Target, inodes: &[u32], windows: &Windows) -> Result<Vec<Exp
 }
 
 fn decide(
-    windows: &Windows,
+    windows: &ItableWindows,
     adaptive: &mut Adaptive,
     table: InodeTable,
     block: BlockIndex,
     block_bytes: u32,
 ) -> ItableDecision {
     let decision = match windows {
-        Windows::Fixed(window, _) => {
+        ItableWindows::Fixed(window, _) => {
             let why = if block >= table.used_end() { Why::Unused } else { Why::Single };
             window.decide(table, block).map(|blocks| ItableDecision { blocks, why })
         }
-        Windows::Adaptive(cost) => adaptive.decide(table, block, *cost, block_bytes),
+        ItableWindows::Adaptive(cost) => adaptive.decide(table, block, *cost, block_bytes),
     };
     decision.expect("a block of its table")
 }
 
-fn why_of(windows: &Windows, decision: &ItableDecision) -> String {
+fn why_of(windows: &ItableWindows, decision: &ItableDecision) -> String {
     let (back, ahead, pays) = match (windows, decision.why) {
         (_, Why::Unused) => return "behind the used inodes".into(),
-        (Windows::Fixed(_, ItableBound::Exact), _) => return "fixed window".into(),
-        (Windows::Fixed(_, ItableBound::OffByOne), _) => {
+        (ItableWindows::Fixed(_, ItableBound::Exact), _) => return "fixed window".into(),
+        (ItableWindows::Fixed(_, ItableBound::OffByOne), _) => {
             return "fixed window, as Linux reads it".into();
         }
-        (Windows::Adaptive(_), Why::Single) => return "no inode near it was wanted lately".into(),
-        (Windows::Adaptive(_), Why::Weighed { pays, back, ahead }) => (back, ahead, pays),
+        (ItableWindows::Adaptive(_), Why::Single) => {
+            return "no inode near it was wanted lately".into();
+        }
+        (ItableWindows::Adaptive(_), Why::Weighed { pays, back, ahead }) => (back, ahead, pays),
     };
     // Of the last block on that side; of the nearest if none comes along; `-` if none is left.
     let chance = |chance: Option<f64>| chance.map_or("-".into(), |chance| format!("{chance:.3}"));

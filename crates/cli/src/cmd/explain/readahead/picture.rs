@@ -12,7 +12,7 @@ use foreread_core::prefetch::{Decided, Policy, Residency as _};
 use foreread_core::units::{PageIndex, Pages};
 
 use crate::cmd::explain::pages::ResidentPages;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Printer};
 
 /// Pages that a hint brought, and before which decision it did.
 pub(super) struct Hint {
@@ -29,7 +29,7 @@ pub(super) struct Hint {
 ///   ============:#             another part of the file
 /// ```
 pub(super) fn draw(
-    out: &mut Output,
+    out: &mut Printer,
     policy: Policy,
     end: PageIndex,
     mut resident: ResidentPages,

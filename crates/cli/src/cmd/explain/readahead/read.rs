@@ -1,7 +1,7 @@
 //! Reads, advice, hints and ranges as users write them.
 //!
 //! In:    `64+32`, `@1536:16384`, `b:64+32`, `seek:0+1`, `advise:random`, `hint:64+32`; `0..39`.
-//! Out:   [`Step`]s and ranges of pages, or the text that says the right form.
+//! Out:   [`ReadStep`]s and ranges of pages, or the text that says the right form.
 //! Never: a read that cannot be, or that would take for ever to walk.
 
 use std::ops::Range;
@@ -13,13 +13,13 @@ use foreread_core::sizes;
 
 /// What a reader does.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct ReadStep {
     pub(super) stream: Option<String>,
-    pub(super) action: Action,
+    pub(super) action: ReadAction,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum ReadAction {
     Read {
         /// Whether an explicit seek comes before it.
         seeks: bool,
@@ -46,7 +46,7 @@ pub(super) fn parse_range(text: &str) -> Result<Range<PageIndex>, String> {
 ///   [NAME:] advise:ADVICE
 ///   [NAME:] hint:PAGE+COUNT | @POS:LEN
 /// ```
-pub(super) fn parse_step(text: &str) -> Result<Step, String> {
+pub(super) fn parse_step(text: &str) -> Result<ReadStep, String> {
     let (name, rest) = match text.split_once(':') {
         Some((name, rest)) if !text.starts_with('@') && !WORDS.contains(&name) => {
             (Some(name), rest)
@@ -59,16 +59,16 @@ pub(super) fn parse_step(text: &str) -> Result<Step, String> {
     let action = if let Some(advice) = rest.strip_prefix("advise:") {
         let names = Advice::ALL.map(Advice::name).join(", ");
         let advice = Advice::from_name(advice);
-        Action::Advise(advice.ok_or_else(|| format!("no such advice; there are {names}"))?)
+        ReadAction::Advise(advice.ok_or_else(|| format!("no such advice; there are {names}"))?)
     } else if let Some(place) = rest.strip_prefix("hint:") {
         let (pos, end) = parse_place(place)?;
-        Action::Hint(pos.page()..PageIndex(end.pages_up().0))
+        ReadAction::Hint(pos.page()..PageIndex(end.pages_up().0))
     } else {
         let after_seek = rest.strip_prefix("seek:");
         let (pos, end) = parse_place(after_seek.unwrap_or(rest))?;
-        Action::Read { seeks: after_seek.is_some(), pos, end }
+        ReadAction::Read { seeks: after_seek.is_some(), pos, end }
     };
-    Ok(Step { stream: name.map(str::to_owned), action })
+    Ok(ReadStep { stream: name.map(str::to_owned), action })
 }
 
 fn parse_place(place: &str) -> Result<(ByteCount, ByteCount), String> {
@@ -128,12 +128,12 @@ pub(super) const MOST_PAGES: u64 = 1 << 20;
 mod tests {
     use super::*;
 
-    fn step(stream: Option<&str>, action: Action) -> Result<Step, String> {
-        Ok(Step { stream: stream.map(str::to_owned), action })
+    fn step(stream: Option<&str>, action: ReadAction) -> Result<ReadStep, String> {
+        Ok(ReadStep { stream: stream.map(str::to_owned), action })
     }
 
-    fn read(stream: Option<&str>, pos: u64, end: u64) -> Result<Step, String> {
-        step(stream, Action::Read { seeks: false, pos: ByteCount(pos), end: ByteCount(end) })
+    fn read(stream: Option<&str>, pos: u64, end: u64) -> Result<ReadStep, String> {
+        step(stream, ReadAction::Read { seeks: false, pos: ByteCount(pos), end: ByteCount(end) })
     }
 
     #[test]
@@ -148,13 +148,13 @@ mod tests {
     #[test]
     fn seeks_advice_and_hints_stand_after_the_name() {
         let seek =
-            |pos, end| Action::Read { seeks: true, pos: ByteCount(pos), end: ByteCount(end) };
+            |pos, end| ReadAction::Read { seeks: true, pos: ByteCount(pos), end: ByteCount(end) };
         assert_eq!(parse_step("seek:0+1"), step(None, seek(0, 4096)));
         assert_eq!(parse_step("b:seek:@1536:16384"), step(Some("b"), seek(1536, 17920)));
-        assert_eq!(parse_step("advise:random"), step(None, Action::Advise(Advice::Random)));
-        let sequential = Action::Advise(Advice::Sequential);
+        assert_eq!(parse_step("advise:random"), step(None, ReadAction::Advise(Advice::Random)));
+        let sequential = ReadAction::Advise(Advice::Sequential);
         assert_eq!(parse_step("b:advise:sequential"), step(Some("b"), sequential));
-        let hint = |first, end| Action::Hint(PageIndex(first)..PageIndex(end));
+        let hint = |first, end| ReadAction::Hint(PageIndex(first)..PageIndex(end));
         assert_eq!(parse_step("hint:64+32"), step(None, hint(64, 96)));
         assert_eq!(parse_step("b:hint:@4097:4096"), step(Some("b"), hint(1, 3)));
         assert!(parse_step("advise:often").unwrap_err().contains("normal, sequential, random"));

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use foreread_sim::rivals::{self, RivalRow};
 
-use super::cells;
-use crate::output::{Failure, Output};
+use super::cells::cells;
+use crate::output::{Failure, Printer};
 
-pub(super) fn print(out: &mut Output, rows: &[RivalRow]) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     write!(out, "{HEAD}")?;
     for rival in rivals::all() {
         let of: Vec<&RivalRow> = rows.iter().filter(|row| row.scenario == rival.name).collect();

@@ -1,0 +1,48 @@
+//! The value of `--max-window`.
+//!
+//! In:    a size, or `auto`.
+//! Out:   the largest window that an engine is built with.
+//! Never: a window smaller than the default because the kernel's is.
+
+use std::path::Path;
+
+use foreread::EngineBuilder;
+use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
+
+use crate::block_device::kernel_window;
+
+/// What `--max-window` is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MaxWindow {
+    /// As each device was seen to want it.
+    Auto,
+    /// No larger than this.
+    Size(ByteCount),
+}
+
+impl MaxWindow {
+    /// The kernel's window for the device of a path, and no less than the default: the kernel or an
+    /// administrator chose it for that device.
+    pub(crate) fn of_kernel(target: &Path) -> Self {
+        let known = kernel_window(target);
+        Self::Size(known.map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW)))
+    }
+
+    /// An engine that has it.
+    pub(crate) fn give(self, builder: EngineBuilder) -> EngineBuilder {
+        match self {
+            Self::Auto => builder.learn_max_window(),
+            Self::Size(window) => builder.max_window(window.0),
+        }
+    }
+}
+
+/// Reads a size, or `auto`.
+pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
+    if text == "auto" {
+        return Ok(MaxWindow::Auto);
+    }
+    sizes::parse(text).map(MaxWindow::Size).map_err(|why| format!("{why}; or auto"))
+}

@@ -1,0 +1,27 @@
+//! The names of read-ahead policies, as arguments.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use foreread_core::prefetch::Policy;
+
+/// The names of all policies, each with its line of help.
+pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
+    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
+    PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
+        // Clap has let through only the names of `Policy::ALL`.
+        Policy::from_name(&name).expect("the name of a policy")
+    })
+}
+
+fn about(policy: Policy) -> &'static str {
+    match policy {
+        Policy::None => "no read-ahead: each miss reads what is left of its read",
+        Policy::Linux2_6_28 => "by the reader's own state alone; interleaved streams are random",
+        Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
+        Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
+        Policy::Thrash2009 => "never more ahead than was seen to survive behind",
+        Policy::Thrash2010 => "windows as large as what survives behind; careful after a loss",
+        Policy::Fixed => "windows of the largest size, each asked for when the last is entered",
+        Policy::Distance => "asks further ahead each time its reader waited; no sharing",
+        Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
+    }
+}

@@ -1,0 +1,69 @@
+//! A device that was measured: the report, and what it takes to set what it recommends.
+
+use foreread_tune::flood::FloodReport;
+use foreread_tune::probe::Stopped;
+use foreread_tune::report::Report;
+use foreread_tune::setting::DeviceSetting;
+use serde::Serialize;
+
+use super::args::TuneArgs;
+use super::headline::Intent;
+use super::report;
+use crate::output::{Failure, Printer};
+
+/// A device measured.
+#[derive(Serialize)]
+pub(super) struct MeasuredDevice {
+    #[serde(flatten)]
+    pub(super) report: Report,
+    pub(super) flood: Option<FloodReport>,
+    /// The file systems that have an inode table there.
+    #[serde(skip)]
+    pub(super) ext4: Vec<String>,
+    /// What was in force before, of what is recommended.
+    #[serde(skip)]
+    pub(super) before: Vec<DeviceSetting>,
+    #[serde(skip)]
+    pub(super) stopped: Option<Stopped>,
+}
+
+impl MeasuredDevice {
+    pub(super) fn print(&self, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+        report::print(out, &self.report, Intent::of(args))?;
+        if let Some(flood) = &self.flood {
+            report::print_flood(out, flood)?;
+        }
+        let of_flood = self.flood.iter().flat_map(|flood| flood.notes.iter());
+        out.notes(&self.report.notes.iter().chain(of_flood).cloned().collect::<Vec<_>>())
+    }
+
+    /// All of it, in the order in which it is set.
+    pub(super) fn recommended(&self) -> Vec<DeviceSetting> {
+        let Some(recommended) = &self.report.recommended else { return Vec::new() };
+        let device = &self.report.device;
+        let window = DeviceSetting::read_ahead_kb(device, recommended.read_ahead_kb);
+        let blocks = recommended.inode_readahead_blks;
+        let inodes = blocks.into_iter().flat_map(|blocks| {
+            self.ext4.iter().map(move |name| DeviceSetting {
+                device: device.clone(),
+                attribute: format!("/sys/fs/ext4/{name}/inode_readahead_blks"),
+                value: blocks.to_string(),
+            })
+        });
+        let scheduler = recommended.scheduler.iter().cloned();
+        [window].into_iter().chain(scheduler).chain(inodes).collect()
+    }
+}
+
+/// Whether it came to its end.
+pub(super) fn ended(one: &MeasuredDevice) -> Result<(), Failure> {
+    match &one.stopped {
+        None => Ok(()),
+        Some(Stopped::Interrupted) => Err(Failure::Check(if one.report.restored {
+            "interrupted; every setting is as it was".into()
+        } else {
+            "interrupted".into()
+        })),
+        Some(Stopped::Failed(why)) => Err(Failure::Check(why.clone())),
+    }
+}

@@ -1,0 +1,112 @@
+//! What `foreread stats` and `foreread set` are told by a server.
+//!
+//! In:    a line of text: `stats`, `settings`, `set NAME=VALUE`.
+//! Out:   JSON, `ok`, or what is wrong.
+//! Never: an answer that changes something but `set`.
+
+use std::time::Instant;
+
+use foreread::{Engine, ForkedError, SettingError};
+use foreread_core::units::ByteCount;
+use foreread_serve::CounterReader;
+use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
+
+use crate::clock::clock;
+
+/// What is served, for `foreread stats` and `foreread set`.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) engine: Engine,
+    pub(crate) file: foreread::File,
+    pub(crate) target: String,
+    pub(crate) export: String,
+    pub(crate) read_only: bool,
+    pub(crate) memory: ByteCount,
+    pub(crate) started: Instant,
+}
+
+impl Served {
+    /// Answers one request.
+    pub(crate) fn answer(&self, text: &str, meter: &CounterReader) -> Result<String, String> {
+        let in_words = |error: serde_json::Error| error.to_string();
+        match text.split_once(' ') {
+            None if text == "stats" => {
+                let stats = self.stats(meter).map_err(|forked| forked.to_string())?;
+                serde_json::to_string(&stats).map_err(in_words)
+            }
+            None if text == "settings" => {
+                let settings = self.settings().map_err(|forked| forked.to_string())?;
+                serde_json::to_string(&settings).map_err(in_words)
+            }
+            Some(("set", assignment)) => {
+                let (name, value) = assignment.split_once('=').ok_or("write NAME=VALUE")?;
+                self.set(name, value).map(|()| "ok".to_owned())
+            }
+            _ => Err("there are stats, settings, and set NAME=VALUE".to_owned()),
+        }
+    }
+
+    pub(crate) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, ForkedError> {
+        let about = ServerInfo {
+            version: env!("CARGO_PKG_VERSION"),
+            target: &self.target,
+            name: &self.export,
+            read_only: self.read_only,
+            memory: self.memory.0,
+            up_s: clock().duration_since(self.started).as_secs_f64(),
+            engine: &self.engine,
+        };
+        ServerStats::gather(about, &self.file, meter.counters())
+    }
+
+    /// All that can be set: of the engine, then of the file's scheduler.
+    pub(crate) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
+        let of = |of: &str, (name, value): (&str, String)| SettingValue {
+            name: name.to_owned(),
+            value,
+            of: of.to_owned(),
+        };
+        let engine = self.engine.settings()?.into_iter().map(|one| of("engine", one));
+        let scheduler = self.file.scheduler_settings()?.into_iter();
+        let lost = if self.file.has_lost()? { "reported" } else { "none" };
+        let file = std::iter::once((LOST_WRITES, lost.to_owned()));
+        Ok(engine
+            .chain(scheduler.map(|one| of("scheduler", one)))
+            .chain(file.map(|one| of("file", one)))
+            .collect())
+    }
+
+    /// Sets one of them, whosever it is.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let settings = self.settings().map_err(|forked| forked.to_string())?;
+        let set = match settings.iter().find(|one| one.name == name) {
+            Some(one) if one.of == "engine" => self.engine.set(name, value),
+            // As it is: that is no change.
+            Some(one) if one.of == "file" && one.value == value => return Ok(()),
+            Some(one) if one.of == "file" => return self.accept_lost(value),
+            Some(_) => self.file.set_scheduler(name, value),
+            None => {
+                let names: Vec<_> = settings.iter().map(|one| one.name.as_str()).collect();
+                return Err(format!("no tunable '{name}'; there are {}", names.join(", ")));
+            }
+        };
+        set.map_err(|error| bad(&error))
+    }
+
+    /// The owner of the data knows what was lost: flushes may succeed again.
+    fn accept_lost(&self, value: &str) -> Result<(), String> {
+        if value != "accept" {
+            let is = "lost_writes can be set to 'accept' only: flushes succeed again after \
+                      acknowledged writes were lost";
+            return Err(format!("{is}, not to '{value}'"));
+        }
+        self.file.accept_lost().map_err(|error| error.to_string())
+    }
+}
+
+/// What `foreread set` calls a loss that each flush reports.
+const LOST_WRITES: &str = "lost_writes";
+
+fn bad(error: &SettingError) -> String {
+    error.to_string()
+}

@@ -1,0 +1,21 @@
+//! How a flood reaches the device.
+
+/// One method to reach the device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum FloodMethod {
+    /// `O_DIRECT`, with this scheduler of the kernel's, or with the one in force.
+    Direct { scheduler: Option<String> },
+    /// Through foreread.
+    Foreread,
+}
+
+impl FloodMethod {
+    /// As the command line has it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Direct { scheduler: None } => "direct".to_owned(),
+            Self::Direct { scheduler: Some(name) } => format!("direct:{name}"),
+            Self::Foreread => "foreread".to_owned(),
+        }
+    }
+}

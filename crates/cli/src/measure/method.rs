@@ -1,0 +1,39 @@
+//! The access methods: through the kernel's page cache, around it, and through foreread.
+
+use serde::Serialize;
+
+use super::pattern::AccessPattern;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AccessMethod {
+    Buffered,
+    Direct,
+    Foreread,
+}
+
+impl AccessMethod {
+    pub(crate) const ALL: [Self; 3] = [Self::Buffered, Self::Direct, Self::Foreread];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Direct => "direct",
+            Self::Foreread => "foreread",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+}
+
+/// Whether an arm can run a pattern: direct reads have no cache that a hot set could stay in, and
+/// only foreread pins pages.
+pub(crate) fn can(method: AccessMethod, pattern: AccessPattern) -> bool {
+    match method {
+        AccessMethod::Foreread => true,
+        AccessMethod::Buffered => !pattern.is_pinned(),
+        AccessMethod::Direct => pattern.hot_set().is_none(),
+    }
+}

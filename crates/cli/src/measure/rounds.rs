@@ -1,0 +1,61 @@
+//! Rounds: each pattern by each access method, in turns.
+
+use std::io;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use super::figures::BenchRow;
+use super::method::{AccessMethod, can};
+use super::run::{BenchWork, TimedRun};
+use super::testbed::Testbed;
+
+/// How often, and by which access methods.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds<'a> {
+    pub(crate) methods: &'a [AccessMethod],
+    pub(crate) runs: u32,
+    /// Rounds before them that do not count.
+    pub(crate) warm_ups: u32,
+    /// Whether each method gets random pages of its own: else all of a round get the same.
+    pub(crate) own_pages: bool,
+    /// A run of [`AccessMethod::Direct`] ends after so long.
+    pub(crate) direct_time: Duration,
+}
+
+/// One pattern by all methods, in turns, and another method begins each round: A B C B C A C A B ..
+///
+/// So they meet the same moments of a busy machine, and whatever a cache below the kernel has kept
+/// of the reads of one favours each of the others in its turn. Random pages differ from round to
+/// round for the same reason.
+pub(crate) fn measure(
+    testbed: &Testbed<'_>,
+    work: &BenchWork,
+    rounds: &Rounds<'_>,
+    bar: &ProgressBar,
+) -> io::Result<Vec<BenchRow>> {
+    let Rounds { methods, runs, warm_ups, own_pages, direct_time } = *rounds;
+    let mut taken: [Vec<TimedRun>; 3] = Default::default();
+    for round in 0..(runs + warm_ups) as usize {
+        for turn in 0..methods.len() {
+            let method = methods[(round + turn) % methods.len()];
+            bar.inc(1);
+            if !can(method, work.pattern) {
+                continue;
+            }
+            let Some(mut opened) = testbed.open(method, work.readers())? else { continue };
+            let pages = if own_pages { method as u64 } else { 0 };
+            let seed = ((round as u64) << 8 | pages) << 32;
+            let mut work = BenchWork { seed, ..*work };
+            if method == AccessMethod::Direct {
+                work.limit.time = work.limit.time.min(direct_time);
+            }
+            let run = work.run(&mut opened)?;
+            if round >= warm_ups as usize {
+                taken[method as usize].push(run);
+            }
+        }
+    }
+    let rows = AccessMethod::ALL.into_iter().zip(taken).filter(|(_, taken)| !taken.is_empty());
+    Ok(rows.map(|(method, taken)| BenchRow::new(testbed, work.pattern, method, taken)).collect())
+}

@@ -1,0 +1,44 @@
+//! A device that is slow because its reader sleeps.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use foreread::{Delay, DelayModel};
+
+use crate::clock::{clock, sleep_until};
+
+/// A device that is slow because its reader sleeps.
+pub(crate) struct SlowDevice {
+    model: DelayModel,
+    started: Instant,
+}
+
+impl SlowDevice {
+    /// One for all threads: their requests wait for each other, as the model has it.
+    pub(crate) fn shared(delay: Delay) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { model: DelayModel::new(delay), started: clock() }))
+    }
+
+    /// One request of so many bytes, that ends when the device would have it.
+    pub(crate) fn during(
+        device: Option<&Arc<Mutex<Self>>>,
+        bytes: usize,
+        request: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let due = device.map(|device| {
+            device.lock().expect("no thread panics while it asks the model").start(bytes as u64)
+        });
+        request()?;
+        if let Some(due) = due {
+            sleep_until(due);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, bytes: u64) -> Instant {
+        let now = clock().duration_since(self.started).as_nanos();
+        let due = self.model.finish_ns(u64::try_from(now).unwrap_or(u64::MAX), bytes);
+        self.started + Duration::from_nanos(due)
+    }
+}

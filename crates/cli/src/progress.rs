@@ -1,0 +1,25 @@
+//! Progress on stderr: bars and spinners on a terminal, nothing elsewhere.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar of so many steps on a terminal, nothing elsewhere.
+pub(crate) fn progress(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
+    ProgressBar::new(steps).with_style(style.expect("a fixed template"))
+}
+
+/// Shows that something happens, on a terminal and nowhere else.
+pub(crate) fn spinner() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
+    let bar = ProgressBar::new_spinner().with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// A share of a bar's 100 steps.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+pub(crate) fn percent(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 100.0) as u64
+}

@@ -1,0 +1,46 @@
+//! How a server ends.
+//!
+//! In:    signals.
+//! Out:   a call when a signal comes.
+//! Never: an end that a second Ctrl-C cannot force.
+
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+
+/// Calls `stop` once, when SIGTERM or SIGINT comes. A second one of either has the signal's default
+/// effect: it ends the process at once. SIGHUP is ignored: a server outlives its terminal. (So is
+/// SIGPIPE, by Rust.)
+pub(crate) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let is_second = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, Arc::clone(&is_second))?;
+        flag::register(signal, Arc::clone(&is_second))?;
+    }
+    let mut stop = Some(stop);
+    on_signals(move || {
+        if let Some(stop) = stop.take() {
+            stop();
+        }
+    })
+}
+
+/// The same, but each SIGTERM and each SIGINT is a call, one after another.
+pub(crate) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
+    // A handler that does nothing, so that commands which we run get the signal's own meaning back.
+    flag::register(SIGHUP, Arc::default())?;
+    let (mut heard, said) = UnixStream::pair()?;
+    low_level::pipe::register(SIGTERM, said.try_clone()?)?;
+    low_level::pipe::register(SIGINT, said)?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut one = [0];
+        while matches!(heard.read(&mut one), Ok(1)) {
+            stop();
+        }
+    })?;
+    Ok(())
+}

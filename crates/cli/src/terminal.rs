@@ -1,0 +1,117 @@
+//! The width of the terminal, and text that is wrapped to it.
+//!
+//! In:    `COLUMNS`, the terminal of a stream; a paragraph.
+//! Out:   a width; lines that end between words.
+//! Never: a word that is cut in two. One that is longer than a line has a line of its own.
+
+use std::os::fd::AsFd;
+
+use rustix::termios::{isatty, tcgetwinsize};
+
+/// How wide lines may be: what `COLUMNS` says, else what the terminal says, else [`UNKNOWN`] for a
+/// terminal. None if the stream is no terminal and `COLUMNS` is not set.
+pub(crate) fn width_of(stream: impl AsFd) -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let of_terminal = || {
+        let size = tcgetwinsize(&stream).ok().map(|size| usize::from(size.ws_col));
+        isatty(&stream).then(|| size.filter(|columns| *columns > 0).unwrap_or(UNKNOWN))
+    };
+    columns
+        .filter(|columns| *columns > 0)
+        .or_else(of_terminal)
+        .map(|columns| columns.max(NARROWEST))
+}
+
+/// A paragraph behind a label; its other lines are indented as far as the label is wide.
+pub(crate) fn wrap(label: &str, text: &str, width: usize) -> Vec<String> {
+    fold(label, text.split_whitespace(), width, (" ", ""))
+}
+
+/// Items of some words each, which stay together, behind a label.
+pub(crate) fn wrap_items(label: &str, items: &[String], width: usize) -> Vec<String> {
+    fold(label, items.iter().map(String::as_str), width, ("   ", ""))
+}
+
+/// A command for a shell. A line that goes on ends with a backslash, so that all of it can be
+/// copied; words in quotes stay together.
+pub(crate) fn wrap_command(label: &str, command: &str, width: usize) -> Vec<String> {
+    fold(label, shell_words(command).into_iter(), width, (" ", " \\"))
+}
+
+fn fold<'t>(
+    label: &str,
+    words: impl Iterator<Item = &'t str>,
+    width: usize,
+    (gap, continued): (&str, &str),
+) -> Vec<String> {
+    let indent = label.chars().count();
+    let mut lines = Vec::new();
+    let (mut line, mut has_words, mut columns) = (label.to_owned(), false, indent);
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let len = word.chars().count();
+        let mark = if words.peek().is_some() { continued.len() } else { 0 };
+        if has_words && columns + gap.len() + len + mark > width {
+            lines.push(format!("{line}{continued}"));
+            (line, has_words, columns) = (" ".repeat(indent), false, indent);
+        }
+        if has_words {
+            line += gap;
+            columns += gap.len();
+        }
+        line += word;
+        columns += len;
+        has_words = true;
+    }
+    lines.push(line.trim_end().to_owned());
+    lines
+}
+
+/// The words of a command, each with its quotes.
+fn shell_words(command: &str) -> Vec<&str> {
+    let (mut words, mut start, mut quote) = (Vec::new(), 0, None);
+    for (at, c) in command.char_indices() {
+        match (c, quote) {
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (' ', None) => {
+                words.push(&command[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    words.push(&command[start..]);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// What a terminal has that does not say.
+const UNKNOWN: usize = 80;
+
+/// Narrower terminals get lines of this width.
+const NARROWEST: usize = 40;
+
+/// Lines of text that no terminal shows: a file, a pipe, a document.
+pub(crate) const DOCUMENT: usize = 96;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_between_words_and_are_not_wider_than_asked() {
+        let text = "one two three four five incomprehensibilities six";
+        assert_eq!(
+            wrap("a: ", text, 14),
+            ["a: one two", "   three four", "   five", "   incomprehensibilities", "   six"]
+        );
+        assert_eq!(wrap("a: ", "", 14), ["a:"]);
+    }
+
+    #[test]
+    fn a_wrapped_command_is_the_same_command() {
+        let lines = wrap_command("  ", "echo 'a b' > /sys/block/sda/queue/x", 20);
+        assert_eq!(lines, ["  echo 'a b' > \\", "  /sys/block/sda/queue/x"]);
+    }
+}

@@ -1,0 +1,63 @@
+//! A trial and the samples of its runs.
+//!
+//! In:    samples, each with the round that it was taken in.
+//! Out:   the figures of one trial: latencies, medians, how much it changes.
+//! Never: a comparison of gains; `verdict` makes it.
+
+use super::mixed_load::MixedSample;
+use super::trial::Trial;
+use crate::plateau::robust::median;
+use crate::sysfs::Queue;
+
+/// The index of the trial that changes nothing.
+pub const IN_FORCE: usize = 0;
+
+/// A trial and what it gave.
+#[derive(Clone, Debug)]
+pub struct TrialRuns {
+    /// What was set.
+    pub trial: Trial,
+    /// All that was in force then.
+    pub queue: Queue,
+    /// Its runs; at most one of each round, round 0 is the survey.
+    pub runs: Vec<(u32, MixedSample)>,
+    pub(super) is_dropped: bool,
+}
+
+/// How long reads took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct ReadLatencies {
+    pub(super) median_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) reads: usize,
+}
+
+impl TrialRuns {
+    /// A trial that nothing is known of.
+    #[must_use]
+    pub fn new(trial: Trial) -> Self {
+        Self { trial, queue: Queue::default(), runs: Vec::new(), is_dropped: false }
+    }
+
+    /// Of all its runs.
+    pub(super) fn latencies(&self) -> ReadLatencies {
+        let runs = self.runs.iter();
+        let mut all: Vec<u64> = runs.flat_map(|(_, sample)| sample.reads_ns.clone()).collect();
+        all.sort_unstable();
+        let Some(last) = all.len().checked_sub(1) else { return ReadLatencies::default() };
+        let at = |percent: usize| all[(all.len() * percent / 100).min(last)] as f64 / 1e3;
+        ReadLatencies { median_us: at(50), p99_us: at(99), reads: all.len() }
+    }
+}
+
+/// The median over a trial's runs.
+pub(super) fn middle(tried: &TrialRuns, figure: fn(&MixedSample) -> f64) -> Option<f64> {
+    let mut figures: Vec<f64> = tried.runs.iter().map(|(_, sample)| figure(sample)).collect();
+    (!figures.is_empty()).then(|| median(&mut figures))
+}
+
+/// How much a trial changes: another scheduler takes all its settings away, so it counts more.
+pub(super) fn changes(tried: &[TrialRuns], index: usize) -> usize {
+    let (trial, found) = (&tried[index].trial, &tried[IN_FORCE].trial);
+    trial.changes.len() + if trial.scheduler == found.scheduler { 0 } else { 2 }
+}
