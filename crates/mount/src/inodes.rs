@@ -169,7 +169,9 @@ impl ItablePolicy {
             ItableReadahead::Blocks(blocks) => blocks,
         };
         let fixed = FixedWindow::new(blocks, ItableBound::Exact);
-        let fixed = fixed.or(FixedWindow::new(0, ItableBound::Exact)).expect("0 is a size");
+        let fixed = fixed
+            .or(FixedWindow::new(0, ItableBound::Exact))
+            .expect("a window of 0 blocks switches read-ahead off, and is a valid size");
         Self { setting, adaptive: Box::new(Adaptive::new()), fixed }
     }
 

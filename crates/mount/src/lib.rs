@@ -19,6 +19,8 @@
 //!
 //! What is read ahead and why: docs/ext4.md and docs/itable.md.
 
+#![warn(clippy::missing_panics_doc)]
+
 mod attr;
 mod contents;
 mod error;

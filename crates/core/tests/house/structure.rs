@@ -31,11 +31,8 @@ struct Allowed {
     long_files: usize,
 }
 
-const ALLOWED: [Allowed; 5] = [
+const ALLOWED: [Allowed; 2] = [
     allowed("core", [28, 60, 11, 3, 22]),
-    allowed("engine", [14, 27, 9, 0, 7]),
-    allowed("serve", [2, 25, 4, 0, 2]),
-    allowed("mount", [6, 7, 2, 0, 0]),
     allowed("cli", [37, 65, 26, 4, 2]),
 ];
 

@@ -46,7 +46,7 @@ impl NbdRequest {
     }
 
     fn bytes_wanted(&self) -> usize {
-        usize::try_from(self.len).expect("checked")
+        usize::try_from(self.len).expect("the length of a read was checked when it was parsed")
     }
 }
 
@@ -175,7 +175,9 @@ impl Connection<'_> {
         let Some(Some((_, fetch))) = pending.slots.get_mut(slot) else { return };
         let polled = fetch.poll(self.stream, &Context::from_waker(&pending.wakers[slot]));
         if let Poll::Ready(read) = polled {
-            let (request, fetch) = pending.slots[slot].take().expect("it was polled");
+            let (request, fetch) = pending.slots[slot]
+                .take()
+                .expect("the slot of a woken read is full until the read has ended");
             pending.free.push(slot);
             self.kept -= request.bytes_wanted();
             self.end_read(&request, fetch.into_buffer(), &read);
@@ -220,7 +222,10 @@ impl Connection<'_> {
         let (end, in_chunks) = (request.end(), self.agreed.structured && !whole);
         let mut at = request.offset;
         while at < end {
-            let mut len = PIECE.min(usize::try_from(end - at).expect("checked"));
+            let mut len = PIECE.min(
+                usize::try_from(end - at)
+                    .expect("the length of a read was checked when it was parsed"),
+            );
             if paid == 0 && self.output.budget.take(len) {
                 paid = len;
             }
@@ -230,7 +235,10 @@ impl Connection<'_> {
             if paid == 0 {
                 self.send_down_to(0)?;
                 len = len.min(POOR_PIECE);
-                let room = self.output.room(reply::DATA_CHUNK + len).expect("it is empty");
+                let room = self
+                    .output
+                    .room(reply::DATA_CHUNK + len)
+                    .expect("a free slot was found or made");
                 read = self.stream.read_at(&mut room[reply::DATA_CHUNK..], at);
             } else if !self.stream.try_pin_all(at, len, &mut pins) {
                 self.output.send(self.socket)?;
@@ -318,7 +326,7 @@ fn is_all(read: &Result<usize, ReadError>, len: usize) -> bool {
 }
 
 fn as_u32(len: usize) -> u32 {
-    u32::try_from(len).expect("a piece is short")
+    u32::try_from(len).expect("a piece of a reply is 1 MiB at most")
 }
 
 /// Up to here a copy costs less than a pin and a part of its own.
