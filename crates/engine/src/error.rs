@@ -10,14 +10,8 @@ mod read;
 mod setting;
 mod write;
 
-use std::io;
-
 pub use engine::{EngineError, ForkedError, ReplayError};
 pub use open::OpenError;
 pub use read::ReadError;
 pub use setting::SettingError;
 pub use write::WriteError;
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
