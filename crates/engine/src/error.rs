@@ -10,6 +10,7 @@ mod read;
 mod setting;
 mod write;
 
+pub(crate) use engine::is_out_of_descriptors;
 pub use engine::{EngineError, ForkedError, ReplayError};
 pub use open::OpenError;
 pub use read::ReadError;

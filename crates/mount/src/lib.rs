@@ -30,7 +30,6 @@ mod log;
 mod mount_state;
 mod mountinfo;
 mod mountpoint;
-mod settings;
 mod source;
 mod tree_walk;
 mod walk_prefetch;
@@ -43,10 +42,10 @@ use std::sync::Arc;
 use std::{mem, thread};
 
 pub use error::MountError;
-use foreread_ext4::{Ext4, Superblock};
+use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL};
+pub use inodes::ItableReadahead;
 pub use mountpoint::{UnmountOutcome, detach};
-pub use settings::{ItableReadahead, MountSettings};
 
 use crate::contents::Contents;
 use crate::fs::FuseFs;
@@ -56,6 +55,56 @@ use crate::mount_state::MountState;
 use crate::mountpoint::{MountLock, Mountpoint};
 use crate::source::ImageSource;
 use crate::walk_prefetch::WalkNotifier;
+
+/// How an image is mounted.
+pub struct MountSettings {
+    /// How far to read ahead in inode tables.
+    pub itable: ItableReadahead,
+    /// Whether directories that a walk comes to next are read ahead.
+    pub walks: bool,
+    /// What to do about a journal with changes that are not in their places.
+    pub journal: Journal,
+    /// The name of what is mounted, in the kernel's list of mounts.
+    pub name: String,
+    /// Other users may access the mount, as modes, owners and ACLs allow. Without it only the user
+    /// that mounts may, and may read everything.
+    pub allow_other: bool,
+    /// The largest window of files, in bytes: the kernel's read-ahead asks for as much at a time.
+    pub max_window: u64,
+    /// The bound of the engine's memory, in bytes: a part of it is for what walks come to next.
+    pub memory: u64,
+    /// Where lines about damage go, one for each.
+    pub log: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Default for MountSettings {
+    fn default() -> Self {
+        Self {
+            itable: ItableReadahead::default(),
+            walks: true,
+            journal: Journal::Refuse,
+            name: "foreread".to_owned(),
+            allow_other: false,
+            max_window: 128 << 10,
+            memory: foreread::DEFAULT_MEMORY,
+            log: Box::new(|_| {}),
+        }
+    }
+}
+
+impl fmt::Debug for MountSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { itable, walks, journal, name, allow_other, max_window, memory, log: _ } = self;
+        let mut f = f.debug_struct("MountSettings");
+        f.field("itable", itable)
+            .field("walks", walks)
+            .field("journal", journal)
+            .field("name", name)
+            .field("allow_other", allow_other);
+        f.field("max_window", max_window).field("memory", memory);
+        f.finish_non_exhaustive()
+    }
+}
 
 /// An image that can be mounted, and is not yet: nothing is left of one that is dropped.
 pub struct PreparedMount {

@@ -119,6 +119,7 @@ impl From<ForkedError> for ReplayError {
     }
 }
 
-pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+/// Whether the process, or the system, has as many files open as it may.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

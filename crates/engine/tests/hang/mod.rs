@@ -2,7 +2,7 @@
 //!
 //! In:    a condition; the name of a test.
 //! Out:   true conditions, however slow the machine is.
-//! Never: a number of looks or a time after which a test fails that would have passed. Only one that
+//! Never: a number of looks or a time after which a test fails that would have passed. A test that
 //!        hangs is ended: [`Watchdog`] says which one it was, and ends the process.
 //!
 //! Include it by `mod hang;`, from another crate by `#[path]`.

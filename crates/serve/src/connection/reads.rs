@@ -222,10 +222,7 @@ impl Connection<'_> {
         let (end, in_chunks) = (request.end(), self.agreed.structured && !whole);
         let mut at = request.offset;
         while at < end {
-            let mut len = PIECE.min(
-                usize::try_from(end - at)
-                    .expect("the length of a read was checked when it was parsed"),
-            );
+            let mut len = PIECE.min(usize::try_from(end - at).unwrap_or(PIECE));
             if paid == 0 && self.output.budget.take(len) {
                 paid = len;
             }
@@ -235,10 +232,8 @@ impl Connection<'_> {
             if paid == 0 {
                 self.send_down_to(0)?;
                 len = len.min(POOR_PIECE);
-                let room = self
-                    .output
-                    .room(reply::DATA_CHUNK + len)
-                    .expect("a free slot was found or made");
+                let room = self.output.room(reply::DATA_CHUNK + len);
+                let room = room.expect("the buffer was just emptied, and holds a small piece");
                 read = self.stream.read_at(&mut room[reply::DATA_CHUNK..], at);
             } else if !self.stream.try_pin_all(at, len, &mut pins) {
                 self.output.send(self.socket)?;
@@ -248,16 +243,7 @@ impl Connection<'_> {
             }
             if !is_all(&read, len) {
                 self.output.budget.give(paid);
-                if at == request.offset && !in_chunks {
-                    self.reply_error(request, NbdErrno::Io);
-                } else if in_chunks {
-                    self.counters.errors += 1;
-                    self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
-                } else {
-                    self.counters.errors += 1;
-                    return Err(ConnectionEnd::Broken);
-                }
-                return Ok(());
+                return self.end_in_pieces(request, at, in_chunks);
             }
             let mut head = [0; reply::DATA_CHUNK];
             let mut head_len = 0;
@@ -283,6 +269,26 @@ impl Connection<'_> {
             at += len as u64;
             self.send_down_to(PIECE)?;
         }
+        Ok(())
+    }
+
+    /// Answers a read whose piece at `at` has failed. Behind the first piece of a simple reply
+    /// there is no place for an error: the connection ends.
+    fn end_in_pieces(
+        &mut self,
+        request: &NbdRequest,
+        at: u64,
+        in_chunks: bool,
+    ) -> Result<(), ConnectionEnd> {
+        if at == request.offset && !in_chunks {
+            self.reply_error(request, NbdErrno::Io);
+            return Ok(());
+        }
+        self.counters.errors += 1;
+        if !in_chunks {
+            return Err(ConnectionEnd::Broken);
+        }
+        self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
         Ok(())
     }
 
