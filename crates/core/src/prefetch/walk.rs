@@ -122,11 +122,10 @@ impl Plan {
         if let Some(pages) = &self.rescue {
             cache.rescue(pages.clone());
         }
-        match self.decision.pattern {
-            Pattern::Strided(stride) => {
-                fetch_pieces(cache, self.pages.clone(), stride, self.marker)
-            }
-            _ => cache.fetch(self.pages.clone(), self.marker),
+        if let Pattern::Strided(stride) = self.decision.pattern {
+            fetch_pieces(cache, self.pages.clone(), stride, self.marker)
+        } else {
+            cache.fetch(self.pages.clone(), self.marker)
         }
     }
 

@@ -235,7 +235,7 @@ impl<L: Payload> Queue<L> {
         ids.sort_unstable();
         self.lanes.iter_mut().flatten().for_each(|lane| *lane = QueueLane::new());
         self.counts = [0; 2];
-        let mut requests = mem::replace(&mut self.requests, Slab::new());
+        let mut requests = mem::take(&mut self.requests);
         ids.into_iter().map(move |(_, id)| requests.remove(id).expect("it is queued").request)
     }
 

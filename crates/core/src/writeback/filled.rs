@@ -36,7 +36,7 @@ impl Writeback {
                 path.page_in.cache.drop_fresh(fresh);
                 continue;
             }
-            self.swap_page(path, now, file, fill, fresh, mode, submitter);
+            self.swap_page(path, now, file, (fill, fresh), mode, submitter);
             self.writes.get_mut(id).expect("a write").budget -= 1;
             if mode != WriteMode::WriteBack {
                 path.page_in.waiters.add(fill.new, Waiter::Write(id));
@@ -70,8 +70,7 @@ impl Writeback {
         path: &mut ReadPath,
         now: Nanos,
         file: FileId,
-        fill: &WriteFill,
-        fresh: Fresh,
+        (fill, fresh): (&WriteFill, Fresh),
         mode: WriteMode,
         submitter: Submitter,
     ) {

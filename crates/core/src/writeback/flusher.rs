@@ -269,7 +269,7 @@ impl Writeback {
             }
             match *verdict.get_or_insert_with(|| self.judge_refusal(file, count, good)) {
                 RefusalVerdict::Resend(most_pages) => {
-                    self.resend_smaller(path, now, dirty, most_pages)
+                    self.resend_smaller(path, now, dirty, most_pages);
                 }
                 RefusalVerdict::Fail => self.fail_page(path, now, dirty, fault),
             }
