@@ -15,8 +15,8 @@ use crate::args::policy::policies;
 /// a disk that serves one request at a time, one stream on a device that serves eight at once, and
 /// 200 streams in 32 MiB of memory. foreread has nothing set; the kernel is measured as it comes,
 /// and with the best of several windows. Then the file is read as it is, in four patterns, through
-/// the kernel's page cache, with O_DIRECT and nothing else, and through foreread: also where nothing
-/// is gained. All take turns, so that they meet the same moments of a busy machine; figures are
+/// the kernel's page cache, with O_DIRECT and nothing else, and through foreread: also where
+/// nothing is gained. All take turns, so that they meet the same moments of a busy machine; figures are
 /// medians of the runs. It takes less than a minute.
 ///
 /// Needs no root, but what takes root is skipped without it, with a line that says so: the kernel's

@@ -67,8 +67,8 @@ pub(super) fn open(
 impl FloodWriter {
     /// Writes; the device has it on return.
     ///
-    /// Through foreread that is [`WriteMode::WriteThrough`]: what is done when it is in the cache would
-    /// measure the cache.
+    /// Through foreread that is [`WriteMode::WriteThrough`]: what is done when it is in the cache
+    /// would measure the cache.
     pub(super) fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
         match self {
             Self::Direct { file, device } => {
