@@ -20,7 +20,7 @@ use foreread_core::stats::Stats;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::DeviceParams;
-use foreread_sim::device::flash::Flash;
+use foreread_sim::device::Flash;
 use foreread_sim::reader::SimReader;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;

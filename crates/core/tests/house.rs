@@ -65,7 +65,7 @@ const HOUSE: [Place; 9] = [
 /// The only files with `unsafe` in them.
 const UNSAFE: [&str; 8] = [
     "crates/core/src/sync.rs",
-    "crates/engine/src/page_cache.rs",
+    "crates/engine/src/cachestat.rs",
     "crates/engine/src/pool.rs",
     "crates/engine/src/ring/transfer.rs",
     "crates/engine/src/ring/probe.rs",

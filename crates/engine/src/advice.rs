@@ -9,6 +9,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use foreread_core::prefetch::Advice as Pattern;
 
 /// What is known about the reads to come, as `posix_fadvise(2)` has it.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = foreread::Engine::builder().build()?;
+/// let index = engine.open("/var/lib/db/index")?;
+/// index.advise(foreread::Advice::Random); // for every thread that reads by this handle
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Advice {
     /// Nothing: the policy finds out. The default; it also ends [`Self::NoReuse`].

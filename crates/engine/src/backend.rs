@@ -299,7 +299,8 @@ fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenErr
 }
 
 fn open(path: &Path, flags: OFlags, write: bool) -> Result<File, OpenError> {
-    let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).expect("open flags are an int");
+    let flags =
+        i32::try_from((flags | OFlags::NONBLOCK).bits()).expect("flags of open(2) are an int");
     let opened = File::options().read(true).write(write).custom_flags(flags).open(path);
     let file = opened.map_err(|source| {
         if write { failed_to_write(path, source) } else { failed(path, "open", source) }

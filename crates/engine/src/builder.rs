@@ -31,6 +31,19 @@ use crate::waiters::Waiters;
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// Settings of an [`Engine`].
+///
+/// ```
+/// # fn main() -> Result<(), foreread::EngineError> {
+/// use std::time::Duration;
+///
+/// let engine = foreread::Engine::builder()
+///     .memory(64 << 20)
+///     .policy(foreread::Policy::Adaptive)
+///     .timeout(Duration::from_secs(30))
+///     .build()?;
+/// assert!(engine.clone().max_window().is_ok(), "a clone is another handle to the same engine");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     memory: u64,
@@ -174,6 +187,7 @@ impl EngineBuilder {
     /// # Errors
     ///
     /// If the bound is too small, or the system refuses memory or an io_uring.
+    #[expect(clippy::missing_panics_doc, reason = "both settings take every number")]
     pub fn build(self) -> Result<Engine, EngineError> {
         let memory = ByteCount(self.memory);
         if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
@@ -201,7 +215,7 @@ impl EngineBuilder {
         for (name, value) in [limit, age].into_iter().flatten() {
             let max = u64::MAX.to_string();
             let value = if value.len() > max.len() { max } else { value };
-            path.set(name, &value).expect("any number will do");
+            path.set(name, &value).expect("both settings take every number of 64 bits");
         }
         let pool = Arc::new(Pool::new(path.frame_count())?);
         let table = path.table();

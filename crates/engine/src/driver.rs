@@ -197,7 +197,10 @@ impl Driver {
 
     fn start(&mut self, now: Nanos, io: DeviceIo) {
         let DeviceIo { tag, device, op, fua, offset, len } = io;
-        let device = self.devices.get_mut(&device).expect("its files are closed before a device");
+        let device = self
+            .devices
+            .get_mut(&device)
+            .expect("a device is removed after the last file that dispatches to it");
         let bits = tag.to_bits();
         if let Some(delay) = &mut device.delay {
             self.done_at.insert(bits, Nanos(delay.finish_ns(now.0, len.0)));

@@ -61,7 +61,7 @@ impl DriverQueue {
                 return;
             }
             DriverEvent::Marker(_) | DriverEvent::CloseStream(_) | DriverEvent::Unpinned(_) => {
-                events.push_back(event)
+                events.push_back(event);
             }
         }
         self.has_events.store(true, Ordering::SeqCst);

@@ -21,6 +21,17 @@ use crate::file::File;
 use crate::open_files::OpenFiles;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = foreread::Engine::builder().memory(512 << 20).build()?;
+/// let table = engine.open("/var/lib/db/table")?;
+/// let mut page = vec![0; 8192];
+/// table.read_at(&mut page, 0)?;
+/// engine.set("dirty_limit", "33554432")?; // while it runs
+/// println!("{} reads were hits, by {}", engine.counters()?.hits, engine.io_backend());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) state: Arc<EngineState>,

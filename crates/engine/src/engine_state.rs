@@ -6,11 +6,11 @@
 //!        a lock guards, in a forked child.
 //!
 //! ```text
-//!   drive()        -> Err(ForkedError) in a forked child        public calls
-//!   drive_again()  -> panics there                              a thread that drove before it slept
-//!   drive_in_drop()-> None there, and after a driver's panic    ends of handles
-//!   try_drive()    -> None there, and while another drives      hits
-//!   post()         -> nothing there                             hits
+//!   drive()          Err(ForkedError) in a forked child       public calls
+//!   drive_again()    panics there                             a call that drove before it slept
+//!   drive_in_drop()  None there, and after a driver's panic   ends of handles
+//!   try_drive()      None there, and while another drives     hits
+//!   post()           does nothing there                       hits
 //! ```
 
 use std::fmt;

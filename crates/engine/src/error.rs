@@ -10,14 +10,9 @@ mod read;
 mod setting;
 mod write;
 
-use std::io;
-
+pub(crate) use engine::is_out_of_descriptors;
 pub use engine::{EngineError, ForkedError, ReplayError};
 pub use open::OpenError;
 pub use read::ReadError;
 pub use setting::SettingError;
 pub use write::WriteError;
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}

@@ -23,6 +23,19 @@ use crate::open_files::FileKey;
 
 /// Bytes of a file that lie one after another on its device, or that are all zeros. All three are
 /// multiples of 512.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = foreread::Engine::builder().build()?;
+/// use foreread::FileExtent;
+///
+/// let device = engine.open("/dev/sdb")?;
+/// let data = FileExtent { start: 0, len: 8192, place: Some(1 << 20) };
+/// let hole = FileExtent { start: 8192, len: 4096, place: None };
+/// let file = device.open_extents(12, 10_000, [data, hole])?; // 12: the inode's number
+/// # let _ = file;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileExtent {
     /// Where they begin in the file.

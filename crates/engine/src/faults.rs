@@ -115,6 +115,10 @@ impl Faults {
     }
 
     /// Waits until so many requests were held, those included that were let go since.
+    ///
+    /// # Panics
+    ///
+    /// If a thread panicked while it judged a request.
     pub fn wait_held(&self, count: u64) {
         let few = |state: &mut FaultState| state.held < count;
         drop(self.has_held.wait_while(self.state(), few).expect(NO_PANIC));
@@ -219,7 +223,9 @@ impl Fate {
             }
             (Some(Mishap::Short(_) | Mishap::Hold) | None, result) => return result,
         };
-        overwrite(usize::try_from(came).expect("a request fits memory"));
+        overwrite(
+            usize::try_from(came).expect("a request's frames are in memory, and so is its length"),
+        );
         result
     }
 }

@@ -34,6 +34,17 @@ use crate::waiters::IdHasher;
 ///
 /// A file that is opened twice, by whatever paths, is one file with one set of pages; each open has
 /// advice and streams of its own.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = foreread::Engine::builder().build()?;
+/// let file = engine.open("/dev/sdb")?;
+/// file.will_need([0..1 << 20, 1 << 30..(1 << 30) + 4096])?; // returns at once
+/// let mut header = [0; 512];
+/// let n = file.read_at(&mut header, 0)?;
+/// assert!(n == 512 || file.len() < 512);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct File {
     handle: Arc<Handle>,

@@ -14,6 +14,15 @@ use crate::faults::Faults;
 use crate::volatile::VolatileDisk;
 
 /// How a file is opened.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = foreread::Engine::builder().build()?;
+/// let options = foreread::OpenOptions { write: true, ..Default::default() };
+/// let disk = engine.open_with("/var/lib/images/disk.img", &options)?;
+/// assert!(disk.is_writable());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Slows the device down, for demonstrations and tests: the reads are real, their completions

@@ -18,6 +18,19 @@ use crate::stream::ReadStream;
 ///
 /// For a caller with many reads of one stream in flight, such as a server of a client that
 /// pipelines: a [`crate::ReadAt`] borrows its stream for as long as it takes.
+///
+/// ```no_run
+/// use std::task::{Context, Poll};
+///
+/// fn two_at_once(stream: &foreread::ReadStream, context: &Context<'_>) {
+///     let mut reads = [0, 1 << 20].map(|offset| stream.read_owned(vec![0; 4096], offset));
+///     for read in &mut reads {
+///         if let Poll::Ready(result) = read.poll(stream, context) {
+///             println!("{result:?}");
+///         }
+///     }
+/// }
+/// ```
 #[must_use = "a fetch does nothing until it is polled"]
 pub struct OwnedRead {
     handle: Arc<Handle>,

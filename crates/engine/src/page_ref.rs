@@ -18,6 +18,16 @@ use crate::reader::{Markers, StreamReader, in_page};
 use crate::stream::ReadStream;
 
 /// Some bytes of a file, in the cache's own memory. Made by [`ReadStream::pin`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = foreread::Engine::builder().build()?;
+/// let stream = engine.open("/var/lib/db/table")?.stream();
+/// let page = stream.pin(8192)?; // no copy: the bytes lie in the cache until `page` is dropped
+/// let sum: u64 = page.iter().map(|byte| u64::from(*byte)).sum();
+/// # let _ = sum;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "a pin ends when it is dropped"]
 pub struct PageRef<'s> {
@@ -94,6 +104,10 @@ impl ReadStream {
     /// the bytes.
     ///
     /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "what is left of a read fits the usize that it began with"
+    )]
     pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<PageRef<'s>>) -> bool {
         let file = &*self.handle.file;
         let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
@@ -111,7 +125,10 @@ impl ReadStream {
                 self.pins.put_back(table);
                 break;
             };
-            let to = PAGE.min(from + usize::try_from(end - at).expect("no more than was asked"));
+            let to = PAGE.min(
+                from + usize::try_from(end - at)
+                    .expect("what is left of a read fits the usize that it began with"),
+            );
             pins.push(PageRef { stream: self, page, from, to });
             if file_len < ByteCount(end) {
                 break;
@@ -133,7 +150,9 @@ impl ReadStream {
     fn pin_if_resident(&self, pos: ByteCount, is_read: bool) -> Option<PageRef<'_>> {
         let (page, from, found, len) = self.pin_page(pos)?;
         let end = (pos.page() + Pages(1)).offset().min(len);
-        let to = from + usize::try_from(end.saturating_sub(pos).0).expect("less than a page");
+        let to = from
+            + usize::try_from(end.saturating_sub(pos).0)
+                .expect("a page of 4096 bytes ends after it begins");
         let reader = &self.reader;
         // The read that brought it was its use, and was counted.
         let used = (!is_read).then_some(&found);

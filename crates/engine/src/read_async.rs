@@ -21,6 +21,14 @@ use crate::stream::ReadStream;
 use crate::waiters::{Ticket, Waiter};
 
 /// A read on its way. Made by [`crate::File::read_at_async`] and [`ReadStream::read_at_async`].
+///
+/// ```no_run
+/// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
+///     let mut header = [0; 512];
+///     file.read_at_async(&mut header, 0).await?;
+///     Ok(header)
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ReadAt<'a> {

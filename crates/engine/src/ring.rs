@@ -35,7 +35,7 @@ use std::time::Duration;
 use foreread_core::table::Frame;
 
 use crate::backend::Backend;
-use crate::error::EngineError;
+use crate::error::{EngineError, is_out_of_descriptors};
 use crate::pool::{PAGE, Pool};
 
 use threads::Threads;
@@ -276,10 +276,6 @@ pub(crate) fn pread(
     parts: &mut dyn Iterator<Item = (Frame, Range<usize>)>,
 ) -> Result<u32, i32> {
     Transfer::read(pool, backend, offset, parts).run()
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Entries of the submission queue; the completion queue has twice as many.

@@ -16,6 +16,24 @@ use crate::pins::PinsInHand;
 use crate::reader::StreamReader;
 
 /// One reader of a file. Made by [`crate::File::stream`]; ends when it is dropped.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = foreread::Engine::builder().build()?;
+/// let file = engine.open("/var/lib/db/table")?;
+/// let scan = file.stream(); // its windows are its own, whatever else this thread reads
+/// scan.advise(foreread::Advice::Sequential);
+/// let mut buffer = vec![0; 128 << 10];
+/// let mut offset = 0;
+/// loop {
+///     let n = scan.read_at(&mut buffer, offset)?;
+///     if n == 0 {
+///         break;
+///     }
+///     offset += n as u64;
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct ReadStream {
     pub(crate) handle: Arc<Handle>,

@@ -74,6 +74,10 @@ impl VolatileDisk {
 
     /// The bytes after a power cut at this moment: of each sector any version since the last one
     /// that is durable. The disk itself goes on.
+    ///
+    /// # Panics
+    ///
+    /// If a thread panicked while it wrote.
     #[must_use]
     pub fn cut(&self, seed: u64) -> Vec<u8> {
         let state = self.state();
@@ -89,7 +93,8 @@ impl VolatileDisk {
         }
         for (at, versions) in choices {
             let word = mix(seed ^ mix(at as u64));
-            let choice = usize::try_from(word % (versions.len() as u64 + 1)).expect("a few");
+            let choice = usize::try_from(word % (versions.len() as u64 + 1))
+                .expect("a draw is below a length in memory");
             if let Some(version) = versions.get(choice) {
                 bytes[range_of(at)].copy_from_slice(*version);
             }
@@ -130,6 +135,10 @@ impl VolatileDisk {
     }
 
     /// Waits until so many sectors were written.
+    ///
+    /// # Panics
+    ///
+    /// If a thread panicked while it wrote.
     pub fn wait_written(&self, sectors: u64) {
         let few = |state: &mut DiskState| state.sectors_written < sectors;
         drop(self.has_written.wait_while(self.state(), few).expect(NO_PANIC));
@@ -147,7 +156,10 @@ impl VolatileDisk {
         let end = usize::try_from(offset.saturating_add(len)).map_or(all, |end| end.min(all));
         let mut bytes = state.durable[start..end].to_vec();
         for (&at, versions) in state.cached.range(start / SECTOR..end.div_ceil(SECTOR)) {
-            let (there, newest) = (range_of(at), versions.last().expect("one at least"));
+            let (there, newest) = (
+                range_of(at),
+                versions.last().expect("a sector that is cached or begun has a version"),
+            );
             let (from, to) = (there.start.max(start), there.end.min(end));
             let part = &newest[from - there.start..to - there.start];
             bytes[from - start..to - start].copy_from_slice(part);
@@ -157,7 +169,7 @@ impl VolatileDisk {
 
     /// Writes whole sectors, as far as there are any; gives the bytes that were.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8], is_durable: bool) -> Result<u32, i32> {
-        let offset = usize::try_from(offset).expect("in memory");
+        let offset = usize::try_from(offset).expect("offsets of a disk in memory fit it");
         assert!(offset.is_multiple_of(SECTOR), "a device takes whole sectors");
         assert!(bytes.len().is_multiple_of(SECTOR), "a device takes whole sectors");
         let (sectors, _) = bytes.as_chunks::<SECTOR>();
@@ -170,7 +182,7 @@ impl VolatileDisk {
         // Here it is on its way: a cut finds any of it.
         std::thread::yield_now();
         let mut state = self.state();
-        let (_, sectors) = state.begun.remove(&number).expect("it ends once");
+        let (_, sectors) = state.begun.remove(&number).expect("a write that has begun ends once");
         state.sectors_written += sectors.len() as u64;
         let has_failed = is_durable && state.flush_fails();
         for (at, sector) in (first..).zip(sectors) {
@@ -189,7 +201,7 @@ impl VolatileDisk {
         if has_failed {
             return Err(libc::EIO);
         }
-        Ok(u32::try_from(room * SECTOR).expect("a request has few pages"))
+        Ok(u32::try_from(room * SECTOR).expect("a request's bytes fit in 32 bits"))
     }
 
     /// All writes that have ended are durable, if it does not fail.
@@ -201,7 +213,7 @@ impl VolatileDisk {
             return Err(libc::EIO);
         }
         for (at, versions) in std::mem::take(&mut state.cached) {
-            let newest = versions.last().expect("one at least");
+            let newest = versions.last().expect("a sector that is cached or begun has a version");
             state.durable[range_of(at)].copy_from_slice(newest);
         }
         Ok(())
@@ -228,7 +240,8 @@ impl DiskState {
     fn drop_some(&mut self) {
         for (at, mut versions) in std::mem::take(&mut self.cached) {
             let word = mix(self.failures.seed ^ mix(at as u64));
-            let survives = usize::try_from(word % (versions.len() as u64 + 1)).expect("a few");
+            let survives = usize::try_from(word % (versions.len() as u64 + 1))
+                .expect("a draw is below a length in memory");
             let newer = versions.split_off(survives);
             if let Some(survivor) = versions.last() {
                 self.durable[range_of(at)].copy_from_slice(survivor);

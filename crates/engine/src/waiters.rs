@@ -125,7 +125,10 @@ impl Waiters {
 
     /// Notes the news for their waiter, and its wake. Returns what the caller has to do.
     pub(crate) fn note(&mut self, ticket: Ticket, news: Notification) -> Delivery {
-        let entry = self.entries.get_mut(&ticket).expect("what is on its way has a waiter");
+        let entry = self
+            .entries
+            .get_mut(&ticket)
+            .expect("each request has an entry from its begin to its last notification");
         match &entry.who {
             Waiter::Abandoned(_) => {
                 if news.is_last()
@@ -176,7 +179,10 @@ impl Waiters {
 
     /// A task is polled again, maybe with another waker.
     pub(crate) fn set_waker(&mut self, id: ReadId, waker: &Waker) {
-        let entry = self.entries.get_mut(&Ticket::Read(id)).expect("a future polls its own read");
+        let entry = self
+            .entries
+            .get_mut(&Ticket::Read(id))
+            .expect("the entry of a read stays until its future has taken the result");
         if let Waiter::Task(known) = &mut entry.who
             && !known.will_wake(waker)
         {
@@ -207,7 +213,10 @@ impl Waiters {
 
     /// The thread that waits for this goes to do something by itself, or comes back.
     pub(crate) fn set_away(&mut self, ticket: Ticket, is_away: bool) {
-        self.entries.get_mut(&ticket).expect("a thread waits for its own").is_away = is_away;
+        self.entries
+            .get_mut(&ticket)
+            .expect("the entry of a request stays while its thread waits")
+            .is_away = is_away;
     }
 
     /// The leader goes to sleep in the ring, or comes back from there.

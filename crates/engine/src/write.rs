@@ -142,6 +142,10 @@ impl File {
     ///
     /// As [`Self::write_at`]. Of a range that failed the bytes are zeros or what they were at any
     /// time before.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "what lies beside whole pages is shorter than a page"
+    )]
     pub fn write_zeroes(&self, range: Range<u64>, may_unmap: bool) -> Result<(), WriteError> {
         let handle = self.handle();
         let len = range.end.saturating_sub(range.start);
@@ -151,7 +155,8 @@ impl File {
         }
         let [before, pages, behind] = around_whole_pages(&range);
         for part in [before, behind] {
-            let zeros = &[0; PAGE][..usize::try_from(part.end - part.start).expect("in a page")];
+            let zeros = &[0; PAGE][..usize::try_from(part.end - part.start)
+                .expect("what lies beside whole pages is shorter than a page")];
             handle.write_all(zeros, part.start, WriteMode::WriteBack, false)?;
         }
         let backend = &handle.file.backend;
@@ -296,7 +301,7 @@ fn around_whole_pages(range: &Range<u64>) -> [Range<u64>; 3] {
 }
 
 fn usize_of(len: ByteCount) -> usize {
-    usize::try_from(len.0).expect("a write fits memory")
+    usize::try_from(len.0).expect("no more is written than the caller's slice has")
 }
 
 /// So much is handed to the core at once: enough that its price does not show.

@@ -3,6 +3,7 @@
 //! A process of its own, so that the thread that is counted is this engine's.
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 
@@ -287,16 +288,14 @@ fn what_is_not_needed_goes_in_whole_pages() {
             read_and_check(&file, 1, &mut vec![0; LEN as usize], 0);
             engine.counters().unwrap().path.device_pages - before
         };
-        for _ in 0..2 {
-            assert_eq!(gone(PAGE..4 * PAGE), 3);
-            assert_eq!(gone(PAGE + 1..4 * PAGE - 1), 1, "others may need the rest");
-            assert_eq!(gone(PAGE + 1..2 * PAGE - 1), 0);
-            assert_eq!(gone(LEN - 777..LEN), 1, "the last page is whole, short as it is");
-            assert_eq!(gone(LEN - 777..LEN - 1), 0);
-            assert_eq!(gone(10 * PAGE..u64::MAX), LEN.div_ceil(PAGE) - 10);
-            assert_eq!(gone(0..0), 0);
-            assert_eq!(gone(u64::MAX - 1..u64::MAX), 0);
-        }
+        assert_eq!(gone(PAGE..4 * PAGE), 3);
+        assert_eq!(gone(PAGE + 1..4 * PAGE - 1), 1, "others may need the rest");
+        assert_eq!(gone(PAGE + 1..2 * PAGE - 1), 0);
+        assert_eq!(gone(LEN - 777..LEN), 1, "the last page is whole, short as it is");
+        assert_eq!(gone(LEN - 777..LEN - 1), 0);
+        assert_eq!(gone(10 * PAGE..u64::MAX), LEN.div_ceil(PAGE) - 10);
+        assert_eq!(gone(0..0), 0);
+        assert_eq!(gone(u64::MAX - 1..u64::MAX), 0);
     });
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

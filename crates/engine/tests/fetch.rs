@@ -5,6 +5,7 @@
 //! Never: a frame that is left behind.
 
 mod common;
+mod hang;
 mod support;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod hang;
 mod mounted;
 mod recorded;
 mod support;

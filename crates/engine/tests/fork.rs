@@ -107,7 +107,10 @@ fn calls_that_need_the_driver(
             matches!(file.open_extents(1, 0, []), Err(OpenError::Forked { .. })),
         ),
         ("File::read_at", matches!(file.read_at(&mut page, far), Err(ReadError::Forked { .. }))),
-        ("File::will_need", matches!(file.will_need([0..1]), Err(ReadError::Forked { .. }))),
+        (
+            "File::will_need",
+            matches!(file.will_need(std::iter::once(0..1)), Err(ReadError::Forked { .. })),
+        ),
         ("File::dont_need", file.dont_need(0..1).is_err()),
         ("File::invalidate", file.invalidate(0..1).is_err()),
         ("File::refresh", file.refresh().is_err()),

@@ -8,6 +8,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "files of tests are small")]
 
 mod common;
+mod hang;
 mod mounted;
 mod recorded;
 mod support;

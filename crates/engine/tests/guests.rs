@@ -2,6 +2,7 @@
 //! dropped or called, iterators, panics that unwind.
 
 mod common;
+mod hang;
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

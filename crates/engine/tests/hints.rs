@@ -4,6 +4,7 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a hint of one range is what it looks like")]
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

@@ -6,6 +6,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod hang;
 mod support;
 
 use std::fs;

@@ -3,6 +3,7 @@
 //! A process of its own, so that what is measured is the engine's.
 
 mod common;
+mod hang;
 mod support;
 
 use std::fs;

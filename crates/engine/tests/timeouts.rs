@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

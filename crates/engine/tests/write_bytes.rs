@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

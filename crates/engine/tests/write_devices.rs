@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

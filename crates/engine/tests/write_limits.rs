@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

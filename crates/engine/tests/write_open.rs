@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 mod common;
+mod hang;
 mod recorded;
 mod support;
 

@@ -21,8 +21,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foreread::core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocation, Inode};
 
-use crate::ItableReadahead;
 use crate::source::ImageSource;
+
+/// How far to read ahead in inode tables.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ItableReadahead {
+    /// As many blocks as pay, by what earlier ones were used for.
+    #[default]
+    Adaptive,
+    /// Windows of so many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0 is
+    /// off, and so is any other number.
+    Blocks(u64),
+}
 
 /// The inodes of an image.
 #[derive(Debug)]
@@ -169,7 +179,9 @@ impl ItablePolicy {
             ItableReadahead::Blocks(blocks) => blocks,
         };
         let fixed = FixedWindow::new(blocks, ItableBound::Exact);
-        let fixed = fixed.or(FixedWindow::new(0, ItableBound::Exact)).expect("0 is a size");
+        let fixed = fixed
+            .or(FixedWindow::new(0, ItableBound::Exact))
+            .expect("a window of 0 blocks switches read-ahead off, and is a valid size");
         Self { setting, adaptive: Box::new(Adaptive::new()), fixed }
     }
 

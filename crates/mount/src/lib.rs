@@ -19,6 +19,8 @@
 //!
 //! What is read ahead and why: docs/ext4.md and docs/itable.md.
 
+#![warn(clippy::missing_panics_doc)]
+
 mod attr;
 mod contents;
 mod error;
@@ -42,6 +44,7 @@ use std::{mem, thread};
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 use fuser::{Config, MountOption, Session, SessionACL};
+pub use inodes::ItableReadahead;
 pub use mountpoint::{UnmountOutcome, detach};
 
 use crate::contents::Contents;
@@ -52,17 +55,6 @@ use crate::mount_state::MountState;
 use crate::mountpoint::{MountLock, Mountpoint};
 use crate::source::ImageSource;
 use crate::walk_prefetch::WalkNotifier;
-
-/// How far to read ahead in inode tables.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ItableReadahead {
-    /// As many blocks as pay, by what earlier ones were used for.
-    #[default]
-    Adaptive,
-    /// Windows of so many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0 is
-    /// off, and so is any other number.
-    Blocks(u64),
-}
 
 /// How an image is mounted.
 pub struct MountSettings {

@@ -199,7 +199,8 @@ fn block_status(
     let mut at = range.start;
     for (extent, is_data) in extents {
         let end = extent.end.min(range.end);
-        let len = u32::try_from(end.saturating_sub(at)).expect("a request's length is a u32");
+        let len = u32::try_from(end.saturating_sub(at))
+            .expect("a part of a request whose length is a u32");
         if len == 0 {
             continue;
         }
@@ -213,7 +214,11 @@ fn block_status(
     }
     if known.is_empty() {
         // What is not known may be data.
-        known.push((u32::try_from(range.end - range.start).expect("as above"), true));
+        known.push((
+            u32::try_from(range.end - range.start)
+                .expect("a part of a request whose length is a u32"),
+            true,
+        ));
     }
     reply::block_status(cookie, &known)
 }

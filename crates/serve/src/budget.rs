@@ -123,7 +123,10 @@ impl<'s> ConnectionBudget<'s> {
     }
 
     pub(crate) fn give(&mut self, bytes: usize) {
-        self.used = self.used.checked_sub(bytes).expect("no more than was taken");
+        self.used = self
+            .used
+            .checked_sub(bytes)
+            .expect("a connection gives back no more than it has taken");
     }
 
     /// Gives back what is not in use, before a sleep, and wakes the first of the line.

@@ -88,18 +88,24 @@ pub enum NbdErrno {
 
 /// The number that `bytes` begin with; they have to be long enough.
 fn be_u16(bytes: &[u8]) -> u16 {
-    u16::from_be_bytes(*bytes.first_chunk().expect("two bytes"))
+    u16::from_be_bytes(
+        *bytes.first_chunk().expect("the caller has checked that two bytes are there"),
+    )
 }
 
 fn be_u32(bytes: &[u8]) -> u32 {
-    u32::from_be_bytes(*bytes.first_chunk().expect("four bytes"))
+    u32::from_be_bytes(
+        *bytes.first_chunk().expect("the caller has checked that four bytes are there"),
+    )
 }
 
 fn be_u64(bytes: &[u8]) -> u64 {
-    u64::from_be_bytes(*bytes.first_chunk().expect("eight bytes"))
+    u64::from_be_bytes(
+        *bytes.first_chunk().expect("the caller has checked that eight bytes are there"),
+    )
 }
 
 /// A length that a message can have: all of ours are far below this.
 fn len_u32(len: usize) -> u32 {
-    u32::try_from(len).expect("messages are short")
+    u32::try_from(len).expect("texts of the protocol are far shorter than 4 GiB")
 }

@@ -6,6 +6,8 @@
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
+#[path = "../../engine/tests/hang/mod.rs"]
+mod hang;
 #[path = "../../engine/tests/support/mod.rs"]
 mod support;
 

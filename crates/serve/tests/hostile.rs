@@ -39,7 +39,7 @@ fn garbage_of_any_kind_is_closed_with_one_line() {
         until_closed(&mut socket);
     }
     others_are_served(&running);
-    running.until("closed", |it| it.meter.counters().connections == 0);
+    running.until(|it| it.meter.counters().connections == 0);
     assert_eq!(running.meter.counters().misbehaved, 100);
     let lines = running.stop();
     assert_eq!(lines.len(), 100);
@@ -120,7 +120,7 @@ fn a_client_that_never_reads_stalls_alone() {
         socket.set_nonblocking(true).expect("a flag");
         let mut asked = 0;
         // Until the server takes no more of its requests.
-        running.until("stalled", |_| {
+        running.until(|_| {
             let request = read(asked, (asked * 7919 * 512) % (LEN + 1 - u64::from(len)), len);
             match socket.write(&request.bytes()) {
                 Ok(28) => asked += 1,
@@ -133,7 +133,7 @@ fn a_client_that_never_reads_stalls_alone() {
         sockets.push(socket);
     }
     // All pages are free: nothing is pinned, nothing held.
-    running.until("free", |it| it.engine.frames().unwrap().0 == it.engine.frames().unwrap().1);
+    running.until(|it| it.engine.frames().unwrap().0 == it.engine.frames().unwrap().1);
     others_are_served(&running);
     let sent = running.meter.counters().bytes_read;
     // Output, a socket's buffer and one piece for each; the other client's reads.
@@ -163,7 +163,7 @@ fn clients_that_vanish_leave_nothing_behind() {
         drop(socket);
     }
     others_are_served(&running);
-    running.until("gone", |it| it.meter.counters().connections == 0);
+    running.until(|it| it.meter.counters().connections == 0);
     running.assert_idle();
     running.stop();
 }
@@ -205,7 +205,7 @@ fn one_connection_too_many_is_closed_and_the_others_go_on() {
     assert!(until_closed(&mut third).is_empty(), "not even a greeting");
     first.read(0, 1000).expect("it goes on");
     drop(second);
-    running.until("room", |it| it.meter.counters().connections == 1);
+    running.until(|it| it.meter.counters().connections == 1);
     others_are_served(&running);
     let lines = running.stop();
     assert_eq!(lines.len(), 1);
@@ -230,7 +230,7 @@ fn a_stop_answers_what_is_in_hand_and_waits_for_no_client_forever() {
     served.write_all(&asks).expect("it listens");
     let mut deaf = running.raw();
     deaf.write_all(&read(1, 0, 3 << 20).bytes()).expect("it listens");
-    running.until("both have begun", |it| it.meter.counters().reads == 51);
+    running.until(|it| it.meter.counters().reads == 51);
     running.stop();
     assert_eq!(until_closed(&mut served).len(), 50 * (16 + 4096));
 }

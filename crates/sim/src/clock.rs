@@ -1,80 +1,113 @@
-//! Virtual time: what happens next, and when.
+//! Virtual time: a queue of events, ordered by time.
 //!
-//! In:    things that will happen.
-//! Out:   the first of them; of those at the same time, the one that was said first.
-//! Never: a step back.
+//! In:    events and the times at which they happen.
+//! Out:   the earliest event; of events at the same time, the one that was scheduled first.
+//! Never: a step back in time.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use foreread_core::units::Nanos;
 
-/// Things to come.
+/// The current time, and the events to come.
 #[derive(Debug)]
-pub(crate) struct VirtualClock<T> {
+pub(crate) struct VirtualClock<E> {
     now: Nanos,
-    said: u64,
-    coming: BinaryHeap<Reverse<ScheduledEvent<T>>>,
+    /// The number of events scheduled so far: it orders events at the same time.
+    scheduled: u64,
+    events: BinaryHeap<Reverse<ScheduledEvent<E>>>,
 }
 
 #[derive(Debug)]
-struct ScheduledEvent<T> {
+struct ScheduledEvent<E> {
     at: Nanos,
-    said: u64,
-    what: T,
+    sequence: u64,
+    event: E,
 }
 
-impl<T> VirtualClock<T> {
+impl<E> VirtualClock<E> {
     pub(crate) fn new() -> Self {
-        Self { now: Nanos(0), said: 0, coming: BinaryHeap::new() }
+        Self { now: Nanos(0), scheduled: 0, events: BinaryHeap::new() }
     }
 
     pub(crate) fn now(&self) -> Nanos {
         self.now
     }
 
-    pub(crate) fn say(&mut self, at: Nanos, what: T) {
-        assert!(at >= self.now, "what comes is not over");
-        self.coming.push(Reverse(ScheduledEvent { at, said: self.said, what }));
-        self.said += 1;
+    pub(crate) fn schedule(&mut self, at: Nanos, event: E) {
+        assert!(at >= self.now, "an event is scheduled for the past");
+        self.events.push(Reverse(ScheduledEvent { at, sequence: self.scheduled, event }));
+        self.scheduled += 1;
     }
 
-    /// Goes on to what comes next, unless that is after `until`.
-    pub(crate) fn next(&mut self, until: Nanos) -> Option<T> {
-        if self.coming.peek()?.0.at > until {
+    /// Advances to the next event and returns it, unless it comes after `until`.
+    pub(crate) fn next(&mut self, until: Nanos) -> Option<E> {
+        if self.events.peek()?.0.at > until {
             return None;
         }
-        let Reverse(coming) = self.coming.pop()?;
-        self.now = coming.at;
-        Some(coming.what)
+        let Reverse(next) = self.events.pop()?;
+        debug_assert!(next.at >= self.now, "virtual time does not go back");
+        self.now = next.at;
+        Some(next.event)
     }
 
-    /// Whether nothing will ever come.
-    pub(crate) fn is_over(&self) -> bool {
-        self.coming.is_empty()
+    /// Whether no event is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
     }
 
-    pub(crate) fn stop_at(&mut self, until: Nanos) {
+    /// Advances to `until`, before which no event is left.
+    pub(crate) fn advance_to(&mut self, until: Nanos) {
+        debug_assert!(
+            self.events.peek().is_none_or(|Reverse(next)| next.at > until),
+            "an event would be passed"
+        );
         self.now = self.now.max(until);
     }
 }
 
-impl<T> Ord for ScheduledEvent<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.said).cmp(&(other.at, other.said))
+impl<E> Ord for ScheduledEvent<E> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }
 
-impl<T> PartialOrd for ScheduledEvent<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+impl<E> PartialOrd for ScheduledEvent<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for ScheduledEvent<T> {
+impl<E> PartialEq for ScheduledEvent<E> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<T> Eq for ScheduledEvent<T> {}
+impl<E> Eq for ScheduledEvent<E> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_and_at_one_time_in_the_order_of_their_scheduling() {
+        let mut clock = VirtualClock::new();
+        for (at, event) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b')] {
+            clock.schedule(Nanos(at), event);
+        }
+        let order: String = std::iter::from_fn(|| clock.next(Nanos(5))).collect();
+        assert_eq!(order, "abcd");
+        assert!(clock.is_empty());
+        clock.advance_to(Nanos(9));
+        assert_eq!(clock.now(), Nanos(9));
+    }
+
+    #[test]
+    #[should_panic(expected = "scheduled for the past")]
+    fn an_event_in_the_past_is_refused() {
+        let mut clock = VirtualClock::new();
+        clock.advance_to(Nanos(2));
+        clock.schedule(Nanos(1), ());
+    }
+}

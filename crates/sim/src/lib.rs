@@ -4,12 +4,14 @@
 //! Out:   what each process and each device did, and one number for all that happened.
 //! Never: a clock, a thread, a real byte. The same seed is the same run, on every machine.
 
+pub mod channel;
 pub mod device;
 pub mod durability;
 pub mod ext4;
 pub mod meter;
 pub mod optimum;
 pub mod pinned_page;
+pub mod prepared_run;
 pub mod process;
 pub mod reader;
 pub mod record;
@@ -22,7 +24,13 @@ pub mod size;
 pub mod workload;
 
 mod clock;
+mod machine;
+mod run_state;
+mod slots;
+mod task;
+mod time;
+mod validate;
 mod world;
 mod zipf;
 
-pub use world::SlotsId;
+pub use slots::SlotsId;

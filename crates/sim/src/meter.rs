@@ -12,6 +12,7 @@ use foreread_core::units::{ByteCount, Nanos};
 use hdrhistogram::Histogram;
 
 use crate::device::DeviceCommand;
+use crate::time::seconds;
 
 /// What a process did.
 #[derive(Clone, Debug)]
@@ -102,13 +103,13 @@ impl ProcessTotals {
 }
 
 impl ProcessMeter {
-    pub(crate) fn done(&self) -> ProcessTotals {
+    pub(crate) fn totals(&self) -> ProcessTotals {
         let Self { bytes, windows, window_pages, waited_ns, .. } = *self;
         ProcessTotals { bytes: bytes.0, windows, window_pages, waited_ns }
     }
 
     pub(crate) fn new(name: String, now: Nanos) -> Self {
-        let latency = Histogram::new(3).expect("three digits are possible");
+        let latency = Histogram::new(3).expect("1 to 5 significant digits are allowed");
         Self {
             name,
             ops: 0,
@@ -123,12 +124,17 @@ impl ProcessMeter {
         }
     }
 
-    /// An operation is over.
+    /// Counts an operation that has ended.
+    ///
+    /// # Panics
+    ///
+    /// If it ended before it began.
     pub fn op(&mut self, began: Nanos, now: Nanos, bytes: ByteCount) {
+        assert!(began <= now, "an operation ends after it has begun");
         self.ops += 1;
         self.bytes += bytes;
         // The largest trackable value grows as needed.
-        self.latency.record(now.0 - began.0).expect("the histogram resizes itself");
+        self.latency.record(now.0 - began.0).expect("a histogram without bounds resizes itself");
     }
 
     /// How long it ran, in seconds; until `end` if it has not ended.
@@ -177,6 +183,8 @@ impl DeviceMeter {
     }
 
     pub(crate) fn ended(&mut self, now: Nanos, _tag: Tag) {
+        assert!(self.in_flight > 0, "a command ends once");
+        debug_assert!(now >= self.busy_since, "a command ends after it has begun");
         self.in_flight -= 1;
         if self.in_flight == 0 {
             self.busy_ns += now.0 - self.busy_since.0;
@@ -208,9 +216,4 @@ impl DeviceMeter {
             Op::Write => self.writes,
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]
-pub(crate) fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }

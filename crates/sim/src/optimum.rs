@@ -25,7 +25,7 @@
 use foreread_core::units::{Nanos, PAGE_SIZE};
 
 use crate::device::DeviceParams;
-use crate::device::flash::Flash;
+use crate::device::Flash;
 use crate::scenario::Scenario;
 use crate::workload::Workload;
 use crate::workload::streaming::Streaming;

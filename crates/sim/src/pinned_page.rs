@@ -9,7 +9,7 @@ use foreread_core::table::{FileSlot, Frame, Generation};
 use foreread_core::units::PageIndex;
 
 use crate::process::Process;
-use crate::run::SimFile;
+use crate::run_state::SimFile;
 
 /// A page that is pinned, until this is dropped.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl PinnedPage {
 impl Drop for PinnedPage {
     fn drop(&mut self) {
         // A run that ends drops its processes while the world is not borrowed.
-        if let Ok(mut world) = self.process.shared.world.try_borrow_mut() {
+        if let Ok(mut world) = self.process.state().world.try_borrow_mut() {
             if world.table.unpin(self.frame, self.generation) {
                 let now = world.now();
                 world.path.unpinned(now, self.frame);

@@ -1,9 +1,9 @@
-//! A reader: one process's open file.
+//! A reader: an open file of a process.
 //!
-//! In:    reads.
-//! Out:   how much each came to, when it is there.
-//! Never: other hits than the real engine's. What is resident is used, and its marker taken, before
-//!        the path hears of the rest; a full hit takes no time.
+//! In:    reads, hints.
+//! Out:   the number of bytes that each read returned, when it is done.
+//! Never: hits that differ from the engine's. Resident pages are used and their markers taken
+//!        before the path is called for the rest; a full hit takes no time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::process::Process;
-use crate::run::{RunState, SimFile};
+use crate::run_state::{RunState, SimFile};
 use crate::world::{SimWorld, TaskCompletion};
 
-/// An open file of a process, with a stream of its own, or one that it shares.
+/// An open file of a process, with a stream of its own or one that it shares.
 #[derive(Debug)]
 pub struct SimReader {
     process: Process,
@@ -26,67 +26,75 @@ pub struct SimReader {
     submitter: Cell<Submitter>,
 }
 
-/// What readers share that are one open file in several processes.
+/// The stream of an open file, which readers of several processes may share.
 #[derive(Debug)]
 struct SimStream {
-    shared: Rc<RunState>,
+    state: Rc<RunState>,
     id: StreamId,
     prev_pos: Cell<Option<ByteCount>>,
     advice: Cell<Advice>,
 }
 
+impl Process {
+    /// Opens a file, with a stream of its own.
+    #[must_use]
+    pub fn open(&self, file: SimFile) -> SimReader {
+        SimReader::new(self.clone(), file)
+    }
+}
+
 impl SimReader {
-    pub(crate) fn new(process: Process, file: SimFile) -> Self {
-        let (submitter, shared) = (Cell::new(process.submitter()), Rc::clone(&process.shared));
-        let id = process.world(|world| world.new_stream(file.id, process.meter));
+    fn new(process: Process, file: SimFile) -> Self {
+        let (submitter, state) = (Cell::new(process.submitter()), Rc::clone(process.state()));
+        let id = process.world(|world| world.new_stream(file.id, process.meter_index()));
         let (prev_pos, advice) = (Cell::new(None), Cell::new(Advice::Normal));
-        let stream = Rc::new(SimStream { shared, id, prev_pos, advice });
+        let stream = Rc::new(SimStream { state, id, prev_pos, advice });
         Self { process, file, stream, submitter }
     }
 
-    /// The same open file in the hands of another process: what one reads, the other follows.
+    /// Returns a reader of another process for the same open file: both continue one stream.
     #[must_use]
     pub fn shared_with(&self, process: &Process) -> Self {
         let (process, submitter) = (process.clone(), Cell::new(process.submitter()));
         Self { process, file: self.file, stream: Rc::clone(&self.stream), submitter }
     }
 
-    /// How long the file is.
+    /// The length of the file.
     #[must_use]
     pub fn len(&self) -> ByteCount {
         self.file.len
     }
 
-    /// Whether it has nothing in it.
+    /// Whether the file is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.file.len == ByteCount::ZERO
     }
 
-    /// Says how it will read, from now on.
+    /// Advises the path how it will read, from now on.
     pub fn advise(&self, advice: Advice) {
         self.stream.advice.set(advice);
         self.process.world(|world| world.path.advise(self.stream.id, advice));
     }
 
-    /// Says that the next read follows a seek.
+    /// Tells the path that the next read follows a seek.
     pub fn seeked(&self) {
         self.process.world(|world| world.path.seeked(self.stream.id));
     }
 
-    /// Says for whom it reads, if not for its process.
+    /// Sets the submitter of its reads, if that is not its process.
     pub fn set_submitter(&self, submitter: Submitter) {
         self.submitter.set(submitter);
     }
 
-    /// How many pages the device was asked for that it had been asked for before, by a reader that
-    /// reads from the start of its file on and leaves nothing out.
+    /// Returns how many pages were requested from the device again, for a reader that reads from
+    /// the start of its file and leaves no page out.
     #[must_use]
     pub fn read_twice(&self) -> Pages {
         self.process.world(|world| world.read_twice(self.stream.id))
     }
 
-    /// Asks for a range that will be read, and does not wait for it.
+    /// Requests a range that will be read, and does not wait for it.
     pub fn will_need(&self, pos: ByteCount, len: ByteCount) {
         let (start, end) = (pos.page(), PageIndex((pos + len).pages_up().0));
         self.process.world(|world| {
@@ -95,7 +103,7 @@ impl SimReader {
         });
     }
 
-    /// Whether the page at `pos` is cached and can be used at once.
+    /// Whether the page at `pos` is cached and up to date.
     #[must_use]
     pub fn is_resident(&self, pos: ByteCount) -> bool {
         let slot = IoPath::slot(self.file.id);
@@ -105,7 +113,7 @@ impl SimReader {
         })
     }
 
-    /// Forgets what is cached of a range: its whole pages.
+    /// Drops the whole pages of a range from the cache.
     pub fn forget(&self, pos: ByteCount, len: ByteCount) {
         let (start, end) = (PageIndex(pos.pages_up().0), (pos + len).page());
         self.process.world(|world| {
@@ -114,17 +122,22 @@ impl SimReader {
         });
     }
 
-    /// Forgets the pages that a read came to the end of.
+    /// Drops the pages that a read has read to their end.
     pub fn forget_read(&self, pos: ByteCount, got: ByteCount) {
         let start = pos.page().offset();
         self.forget(start, pos + got - start);
     }
 
-    /// Reads, and says how many bytes the file had of it. The process's meter counts it.
+    /// Reads, and returns the number of bytes: fewer than `len` at the end of the file. The meter
+    /// of the process counts the read.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// The fault of the device.
+    ///
+    /// # Panics
+    ///
+    /// If another read or request of the process is in flight.
     pub async fn read(&self, pos: ByteCount, len: ByteCount) -> Result<ByteCount, Fault> {
         let began = self.process.now();
         let wanted = len.min(self.file.len.saturating_sub(pos));
@@ -135,11 +148,11 @@ impl SimReader {
                 let (now, prev_pos) = (world.now(), self.stream.prev_pos.get());
                 world.path.set_submitter(self.stream.id, self.submitter.get());
                 let id = world.path.read(now, self.stream.id, pos, rest, prev_pos);
-                world.expect_read(id, self.process.task);
+                world.wait_for_read(id, self.process.task());
                 world.pump();
             });
-            let TaskCompletion::Read(ready) = self.process.answer().await else {
-                panic!("it asked for a read")
+            let TaskCompletion::Read(ready) = self.process.completion().await else {
+                unreachable!("the process waits for one request, which is a read")
             };
             self.process.world(|world| {
                 world.path.release(world.now(), ready.id);
@@ -148,8 +161,9 @@ impl SimReader {
             if let Some(fault) = ready.fault {
                 return Err(fault);
             }
-            assert!(ready.len > ByteCount::ZERO, "a file does not shrink here");
+            assert!(ready.len > ByteCount::ZERO, "a file of a run does not shrink");
             done += ready.len;
+            debug_assert!(done <= wanted, "a read returns no more than was requested");
         }
         if wanted > ByteCount::ZERO {
             self.stream.prev_pos.set(Some(pos + wanted));
@@ -162,8 +176,8 @@ impl SimReader {
         Ok(wanted)
     }
 
-    /// Uses what is resident from the start of a read on, and says how much that was. The markers
-    /// on it are told to the path.
+    /// Uses the resident pages at the start of a read, and returns their bytes. Reports the markers
+    /// on them to the path.
     fn hit(
         &self,
         world: &mut SimWorld,
@@ -172,8 +186,8 @@ impl SimReader {
         len: ByteCount,
     ) -> ByteCount {
         let slot = IoPath::slot(self.file.id);
-        let asked_end = PageIndex((pos + len).pages_up().0);
-        let mut markers = [None; MOST_MARKERS];
+        let requested_end = PageIndex((pos + len).pages_up().0);
+        let mut markers = [None; MAX_MARKERS];
         let mut met = 0;
         let mut page = pos.page();
         let mut done = ByteCount::ZERO;
@@ -184,7 +198,7 @@ impl SimReader {
                 break;
             }
             found.touch(continues);
-            let takes_markers = self.stream.advice.get() != Advice::Random && met < MOST_MARKERS;
+            let takes_markers = self.stream.advice.get() != Advice::Random && met < MAX_MARKERS;
             if takes_markers && found.take_marker() {
                 markers[met] = Some(page);
                 met += 1;
@@ -198,7 +212,7 @@ impl SimReader {
         }
         for page in markers.into_iter().flatten() {
             let (now, prev_pos) = (world.now(), self.stream.prev_pos.get());
-            world.path.marker(now, self.stream.id, page, asked_end - page, prev_pos);
+            world.path.marker(now, self.stream.id, page, requested_end - page, prev_pos);
         }
         if met > 0 {
             world.pump();
@@ -210,11 +224,11 @@ impl SimReader {
 impl Drop for SimStream {
     fn drop(&mut self) {
         // A run that ends drops its processes while the world is not borrowed.
-        if let Ok(mut world) = self.shared.world.try_borrow_mut() {
+        if let Ok(mut world) = self.state.world.try_borrow_mut() {
             world.path.close_stream(self.id);
         }
     }
 }
 
-/// As the engine: a read clears so many markers and leaves any others for the next.
-const MOST_MARKERS: usize = 8;
+/// As in the engine: a read takes at most this many markers and leaves others for the next read.
+const MAX_MARKERS: usize = 8;

@@ -86,7 +86,8 @@ impl RunRecord {
             RecordMode::Hash | RecordMode::Log => {}
             RecordMode::Lines => self.lines.push(format!("{} {}", Seconds(at), line())),
             RecordMode::Compare(other) if self.difference.is_none() => {
-                let index = usize::try_from(self.events - 1).expect("as many as lines");
+                let index =
+                    usize::try_from(self.events - 1).expect("the lines of a trace fit memory");
                 let got = format!("{} {}", Seconds(at), line());
                 let wanted = other.get(index);
                 if wanted != Some(&got) {

@@ -59,10 +59,11 @@ impl Rng {
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
-    /// Puts them in any order, each as likely.
+    /// Shuffles the items: each order is as likely as any other.
+    #[expect(clippy::cast_possible_truncation, reason = "a number below a length is an index")]
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");
+            let other = self.below(last as u64 + 1) as usize;
             items.swap(last, other);
         }
     }

@@ -1,20 +1,18 @@
 //! A run: processes that take turns in virtual time.
 //!
-//! In:    processes, as futures; when to stop.
-//! Out:   what they did, and what the devices did.
-//! Never: a thread, a clock, an order that the seed does not fix.
+//! In:    devices, files and processes; when to stop.
+//! Out:   the figures of each process and device, and the hash of all events.
+//! Never: a thread, a clock of the machine, an order of events that the seed does not fix.
 //!
-//! A process is an `async` block: it says `reader.read(pos, len).await`, and the time between is
-//! virtual. Those that can go on at the same time go on in the order in which they became able to.
+//! A process is an `async` block: it calls `reader.read(pos, len).await`, and virtual time passes
+//! until the read is done. Processes that are runnable at the same time continue in the order in
+//! which they became runnable.
 
-use std::cell::RefCell;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use foreread_core::cache::CacheStats;
-use foreread_core::path::{Config, DeviceId, FileId, TooManyWeights};
+use foreread_core::path::{Config, DeviceId, TooManyWeights};
 use foreread_core::replay::{LogStep, Mismatch, replay};
 use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
@@ -24,96 +22,67 @@ use crate::device::DeviceParams;
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
 use crate::process::Process;
 use crate::record::{RecordMode, TraceDifference};
-use crate::world::{SimWorld, TaskId};
+use crate::run_state::RunState;
+pub use crate::run_state::SimFile;
+use crate::task::{SimTask, TaskId};
+use crate::world::SimWorld;
 
-/// A process.
-pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
-
-/// A run that can still be added to.
+/// A run in progress. Processes, files and devices may be added at any time.
 #[derive(Debug)]
 pub struct SimRun {
     shared: Rc<RunState>,
     tasks: Vec<SimTask>,
-    /// How many of them have not ended.
+    /// The number of tasks that have not ended.
     alive: usize,
 }
 
-/// What the run and its processes share.
-#[derive(Debug)]
-pub(crate) struct RunState {
-    pub(crate) world: RefCell<SimWorld>,
-    /// Processes that others began, and that the run has not taken in.
-    pub(crate) born: RefCell<Vec<SimTask>>,
-    pub(crate) count: RefCell<usize>,
-    pub(crate) seed: u64,
-}
-
-pub(crate) struct SimTask(pub(crate) Option<TaskFuture>);
-
-impl std::fmt::Debug for SimTask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Running" } else { "Ended" })
-    }
-}
-
-/// Names a file of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct SimFile {
-    pub(crate) id: FileId,
-    pub(crate) device: DeviceId,
-    pub(crate) start: Sector,
-    pub(crate) len: ByteCount,
-}
-
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// When it ended.
+    /// The virtual time at its end.
     pub end: Nanos,
-    /// One number for all that happened.
+    /// The hash of all events: runs with the same hash had the same events.
     pub hash: u64,
-    /// How many events that is.
+    /// The number of events.
     pub events: u64,
-    /// The events, if they were kept.
+    /// The events, with [`RecordMode::Lines`].
     pub lines: Vec<String>,
-    /// Where it parts from the run that it was compared with.
+    /// The first difference from the run that it was compared with.
     pub difference: Option<TraceDifference>,
-    /// What each process did, in the order in which they began.
+    /// The figures of each process, in the order in which they began.
     pub processes: Vec<ProcessMeter>,
-    /// What each device did.
+    /// The figures of each device.
     pub devices: Vec<DeviceMeter>,
     /// The path's counters.
     pub stats: Stats,
-    /// The cache's.
+    /// The cache's counters.
     pub cache: CacheStats,
-    /// How many processes had not ended.
+    /// The number of processes that had not ended.
     pub unfinished: usize,
-    /// How many frames the cache has.
+    /// The number of frames of the cache.
     pub frames: u32,
-    /// How many of them were neither being filled nor held.
+    /// The number of frames that were neither being filled nor held.
     pub idle_frames: u64,
-    /// What was done to the path and what it said, if it was kept.
+    /// The calls and the outputs of the path, with [`RecordMode::Log`].
     pub log: Vec<LogStep>,
     config: Config,
 }
 
 impl SimRun {
-    /// A run with nothing in it, at time 0.
+    /// Returns a run without devices and processes, at time 0.
     ///
     /// # Errors
     ///
-    /// If the memory is less than a path needs, or more than is kept track of here.
-    pub fn new(config: Config, seed: u64, keep: RecordMode) -> Result<Self, String> {
+    /// If the memory is less than a path needs, or more than 64 GiB.
+    pub fn new(config: Config, seed: u64, mode: RecordMode) -> Result<Self, String> {
         let least = foreread_core::cache::PageCache::MIN_BOUND;
         if config.memory < least {
             return Err(format!("memory: wants at least {least} bytes"));
         }
-        if config.memory > MOST_MEMORY {
+        if config.memory > MAX_MEMORY {
             return Err("memory: wants at most 64G: a ninth of it is what finds the pages".into());
         }
-        let world = RefCell::new(SimWorld::new(config, keep));
-        let (born, count) = (RefCell::default(), RefCell::default());
-        let shared = Rc::new(RunState { world, born, count, seed });
+        let shared = Rc::new(RunState::new(SimWorld::new(config, mode), seed));
         Ok(Self { shared, tasks: Vec::new(), alive: 0 })
     }
 
@@ -121,7 +90,7 @@ impl SimRun {
     ///
     /// # Errors
     ///
-    /// Which parameter of the model is impossible.
+    /// The parameter of the model that is out of range.
     pub fn device(
         &mut self,
         name: &str,
@@ -131,11 +100,11 @@ impl SimRun {
         self.shared.world.borrow_mut().add_device(name, model, scheduler)
     }
 
-    /// From a time on, a device is another one. Said in the order of time.
+    /// Changes the parameters of a device from `at` on. Calls come in the order of `at`.
     ///
     /// # Errors
     ///
-    /// If it cannot become that.
+    /// If the device cannot take these parameters.
     pub fn change_device(
         &mut self,
         device: DeviceId,
@@ -145,20 +114,20 @@ impl SimRun {
         self.shared.world.borrow_mut().change_device(device, at, to)
     }
 
-    /// Adds a file that lies in one piece.
+    /// Adds a file in one extent.
     ///
     /// # Panics
     ///
-    /// If there are too many: see [`Self::try_file`].
+    /// If the path has no room for another file: see [`Self::try_file`].
     pub fn file(&mut self, device: DeviceId, start: Sector, len: ByteCount) -> SimFile {
-        self.try_file(device, start, len).expect("few files")
+        self.try_file(device, start, len).expect("the caller opens few files")
     }
 
-    /// The same, where the number of files is not known to be small.
+    /// Adds a file in one extent, where the number of files is not known to be small.
     ///
     /// # Errors
     ///
-    /// If there are more than a path knows.
+    /// If the path has no room for another file.
     pub fn try_file(
         &mut self,
         device: DeviceId,
@@ -176,16 +145,16 @@ impl SimRun {
     ///
     /// # Errors
     ///
-    /// If too many others have one.
+    /// If too many submitters have a weight.
     pub fn set_weight(&mut self, submitter: Submitter, weight: u32) -> Result<(), TooManyWeights> {
         self.shared.world.borrow_mut().path.set_weight(submitter, weight)
     }
 
-    /// Changes a setting of a device's scheduler, at the time at which the run is.
+    /// Changes a setting of a device's scheduler, at the current virtual time.
     ///
     /// # Errors
     ///
-    /// If there is no such setting, or the value makes no sense for it.
+    /// If there is no such setting, or the value is out of its range.
     pub fn set_scheduler(
         &mut self,
         device: DeviceId,
@@ -195,7 +164,7 @@ impl SimRun {
         self.shared.world.borrow_mut().set_scheduler(device, name, value)
     }
 
-    /// Adds a process. It begins when the run goes on.
+    /// Adds a process. It begins when the run continues.
     pub fn spawn<F: Future<Output = ()> + 'static>(
         &mut self,
         name: &str,
@@ -205,27 +174,27 @@ impl SimRun {
         self.take_in();
     }
 
-    /// Goes on until all processes have ended, nothing will ever happen, or the time is `until`.
-    /// Then more may be added, and it may go on again.
+    /// Continues until all processes have ended, no event is left, or the time is `until`. The run
+    /// may then be added to and continued.
     pub fn go(&mut self, until: Nanos) {
         while self.go_some(u64::MAX, until) {}
     }
 
-    /// Goes on as [`Self::go`] does, but for no more than so many steps; says whether there is more
-    /// to do. For callers that show progress.
+    /// Continues as [`Self::go`] does, for at most `steps` events. Returns whether more is to do.
+    /// For callers that show progress.
     pub fn go_some(&mut self, steps: u64, until: Nanos) -> bool {
         for _ in 0..steps {
             self.poll_all();
-            // What comes later stays on the clock: the run may go on again.
+            // Later events stay on the clock: the run may continue.
             if !self.is_any_left() {
                 return false;
             }
             let mut world = self.shared.world.borrow_mut();
             match world.clock.next(until) {
-                Some(coming) => world.arrive(coming),
+                Some(event) => world.handle(event),
                 None => {
-                    if !world.clock.is_over() {
-                        world.clock.stop_at(until);
+                    if !world.clock.is_empty() {
+                        world.clock.advance_to(until);
                     }
                     return false;
                 }
@@ -234,37 +203,37 @@ impl SimRun {
         true
     }
 
-    /// The time.
+    /// The current virtual time.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.shared.world.borrow().now()
     }
 
-    /// How many requests the devices got so far: for a progress line.
+    /// The number of requests that the devices got so far: for a progress line.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.world.borrow().requests()
     }
 
-    /// The seed from which all that is random follows.
+    /// The seed of all random numbers of the run.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.shared.seed
     }
 
-    /// How many processes have not ended.
+    /// The number of processes that have not ended.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.alive + self.shared.born.borrow().len()
+        self.alive + self.shared.born()
     }
 
-    /// What happened so far, in sums.
+    /// The sums of all figures so far.
     #[must_use]
     pub fn totals(&self) -> RunTotals {
         self.shared.world.borrow().totals()
     }
 
-    /// What each device did so far.
+    /// The figures of each device so far.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceMeter> {
         self.shared.world.borrow().device_meters().cloned().collect()
@@ -276,16 +245,17 @@ impl SimRun {
         self.left() > 0
     }
 
-    /// What it came to.
+    /// Ends the run and returns its outcome.
     ///
     /// # Panics
     ///
-    /// If the caller keeps a process of it.
+    /// If the caller still holds a [`Process`] of the run.
     #[must_use]
     pub fn end(self) -> RunOutcome {
         let unfinished = self.left();
-        drop((self.tasks, self.shared.born.take()));
-        let shared = Rc::try_unwrap(self.shared).expect("processes end with their run");
+        drop((self.tasks, self.shared.take_born()));
+        let shared = Rc::try_unwrap(self.shared)
+            .expect("processes, which were dropped, hold the other references");
         let mut world = shared.world.into_inner();
         let (config, log) = (world.path.config(), world.path.take_log());
         let (frames, idle_frames) = (world.path.frame_count(), world.path.idle_frames());
@@ -311,15 +281,16 @@ impl SimRun {
         }
     }
 
-    /// Takes in the processes that were begun. They know the run: what the run shares must not keep
-    /// them, or neither would end.
+    /// Takes over the processes that have begun. Processes hold the shared state: it must not hold
+    /// them, or neither would be dropped.
     fn take_in(&mut self) {
-        let mut born = self.shared.born.borrow_mut();
+        let born = self.shared.take_born();
         self.alive += born.len();
-        self.tasks.append(&mut born);
+        self.tasks.extend(born);
+        debug_assert!(self.alive <= self.tasks.len(), "more processes are alive than have begun");
     }
 
-    /// Lets each process that can go on do so, until none can.
+    /// Polls each runnable process, until none is runnable.
     fn poll_all(&mut self) {
         loop {
             self.take_in();
@@ -329,6 +300,7 @@ impl SimRun {
             let Some(task) = &mut state.0 else { continue };
             let mut context = Context::from_waker(Waker::noop());
             if task.as_mut().poll(&mut context) == Poll::Ready(()) {
+                assert!(self.alive > 0, "a process ends once");
                 state.0 = None;
                 self.alive -= 1;
             }
@@ -337,17 +309,16 @@ impl SimRun {
 }
 
 impl RunOutcome {
-    /// Does to a path of its own what was done to the run's, and compares all that it says: what
-    /// happened then follows from what was done, and from nothing else. Without [`RecordMode::Log`]
-    /// there is nothing to do.
+    /// Makes the calls of the run on a fresh path, and compares its outputs: they must follow from
+    /// the calls alone. Without [`RecordMode::Log`] there is nothing to compare.
     ///
     /// # Errors
     ///
-    /// The first step that goes otherwise.
+    /// The first output that differs.
     pub fn replay(&self) -> Result<(), Box<Mismatch>> {
         replay(self.config, &self.log)
     }
 }
 
-/// The pages of a simulated cache have no bytes, but what finds them has: 7 GiB for this.
-const MOST_MEMORY: ByteCount = ByteCount(64 << 30);
+/// The pages of a simulated cache have no bytes, but the page table has: 7 GiB for this bound.
+const MAX_MEMORY: ByteCount = ByteCount(64 << 30);

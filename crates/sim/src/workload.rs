@@ -21,10 +21,11 @@ pub mod rates;
 pub mod sequential;
 pub mod streaming;
 
-use foreread_core::units::{ByteCount, Nanos};
+use foreread_core::units::Nanos;
 use serde::Deserialize;
 
-use crate::scenario::{PreparedRun, Scenario};
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 
 /// A workload with its parameters.
 #[derive(Clone, Debug, Deserialize)]
@@ -56,19 +57,19 @@ pub enum Workload {
 
 impl Workload {
     /// What is wrong with its parameters, if anything.
-    pub(crate) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+    pub(crate) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         match self {
-            Self::Sequential(params) => params.check(scenario),
-            Self::Random(params) => params.check(scenario),
-            Self::Blkid(params) => params.check(scenario),
-            Self::Interleaved(params) => params.check(scenario),
-            Self::CatDir(params) => params.check(scenario),
-            Self::Flood(params) => params.check(scenario),
-            Self::Capture(params) => params.check(scenario),
-            Self::Find(params) => params.check(scenario),
-            Self::GitStatus(params) => params.check(scenario),
-            Self::Nfsd(params) => params.check(scenario),
-            Self::Streaming(params) => params.check(scenario),
+            Self::Sequential(params) => params.check(machine),
+            Self::Random(params) => params.check(machine),
+            Self::Blkid(params) => params.check(machine),
+            Self::Interleaved(params) => params.check(machine),
+            Self::CatDir(params) => params.check(machine),
+            Self::Flood(params) => params.check(machine),
+            Self::Capture(params) => params.check(machine),
+            Self::Find(params) => params.check(machine),
+            Self::GitStatus(params) => params.check(machine),
+            Self::Nfsd(params) => params.check(machine),
+            Self::Streaming(params) => params.check(machine),
         }
     }
 
@@ -94,59 +95,4 @@ impl Workload {
             Self::Streaming(params) => params.begin(building, name, start),
         }
     }
-}
-
-/// The file of that name in a scenario.
-fn file_of<'s>(
-    scenario: &'s Scenario,
-    name: &str,
-) -> Result<&'s crate::scenario::FileSpec, String> {
-    let files = &scenario.file;
-    files.get(name).ok_or_else(|| crate::scenario::unknown("file", name, files.keys()))
-}
-
-/// Refuses a place that a device of a scenario does not have.
-fn check_place(
-    scenario: &Scenario,
-    device: &str,
-    at: ByteCount,
-    size: ByteCount,
-) -> Result<(), String> {
-    let devices = &scenario.device;
-    let unknown = || crate::scenario::unknown("device", device, devices.keys());
-    let spec = devices.get(device).ok_or_else(unknown)?;
-    check(at.0.is_multiple_of(512), "at", "whole sectors")?;
-    let capacity = spec.model.get_ref().model.geometry().capacity;
-    let is_inside = at.0.checked_add(size.0).is_some_and(|end| end <= capacity.0);
-    if is_inside {
-        return Ok(());
-    }
-    Err(format!("at: {size} bytes from there on end behind {device}, which has {capacity}"))
-}
-
-/// Refuses a request larger than a device of the scenario takes: requests are not split.
-fn check_request(
-    scenario: &Scenario,
-    device: &str,
-    request: ByteCount,
-    what: &str,
-) -> Result<(), String> {
-    let devices = &scenario.device;
-    let unknown = || crate::scenario::unknown("device", device, devices.keys());
-    let spec = devices.get(device).ok_or_else(unknown)?;
-    let most = spec.model.get_ref().model.geometry().max_io.bytes();
-    let wants = format!("no more than max_command of {device}, {most} bytes");
-    check(request <= most, what, &wants)
-}
-
-/// When a reader of this rate wants the byte at `done`.
-#[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
-fn due(began: Nanos, done: ByteCount, kib_per_s: f64) -> Nanos {
-    let ns = crate::scenario::ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3);
-    Nanos(began.0.saturating_add(ns))
-}
-
-/// Refuses what makes no sense.
-fn check(holds: bool, what: &str, wants: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("{what}: wants {wants}")) }
 }

@@ -1,13 +1,13 @@
 //! The world of a run: one path, the devices behind it, and the processes that wait for them.
 //!
-//! In:    what processes ask; what comes with the time.
-//! Out:   answers for them.
-//! Never: a process; `run` and `process` have them.
+//! In:    requests of processes; events of the clock.
+//! Out:   completions for processes; the record and the meters of the run.
+//! Never: the future of a process: `run` polls those.
 //!
 //! ```text
-//!   process --read, direct--> path --poll_dispatch--> device model --Ending--> clock
-//!      ^                        |                                                |
-//!      '----- poll_ready -------+<----------------- complete --------------------'
+//!   process --read, direct--> path --poll_dispatch--> device model --CommandEnd--> clock
+//!      ^                        |                                                    |
+//!      '----- poll_ready -------+<------------------- complete ----------------------'
 //! ```
 
 use std::collections::VecDeque;
@@ -25,14 +25,13 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 
 use crate::clock::VirtualClock;
 use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
-use crate::meter::{DeviceMeter, ProcessMeter, RunTotals, seconds};
+use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
 use crate::record::{RecordMode, RunRecord};
+use crate::slots::{SlotPools, SlotsId};
+use crate::task::TaskId;
+use crate::time::seconds;
 
-/// Names a process.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct TaskId(pub(crate) usize);
-
-/// What a process waited for.
+/// The completion of the request that a process waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TaskCompletion {
     Read(ReadReady),
@@ -46,9 +45,16 @@ pub(crate) enum DirectReceiver {
     Slots(SlotsId),
 }
 
-/// Names a number of places, of which each request in flight takes one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SlotsId(usize);
+/// An event of virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SimEvent {
+    /// A process has waited until this time.
+    Wake(TaskId),
+    /// A device has ended a command.
+    Ended(DeviceId, Tag),
+    /// The path's timeout.
+    Timeout,
+}
 
 #[derive(Debug)]
 pub(crate) struct SimWorld {
@@ -58,25 +64,18 @@ pub(crate) struct SimWorld {
     pub(crate) record: RunRecord,
     pub(crate) meters: Vec<ProcessMeter>,
     pub(crate) runnable: VecDeque<TaskId>,
-    disks: Vec<SimDevice>,
-    /// By the index of the read: the task that waits.
-    reading: Vec<Option<TaskId>>,
-    /// By the index of the direct request: the receiver of its completion.
-    telling: Vec<Option<DirectReceiver>>,
-    answers: Vec<Option<TaskCompletion>>,
-    slots: Vec<Slots>,
+    pub(crate) slots: SlotPools,
+    devices: Vec<SimDevice>,
+    /// By the index of the read: the process that waits for it.
+    read_waiters: Vec<Option<TaskId>>,
+    /// By the index of the direct request.
+    direct_receivers: Vec<Option<DirectReceiver>>,
+    /// By the index of the process: a completion that it has not taken.
+    completions: Vec<Option<TaskCompletion>>,
     /// By the index of the stream.
-    asked: Vec<RequestedPages>,
-    /// When the path wants to be asked again, if that is on the clock.
+    requested: Vec<RequestedPages>,
+    /// The time of the earliest scheduled `Timeout` event.
     timeout: Option<Nanos>,
-}
-
-/// What comes with the time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SimEvent {
-    Wake(TaskId),
-    Ended(DeviceId, Tag),
-    Timeout,
 }
 
 #[derive(Debug)]
@@ -85,42 +84,36 @@ struct SimDevice {
     meter: DeviceMeter,
 }
 
-/// What a stream's decisions asked the device for.
+/// The pages that the decisions for a stream have requested from its device.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestedPages {
     pages: Pages,
     /// One past the furthest of them.
     end: PageIndex,
-    /// The meter of the process that opened it.
+    /// The meter of the process that opened the stream.
     meter: usize,
 }
 
-#[derive(Debug)]
-struct Slots {
-    free: u32,
-    waiting: VecDeque<TaskId>,
-}
-
 impl SimWorld {
-    pub(crate) fn new(config: Config, keep: RecordMode) -> Self {
+    pub(crate) fn new(config: Config, mode: RecordMode) -> Self {
         let mut path = IoPath::new(config);
-        path.set_trace(EVENTS_AT_ONCE);
-        if keep == RecordMode::Log {
+        path.set_trace(MAX_EVENTS_PER_CALL);
+        if mode == RecordMode::Log {
             path.record(usize::MAX);
         }
         Self {
             table: path.table(),
             path,
             clock: VirtualClock::new(),
-            record: RunRecord::new(keep),
+            record: RunRecord::new(mode),
             meters: Vec::new(),
             runnable: VecDeque::new(),
-            disks: Vec::new(),
-            reading: Vec::new(),
-            telling: Vec::new(),
-            answers: Vec::new(),
-            slots: Vec::new(),
-            asked: Vec::new(),
+            slots: SlotPools::default(),
+            devices: Vec::new(),
+            read_waiters: Vec::new(),
+            direct_receivers: Vec::new(),
+            completions: Vec::new(),
+            requested: Vec::new(),
             timeout: None,
         }
     }
@@ -128,13 +121,13 @@ impl SimWorld {
     pub(crate) fn add_device(
         &mut self,
         name: &str,
-        model: &DeviceParams,
+        params: &DeviceParams,
         scheduler: &Choice,
     ) -> Result<DeviceId, String> {
-        let device = model.build()?;
-        let id = self.path.add_device(model.geometry(), scheduler);
-        assert!(id.index() as usize == self.disks.len(), "devices stay");
-        self.disks.push(SimDevice { model: device, meter: DeviceMeter::new(name) });
+        let model = params.build()?;
+        let id = self.path.add_device(params.geometry(), scheduler);
+        assert!(id.index() as usize == self.devices.len(), "the path numbers devices from 0");
+        self.devices.push(SimDevice { model, meter: DeviceMeter::new(name) });
         Ok(id)
     }
 
@@ -144,7 +137,7 @@ impl SimWorld {
         at: Nanos,
         to: &DeviceParams,
     ) -> Result<(), String> {
-        self.disks[device.index() as usize].model.change(at, to)
+        self.devices[device.index() as usize].model.change(at, to)
     }
 
     pub(crate) fn open(
@@ -171,16 +164,18 @@ impl SimWorld {
         self.clock.now()
     }
 
+    /// Lets a process continue, after those that became runnable before it.
     pub(crate) fn wake(&mut self, task: TaskId) {
         self.runnable.push_back(task);
     }
 
-    pub(crate) fn expect_read(&mut self, id: ReadId, task: TaskId) {
-        put(&mut self.reading, id.index(), task);
+    /// Notes that a process waits for a read.
+    pub(crate) fn wait_for_read(&mut self, id: ReadId, task: TaskId) {
+        put(&mut self.read_waiters, id.index(), task);
     }
 
-    pub(crate) fn take_answer(&mut self, task: TaskId) -> Option<TaskCompletion> {
-        self.answers.get_mut(task.0)?.take()
+    pub(crate) fn take_completion(&mut self, task: TaskId) -> Option<TaskCompletion> {
+        self.completions.get_mut(task.0)?.take()
     }
 
     pub(crate) fn direct(
@@ -189,48 +184,30 @@ impl SimWorld {
         start: Sector,
         sectors: Sectors,
         origin: Origin,
-        tell: DirectReceiver,
+        receiver: DirectReceiver,
     ) -> DirectId {
         let id = self.path.direct(self.now(), device, start, sectors, origin);
-        put(&mut self.telling, id.index(), tell);
+        put(&mut self.direct_receivers, id.index(), receiver);
         self.pump();
         id
     }
 
-    pub(crate) fn new_slots(&mut self, free: u32) -> SlotsId {
-        self.slots.push(Slots { free, waiting: VecDeque::new() });
-        SlotsId(self.slots.len() - 1)
-    }
-
-    /// Takes a place; if there is none, the process is woken when one comes free, and asks again.
-    pub(crate) fn take_slot(&mut self, id: SlotsId, task: TaskId) -> bool {
-        let slots = &mut self.slots[id.0];
-        if slots.free == 0 {
-            slots.waiting.push_back(task);
-            return false;
-        }
-        slots.free -= 1;
-        true
-    }
-
     pub(crate) fn free_slot(&mut self, id: SlotsId) {
-        let slots = &mut self.slots[id.0];
-        slots.free += 1;
-        if let Some(task) = slots.waiting.pop_front() {
+        if let Some(task) = self.slots.free(id) {
             self.wake(task);
         }
     }
 
-    /// Does what has come.
-    pub(crate) fn arrive(&mut self, coming: SimEvent) {
+    /// Handles an event whose time has come.
+    pub(crate) fn handle(&mut self, event: SimEvent) {
         let now = self.now();
-        match coming {
+        match event {
             SimEvent::Wake(task) => self.wake(task),
             SimEvent::Ended(device, tag) => {
-                let disk = &mut self.disks[device.index() as usize];
-                disk.meter.ended(now, tag);
-                let next = disk.model.ended(now, tag);
-                self.note(device, next);
+                let SimDevice { model, meter } = &mut self.devices[device.index() as usize];
+                meter.ended(now, tag);
+                let next = model.ended(now, tag);
+                self.schedule_end(device, next);
                 let len = self.path.io_len(tag);
                 self.path.complete(now, tag, Ok(len));
                 self.pump();
@@ -243,139 +220,138 @@ impl SimWorld {
         }
     }
 
-    /// Lets the path say all that it has to say: to devices, to processes, to the record.
+    /// Takes every output of the path: commands for devices, completions for processes, events for
+    /// the record. Each call of the path is followed by this one.
     pub(crate) fn pump(&mut self) {
         let now = self.now();
         while let Some(io) = self.path.poll_dispatch(now) {
             self.start(now, io);
         }
         while let Some(ready) = self.path.poll_ready() {
-            let task = self.reading[ready.id.index() as usize].take();
-            self.answer(task.expect("a task waits for each read"), TaskCompletion::Read(ready));
+            let task = self.read_waiters[ready.id.index() as usize].take();
+            let task = task.expect("wait_for_read was called for each read");
+            self.complete(task, TaskCompletion::Read(ready));
         }
         while let Some(done) = self.path.poll_done() {
-            match self.telling[done.id.index() as usize]
-                .take()
-                .expect("each request has a receiver")
-            {
-                DirectReceiver::Process(task) => self.answer(task, TaskCompletion::Direct(done)),
+            let receiver = self.direct_receivers[done.id.index() as usize].take();
+            match receiver.expect("`direct` notes a receiver for each request") {
+                DirectReceiver::Process(task) => self.complete(task, TaskCompletion::Direct(done)),
                 DirectReceiver::Slots(slots) => self.free_slot(slots),
             }
         }
         while let Some(event) = self.path.poll_trace() {
             self.record.path(&event);
             if let EventKind::Decided { stream, decided } = event.what {
-                self.note_asked(stream, &decided);
+                self.note_requested(stream, &decided);
             }
         }
-        assert!(self.path.trace_lost() == 0, "no more events at once than there is room for");
-        self.note_timeout(now);
+        assert!(self.path.trace_lost() == 0, "MAX_EVENTS_PER_CALL is too small");
+        self.schedule_timeout(now);
     }
 
     pub(crate) fn new_stream(&mut self, file: FileId, meter: usize) -> StreamId {
+        assert!(meter < self.meters.len(), "the meter of a process");
         let stream = self.path.stream(file);
-        *self.asked_by(stream) = RequestedPages { meter, ..RequestedPages::default() };
+        *self.requested_by(stream) = RequestedPages { meter, ..RequestedPages::default() };
         stream
     }
 
-    fn note_asked(&mut self, stream: StreamId, decided: &Decided) {
+    fn note_requested(&mut self, stream: StreamId, decided: &Decided) {
         if decided.submitted > Pages::ZERO {
-            let asked = self.asked_by(stream);
-            asked.pages += decided.submitted;
-            asked.end = asked.end.max(decided.decision.window.end());
-            let meter = asked.meter;
+            let requested = self.requested_by(stream);
+            requested.pages += decided.submitted;
+            requested.end = requested.end.max(decided.decision.window.end());
+            let meter = requested.meter;
             self.meters[meter].windows += 1;
             self.meters[meter].window_pages += decided.submitted.0;
         }
     }
 
-    /// How many pages a stream that began at the start of its file, and left none out, asked for
-    /// although it had asked for them before.
+    /// Returns how many pages were requested again, for a stream that reads from the start of its
+    /// file and leaves no page out.
     ///
     /// ```text
-    ///   |=====|=========|===============|       asked for: the sum of all
-    ///            |~~~~~~|                       asked for again
-    ///   |<------------ end ------------>|       what it would have been once
+    ///   |=====|=========|===============|       requested: the sum of all windows
+    ///            |~~~~~~|                       requested again
+    ///   |<------------ end ------------>|       requested, if each page were requested once
     /// ```
     pub(crate) fn read_twice(&mut self, stream: StreamId) -> Pages {
-        let RequestedPages { pages, end, .. } = *self.asked_by(stream);
+        let RequestedPages { pages, end, .. } = *self.requested_by(stream);
         pages.saturating_sub(end - PageIndex(0))
     }
 
-    fn asked_by(&mut self, stream: StreamId) -> &mut RequestedPages {
+    fn requested_by(&mut self, stream: StreamId) -> &mut RequestedPages {
         let index = stream.index() as usize;
-        self.asked.resize(self.asked.len().max(index + 1), RequestedPages::default());
-        &mut self.asked[index]
+        self.requested.resize(self.requested.len().max(index + 1), RequestedPages::default());
+        &mut self.requested[index]
     }
 
+    /// Submits a request of the path to its device.
     fn start(&mut self, now: Nanos, io: DeviceIo) {
+        debug_assert!(io.offset.0.is_multiple_of(512) && io.len.0.is_multiple_of(512), "{io:?}");
         let start = Sector(io.offset.0 / 512);
-        let command =
-            DeviceCommand { tag: io.tag, op: io.op, start, sectors: Sectors(io.len.0 / 512) };
-        let disk = &mut self.disks[io.device.index() as usize];
-        disk.meter.started(now, &command);
-        let ending = disk.model.submit(now, command);
-        self.note(io.device, ending);
+        let sectors = Sectors(io.len.0 / 512);
+        let command = DeviceCommand { tag: io.tag, op: io.op, start, sectors };
+        let SimDevice { model, meter } = &mut self.devices[io.device.index() as usize];
+        meter.started(now, &command);
+        let end = model.submit(now, command);
+        self.schedule_end(io.device, end);
     }
 
-    fn note(&mut self, device: DeviceId, ending: Option<CommandEnd>) {
-        if let Some(CommandEnd { at, tag }) = ending {
-            self.clock.say(at, SimEvent::Ended(device, tag));
+    fn schedule_end(&mut self, device: DeviceId, end: Option<CommandEnd>) {
+        if let Some(CommandEnd { at, tag }) = end {
+            self.clock.schedule(at, SimEvent::Ended(device, tag));
         }
     }
 
-    fn note_timeout(&mut self, now: Nanos) {
+    fn schedule_timeout(&mut self, now: Nanos) {
         let Some(at) = self.path.poll_timeout() else { return };
-        if self.timeout.is_none_or(|said| at < said) {
+        if self.timeout.is_none_or(|scheduled| at < scheduled) {
             self.timeout = Some(at);
-            self.clock.say(at.max(now), SimEvent::Timeout);
+            self.clock.schedule(at.max(now), SimEvent::Timeout);
         }
     }
 
-    fn answer(&mut self, task: TaskId, answer: TaskCompletion) {
-        let answers = &mut self.answers;
-        answers.resize(answers.len().max(task.0 + 1), None);
-        assert!(answers[task.0].is_none(), "a process waits for one thing at a time");
-        answers[task.0] = Some(answer);
+    fn complete(&mut self, task: TaskId, completion: TaskCompletion) {
+        let completions = &mut self.completions;
+        completions.resize(completions.len().max(task.0 + 1), None);
+        assert!(completions[task.0].is_none(), "a process waits for one request at a time");
+        completions[task.0] = Some(completion);
         self.runnable.push_back(task);
     }
 
     pub(crate) fn device_meters(&self) -> impl Iterator<Item = &DeviceMeter> {
-        self.disks.iter().map(|disk| &disk.meter)
+        self.devices.iter().map(|device| &device.meter)
     }
 
     pub(crate) fn totals(&self) -> RunTotals {
         let now = self.now();
-        let both = |of: fn(&DeviceMeter, Op) -> u64| -> u64 {
-            let sums = self.device_meters().map(|meter| of(meter, Op::Read) + of(meter, Op::Write));
-            sums.sum()
-        };
+        let device_bytes = |meter: &DeviceMeter| meter.bytes(Op::Read).0 + meter.bytes(Op::Write).0;
         RunTotals {
             at: now,
-            requests: both(DeviceMeter::requests),
-            device_bytes: both(|meter, op| meter.bytes(op).0),
+            requests: self.requests(),
+            device_bytes: self.device_meters().map(device_bytes).sum(),
             device_s: self.device_meters().map(|meter| meter.busy_seconds(now)).sum(),
-            processes: self.meters.iter().map(ProcessMeter::done).collect(),
+            processes: self.meters.iter().map(ProcessMeter::totals).collect(),
             waited_s: self.meters.iter().map(|meter| seconds(meter.waited_ns)).sum(),
             evicted_unread: self.path.cache_stats().evicted_before_use,
         }
     }
 
-    /// How many requests all devices were sent.
+    /// Returns the number of requests that all devices were sent.
     pub(crate) fn requests(&self) -> u64 {
-        self.disks
-            .iter()
-            .map(|disk| disk.meter.requests(Op::Read) + disk.meter.requests(Op::Write))
-            .sum()
+        let requests = |meter: &DeviceMeter| meter.requests(Op::Read) + meter.requests(Op::Write);
+        self.device_meters().map(requests).sum()
     }
 }
 
-fn put<T: Copy>(places: &mut Vec<Option<T>>, index: u32, value: T) {
+fn put<T: Copy>(values: &mut Vec<Option<T>>, index: u32, value: T) {
     let index = index as usize;
-    places.resize(places.len().max(index + 1), None);
-    assert!(places[index].is_none(), "each has one");
-    places[index] = Some(value);
+    values.resize(values.len().max(index + 1), None);
+    assert!(values[index].is_none(), "an index is reused only after its request has ended");
+    values[index] = Some(value);
 }
 
-/// More events than one call of the path can cause: a read of all frames in requests of a page.
-const EVENTS_AT_ONCE: usize = 1 << 20;
+/// The capacity of the path's trace: more events than one call of the path can cause, which is a
+/// read of all frames in requests of a page.
+const MAX_EVENTS_PER_CALL: usize = 1 << 20;

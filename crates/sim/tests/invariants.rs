@@ -16,6 +16,8 @@
 mod expiry;
 #[path = "invariants/log.rs"]
 mod log;
+#[path = "invariants/process.rs"]
+mod process;
 #[path = "invariants/scenario.rs"]
 mod scenario;
 

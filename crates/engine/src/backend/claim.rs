@@ -66,7 +66,7 @@ impl Claims {
             }
         }
         let flags = OFlags::EXCL | OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).expect("open flags are an int");
+        let flags = i32::try_from(flags.bits()).expect("flags of open(2) are an int");
         let file = File::options()
             .read(true)
             .custom_flags(flags)

@@ -51,7 +51,10 @@ impl Driver {
             }
         }
         let alone = alone?;
-        let device = self.devices.get(&alone.device).expect("a device outlives its files");
+        let device = self
+            .devices
+            .get(&alone.device)
+            .expect("a device is removed after the last file that dispatches to it");
         if self.path.is_ahead(alone.tag) || device.delay.is_some() {
             self.start(now, alone);
             return None;

@@ -12,8 +12,6 @@ use foreread_core::cache::PageCache;
 use foreread_core::replay::Mismatch;
 use foreread_core::units::ByteCount;
 
-use super::is_out_of_descriptors;
-
 /// Why an engine could not be made.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -119,4 +117,9 @@ impl From<ForkedError> for ReplayError {
     fn from(error: ForkedError) -> Self {
         Self::Forked(error)
     }
+}
+
+/// Whether the process, or the system, has as many files open as it may.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

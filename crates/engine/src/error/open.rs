@@ -12,9 +12,7 @@ use std::path::PathBuf;
 use foreread_core::path::BadExtents;
 use foreread_core::units::ByteCount;
 
-use super::is_out_of_descriptors;
-
-use super::engine::MAKE_ANOTHER;
+use super::engine::{MAKE_ANOTHER, is_out_of_descriptors};
 
 /// Why a file could not be opened.
 #[derive(Debug)]

@@ -112,7 +112,7 @@ impl StreamReader {
         len: ByteCount,
     ) {
         let mut from = in_page(read.pos());
-        let len = usize::try_from(len.0).expect("no longer than the buffer");
+        let len = usize::try_from(len.0).expect("the core reads no more than the buffer holds");
         let end = (read.done + len).min(read.wanted);
         for frame in frames {
             let part = (end - read.done).min(PAGE - from);

@@ -26,7 +26,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
     // SAFETY: pipe, vector and byte outlive the two completions that are waited for below. If the
     // wait fails, nothing was started, or the read is done: the byte lies in the pipe.
     let pushed = unsafe { queue.push_multiple(&entries) };
-    pushed.expect("an empty queue holds two");
+    pushed.expect("an empty submission queue has room for two entries");
     drop(queue);
     let (mut results, mut tries) = (0, 0);
     while results < entries.len() {

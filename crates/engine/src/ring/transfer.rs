@@ -93,7 +93,7 @@ impl Transfer {
     }
 
     fn new(way: TransferOp, backend: Arc<Backend>, offset: u64, vectors: Vectors) -> Self {
-        let total = u32::try_from(vectors.bytes()).expect("a request has few pages");
+        let total = u32::try_from(vectors.bytes()).expect("a request's bytes fit in 32 bits");
         let (done, part, retries, fate) = (0, None, 0, None);
         let mut transfer = Self { backend, way, offset, vectors, total, done, part, retries, fate };
         transfer.judge(Attempt::First);
@@ -263,9 +263,11 @@ impl Vectors {
             let skipped = skip.min(vector.iov_len as u64);
             let taken = (vector.iov_len as u64 - skipped).min(left);
             if taken > 0 {
-                let from = usize::try_from(skipped).expect("a part of a vector");
+                let from = usize::try_from(skipped)
+                    .expect("the part done is less than the vector that it ends in");
                 let iov_base = vector.iov_base.cast::<u8>().wrapping_add(from).cast();
-                let iov_len = usize::try_from(taken).expect("a part of a vector");
+                let iov_len = usize::try_from(taken)
+                    .expect("the part done is less than the vector that it ends in");
                 vectors.push(libc::iovec { iov_base, iov_len });
             }
             skip -= skipped;
@@ -279,7 +281,7 @@ impl Vectors {
     }
 
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("a request has few pages")
+        u32::try_from(self.0.len()).expect("a request's bytes fit in 32 bits")
     }
 
     fn bytes(&self) -> u64 {
@@ -308,11 +310,15 @@ impl Vectors {
             unsafe { copy_racing(now.as_ptr(), vector.iov_base.cast(), now.len()) };
             rest = later;
         }
-        u32::try_from(bytes.len()).expect("a request has few pages")
+        u32::try_from(bytes.len()).expect("a request's bytes fit in 32 bits")
     }
 
     fn write_to(&self, device: &VolatileDisk, offset: u64, is_durable: bool) -> Result<u32, i32> {
-        let mut bytes = vec![0; usize::try_from(self.bytes()).expect("a request fits memory")];
+        let mut bytes = vec![
+            0;
+            usize::try_from(self.bytes())
+                .expect("a request's frames are in memory, and so is its length")
+        ];
         let mut rest = &mut bytes[..];
         for vector in &self.0 {
             let (now, later) = rest.split_at_mut(vector.iov_len);
@@ -332,7 +338,7 @@ impl fmt::Debug for Vectors {
 }
 
 fn preadv(asks: &Asks<'_>) -> Result<u32, i32> {
-    let count = i32::try_from(asks.vectors.count()).expect("a request has few pages");
+    let count = i32::try_from(asks.vectors.count()).expect("a request's bytes fit in 32 bits");
     let Ok(offset) = libc::off_t::try_from(asks.offset) else { return Err(libc::EINVAL) };
     // SAFETY: the vectors lead into the arena, to frames that only this read fills, and of which
     // there is no slice; its pool lives as long as the caller's borrow.
@@ -341,7 +347,7 @@ fn preadv(asks: &Asks<'_>) -> Result<u32, i32> {
 }
 
 fn pwritev(asks: &Asks<'_>) -> Result<u32, i32> {
-    let count = i32::try_from(asks.vectors.count()).expect("a request has few pages");
+    let count = i32::try_from(asks.vectors.count()).expect("a request's bytes fit in 32 bits");
     let Ok(offset) = libc::off_t::try_from(asks.offset) else { return Err(libc::EINVAL) };
     // SAFETY: the vectors lead into the arena, to frames that the core keeps until the write ends;
     // the kernel only reads there, and so does all other code meanwhile.

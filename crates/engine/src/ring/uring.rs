@@ -121,7 +121,10 @@ impl Uring {
                 self.is_waking = false;
                 continue;
             }
-            let mut transfer = self.in_flight.remove(&tag).expect("it answers what was asked");
+            let mut transfer = self
+                .in_flight
+                .remove(&tag)
+                .expect("a completion carries the tag of a transfer in flight");
             let result = u32::try_from(result).map_err(|_| -result);
             if transfer.gate().is_some() {
                 // It was its gate that ended; or the wait for it was cancelled, and begins again.
@@ -282,7 +285,9 @@ impl UringShared {
                 unsafe { submitter.enter(to_submit, 1, flags, Some(&args)) }
             }
         };
-        entered.map(|taken| u32::try_from(taken).expect("no more than there are"))
+        entered.map(|taken| {
+            u32::try_from(taken).expect("the kernel takes no more entries than the queue holds")
+        })
     }
 
     /// Whether the kernel has taken all that was pushed. What a sleeper's call took just now may
@@ -293,7 +298,8 @@ impl UringShared {
 
     fn note_taken(&self, taken: usize) {
         if taken > 0 {
-            let taken = u32::try_from(taken).expect("no more than there are");
+            let taken = u32::try_from(taken)
+                .expect("the kernel takes no more entries than the queue holds");
             self.taken.fetch_add(taken, Ordering::Release);
             self.refusals.store(0, Ordering::Relaxed);
         }

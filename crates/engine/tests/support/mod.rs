@@ -13,10 +13,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
 use foreread::{Engine, Faults, File, IoBackend, OpenOptions};
+
+pub use super::hang::{Watchdog, wait_until};
 
 use super::common::{Need, needs};
 
@@ -120,31 +120,3 @@ pub fn wait_until_idle(engine: &Engine) {
 pub fn wait_until_closed(faults: &Arc<Faults>) {
     wait_until(|| Arc::strong_count(faults) == 1);
 }
-
-/// Waits for what another thread is going to do. (A [`Watchdog`] has to be there.)
-pub fn wait_until(is_done: impl Fn() -> bool) {
-    while !is_done() {
-        std::thread::yield_now();
-    }
-}
-
-/// Ends the process with the test's name if the test takes so long that it must hang.
-pub struct Watchdog(Sender<()>);
-
-impl Watchdog {
-    pub fn new(test: impl Into<String>) -> Self {
-        let (sender, receiver) = channel();
-        let test = test.into();
-        std::thread::spawn(move || {
-            if receiver.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
-                let line = format!("HANG {test}: not done after {HANGS:?}\n");
-                let _ = std::io::stderr().write_all(line.as_bytes());
-                std::process::exit(101);
-            }
-        });
-        Self(sender)
-    }
-}
-
-/// Many times what any test needs on a slow machine.
-const HANGS: Duration = Duration::from_secs(60);

@@ -191,8 +191,13 @@ impl Session {
     /// # Errors
     ///
     /// As [`Self::read`].
+    ///
+    /// # Panics
+    ///
+    /// If there are 4 GiB or more.
     pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), ClientError> {
-        let len = u32::try_from(bytes.len()).expect("a write is short");
+        let len = u32::try_from(bytes.len())
+            .expect("the payload of one write request has less than 4 GiB");
         let flags = if fua { wire::CMD_FLAG_FUA } else { 0 };
         let request = NbdRequest { command: wire::CMD_WRITE, flags, offset, len, cookie: 0 };
         self.ask(request, bytes)?.map_err(failed).map(drop)

@@ -39,7 +39,10 @@ pub(super) fn negotiate(
             HandshakeStep::More => (None, false),
             HandshakeStep::Answered => (None, true),
             HandshakeStep::Control(text) => {
-                let answer = shared.answer.as_ref().expect("offered only if there is one");
+                let answer = shared
+                    .answer
+                    .as_ref()
+                    .expect("control requests are offered only where a handler is set");
                 handshake.answer(&answer(text), &mut out);
                 (None, true)
             }

@@ -46,7 +46,7 @@ impl NbdRequest {
     }
 
     fn bytes_wanted(&self) -> usize {
-        usize::try_from(self.len).expect("checked")
+        usize::try_from(self.len).expect("the length of a read was checked when it was parsed")
     }
 }
 
@@ -175,7 +175,9 @@ impl Connection<'_> {
         let Some(Some((_, fetch))) = pending.slots.get_mut(slot) else { return };
         let polled = fetch.poll(self.stream, &Context::from_waker(&pending.wakers[slot]));
         if let Poll::Ready(read) = polled {
-            let (request, fetch) = pending.slots[slot].take().expect("it was polled");
+            let (request, fetch) = pending.slots[slot]
+                .take()
+                .expect("the slot of a woken read is full until the read has ended");
             pending.free.push(slot);
             self.kept -= request.bytes_wanted();
             self.end_read(&request, fetch.into_buffer(), &read);
@@ -220,7 +222,7 @@ impl Connection<'_> {
         let (end, in_chunks) = (request.end(), self.agreed.structured && !whole);
         let mut at = request.offset;
         while at < end {
-            let mut len = PIECE.min(usize::try_from(end - at).expect("checked"));
+            let mut len = PIECE.min(usize::try_from(end - at).unwrap_or(PIECE));
             if paid == 0 && self.output.budget.take(len) {
                 paid = len;
             }
@@ -230,7 +232,8 @@ impl Connection<'_> {
             if paid == 0 {
                 self.send_down_to(0)?;
                 len = len.min(POOR_PIECE);
-                let room = self.output.room(reply::DATA_CHUNK + len).expect("it is empty");
+                let room = self.output.room(reply::DATA_CHUNK + len);
+                let room = room.expect("the buffer was just emptied, and holds a small piece");
                 read = self.stream.read_at(&mut room[reply::DATA_CHUNK..], at);
             } else if !self.stream.try_pin_all(at, len, &mut pins) {
                 self.output.send(self.socket)?;
@@ -240,16 +243,7 @@ impl Connection<'_> {
             }
             if !is_all(&read, len) {
                 self.output.budget.give(paid);
-                if at == request.offset && !in_chunks {
-                    self.reply_error(request, NbdErrno::Io);
-                } else if in_chunks {
-                    self.counters.errors += 1;
-                    self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
-                } else {
-                    self.counters.errors += 1;
-                    return Err(ConnectionEnd::Broken);
-                }
-                return Ok(());
+                return self.end_in_pieces(request, at, in_chunks);
             }
             let mut head = [0; reply::DATA_CHUNK];
             let mut head_len = 0;
@@ -275,6 +269,26 @@ impl Connection<'_> {
             at += len as u64;
             self.send_down_to(PIECE)?;
         }
+        Ok(())
+    }
+
+    /// Answers a read whose piece at `at` has failed. Behind the first piece of a simple reply
+    /// there is no place for an error: the connection ends.
+    fn end_in_pieces(
+        &mut self,
+        request: &NbdRequest,
+        at: u64,
+        in_chunks: bool,
+    ) -> Result<(), ConnectionEnd> {
+        if at == request.offset && !in_chunks {
+            self.reply_error(request, NbdErrno::Io);
+            return Ok(());
+        }
+        self.counters.errors += 1;
+        if !in_chunks {
+            return Err(ConnectionEnd::Broken);
+        }
+        self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
         Ok(())
     }
 
@@ -318,7 +332,7 @@ fn is_all(read: &Result<usize, ReadError>, len: usize) -> bool {
 }
 
 fn as_u32(len: usize) -> u32 {
-    u32::try_from(len).expect("a piece is short")
+    u32::try_from(len).expect("a piece of a reply is 1 MiB at most")
 }
 
 /// Up to here a copy costs less than a pin and a part of its own.

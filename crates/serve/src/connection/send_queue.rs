@@ -211,7 +211,8 @@ impl<'s> SendQueue<'s> {
     fn sent(&mut self, mut bytes: usize) {
         self.bytes -= bytes;
         while bytes > 0 {
-            let part = self.parts.front_mut().expect("no more is sent than there is");
+            let part =
+                self.parts.front_mut().expect("the kernel sends no more than the queue holds");
             let (len, from) = match part {
                 SendPart::Small(range) => (range.len(), &mut range.start),
                 SendPart::Pin(pin, from) => (pin.len() - *from, from),

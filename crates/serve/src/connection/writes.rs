@@ -2,8 +2,8 @@
 //!
 //! In:    a request, then its payload in whatever parts the client sends it.
 //! Out:   its reply.
-//! Never: more than one buffer of payload; a wait for room in the cache, which the blocking pool does
-//!        while this client is not received from.
+//! Never: more than one buffer of payload; a wait for room in the cache, which the blocking pool
+//!        does while this client is not received from.
 
 use super::Connection;
 use super::receive_buffer::{INPUT, LARGE_INPUT};
@@ -29,7 +29,8 @@ pub(super) struct Incoming {
 
 impl Incoming {
     pub(super) fn new(request: &NbdRequest, fua: bool) -> Self {
-        let left = usize::try_from(request.payload()).expect("a length of 32 bits");
+        let left = usize::try_from(request.payload())
+            .expect("a request's length is a u32, and usize has 32 bits at least");
         let NbdRequest { cookie, offset: at, .. } = *request;
         Self { cookie, at, left, fua, result: Ok(()), is_waiting: false }
     }
@@ -59,7 +60,8 @@ impl Connection<'_> {
             }
             // Whole pages: the rest of the last one is still coming.
             let end = (write.at + here as u64) & !(PAGE - 1);
-            here = usize::try_from(end - write.at).expect("no more than before");
+            here = usize::try_from(end - write.at)
+                .expect("no more payload comes than the request has");
         }
         if here == 0 && write.left > 0 {
             return false;
@@ -77,7 +79,8 @@ impl Connection<'_> {
                         paid = here - taken;
                     } else if here - taken > POOR_PART {
                         let end = (offset + POOR_PART as u64) & !(PAGE - 1);
-                        here = usize::try_from(end - write.at).expect("a part of it");
+                        here = usize::try_from(end - write.at)
+                            .expect("no more is taken than the payload has");
                     }
                     let bytes = self.input.bytes()[taken..here].to_vec();
                     work = Some(if fua && paid > 0 && here == write.left {

@@ -100,6 +100,7 @@ impl Handshake {
     /// # Errors
     ///
     /// If this client cannot be served.
+    #[expect(clippy::missing_panics_doc, reason = "an option's length is checked first")]
     pub fn step<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -133,7 +134,8 @@ impl Handshake {
             reply(out, option, REP_ERR_TOO_BIG, &[b"an option of this length"]);
             return Ok((OPTION_HEAD, HandshakeStep::Answered));
         }
-        let end = OPTION_HEAD + usize::try_from(len).expect("bounded");
+        let end = OPTION_HEAD
+            + usize::try_from(len).expect("an option's length was checked against MAX_OPTION");
         let Some(data) = bytes.get(OPTION_HEAD..end) else { return Ok((0, HandshakeStep::More)) };
         Ok((end, self.option(option, data, offer, out)?))
     }

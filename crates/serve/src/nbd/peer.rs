@@ -49,9 +49,14 @@ pub fn option(out: &mut Vec<u8>, option: u32, parts: &[&[u8]]) {
 }
 
 /// Puts `INFO` or `GO` out, which also ask for these kinds of information.
+///
+/// # Panics
+///
+/// If more than 65535 kinds are wanted.
 pub fn info(out: &mut Vec<u8>, kind: u32, name: &str, wanted: &[u16]) {
     let wanted_bytes: Vec<u8> = wanted.iter().flat_map(|kind| kind.to_be_bytes()).collect();
-    let count = u16::try_from(wanted.len()).expect("a few");
+    let count = u16::try_from(wanted.len())
+        .expect("a client asks for fewer than 65536 kinds of information");
     let len = len_u32(name.len()).to_be_bytes();
     option(out, kind, &[&len, name.as_bytes(), &count.to_be_bytes(), &wanted_bytes]);
 }
@@ -85,6 +90,7 @@ impl<'b> OptionReply<'b> {
     /// # Errors
     ///
     /// If it is none, or too long.
+    #[expect(clippy::missing_panics_doc, reason = "an answer's length is checked first")]
     pub fn parse(bytes: &'b [u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         if bytes.len() >= 8 && be_u64(bytes) != OPTION_REPLY_MAGIC {
             return Err(ProtocolError::Magic { of: "answer", found: be_u64(bytes) });
@@ -94,7 +100,8 @@ impl<'b> OptionReply<'b> {
         if len > MAX_ANSWER {
             return Err(ProtocolError::TooBig { len });
         }
-        let end = ANSWER_HEAD + usize::try_from(len).expect("bounded");
+        let end = ANSWER_HEAD
+            + usize::try_from(len).expect("an answer's length was checked against MAX_ANSWER");
         let Some(data) = bytes.get(ANSWER_HEAD..end) else { return Ok(None) };
         Ok(Some((Self { option: be_u32(&head[8..]), kind: be_u32(&head[12..]), data }, end)))
     }

@@ -57,9 +57,13 @@ pub fn error_at(cookie: u64, errno: NbdErrno, offset: u64) -> [u8; CHUNK + 14] {
 }
 
 /// A reply of extents: how long each is, and whether it is data.
+///
+/// # Panics
+///
+/// If there are half a billion extents.
 #[must_use]
 pub fn block_status(cookie: u64, extents: &[(u32, bool)]) -> Vec<u8> {
-    let len = u32::try_from(4 + 8 * extents.len()).expect("extents are few");
+    let len = u32::try_from(4 + 8 * extents.len()).expect("a reply of extents is 32 KiB at most");
     let mut bytes = chunk(cookie, REPLY_FLAG_DONE, REPLY_BLOCK_STATUS, len).to_vec();
     bytes.extend_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
     for (len, is_data) in extents {

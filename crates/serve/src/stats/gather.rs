@@ -85,21 +85,14 @@ impl ServerStats {
         file: &foreread::File,
         counters: Counters,
     ) -> Result<Self, ForkedError> {
-        let ServerInfo { version, target, name, read_only, memory, up_s, engine } = about;
+        let ServerInfo { version, memory, up_s, engine, .. } = about;
         let counted = engine.counters()?;
         let (path, cache) = (counted.path, counted.cache);
         let (idle, _) = engine.frames()?;
         Ok(Self {
             version: version.to_owned(),
             up_s,
-            export: ExportStats {
-                target: target.to_owned(),
-                name: name.to_owned(),
-                bytes: file.len(),
-                read_only,
-                buffered: file.direct_io_unavailable().map(str::to_owned),
-                io: engine.io_backend(),
-            },
+            export: about.export(file),
             memory: MemoryStats {
                 bound_bytes: memory,
                 idle_bytes: idle * PAGE_SIZE,
@@ -171,4 +164,17 @@ pub struct ServerInfo<'a> {
     pub up_s: f64,
     /// The engine.
     pub engine: &'a foreread::Engine,
+}
+
+impl ServerInfo<'_> {
+    fn export(&self, file: &foreread::File) -> ExportStats {
+        ExportStats {
+            target: self.target.to_owned(),
+            name: self.name.to_owned(),
+            bytes: file.len(),
+            read_only: self.read_only,
+            buffered: file.direct_io_unavailable().map(str::to_owned),
+            io: self.engine.io_backend(),
+        }
+    }
 }

@@ -2,10 +2,14 @@
 //!
 //! In:    limits; what a hostile client sends.
 //! Out:   replies; what is left behind.
-//! Never: a sleep. A test that hangs is ended by its socket's time-out, and says where.
+//! Never: a sleep. A test that hangs is ended by its socket's time-out or by the watchdog of its
+//!        server, and says where.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test crates")]
+
+#[path = "../../../engine/tests/hang/mod.rs"]
+mod hang;
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,11 +18,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use foreread::{Engine, OpenOptions};
+use foreread::{Engine, Faults, OpenOptions};
 use foreread_serve::client::{Client, Session};
 use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::{peer, wire};
 use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits, Stopper};
+use hang::{Watchdog, wait_until};
 use tempfile::TempDir;
 
 /// A server that runs, of a file of [`byte`]s.
@@ -28,6 +33,9 @@ pub struct Running {
     pub stopper: Stopper,
     pub lines: Arc<Mutex<Vec<String>>>,
     pub dir: TempDir,
+    /// What the device below does wrong.
+    pub faults: Arc<Faults>,
+    _watchdog: Watchdog,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
@@ -75,7 +83,9 @@ pub fn serve_with(
     std::fs::write(&path, bytes(0, len)).expect("a file");
     let engine = Engine::builder().memory(memory).build().expect("an engine");
     // Whether the file system of the build has O_DIRECT is no matter of these tests.
-    let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+    let faults = Arc::new(Faults::default());
+    let its_faults = Some(Arc::clone(&faults));
+    let options = OpenOptions { buffered: true, faults: its_faults, ..OpenOptions::default() };
     let file = engine.open_with(&path, &options).expect("it is there");
     let (name, description) = ("disk".into(), "a disk".into());
     let export = Export { name, file, read_only: true, description };
@@ -87,7 +97,9 @@ pub fn serve_with(
     prepare(&mut server);
     let (meter, stopper) = (server.counter_reader(), server.stopper());
     let thread = Some(std::thread::spawn(move || server.run()));
-    Running { engine, meter, stopper, lines, dir, thread }
+    let test = std::thread::current().name().unwrap_or("a test of the server").to_owned();
+    let _watchdog = Watchdog::new(test);
+    Running { engine, meter, stopper, lines, dir, faults, _watchdog, thread }
 }
 
 impl Running {
@@ -136,25 +148,15 @@ impl Running {
 
     /// All frames have come back, those of abandoned reads with their device.
     pub fn assert_idle(&self) {
-        for _ in 0..1_000_000 {
+        wait_until(|| {
             let (idle, all) = self.engine.frames().unwrap();
-            if idle == all {
-                return;
-            }
-            std::thread::yield_now();
-        }
-        panic!("frames are left behind: {:?}", self.engine.frames().unwrap());
+            idle == all
+        });
     }
 
     /// Waits until it is so, which takes as long as threads take.
-    pub fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        for _ in 0..5_000_000 {
-            if is_so(self) {
-                return;
-            }
-            std::thread::yield_now();
-        }
-        panic!("{what}: it never was so; counters: {:?}", self.meter.counters());
+    pub fn until(&self, mut is_so: impl FnMut(&Self) -> bool) {
+        wait_until(|| is_so(self));
     }
 }
 

@@ -13,62 +13,14 @@ use std::collections::VecDeque;
 
 use foreread_core::path::Tag;
 use foreread_core::units::{ByteCount, Nanos};
-use serde::Deserialize;
 
-use super::{
-    BlockDevice, CommandEnd, DeviceCommand, DeviceParams, check, check_common, is_rate, is_time,
-    later, transfer_ns,
-};
-use crate::size::Size;
-
-/// The parameters of a flash device.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Flash {
-    /// How much it holds.
-    pub capacity: Size,
-    /// What its bus moves.
-    pub mb_per_s: f64,
-    /// What each command costs beside its transfer.
-    #[serde(default)]
-    pub overhead_us: f64,
-    /// The largest command; more is cut.
-    #[serde(default = "Size::one_gib")]
-    pub max_command: Size,
-    /// How many commands it works on at a time.
-    #[serde(default = "one")]
-    pub channels: u32,
-    /// How many commands it holds at a time.
-    #[serde(default = "one")]
-    pub depth: u32,
-    /// What a large command loses beside that: `stall_us` x size / (size + `stall_size`), as much
-    /// as half of it at that size and never more than all of it.
-    #[serde(default)]
-    pub stall_us: f64,
-    /// The size at which half of the stall is lost.
-    #[serde(default)]
-    pub stall_size: Size,
-}
-
-impl Flash {
-    fn check(&self) -> Result<(), String> {
-        check_common(self.capacity.0, self.max_command.0, self.depth)?;
-        check(is_rate(self.mb_per_s), "mb_per_s", "0.001 to 1000000")?;
-        check(is_time(self.overhead_us), "overhead_us", "0 to 10^9")?;
-        check(is_time(self.stall_us), "stall_us", "0 to 10^9")?;
-        check((1..=1024).contains(&self.channels), "channels", "1 to 1024")
-    }
-
-    /// What its host was told of it stays: how much it holds, how much it takes at once.
-    fn can_become(&self, other: &Self) -> bool {
-        let told = |flash: &Self| (flash.capacity, flash.max_command, flash.depth, flash.channels);
-        told(self) == told(other)
-    }
-}
+use super::model::{BlockDevice, CommandEnd, DeviceCommand, later, transfer_ns};
+use super::params::{DeviceParams, Flash};
+use crate::validate::check;
 
 /// A flash device at work.
 #[derive(Debug)]
-pub struct Chips {
+pub(super) struct Chips {
     model: Flash,
     /// When each channel is free.
     channels: Vec<Nanos>,
@@ -83,7 +35,7 @@ impl Chips {
     /// # Errors
     ///
     /// Which parameter is impossible.
-    pub fn new(model: Flash) -> Result<Self, String> {
+    pub(super) fn new(model: Flash) -> Result<Self, String> {
         model.check()?;
         let channels = vec![Nanos(0); model.channels as usize];
         Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new() })
@@ -104,7 +56,7 @@ impl BlockDevice for Chips {
         }
         let size = command.sectors.bytes();
         let before = self.before_transfer_ns(size);
-        let free = self.channels.iter_mut().min().expect("at least one channel");
+        let free = self.channels.iter_mut().min().expect("Flash::check wants a channel");
         let asked = later(now.max(*free), before);
         let at = later(asked.max(self.bus), transfer_ns(size, self.model.mb_per_s));
         *free = at;
@@ -126,8 +78,4 @@ impl BlockDevice for Chips {
         self.coming.push_back((at, to.clone()));
         Ok(())
     }
-}
-
-fn one() -> u32 {
-    1
 }

@@ -20,84 +20,13 @@ use std::ops::Range;
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector, Sectors};
-use serde::Deserialize;
 
-use super::{
-    BlockDevice, CommandEnd, DeviceCommand, check, check_common, is_rate, is_time, later,
-    transfer_ns,
-};
-use crate::size::Size;
-
-/// The parameters of a disk.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Hdd {
-    /// How much it holds.
-    pub capacity: Size,
-    /// Turns a minute.
-    pub rpm: f64,
-    /// What the outermost track delivers; sector 0 is there.
-    pub outer_mb_per_s: f64,
-    /// What the innermost track delivers.
-    pub inner_mb_per_s: f64,
-    /// What the shortest move of the arm takes.
-    pub seek_min_ms: f64,
-    /// What the longest takes.
-    pub seek_max_ms: f64,
-    /// The share of the way between that grows with the root of the distance: an arm speeds up and
-    /// brakes. The rest grows with the distance itself.
-    #[serde(default = "most")]
-    pub seek_root_share: f64,
-    /// What a command costs beside.
-    #[serde(default)]
-    pub overhead_us: f64,
-    /// The largest command; more is cut.
-    #[serde(default = "Size::one_gib")]
-    pub max_command: Size,
-    /// How many commands it holds at a time.
-    #[serde(default = "one")]
-    pub depth: u32,
-    /// How many more wait at its controller, in the order of their arrival: a driver sends them
-    /// ahead, and the drive learns of each when there is room.
-    #[serde(default)]
-    pub in_controller: u32,
-    /// How it picks among those that it holds.
-    #[serde(default)]
-    pub pick: Pick,
-    /// With `pick = "nearest"`: how many ms nearer a command counts for each ms that it has waited.
-    /// 0 is blind to age: a command may wait for ever.
-    #[serde(default)]
-    pub age_weight: f64,
-    /// How far it reads on behind a read: a read that goes on there needs no turn.
-    #[serde(default)]
-    pub read_buffer: Size,
-    /// How much it reads on behind each read before the arm may go elsewhere. What it has read so
-    /// stays in its buffer until the next read from the platter, whatever is written meanwhile.
-    #[serde(default)]
-    pub read_on: Size,
-    /// Whether it reads on and on, and its buffer keeps the newest: a read that comes later finds
-    /// its first sectors overwritten. Without it, the drive stops when the buffer is full.
-    #[serde(default)]
-    pub buffer_overruns: bool,
-    /// Whether a write that goes on where the last one ended needs no turn.
-    #[serde(default)]
-    pub write_buffer: bool,
-}
-
-/// Which command of several is next.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pick {
-    /// The oldest.
-    #[default]
-    Oldest,
-    /// The one that the arm and the platter reach first.
-    Nearest,
-}
+use super::model::{BlockDevice, CommandEnd, DeviceCommand, later, transfer_ns};
+use super::params::{Hdd, Pick};
 
 /// A disk at work.
 #[derive(Debug)]
-pub struct SpinningDisk {
+pub(super) struct SpinningDisk {
     model: Hdd,
     zones: Vec<Zone>,
     turn_ns: f64,
@@ -142,19 +71,8 @@ impl SpinningDisk {
     /// # Errors
     ///
     /// Which parameter is impossible.
-    pub fn new(model: Hdd) -> Result<Self, String> {
-        check_common(model.capacity.0, model.max_command.0, model.depth)?;
-        check(model.rpm.is_finite() && (60.0..=1e5).contains(&model.rpm), "rpm", "60 to 100000")?;
-        check(is_rate(model.outer_mb_per_s), "outer_mb_per_s", "0.001 to 1000000")?;
-        check(is_rate(model.inner_mb_per_s), "inner_mb_per_s", "0.001 to 1000000")?;
-        check(is_time(model.seek_min_ms), "seek_min_ms", "0 to 10^9")?;
-        let is_longer = is_time(model.seek_max_ms) && model.seek_max_ms >= model.seek_min_ms;
-        check(is_longer, "seek_max_ms", "at least seek_min_ms, at most 10^9")?;
-        let share = model.seek_root_share;
-        check((0.0..=1.0).contains(&share), "seek_root_share", "0 to 1")?;
-        check(is_time(model.overhead_us), "overhead_us", "0 to 10^9")?;
-        check(is_time(model.age_weight), "age_weight", "0 to 10^9")?;
-        check(model.in_controller <= 4096, "in_controller", "0 to 4096")?;
+    pub(super) fn new(model: Hdd) -> Result<Self, String> {
+        model.check()?;
         let turn_ns = 60e9 / model.rpm;
         let zones = zones(&model, turn_ns);
         let last = HeadPosition { end: Sector(0), at: Nanos(0), read_ns: 0.0, op: None };
@@ -366,7 +284,8 @@ impl BlockDevice for SpinningDisk {
     }
 
     fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd> {
-        let QueuedCommand { command, .. } = self.at_work.take().expect("something was at work");
+        let QueuedCommand { command, .. } =
+            self.at_work.take().expect("a command ends only while it is at work");
         assert!(command.tag == tag, "one at a time");
         self.note_done(now, command);
         self.fill(now);
@@ -402,11 +321,3 @@ fn ns_between(from: Nanos, to: Nanos) -> f64 {
 
 /// As drives of the time had.
 const ZONES: u64 = 16;
-
-fn one() -> u32 {
-    1
-}
-
-fn most() -> f64 {
-    0.7
-}

@@ -11,25 +11,22 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::DeviceParams;
-use crate::scenario::unknown;
+use super::params::{DeviceParams, ModelChoice};
+use crate::validate::unknown;
 
-/// A model, by its name or by its parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelChoice {
-    /// If it is a known one.
-    pub name: Option<&'static str>,
-    /// Its parameters.
-    pub model: DeviceParams,
-}
-
-/// All known devices: their names and models.
+/// Returns the names and the parameters of all known devices.
+///
+/// # Panics
+///
+/// If `devices.toml`, which is part of the program, is malformed.
 #[must_use]
 pub fn all() -> &'static [(String, DeviceParams)] {
     static ALL: OnceLock<Vec<(String, DeviceParams)>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let table: toml::Table = toml::from_str(DEVICES).expect("the file is part of the program");
-        let model = |value: toml::Value| value.try_into().expect("each is a model");
+        let table: toml::Table =
+            toml::from_str(DEVICES).expect("devices.toml is part of the program");
+        let model =
+            |value: toml::Value| value.try_into().expect("each entry of devices.toml is a model");
         table.into_iter().map(|(name, value)| (name, model(value))).collect()
     })
 }

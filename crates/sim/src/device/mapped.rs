@@ -20,45 +20,15 @@
 
 use std::collections::VecDeque;
 
-use foreread_core::geometry::{Geometry, block_size};
 use foreread_core::path::Tag;
-use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE, Sectors};
-use serde::Deserialize;
+use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sectors};
 
-use super::known::ModelChoice;
-use super::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams, check, is_time, later};
-use crate::size::Size;
-
-/// The parameters of a mapped device.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Mapped {
-    /// The device below: a known one by its name, or `hdd` or `flash` with parameters.
-    pub on: Box<ModelChoice>,
-    /// Its own size.
-    pub capacity: Size,
-    /// Where it begins on the device below.
-    #[serde(default)]
-    pub at: Size,
-    /// What gives it its bios.
-    pub reader: BioSource,
-    /// What each bio costs.
-    pub bio_us: f64,
-}
-
-/// What gives a device its bios.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub enum BioSource {
-    /// One for each block, as kernels did that read block devices through buffers.
-    PerBlock,
-    /// One for each run of blocks, as kernels do now.
-    MultiBlock,
-}
+use super::model::{BlockDevice, CommandEnd, DeviceCommand, later};
+use super::params::{BioSource, Mapped};
 
 /// A mapped device at work.
 #[derive(Debug)]
-pub struct Mapping {
+pub(super) struct Mapping {
     below: Box<dyn BlockDevice>,
     /// How far its sectors lie up there.
     shift: Sectors,
@@ -69,42 +39,19 @@ pub struct Mapping {
     waiting: VecDeque<DeviceCommand>,
 }
 
-impl Mapped {
-    pub(super) fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.capacity.0, ..self.on.model.geometry() }
-    }
-
-    /// How large its blocks are.
-    #[must_use]
-    pub fn block(&self) -> ByteCount {
-        block_size(self.capacity.0, ByteCount(SECTOR_SIZE), ByteCount(PAGE_SIZE))
-    }
-}
-
 impl Mapping {
-    /// One at rest.
+    /// Returns a mapped device at rest, over `below`.
     ///
     /// # Errors
     ///
-    /// Which parameter is impossible.
-    pub fn new(model: &Mapped) -> Result<Self, String> {
-        let is_plain = !matches!(model.on.model, DeviceParams::Mapped(_));
-        check(is_plain, "on", "a device that is not mapped; bio_us may be the sum of two")?;
-        let below = model.on.model.build().map_err(|why| format!("on: {why}"))?;
-        let room = model.on.model.geometry().capacity;
-        let Size(at) = model.at;
-        let is_sector = |bytes: ByteCount| bytes.0.is_multiple_of(SECTOR_SIZE);
-        check(is_sector(at), "at", "whole sectors")?;
-        let Size(size) = model.capacity;
-        check(size.0 >= SECTOR_SIZE && is_sector(size), "capacity", "whole sectors, at least one")?;
-        let fits = at.0.checked_add(size.0).is_some_and(|end| end <= room.0);
-        check(fits, "capacity", "no more than the device below has from there on")?;
-        check(is_time(model.bio_us), "bio_us", "0 to 10^9")?;
+    /// The parameter that is out of range, and its range.
+    pub(super) fn new(params: &Mapped, below: Box<dyn BlockDevice>) -> Result<Self, String> {
+        params.check()?;
         Ok(Self {
             below,
-            shift: Sectors(at.0 / SECTOR_SIZE),
-            block: (model.reader == BioSource::PerBlock).then(|| model.block()),
-            bio_us: model.bio_us,
+            shift: Sectors(params.at.0.0 / SECTOR_SIZE),
+            block: (params.reader == BioSource::PerBlock).then(|| params.block()),
+            bio_us: params.bio_us,
             is_busy: false,
             waiting: VecDeque::new(),
         })
@@ -117,7 +64,10 @@ impl Mapping {
         let command = self.waiting.pop_front()?;
         self.is_busy = true;
         let below = DeviceCommand { start: command.start + self.shift, ..command };
-        let done = self.below.submit(now, below).expect("it had nothing else to do");
+        let done = self
+            .below
+            .submit(now, below)
+            .expect("the device below is idle, so it returns the end at once");
         let bios_ns = self.bios(command.sectors.bytes()) * self.bio_us * 1e3;
         Some(CommandEnd { at: later(done.at, bios_ns), tag: done.tag })
     }

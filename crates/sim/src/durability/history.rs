@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::device::{Stamp, TORN};
+use super::cached_disk::{Stamp, TORN};
 
 /// The sectors of one file.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl History {
     }
 
     pub(super) fn newest(&self, at: usize) -> Stamp {
-        *self.sectors[at].versions.last().expect("one at least")
+        *self.sectors[at].versions.last().expect("a sector begins with a version")
     }
 
     /// A write became visible.

@@ -173,7 +173,7 @@ pub(super) fn draw_end(rng: &mut Rng) -> RunEnd {
 }
 
 fn pick(rng: &mut Rng, of: u64) -> usize {
-    usize::try_from(rng.below(of)).expect("a few")
+    usize::try_from(rng.below(of)).expect("a number below a small bound")
 }
 
 pub(super) const EIO: i32 = 5;

@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::{RecordedLayout, SyntheticTree, TreeLayout};
+use super::layout::TreeLayout;
+use super::recorded::RecordedLayout;
+use super::synthetic::SyntheticTree;
 use crate::rng::Rng;
 
 /// A scenario's tree.

@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
 
-use super::{
+use super::layout::{
     BLOCK_SIZE, Directory, DirectoryEntry, DirectoryId, GroupTable, InodeNumber, TreeLayout,
 };
 

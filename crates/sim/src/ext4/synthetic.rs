@@ -18,7 +18,7 @@ use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
 use serde::Deserialize;
 
-use super::{
+use super::layout::{
     BLOCK_SIZE, Directory, DirectoryEntry, DirectoryId, GroupTable, InodeNumber, TreeLayout,
 };
 use crate::rng::Rng;
@@ -191,7 +191,7 @@ impl Drawing<'_> {
         let inode = self.take_inode(group)?;
         let entries = &mut self.layout.directories[id].entries;
         let at = rng.below(entries.len() as u64 + 1);
-        let at = usize::try_from(at).expect("an index");
+        let at = usize::try_from(at).expect("a number below a length is an index");
         entries.insert(at, DirectoryEntry { inode, directory: None, rank: 0, block: 0 });
         Some(())
     }
@@ -259,7 +259,8 @@ impl Drawing<'_> {
     /// The group in which a top-level directory begins.
     fn home_of(&self, top: u64) -> usize {
         let groups = self.layout.tables.len() as u64;
-        usize::try_from(top * groups / u64::from(self.tree.top)).expect("few groups")
+        usize::try_from(top * groups / u64::from(self.tree.top))
+            .expect("the number of groups fits usize")
     }
 }
 

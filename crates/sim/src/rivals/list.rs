@@ -3,7 +3,7 @@
 use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 
-use super::PolicySetup;
+use super::setup::PolicySetup;
 use crate::scenario::{PartName, Scenario};
 
 /// A scenario in which policies are compared.

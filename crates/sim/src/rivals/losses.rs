@@ -9,7 +9,7 @@ use std::fmt;
 
 use foreread_core::prefetch::Policy;
 
-use super::RivalRow;
+use super::row::RivalRow;
 
 /// A figure in which a rival is ahead.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,24 +103,6 @@ impl LossMetric {
 
 /// Two figures that are closer than this are the same.
 const SAME: f64 = 0.98;
-
-impl RivalRow {
-    /// The policy, what is left out of it, and the largest window that it was told.
-    #[must_use]
-    pub fn label(&self) -> String {
-        let mut label = self.policy.to_owned();
-        for part in &self.without {
-            label += &format!(" -{part}");
-        }
-        if let Some(window) = self.max_window.filter(|_| self.policy != Policy::None.name()) {
-            label += &format!(
-                " {}",
-                foreread_core::sizes::Exact(foreread_core::units::ByteCount(window))
-            );
-        }
-        label
-    }
-}
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

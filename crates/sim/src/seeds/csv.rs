@@ -18,7 +18,7 @@ impl Csv {
     /// Reads a table; a field with a comma in it stands in quotes.
     pub(super) fn parse(text: &str) -> Self {
         let mut lines = text.lines().map(split);
-        let columns = lines.next().expect("a table has a head");
+        let columns = lines.next().expect("a published table begins with its column names");
         let rows: Vec<_> = lines.collect();
         assert!(rows.iter().all(|row| row.len() == columns.len()), "a table has one width");
         Self { columns, rows }
@@ -49,7 +49,7 @@ fn split(line: &str) -> Vec<String> {
         match letter {
             '"' => is_quoted = !is_quoted,
             ',' if !is_quoted => fields.push(String::new()),
-            _ => fields.last_mut().expect("at least one").push(letter),
+            _ => fields.last_mut().expect("the list begins with one field").push(letter),
         }
     }
     fields

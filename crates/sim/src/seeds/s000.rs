@@ -6,7 +6,7 @@ use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::csv::Csv;
-use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
 use crate::device::{DeviceParams, known};
 use crate::record::RecordMode;
 use crate::scenario::Scenario;
@@ -45,7 +45,11 @@ fn throughput(progress: SeedProgress<'_>) -> SeedTable {
             let of_runs: Vec<f64> = runs.clone().filter_map(|row| row.number("mb_per_s")).collect();
             let is_marked = runs.clone().any(|row| row.number("is_plateau") == Some(1.0));
             let seed = of_runs.iter().sum::<f64>() / of_runs.len() as f64;
-            let ours = sweep(&base, model, window.parse().expect("a number"));
+            let ours = sweep(
+                &base,
+                model,
+                window.parse().expect("this cell of the published table is a number"),
+            );
             let cell = SeedCell::new(title, format!("{window}K"), seed, ours);
             cells.push(SeedCell { is_marked, ..cell });
         }
@@ -89,10 +93,13 @@ struct Plateau<'c> {
 
 impl<'c> Plateau<'c> {
     fn of(cells: &'c [SeedCell]) -> Self {
-        let largest = cells.last().expect("a device has rows");
+        let largest = cells.last().expect("each device of the published table has rows");
         let reaches = |cell: &&SeedCell| cell.ours >= 0.98 * largest.ours;
         Self {
-            marked: cells.iter().find(|cell| cell.is_marked).expect("a row is marked"),
+            marked: cells
+                .iter()
+                .find(|cell| cell.is_marked)
+                .expect("each device of the published table has a marked row"),
             ours: cells.iter().find(reaches).expect("the last one reaches itself"),
         }
     }
@@ -107,7 +114,7 @@ impl<'c> Plateau<'c> {
     }
 
     fn apart_percent(&self) -> f64 {
-        let at = |cell: &SeedCell| cell.seed.expect("each was published");
+        let at = |cell: &SeedCell| cell.seed.expect("the cell was made from a published figure");
         (at(self.ours) / at(self.marked) - 1.0).abs() * 100.0
     }
 }
@@ -124,7 +131,9 @@ impl std::fmt::Display for Plateau<'_> {
 
 /// The parameters of a model, as a note gives them.
 fn parameters(model: &str) -> String {
-    let DeviceParams::Flash(chips) = known::find(model).expect("a known device").model else {
+    let DeviceParams::Flash(chips) =
+        known::find(model).expect("the device is in devices.toml").model
+    else {
         panic!("{model} is flash")
     };
     let mut all = format!("{} MB/s, {} us a command", chips.mb_per_s, chips.overhead_us);
@@ -140,13 +149,15 @@ fn parameters(model: &str) -> String {
 
 fn sweep(base: &Scenario, model: &str, window_kib: u64) -> f64 {
     let mut scenario = base.clone();
-    let disk = scenario.device.get_mut("disk").expect("the scenario has it");
-    *disk.model.get_mut() = known::find(model).expect("a known device");
+    let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
+    *disk.model.get_mut() = known::find(model).expect("the device is in devices.toml");
     scenario.cache.max_window = Size(ByteCount(window_kib << 10)).into();
     let capacity = disk.model.get_ref().model.geometry().capacity;
-    let file = scenario.file.get_mut("data").expect("the scenario has it");
+    let file = scenario.file.get_mut("data").expect("the built-in scenario has this entry");
     file.size = Size(file.size.0.min(ByteCount(capacity.0 / 4096 * 4096)));
-    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
+    let mut building = scenario
+        .build(RecordMode::Hash)
+        .expect("the scenario is part of the program and was checked");
     building.run.go(Nanos(u64::MAX));
     let ran = building.run.end();
     ran.processes[0].mb_per_s(ran.end)
@@ -164,9 +175,15 @@ fn capacity_limit() -> SeedTable {
 }
 
 fn limit_of(row: super::csv::CsvRow<'_>) -> SeedCell {
-    let size_kib: u64 = row.text("size_kib").parse().expect("a number");
+    let size_kib: u64 =
+        row.text("size_kib").parse().expect("this cell of the published table is a number");
     let limit = readahead_limit(ByteCount(size_kib << 10), LimitRule::Published);
-    let ours = limit.expect("these have a size").0 as f64 / 1024.0;
+    let ours = limit.expect("the published sizes are above the smallest one").0 as f64 / 1024.0;
     let name = format!("{}, {}", row.text("device_size"), row.text("patch_version"));
-    SeedCell::new(name, "limit KiB", row.number("ra_kib").expect("a number"), ours)
+    SeedCell::new(
+        name,
+        "limit KiB",
+        row.number("ra_kib").expect("this cell of the published table is a number"),
+        ours,
+    )
 }

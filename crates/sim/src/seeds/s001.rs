@@ -5,7 +5,7 @@ use foreread_core::prefetch::Policy;
 use foreread_core::sched::Choice;
 
 use super::csv::Csv;
-use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
 use crate::record::RecordMode;
 use crate::run::RunOutcome;
 use crate::scenario::{PolicyName, Scenario};
@@ -41,7 +41,9 @@ const KERNELS: [(&str, Policy); 3] = [
 const THREADS: [u32; 4] = [1, 2, 4, 8];
 
 fn go(scenario: &Scenario) -> RunOutcome {
-    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
+    let mut building = scenario
+        .build(RecordMode::Hash)
+        .expect("the scenario is part of the program and was checked");
     building.run.go(scenario.until());
     building.run.end()
 }
@@ -57,8 +59,8 @@ fn nfsd_of(scenario: &mut Scenario) -> &mut Nfsd {
 fn kib_per_s(base: &Scenario, policy: Policy, scheduler: &str, threads: u32) -> f64 {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
-    let disk = scenario.device.get_mut("disk").expect("the scenario has it");
-    disk.scheduler.choice = Choice::from_name(scheduler).expect("a scheduler of ours");
+    let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
+    disk.scheduler.choice = Choice::from_name(scheduler).expect("the scheduler exists");
     nfsd_of(&mut scenario).threads = threads;
     let ran = go(&scenario);
     ran.processes[0].mb_per_s(ran.end) * 1e6 / 1024.0
@@ -79,10 +81,13 @@ fn iozone() -> SeedTable {
                             && row.number("nfsd_threads") == Some(f64::from(threads))
                     })
                     .and_then(|row| row.number("kb_per_s"))
-                    .expect("the table has it");
+                    .expect("the published table has this cell");
                 let (row, column) = (format!("{kernel}, {scheduler}"), format!("nfsd {threads}"));
                 let same = KERNELS.iter().position(|(_, other)| *other == policy);
-                let first = format!("{}, {scheduler}", KERNELS[same.expect("itself")].0);
+                let first = format!(
+                    "{}, {scheduler}",
+                    KERNELS[same.expect("a kernel is compared with itself at least")].0
+                );
                 let known = cells.iter().find(|cell| cell.row == first && cell.column == column);
                 let ours = known
                     .map_or_else(|| kib_per_s(&base, policy, scheduler, threads), |cell| cell.ours);
@@ -140,10 +145,13 @@ fn rows<'c>(cells: &'c [SeedCell], scheduler: &str) -> impl Iterator<Item = &'c 
 fn relative(iozone: &SeedTable) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfsd_relative_percent.csv"));
     let ours = |kernel: &str, case: &str| {
-        let (scheduler, threads) = case.split_once('-').expect("a scheduler and its threads");
+        let (scheduler, threads) = case.split_once('-').expect("cases are named SCHEDULER-THREADS");
         let (row, column) = (format!("{kernel}, {scheduler}"), format!("nfsd {threads}"));
         let mut cells = iozone.cells.iter();
-        cells.find(|cell| cell.row == row && cell.column == column).expect("the same cases").ours
+        cells
+            .find(|cell| cell.row == row && cell.column == column)
+            .expect("both tables have the same cases")
+            .ours
     };
     let percent = |from: f64, to: f64| (to / from - 1.0) * 100.0;
     let mut cells = Vec::new();
@@ -154,7 +162,7 @@ fn relative(iozone: &SeedTable) -> SeedTable {
             ("B_readahead", "AtoB_pct", "readahead"),
             ("C_context", "AtoC_pct", "context readahead"),
         ] {
-            let of = |column| row.number(column).expect("the table has it");
+            let of = |column| row.number(column).expect("the published table has this cell");
             let computed = (percent(of("A_vanilla"), of(rate)) * 10.0).round() / 10.0;
             exact += u32::from(computed == of(printed));
             cells.push(SeedCell::new(case, format!("{kernel}, recomputed"), of(printed), computed));
@@ -183,7 +191,7 @@ fn real_files() -> SeedTable {
     base.cache.policy = PolicyName(Policy::Linux2_6_28);
     let mut cells = Vec::new();
     for row in csv.rows() {
-        let threads = row.number("nfsd").expect("the table has it");
+        let threads = row.number("nfsd").expect("the published table has this cell");
         for (column, policy) in
             [("vanilla_s", Policy::Linux2_6_28), ("mmap_and_context_s", Policy::Linux2_6_31)]
         {
@@ -191,7 +199,7 @@ fn real_files() -> SeedTable {
             scenario.cache.policy = PolicyName(policy);
             nfsd_of(&mut scenario).threads = if threads == 1.0 { 1 } else { 8 };
             let ran = go(&scenario);
-            let seed = row.number(column).expect("the table has it");
+            let seed = row.number(column).expect("the published table has this cell");
             let seconds = ran.processes[0].seconds(ran.end);
             cells.push(SeedCell::new(format!("nfsd={threads}"), column, seed, seconds));
         }

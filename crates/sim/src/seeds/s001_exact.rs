@@ -6,7 +6,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::csv::{Csv, CsvRow};
-use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
 use crate::record::RecordMode;
 use crate::run::RunOutcome;
 use crate::scenario::{PolicyName, Scenario};
@@ -41,7 +41,8 @@ const COLUMNS: [(&str, &str); 7] = [
 ];
 
 fn run(scenario: &Scenario, keep: RecordMode) -> RunOutcome {
-    let mut building = scenario.build(keep).expect("a scenario of ours");
+    let mut building =
+        scenario.build(keep).expect("the scenario is part of the program and was checked");
     building.run.go(Nanos(u64::MAX));
     building.run.end()
 }
@@ -78,7 +79,7 @@ fn nfsd_trace() -> SeedTable {
         patterns += usize::from(row.text("pattern") == ours.pattern);
         let name = format!("{}. {}", index + 1, row.text("pattern"));
         let cell = |(column, ours): (&(&str, &'static str), &f64)| {
-            let seed = row.number(column.0).expect("a number");
+            let seed = row.number(column.0).expect("this cell of the published table is a number");
             SeedCell::new(name.clone(), column.1, seed, *ours)
         };
         cells.extend(COLUMNS.iter().zip(&ours.numbers).map(cell));
@@ -188,12 +189,13 @@ fn random_reads() -> SeedTable {
     let base = Scenario::built_in(include_str!("../../scenarios/001-random.toml"));
     let (mut rates, mut extra) = (Vec::new(), Vec::new());
     for row in csv.rows() {
-        let kib = row.text("read_kib").parse().expect("a number");
+        let kib =
+            row.text("read_kib").parse().expect("this cell of the published table is a number");
         let name = format!("{kib}K");
         for (column, policy) in COMPARED {
             let RandomReadFigures { mb_per_s, extra_pages, .. } =
                 RandomReadFigures::of(&base, policy, kib, HUGE);
-            let seed = row.number(column).expect("a number");
+            let seed = row.number(column).expect("this cell of the published table is a number");
             rates.push(SeedCell::new(name.clone(), format!("{column}, MB/s"), seed, mb_per_s));
             extra.push(SeedCell::ours_only(
                 name.clone(),
@@ -255,7 +257,8 @@ impl RandomReadFigures {
     fn of(base: &Scenario, policy: Policy, kib: u64, file: ByteCount) -> Self {
         let mut scenario = base.clone();
         scenario.cache.policy = PolicyName(policy);
-        scenario.file.get_mut("data").expect("the scenario has it").size = Size(file);
+        scenario.file.get_mut("data").expect("the built-in scenario has this entry").size =
+            Size(file);
         let Workload::Random(reader) = scenario.process[0].run.get_mut() else {
             panic!("it is random")
         };
@@ -285,7 +288,12 @@ fn nfs_random() -> SeedTable {
     let context = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, HUGE);
     let cell = |row: CsvRow<'_>| {
         let name = format!("{}, run {}", row.text("variant"), row.text("run"));
-        SeedCell::new(name, "s", row.number("seconds").expect("a number"), before.seconds)
+        SeedCell::new(
+            name,
+            "s",
+            row.number("seconds").expect("this cell of the published table is a number"),
+            before.seconds,
+        )
     };
     let mut cells: Vec<_> = csv.rows().map(cell).collect();
     let of_runs = errors(&cells);

@@ -1,17 +1,16 @@
 //! Seed 002: how far to read ahead in inode tables.
 
-use foreread_core::sched::Op;
+mod runs;
+
 use foreread_core::units::ByteCount;
 
 use super::csv::{Csv, CsvRow};
-use super::{Errors, SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
-use crate::meter::ProcessMeter;
-use crate::record::RecordMode;
-use crate::run::RunOutcome;
+use super::table::{Errors, SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
 use crate::scenario::Scenario;
 use crate::size::Size;
 use crate::workload::Workload;
-use crate::workload::mount::{EntryOrder, InodeReadahead, WINDOWS};
+use crate::workload::mount::{EntryOrder, InodeReadahead};
+use runs::{FindFigures, FioFigures, find, go, run_find, run_fio};
 
 pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     let fio = run_fio(progress);
@@ -19,68 +18,6 @@ pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     let tradeoff = tradeoff(&fio, &find);
     let increments = increments(&fio, &find);
     vec![fio_table(&fio), find_table(&find, progress), git_status(progress), tradeoff, increments]
-}
-
-/// Random reads of one size.
-struct FioFigures {
-    kib: u64,
-    iops: f64,
-    meter: ProcessMeter,
-}
-
-/// A `find` with windows of one size.
-struct FindFigures {
-    blocks: u64,
-    seconds: f64,
-    reads: u64,
-    windows: f64,
-}
-
-fn run_fio(progress: SeedProgress<'_>) -> Vec<FioFigures> {
-    let base = Scenario::built_in(include_str!("../../scenarios/002-fio.toml"));
-    let run = |kib: u64| {
-        progress(&format!("002 fio {kib}K"));
-        let mut scenario = base.clone();
-        if let Workload::Random(random) = scenario.process[0].run.get_mut() {
-            random.read = Size(ByteCount(kib << 10));
-        }
-        let ran = go(&scenario);
-        let meter = ran.processes[0].clone();
-        FioFigures { kib, iops: meter.ops as f64 / meter.seconds(ran.end), meter }
-    };
-    [4, 8, 16, 32, 64, 128, 256].map(run).into()
-}
-
-fn run_find(progress: SeedProgress<'_>) -> Vec<FindFigures> {
-    let base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
-    let run = |bits: u32| {
-        progress(&format!("002 find {} blocks", 1_u64 << bits));
-        find(&base, 1_u64 << bits, EntryOrder::Htree)
-    };
-    (0..10).map(run).collect()
-}
-
-fn find(base: &Scenario, blocks: u64, order: EntryOrder) -> FindFigures {
-    let mut scenario = base.clone();
-    if let Workload::Find(find) = scenario.process[0].run.get_mut() {
-        find.mount.inode_readahead_blks = InodeReadahead::Fixed(blocks);
-        find.order = order;
-    }
-    let ran = go(&scenario);
-    let meter = &ran.processes[0];
-    let seconds = meter.seconds(ran.end);
-    FindFigures {
-        blocks,
-        seconds,
-        reads: ran.devices[0].requests(Op::Read),
-        windows: meter.other[WINDOWS],
-    }
-}
-
-fn go(scenario: &Scenario) -> RunOutcome {
-    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
-    building.run.go(scenario.until());
-    building.run.end()
 }
 
 fn fio_table(fio: &[FioFigures]) -> SeedTable {
@@ -186,7 +123,8 @@ fn another_tree(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let mut base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
     base.seed += 1;
     let run = |row: CsvRow<'_>| {
-        let blocks = row.text("ra_blocks").parse().expect("a number");
+        let blocks =
+            row.text("ra_blocks").parse().expect("this cell of the published table is a number");
         progress(&format!("002 find, another tree, {blocks} blocks"));
         let run = find(&base, blocks, EntryOrder::Htree);
         cell(&blocks_name(blocks), "seconds, another tree", row.number("seconds"), run.seconds)
@@ -258,11 +196,15 @@ fn tradeoff(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_ted_tradeoff.csv"));
     let published = Csv::parse(include_str!("../../data/seed-tables/002_ted_find_size0.csv"));
     let published: Vec<_> = published.rows().filter_map(|row| row.number("seconds")).collect();
-    let first_iops = csv.rows().next().and_then(|row| row.number("iops")).expect("a first row");
+    let first_iops = csv
+        .rows()
+        .next()
+        .and_then(|row| row.number("iops"))
+        .expect("the published table has a row with a number");
     let mut cells = Vec::new();
     for (index, row) in csv.rows().enumerate() {
         let (name, ours) = (format!("{}K", row.text("io_kib")), &fio[index]);
-        let iops = row.number("iops").expect("each row has it");
+        let iops = row.number("iops").expect("each row of the published table has this cell");
         cells.push(SeedCell::new(&name, "iops", iops, ours.iops));
         let printed = row.number("ms_latency_printed");
         cells.push(cell(&name, "latency, recomputed", printed, rounded(1e3 / iops, 3)));
@@ -311,8 +253,12 @@ fn increments(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
     for (index, row) in csv.rows().enumerate() {
         let step = row.text("step");
         for (name, percents, ours, digits) in &sides {
-            let printed = row.number(&format!("{name}_step_printed")).expect("it is printed");
-            let correct = row.number(&format!("{name}_step_correct")).expect("it is known");
+            let printed = row
+                .number(&format!("{name}_step_printed"))
+                .expect("the published table has this cell");
+            let correct = row
+                .number(&format!("{name}_step_correct"))
+                .expect("the published table has this cell");
             let again = rounded(percents[index + 1] - percents[index], *digits);
             are_right &= again == correct;
             if printed != correct {

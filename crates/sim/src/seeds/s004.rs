@@ -3,9 +3,8 @@
 use foreread_core::units::{ByteCount, Nanos, Sectors};
 
 use super::csv::Csv;
-use super::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
-use crate::device::DeviceParams;
-use crate::device::mapped::{BioSource, Mapped};
+use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::device::{BioSource, DeviceParams, Mapped};
 use crate::record::RecordMode;
 use crate::scenario::Scenario;
 use crate::size::Size;
@@ -64,9 +63,12 @@ fn dd(progress: SeedProgress<'_>) -> SeedTable {
         let row = csv.rows().find(|row| {
             row.text("target") == dd.target && row.number("size_sectors") == dd.size_sectors
         });
-        let row = row.expect("the table has it");
-        let of_row = |column| row.number(column).expect("a number");
-        let bytes = Size(ByteCount(row.text("bytes").parse().expect("a number")));
+        let row = row.expect("the published table has this cell");
+        let of_row =
+            |column| row.number(column).expect("this cell of the published table is a number");
+        let bytes = Size(ByteCount(
+            row.text("bytes").parse().expect("this cell of the published table is a number"),
+        ));
         let per_block = dd.run(BioSource::PerBlock, bytes);
         let multi_block = dd.run(BioSource::MultiBlock, bytes);
         let sectors = dd.mapped(BioSource::PerBlock).block().0 as f64 / 512.0;
@@ -136,7 +138,7 @@ impl Dd {
 
     fn scenario(&self, reader: BioSource) -> Scenario {
         let mut scenario = Scenario::built_in(include_str!("../../scenarios/004-bios.toml"));
-        let test = scenario.device.get_mut("test").expect("the scenario has it");
+        let test = scenario.device.get_mut("test").expect("the built-in scenario has this entry");
         let DeviceParams::Mapped(mapped) = &mut test.model.get_mut().model else {
             panic!("it is mapped")
         };
@@ -170,10 +172,12 @@ impl Dd {
     }
 
     fn run_in(&self, mut scenario: Scenario, bytes: Size) -> DdFigures {
-        let file = scenario.file.get_mut("data").expect("the scenario has it");
+        let file = scenario.file.get_mut("data").expect("the built-in scenario has this entry");
         file.at = Size(ByteCount(self.from_mib << 20));
         file.size = bytes;
-        let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
+        let mut building = scenario
+            .build(RecordMode::Hash)
+            .expect("the scenario is part of the program and was checked");
         building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let dd = &ran.processes[0];

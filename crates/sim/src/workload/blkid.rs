@@ -9,10 +9,10 @@ use foreread_core::prefetch::Advice;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
-use super::file_of;
 use super::sequential::AdviceName;
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
-use crate::scenario::{PreparedRun, Scenario};
 
 /// Two small reads, each after a seek.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,8 +26,8 @@ pub struct Blkid {
 }
 
 impl Blkid {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        file_of(scenario, &self.file).map(drop)
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        machine.file(&self.file).map(drop)
     }
 
     pub(super) fn begin(

@@ -21,12 +21,14 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 use serde::Deserialize;
 
-use super::{check, check_place, check_request};
-use crate::meter::seconds;
-use crate::process::{Channel, Process};
-use crate::scenario::{PreparedRun, Scenario, ns_of_ms};
+use crate::channel::Channel;
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
+use crate::process::Process;
 use crate::size::Size;
-use crate::world::SlotsId;
+use crate::slots::SlotsId;
+use crate::time::{ns_of_ms, seconds};
+use crate::validate::check;
 
 /// Writes pictures until the run stops.
 ///
@@ -59,12 +61,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        check_place(scenario, &self.device, self.at.0, self.size.0)?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        machine.check_range(&self.device, self.at.0, self.size.0)?;
         let is_whole = |size: Size| size.0 > ByteCount::ZERO && size.0.0.is_multiple_of(512);
         check(is_whole(self.picture), "picture", "whole sectors, at least one")?;
         check(is_whole(self.request), "request", "whole sectors, at least one")?;
-        check_request(scenario, &self.device, self.request.0, "request")?;
+        machine.check_request(&self.device, self.request.0, "request")?;
         check(
             self.per_s.is_finite() && (1e-3..=1e5).contains(&self.per_s),
             "per_s",
@@ -75,7 +77,7 @@ impl Capture {
         check(is_whole(self.bitmap_every), "bitmap_every", "whole sectors, at least one")?;
         let has_room = self.bitmap_every.0 <= self.size.0.saturating_sub(BITMAP);
         check(has_room, "bitmap_every", "less than size")?;
-        check(scenario.until_s.is_some(), "capture", "the scenario until_s")
+        check(machine.stops, "capture", "the scenario until_s")
     }
 
     pub(super) fn begin(
@@ -110,7 +112,7 @@ impl Capture {
                 continue;
             }
             buffered.set(buffered.get() + 1);
-            line.put(process, ());
+            line.send(process, ());
             let most = f64::from(buffered.get());
             process.meter(|meter, _| {
                 let before = meter.other.entry("max_buffer").or_default();
@@ -131,7 +133,7 @@ impl Capture {
         let slots = process.slots(self.in_flight);
         let mut place = WriterPosition { stretch: ByteCount::ZERO, done: self.bitmap_every.0 };
         loop {
-            pictures.take(process).await;
+            pictures.receive(process).await;
             let mut rest = self.picture.0;
             while rest > ByteCount::ZERO {
                 if place.done >= self.bitmap_every.0 {
@@ -174,7 +176,7 @@ impl Capture {
         camera.meter(|meter, now| meter.other.insert("bitmap_since_s", seconds(now.0)));
         let start = Sector((self.at.0 + stretch).0 / 512);
         let read = process.direct(device, Op::Read, start, Sectors(BITMAP.0 / 512)).await;
-        read.expect("a model has no faults");
+        read.expect("no device model fails a request");
         camera.meter(|meter, now| {
             meter.other.remove("bitmap_since_s");
             *meter.other.entry("bitmaps").or_default() += 1.0;

@@ -16,14 +16,15 @@ use foreread_core::path::DeviceId;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
 use serde::Deserialize;
 
-use super::{check, check_place};
-use crate::meter::seconds;
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
 use crate::reader::SimReader;
 use crate::rng::Rng;
 use crate::run::{SimFile, SimRun};
-use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
+use crate::time::{check_time, ns_of_ms, seconds};
+use crate::validate::check;
 
 /// Reads the files of directories. Its meter says `chain_s`: the seconds from its first read to the
 /// end of its last.
@@ -69,7 +70,7 @@ struct Parts {
 }
 
 impl CatDir {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         check((1..=10_000).contains(&self.files), "files", "1 to 10000")?;
         check((1..=10_000).contains(&self.dirs), "dirs", "1 to 10000")?;
         check(
@@ -84,7 +85,7 @@ impl CatDir {
         let longest = ByteCount((LARGEST * size.0 + 2 * PAGE_SIZE) * u64::from(self.files));
         let longest = longest.0.next_multiple_of(PAGE_SIZE) + 2 * PAGE_SIZE;
         let room = ByteCount(self.spread.0.0.saturating_add(longest));
-        check_place(scenario, &self.device, self.at.0, room)
+        machine.check_range(&self.device, self.at.0, room)
     }
 
     pub(super) fn begin(
@@ -147,13 +148,13 @@ impl CatDir {
 
     async fn read_page(&self, reader: &SimReader, page: u64) {
         let got = reader.read(ByteCount(page * PAGE_SIZE), ByteCount(PAGE_SIZE)).await;
-        got.expect("a model has no faults");
+        got.expect("no device model fails a request");
     }
 
     async fn read_all(&self, reader: &SimReader) {
         let mut pos = ByteCount::ZERO;
         while pos < reader.len() {
-            pos += reader.read(pos, self.read.0).await.expect("a model has no faults");
+            pos += reader.read(pos, self.read.0).await.expect("no device model fails a request");
         }
     }
 }

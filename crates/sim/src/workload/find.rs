@@ -7,8 +7,10 @@ use serde::Deserialize;
 
 use super::mount::{EntryOrder, Ext4Mount, MountSpec};
 use crate::ext4::{DirectoryId, LayoutSource};
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
-use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
+use crate::time::{check_time, ns_of_ms};
 
 /// Walks a tree as `find -size 0` does, which must know each inode.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,8 +29,8 @@ pub struct Find {
 }
 
 impl Find {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        self.mount.check(scenario, &self.tree)?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        self.mount.check(machine, &self.tree)?;
         check_time(self.entry_us / 1e3, "entry_us")
     }
 

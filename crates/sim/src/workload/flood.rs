@@ -13,10 +13,12 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 use serde::Deserialize;
 
-use super::{check, check_place, check_request, due};
+use super::pace::due;
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
-use crate::scenario::{PreparedRun, Scenario};
 use crate::size::Size;
+use crate::validate::check;
 
 /// Writes that wait for nothing but a place in the queue.
 #[derive(Clone, Debug, Deserialize)]
@@ -50,12 +52,12 @@ pub struct Flood {
 }
 
 impl Flood {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        check_place(scenario, &self.device, self.at.0, self.size.0)?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        machine.check_range(&self.device, self.at.0, self.size.0)?;
         let request = self.request.0;
         check(is_whole(request) && request > ByteCount::ZERO, "request", "whole sectors")?;
         check(request <= self.size.0, "request", "no more than size")?;
-        check_request(scenario, &self.device, request, "request")?;
+        machine.check_request(&self.device, request, "request")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
         let piece = self.piece.map_or(self.size.0, |piece| piece.0);
         let is_whole_piece = piece >= request && piece.0.is_multiple_of(request.0);
@@ -65,7 +67,7 @@ impl Flood {
         check(self.piece.is_none() || once <= self.size.0.0, "piece", "less than size, with gap")?;
         let rate = self.kib_per_s.unwrap_or(1.0);
         check(rate.is_finite() && (1e-3..=1e9).contains(&rate), "kib_per_s", "0.001 to 10^9")?;
-        let ends = self.amount.is_some() || scenario.until_s.is_some();
+        let ends = self.amount.is_some() || machine.stops;
         check(ends, "amount", "a size, or the scenario until_s")
     }
 

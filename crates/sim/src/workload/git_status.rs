@@ -6,11 +6,13 @@ use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE};
 use serde::Deserialize;
 
 use super::mount::{EntryOrder, Ext4Mount, MountSpec};
-use super::{check, file_of};
 use crate::ext4::{DirectoryEntry, DirectoryId, LayoutSource};
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
 use crate::run::SimFile;
-use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
+use crate::time::{check_time, ns_of_ms};
+use crate::validate::check;
 
 /// Looks at a working tree as `git status` does.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,12 +37,12 @@ pub struct GitStatus {
 }
 
 impl GitStatus {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        self.mount.check(scenario, &self.tree)?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        self.mount.check(machine, &self.tree)?;
         check_time(self.entry_us / 1e3, "entry_us")?;
         match &self.pack {
             Some(pack) => {
-                let has_pages = file_of(scenario, pack)?.size.0.0 >= PAGE_SIZE;
+                let has_pages = machine.file(pack)?.size.0.0 >= PAGE_SIZE;
                 check(has_pages, "pack", "a file of at least a page")
             }
             None => check(self.objects == 0, "objects", "a pack beside it"),

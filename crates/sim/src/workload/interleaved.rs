@@ -14,11 +14,12 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use super::{check, file_of};
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
 use crate::reader::SimReader;
-use crate::scenario::{PreparedRun, Scenario};
 use crate::size::Size;
+use crate::validate::check;
 
 /// Streams that share a handle.
 #[derive(Clone, Debug, Deserialize)]
@@ -64,8 +65,8 @@ impl PageSpan {
 }
 
 impl Interleaved {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        let size = file_of(scenario, &self.file)?.size.0;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        let size = machine.file(&self.file)?.size.0;
         if !self.pages.is_empty() {
             check(self.reads.is_none(), "reads", "nothing beside pages")?;
             check(!self.own_handles, "own_handles", "nothing beside pages")?;
@@ -180,7 +181,8 @@ mod tests {
                     file.data = { device = 'disk', size = '36K' }\n\
                     [[process]]\nname = 'reader'\n\
                     run.interleaved = { file = 'data', streams = 3, read = '4K', reads = 2 }\n";
-        let mut building = Scenario::built_in(text).build(RecordMode::Lines).expect("it is good");
+        let mut building =
+            Scenario::built_in(text).build(RecordMode::Lines).expect("the scenario is valid");
         building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
         let sectors: Vec<_> = ran

@@ -17,12 +17,12 @@ use foreread_core::units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use super::{check, file_of};
 use crate::ext4::{BLOCK_SIZE, Directory, DirectoryEntry, InodeNumber, LayoutSource, TreeLayout};
+use crate::machine::Machine;
 use crate::process::Process;
 use crate::reader::SimReader;
 use crate::run::SimFile;
-use crate::scenario::Scenario;
+use crate::validate::check;
 
 /// Where a file system is, and with which options it is mounted.
 #[derive(Clone, Debug, Deserialize)]
@@ -78,8 +78,8 @@ enum TableWindow {
 }
 
 impl MountSpec {
-    pub(super) fn check(&self, scenario: &Scenario, tree: &LayoutSource) -> Result<(), String> {
-        let size = file_of(scenario, &self.file)?.size.0;
+    pub(super) fn check(&self, machine: &Machine<'_>, tree: &LayoutSource) -> Result<(), String> {
+        let size = machine.file(&self.file)?.size.0;
         let wants = "0 or a power of two, at most 2^30";
         check(self.window().is_some(), "inode_readahead_blks", wants)?;
         tree.check(size)
@@ -121,7 +121,7 @@ impl Ext4Mount {
         let layout = tree.layout(file.len, process.rng(&mount.file))?;
         let reader = process.open(file);
         reader.advise(Advice::Random);
-        let window = mount.window().expect("it was checked");
+        let window = mount.window().expect("the parameters were checked with the scenario");
         Some(Self { layout, window, reader, process: process.clone(), file })
     }
 
@@ -175,7 +175,7 @@ impl Ext4Mount {
                 decision.map(|decision| decision.blocks)
             }
         };
-        let blocks = blocks.expect("an inode of this table");
+        let blocks = blocks.expect("the block is one of the table");
         (blocks.start, blocks.end)
     }
 }

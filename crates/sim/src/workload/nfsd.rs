@@ -16,12 +16,15 @@ use std::rc::Rc;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
-use super::{check, file_of};
-use crate::process::{BandwidthLink, Channel, Process};
+use crate::channel::{BandwidthLink, Channel};
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
+use crate::process::Process;
 use crate::reader::SimReader;
 use crate::run::SimFile;
-use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
+use crate::time::{check_time, ns_of_ms};
+use crate::validate::check;
 
 /// A client that reads one file, and the pool that serves it.
 #[derive(Clone, Debug, Deserialize)]
@@ -103,8 +106,8 @@ struct NfsWire {
 }
 
 impl Nfsd {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        file_of(scenario, &self.file)?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        machine.file(&self.file)?;
         check((1..=1024).contains(&self.threads), "threads", "1 to 1024")?;
         check(self.rsize.0 > ByteCount::ZERO, "rsize", "at least a byte")?;
         let (window, rsize) = (self.client_window.0, self.rsize.0);
@@ -141,7 +144,7 @@ impl Nfsd {
             }
             params.ask(&process, file, &wire).await;
             for _ in 0..params.threads {
-                wire.requests.put(&process, None);
+                wire.requests.send(&process, None);
             }
         });
         Ok(())
@@ -168,7 +171,7 @@ impl Nfsd {
             let began = process.now();
             for index in pos.0 / self.rsize.0.0..next.0.div_ceil(self.rsize.0.0) {
                 while !here.contains(&index) {
-                    let reply = wire.replies.take(process).await;
+                    let reply = wire.replies.receive(process).await;
                     process.until(reply.at).await;
                     here.insert(reply.index);
                 }
@@ -193,7 +196,7 @@ impl Nfsd {
         while pos < to {
             let index = pos.0 / self.rsize.0.0;
             let next = ByteCount((index + 1) * self.rsize.0.0).min(to);
-            wire.requests.put(process, Some(NfsRequest { index, pos, len: next - pos, at }));
+            wire.requests.send(process, Some(NfsRequest { index, pos, len: next - pos, at }));
             pos = next;
         }
         pos
@@ -202,7 +205,7 @@ impl Nfsd {
     /// One thread of the server.
     async fn serve(&self, thread: &Process, file: SimFile, shared: SimReader, wire: &NfsWire) {
         let kept = thread.open(file);
-        while let Some(request) = wire.requests.take(thread).await {
+        while let Some(request) = wire.requests.receive(thread).await {
             thread.until(request.at).await;
             thread.pass_ns(ns_of_ms(self.cpu_us / 1e3)).await;
             let NfsRequest { index, pos, len, .. } = request;
@@ -213,9 +216,9 @@ impl Nfsd {
             };
             let Ok(got) = read else { return };
             thread.pass_ns(of_bytes(self.cpu_ns_per_byte, got)).await;
-            thread.send(&wire.link, got).await;
+            wire.link.send(thread, got).await;
             let at = Nanos(thread.now().0.saturating_add(ns_of_ms(self.latency_us / 1e3)));
-            wire.replies.put(thread, NfsReply { index, at });
+            wire.replies.send(thread, NfsReply { index, at });
         }
     }
 }

@@ -9,9 +9,9 @@
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
-use super::check;
 use super::rates::is_rate;
-use crate::scenario::{check_time, ns_of_ms};
+use crate::time::{check_time, ns_of_ms};
+use crate::validate::check;
 
 /// From a time on, a rate is so many times what it was at first.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -35,6 +35,13 @@ impl RateChange {
     fn at(&self) -> Nanos {
         Nanos(ns_of_ms(self.at_s * 1e3))
     }
+}
+
+/// Returns when a reader of this rate wants the byte at `done`.
+#[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
+pub(super) fn due(began: Nanos, done: ByteCount, kib_per_s: f64) -> Nanos {
+    let ns = ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3);
+    Nanos(began.0.saturating_add(ns))
 }
 
 /// A reader's rate as it changes, and where it was at a time.

@@ -5,12 +5,14 @@ use foreread_core::units::{ByteCount, Nanos, Sectors};
 use serde::Deserialize;
 
 use super::sequential::cpu_ns;
-use super::{check, check_request, file_of};
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::run::SimFile;
-use crate::scenario::{PreparedRun, Scenario, check_time};
 use crate::size::Size;
+use crate::time::check_time;
+use crate::validate::check;
 use crate::zipf::Zipf;
 
 /// Reads at places of which each is as likely.
@@ -40,13 +42,13 @@ pub struct Random {
 }
 
 impl Random {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        let file = file_of(scenario, &self.file)?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        let file = machine.file(&self.file)?;
         let read = self.read.0;
         check(read.0 > 0 && read.0.is_multiple_of(512), "read", "whole sectors, at least one")?;
         check(read <= file.size.0, "read", "no more than the file has")?;
         if self.direct {
-            check_request(scenario, file.device.get_ref(), read, "read")?;
+            machine.check_request(file.device.get_ref(), read, "read")?;
         }
         check(self.direct || !self.write, "write", "direct = true beside it")?;
         let is_power = self.zipf.is_none_or(|power| (0.01..=0.99).contains(&power));
@@ -55,10 +57,10 @@ impl Random {
         check(is_few, "zipf", "no more than 4194304 places")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
-        let ends = self.reads.is_some() || scenario.until_s.is_some();
+        let ends = self.reads.is_some() || machine.stops;
         check(ends, "reads", "a number, or the scenario until_s")?;
         // Once all of it is resident, reads that cost nothing go on and no time passes.
-        let takes_time = self.direct || self.cpu_ns() > 0 || file.size.0 > scenario.cache.memory.0;
+        let takes_time = self.direct || self.cpu_ns() > 0 || file.size.0 > machine.memory;
         let ends = self.reads.is_some() || takes_time;
         check(ends, "cpu_us", "more than 0, or reads a number, for a file that fits the cache")
     }

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::check;
 use crate::rng::Rng;
+use crate::validate::check;
 
 /// The rates of clients, in KiB/s.
 #[derive(Clone, Debug, PartialEq)]

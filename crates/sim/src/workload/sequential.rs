@@ -6,11 +6,14 @@ use foreread_core::prefetch::Advice;
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
-use super::{check, due, file_of};
+use super::pace::due;
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
 use crate::process::Process;
 use crate::reader::SimReader;
-use crate::scenario::{PreparedRun, Scenario, check_time, ns_of_ms};
 use crate::size::Size;
+use crate::time::{check_time, ns_of_ms};
+use crate::validate::check;
 
 /// Reads a file from `from` on.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,8 +75,8 @@ impl From<AdviceName> for Advice {
 }
 
 impl Sequential {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        file_of(scenario, &self.file_name(0))?;
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        machine.file(&self.file_name(0))?;
         check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         check(self.step() >= self.read.0, "stride", "no less than read")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;

@@ -12,13 +12,16 @@
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;
 
-use super::check;
 use super::pace::{Pace, RateChange};
 use super::rates::{Rates, is_rate};
-use crate::process::{BandwidthLink, Process};
+use crate::channel::BandwidthLink;
+use crate::machine::Machine;
+use crate::prepared_run::PreparedRun;
+use crate::process::Process;
 use crate::run::SimFile;
-use crate::scenario::{PreparedRun, Scenario, unknown};
 use crate::size::Size;
+use crate::time::{check_time, ns_of_ms};
+use crate::validate::check;
 
 /// Clients of one server.
 #[derive(Clone, Debug, Deserialize)]
@@ -63,11 +66,8 @@ pub struct Client {
 }
 
 impl Streaming {
-    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        let devices = &scenario.device;
-        let Some(device) = devices.get(&self.device) else {
-            return Err(unknown("device", &self.device, devices.keys()));
-        };
+    pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
+        let capacity = machine.device(&self.device)?.capacity();
         self.kib_per_s.check()?;
         let clients = self.kib_per_s.all().len() as u64 + u64::from(self.fast_clients);
         check((1..=100_000).contains(&clients), "kib_per_s", "1 to 100000 clients in all")?;
@@ -80,10 +80,9 @@ impl Streaming {
             self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > ByteCount::ZERO;
         check(is_whole, "file_size", "whole pages of 4K, at least one")?;
         check(self.file_size.0 <= MAX_FILE_BYTES, "file_size", "less than 2^63 bytes")?;
-        let capacity = device.model.get_ref().model.geometry().capacity;
         let all = self.file_size.0.0.checked_mul(clients);
         check(all.is_some_and(|all| all <= capacity.0), "file_size", "files that fit the device")?;
-        crate::scenario::check_time(self.come_within_s * 1e3, "come_within_s")
+        check_time(self.come_within_s * 1e3, "come_within_s")
     }
 
     pub(super) fn begin(
@@ -110,7 +109,7 @@ impl Streaming {
     pub fn clients(&self, name: &str, start: Nanos) -> Vec<Client> {
         let fast = std::iter::repeat_n(self.fast_kib_per_s(), self.fast_clients as usize);
         let rates: Vec<f64> = self.kib_per_s.all().into_iter().chain(fast).collect();
-        let gap_ns = crate::scenario::ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
+        let gap_ns = ns_of_ms(self.come_within_s * 1e3) / rates.len() as u64;
         let client = |(index, kib_per_s)| {
             let comes = Nanos(start.0 + index as u64 * gap_ns);
             Client { name: format!("{name}-{index}"), kib_per_s, comes }
@@ -156,7 +155,7 @@ impl Streaming {
                 return;
             };
             if let Some(link) = link {
-                process.send(link, got).await;
+                link.send(process, got).await;
             }
             pos += got;
             pace.has(pos, process.now());

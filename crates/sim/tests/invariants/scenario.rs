@@ -4,22 +4,20 @@
 //! Out:   the run, and what the processes counted.
 //! Never: a process that waits for ever: what does not end is a bug.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::prefetch::{Advice, Policy, Rules};
-use foreread_core::sched::{Choice, Class, Op};
-use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
-use foreread_sim::device::DeviceParams;
-use foreread_sim::device::flash::Flash;
-use foreread_sim::device::hdd::{Hdd, Pick};
+use foreread_core::prefetch::{Policy, Rules};
+use foreread_core::sched::{Choice, Class};
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
+use foreread_sim::device::{DeviceParams, Flash, Hdd, Pick};
 use foreread_sim::process::Process;
-use foreread_sim::reader::SimReader;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
 use foreread_sim::run::{RunOutcome, SimFile, SimRun};
 use foreread_sim::size::Size;
+
+use super::process::{Does, FORGOTTEN, Life, ProcessShape, Tally, index, pick};
 
 /// A scenario.
 #[derive(Clone, Debug)]
@@ -46,39 +44,6 @@ struct FileShape {
     device: usize,
     page: u64,
     len: u64,
-}
-
-/// A process: what it does, with which file, how often, how much at most at a time.
-#[derive(Clone, Copy, Debug)]
-struct ProcessShape {
-    does: Does,
-    file: usize,
-    times: u64,
-    largest: u64,
-    think_us: u64,
-    class: Class,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Does {
-    ReadOn,
-    ReadInTurns,
-    ReadAnywhere,
-    ReadPast,
-    WritePast { slots: u32 },
-    Hint,
-    Forget,
-    PinnedPage,
-}
-
-/// What the processes of a run counted.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) begun: Cell<u64>,
-    pub(crate) ended: Cell<u64>,
-    pub(crate) pins: Cell<u64>,
-    /// Pins whose page was forgotten meanwhile.
-    pub(crate) pins_forgotten: Cell<u64>,
 }
 
 impl Shape {
@@ -255,7 +220,7 @@ impl ProcessShape {
             4 | 5 => Does::ReadPast,
             6 | 7 => Does::WritePast { slots: pick(rng, [1, 8, 64]) },
             8 => pick(rng, [Does::Hint, Does::Forget, Does::Forget]),
-            _ => Does::PinnedPage,
+            _ => Does::Pin,
         };
         let device = &devices[files[file].device];
         let largest = match does {
@@ -265,11 +230,11 @@ impl ProcessShape {
             | Does::ReadAnywhere
             | Does::Hint
             | Does::Forget
-            | Does::PinnedPage => pick(rng, [1, 4096, 20_000, 300_000, 2 << 20, 2 << 20]),
+            | Does::Pin => pick(rng, [1, 4096, 20_000, 300_000, 2 << 20, 2 << 20]),
         };
         let is_forgotten = match does {
             Does::Forget => true,
-            Does::PinnedPage => rng.below(2) == 0,
+            Does::Pin => rng.below(2) == 0,
             Does::ReadOn
             | Does::ReadInTurns
             | Does::ReadAnywhere
@@ -288,124 +253,6 @@ impl ProcessShape {
         }
     }
 }
-
-/// A process at work.
-struct Life {
-    shape: ProcessShape,
-    file: SimFile,
-    len: u64,
-    start: Sector,
-    device: DeviceId,
-    is_forgotten: bool,
-    tally: Rc<Tally>,
-}
-
-impl Life {
-    async fn live(self, process: &Process, mut rng: Rng) {
-        let reader = process.open(self.file);
-        let mut cursors = [0, rng.below(self.len)];
-        for time in 0..self.shape.times {
-            match self.shape.does {
-                Does::ReadOn => cursors[0] = self.read(&reader, cursors[0], &mut rng).await,
-                Does::ReadInTurns => {
-                    let turn = usize::from(time % 2 == 1);
-                    cursors[turn] = self.read(&reader, cursors[turn], &mut rng).await;
-                }
-                Does::ReadAnywhere => {
-                    if rng.below(10) == 0 {
-                        reader.seeked();
-                        reader.advise(Advice::ALL[index(&mut rng, Advice::ALL.len())]);
-                    }
-                    let pos = rng.below(self.len);
-                    self.read(&reader, pos, &mut rng).await;
-                }
-                Does::ReadPast => {
-                    let (start, sectors) = self.place(&mut rng);
-                    self.tally.begun.set(self.tally.begun.get() + 1);
-                    process.direct(self.device, Op::Read, start, sectors).await.unwrap();
-                    self.tally.ended.set(self.tally.ended.get() + 1);
-                }
-                Does::WritePast { slots } => self.write_all(process, slots, &mut rng).await,
-                Does::Hint => {
-                    let pos = rng.below(self.len);
-                    reader.will_need(ByteCount(pos), ByteCount(1 + rng.below(self.shape.largest)));
-                    self.read(&reader, pos, &mut rng).await;
-                }
-                Does::Forget => {
-                    let pos = rng.below(self.len);
-                    reader.forget(ByteCount(pos), ByteCount(1 + rng.below(1 << 20)));
-                    process.pass_ns(300_000).await;
-                }
-                Does::PinnedPage => self.pin(process, &reader, &mut rng).await,
-            }
-            if self.shape.think_us > 0 {
-                process.pass_ns(self.shape.think_us * 1000).await;
-            }
-        }
-    }
-
-    /// Reads at `pos`, and says where the next one goes on.
-    async fn read(&self, reader: &SimReader, pos: u64, rng: &mut Rng) -> u64 {
-        let len = 1 + rng.below(self.shape.largest);
-        self.tally.begun.set(self.tally.begun.get() + 1);
-        let got = reader.read(ByteCount(pos), ByteCount(len)).await.unwrap();
-        self.tally.ended.set(self.tally.ended.get() + 1);
-        assert_eq!(got, ByteCount(len.min(self.len.saturating_sub(pos))), "{pos}+{len}");
-        if pos + got.0 >= self.len { 0 } else { pos + got.0 }
-    }
-
-    /// Some pages that are pinned, and read after read of others: the former stay where they are.
-    async fn pin(&self, process: &Process, reader: &SimReader, rng: &mut Rng) {
-        let mut pins = Vec::new();
-        for _ in 0..1 + rng.below(8) {
-            let pos = rng.below(self.len);
-            self.read(reader, pos, rng).await;
-            pins.extend(process.pin(self.file, PageIndex(pos / 4096)));
-        }
-        self.tally.pins.set(self.tally.pins.get() + pins.len() as u64);
-        for _ in 0..10 {
-            let pos = rng.below(self.len);
-            self.read(reader, pos, rng).await;
-            let gone = pins.iter().filter(|pin| !pin.is_in_place()).count();
-            assert!(gone == 0 || self.is_forgotten, "{gone} pinned pages were taken");
-        }
-        let gone = pins.iter().filter(|pin| !pin.is_in_place()).count();
-        self.tally.pins_forgotten.set(self.tally.pins_forgotten.get() + gone as u64);
-    }
-
-    /// Asynchronous writes, at most so many at a time, and then a wait for all of them.
-    async fn write_all(&self, process: &Process, slots: u32, rng: &mut Rng) {
-        let places = process.slots(slots);
-        let is_run = rng.below(2) == 0;
-        let (mut start, mut sectors) = self.place(rng);
-        for _ in 0..u64::from(slots) + 4 {
-            process.post(places, self.device, Op::Write, start, sectors).await;
-            let next = start + sectors;
-            (start, sectors) = self.place(rng);
-            start = if is_run { next } else { start };
-        }
-        for _ in 0..slots {
-            process.take_slot(places).await;
-        }
-    }
-
-    /// Somewhere in the file, or what lies behind it: whole sectors.
-    fn place(&self, rng: &mut Rng) -> (Sector, Sectors) {
-        let sectors = Sectors(1 + rng.below(self.shape.largest / 512));
-        (self.start + Sectors(rng.below(self.len / 512 + 1)), sectors)
-    }
-}
-
-fn index(rng: &mut Rng, len: usize) -> usize {
-    usize::try_from(rng.below(len as u64)).expect("an index")
-}
-
-fn pick<T: Copy, const N: usize>(rng: &mut Rng, from: [T; N]) -> T {
-    from[index(rng, N)]
-}
-
-/// The file whose pages are forgotten, if any are.
-const FORGOTTEN: usize = 0;
 
 /// The room for one.
 const FILE_BYTES: u64 = 6 << 20;

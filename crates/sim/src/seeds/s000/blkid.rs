@@ -8,7 +8,7 @@ use foreread_core::units::Nanos;
 use crate::device::DeviceParams;
 use crate::record::RecordMode;
 use crate::scenario::{PolicyName, RuleName, Scenario};
-use crate::seeds::{SeedCell, SeedProgress, SeedTable, SeedVerdict};
+use crate::seeds::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict};
 use crate::size::Size;
 use crate::workload::Workload;
 use crate::workload::sequential::AdviceName;
@@ -80,7 +80,9 @@ pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
         right += usize::from(pages == way.pages && waits_right);
     }
     let told = cells.iter().filter(|cell| cell.seed.is_some());
-    let as_told = told.clone().all(|cell| cell.error_percent.expect("it has one").abs() < 0.01);
+    let as_told = told.clone().all(|cell| {
+        cell.error_percent.expect("a cell with a published figure has an error").abs() < 0.01
+    });
     let why = format!(
         "{right} of {} ways read and wait as the rules say; the seed's 48 kB is what the reader \
          waits for",
@@ -116,7 +118,7 @@ impl BlkidCase {
     fn run(&self) -> BlkidFigures {
         let mut scenario = Scenario::built_in(include_str!("../../../scenarios/000-blkid.toml"));
         scenario.cache.policy = PolicyName(self.policy);
-        let stick = scenario.device.get_mut("stick").expect("the scenario has it");
+        let stick = scenario.device.get_mut("stick").expect("the built-in scenario has this entry");
         let DeviceParams::Flash(chips) = &mut stick.model.get_mut().model else {
             panic!("it is flash")
         };
@@ -134,7 +136,9 @@ impl BlkidCase {
             CaseChange::Lseek => scenario.cache.rules = vec![RuleName::Lseek],
         }
         let kb_per_s = chips.mb_per_s * 1e3;
-        let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
+        let mut building = scenario
+            .build(RecordMode::Hash)
+            .expect("the scenario is part of the program and was checked");
         // Another process goes on, so that what was read ahead arrives too.
         building.run.spawn("rest", async move |process| process.until(Nanos(REST_NS)).await);
         building.run.go(Nanos(u64::MAX));

@@ -1,10 +1,10 @@
 //! Video capture: what was asked for in the thread, and never measured there.
 
-use super::Targets;
-use crate::meter::seconds;
+use super::targets::Targets;
 use crate::record::RecordMode;
 use crate::scenario::Scenario;
-use crate::seeds::{SeedCell, SeedProgress, SeedTable};
+use crate::seeds::table::{SeedCell, SeedProgress, SeedTable};
+use crate::time::seconds;
 
 /// What a capture came to.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ struct Captured {
 pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
     let base = Scenario::built_in(include_str!("../../../scenarios/003-capture.toml"));
     let mut alone = base.clone();
-    let dd = alone.process.pop().expect("dd is the last process");
+    let dd = alone.process.pop().expect("dd is the last process of the scenario");
     assert!(dd.name == "dd", "the scenario ends with it");
     let mut cells = Vec::new();
     let mut beside_dd = Vec::new();
@@ -67,9 +67,11 @@ pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
 
 fn capture(base: &Scenario, starved: &str) -> Captured {
     let mut scenario = base.clone();
-    let disk = scenario.device.get_mut("disk").expect("the scenario has it");
-    disk.scheduler.choice.set("writes_starved", starved).expect("a setting that there is");
-    let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
+    let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
+    disk.scheduler.choice.set("writes_starved", starved).expect("the setting exists");
+    let mut building = scenario
+        .build(RecordMode::Hash)
+        .expect("the scenario is part of the program and was checked");
     building.run.go(scenario.until());
     let ran = building.run.end();
     let of = |name| ran.processes[0].other.get(name).copied();
@@ -79,7 +81,7 @@ fn capture(base: &Scenario, starved: &str) -> Captured {
     let read: u64 = readers.map(|reader| reader.bytes.0).sum();
     Captured {
         lost: of("lost").unwrap_or(0.0),
-        max_buffer: of("max_buffer").expect("pictures come"),
+        max_buffer: of("max_buffer").expect("the scenario records pictures"),
         bitmap_ms: of("bitmap_max_ms").unwrap_or(0.0).max(waiting_ms),
         is_stuck: waiting_ms > LONG_MS,
         reads_kib_per_s: kib(read) / end_s,

@@ -3,12 +3,12 @@
 use foreread_core::sched::Choice;
 use foreread_core::units::Nanos;
 
-use super::Targets;
+use super::targets::Targets;
 use crate::device::DeviceParams;
 use crate::record::RecordMode;
 use crate::scenario::Scenario;
 use crate::seeds::csv::{Csv, CsvRow};
-use crate::seeds::{SeedCell, SeedProgress, SeedTable};
+use crate::seeds::table::{SeedCell, SeedProgress, SeedTable};
 
 /// What a run is.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ fn seconds(ide: &Scenario, scsi: &Scenario, progress: SeedProgress<'_>) -> SeedT
             depth: depth(row.text("tcq_tags")),
             settings: &[(tunable, value)],
         };
-        let seed = row.number("seconds").expect("a time");
+        let seed = row.number("seconds").expect("this cell of the published table is a time");
         cells.push(SeedCell::new(&name, "seconds", seed, setting.cat()));
         if row.text("tcq_tags") == "0" {
             cells.extend(one_at_a_time(scsi, &name, value));
@@ -79,7 +79,8 @@ fn remedies(scsi: &Scenario, progress: SeedProgress<'_>) -> Vec<SeedCell> {
 fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../../data/seed-tables/003_baselines.csv"));
     let mut noop = ide.clone();
-    noop.device.get_mut("disk").expect("the scenario has it").scheduler.choice = Choice::Noop;
+    noop.device.get_mut("disk").expect("the built-in scenario has this entry").scheduler.choice =
+        Choice::Noop;
     let nearest: [(&Scenario, &[(&str, &str)]); 4] = [
         (&noop, &[]),
         (ide, &[("rule", "4.x"), ("fifo_batch", "8")]),
@@ -90,7 +91,7 @@ fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     for (row, (scenario, settings)) in csv.rows().zip(nearest) {
         progress(&format!("003 {}", row.text("kernel")));
         let seed = row.text("seconds").trim_end_matches(" (approx)");
-        let seed = seed.parse().expect("a time");
+        let seed = seed.parse().expect("this cell of the published table is a time");
         let ours = CatCase { scenario, depth: (1, 0), settings }.cat();
         cells.push(SeedCell::new(row.text("kernel"), "seconds", seed, ours));
     }
@@ -128,16 +129,18 @@ impl CatCase<'_> {
 
     fn run(&self, start_ms: f64) -> f64 {
         let mut scenario = self.scenario.clone();
-        let cat = scenario.process.last_mut().expect("cat is the last process");
+        let cat = scenario.process.last_mut().expect("cat is the last process of the scenario");
         cat.start_ms = start_ms;
-        let disk = scenario.device.get_mut("disk").expect("the scenario has it");
+        let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
         if let DeviceParams::Hdd(hdd) = &mut disk.model.get_mut().model {
             (hdd.depth, hdd.in_controller) = self.depth;
         }
         for (name, value) in self.settings {
-            disk.scheduler.choice.set(name, value).expect("a setting that there is");
+            disk.scheduler.choice.set(name, value).expect("the setting exists");
         }
-        let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
+        let mut building = scenario
+            .build(RecordMode::Hash)
+            .expect("the scenario is part of the program and was checked");
         let run = &mut building.run;
         // The dd has no end that matters: it is left alone once the cat is done.
         run.go(Nanos(0));
@@ -145,7 +148,7 @@ impl CatCase<'_> {
             run.go(Nanos(run.now().0 + 500_000_000));
         }
         let ran = building.run.end();
-        let cat = ran.processes.last().expect("cat is the last process");
+        let cat = ran.processes.last().expect("cat is the last process of the scenario");
         *cat.other.get("chain_s").expect("the cat ends before the scenario does")
     }
 }
@@ -210,12 +213,12 @@ fn spread(times: &[f64]) -> f64 {
 
 fn geometric_mean(times: &[f64]) -> f64 {
     let sum: f64 = times.iter().map(|time| libm::log(*time)).sum();
-    libm::exp(sum / f64::from(u32::try_from(times.len()).expect("a few")))
+    libm::exp(sum / f64::from(u32::try_from(times.len()).expect("a number below a small bound")))
 }
 
 /// By which factor a cell is off, in either direction.
 fn factor_off(cell: &SeedCell) -> f64 {
-    let seed = cell.seed.expect("a published cell");
+    let seed = cell.seed.expect("the cell was made from a published figure");
     (cell.ours / seed).max(seed / cell.ours)
 }
 
@@ -238,7 +241,7 @@ fn depth(tags: &str) -> (u32, u32) {
     match tags {
         "" => (1, 0),
         "0" => (1, 1),
-        tags => (tags.parse().expect("a number of tags"), 0),
+        tags => (tags.parse().expect("this cell of the published table is a number of tags"), 0),
     }
 }
 

@@ -3,12 +3,12 @@
 use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
 
-use super::Targets;
+use super::targets::Targets;
 use crate::record::RecordMode;
 use crate::run::SimRun;
 use crate::scenario::Scenario;
 use crate::seeds::csv::Csv;
-use crate::seeds::{SeedCell, SeedProgress, SeedTable};
+use crate::seeds::table::{SeedCell, SeedProgress, SeedTable};
 
 /// Rates in KiB/s.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +65,14 @@ impl VmstatRates {
 /// The dd has begun where something is written; its first line is half before and half after.
 fn published(csv: &Csv, batch: &str) -> VmstatRates {
     let rows: Vec<_> = csv.rows().filter(|row| row.text("fifo_batch") == batch).collect();
-    let number = |index: usize, column| rows[index].number(column).expect("a number");
-    let first = (0..rows.len()).find(|index| number(*index, "bo") > 0.0).expect("a dd");
+    let number = |index: usize, column| {
+        rows[index].number(column).expect("this cell of the published table is a number")
+    };
+    let first = (0..rows.len())
+        .find(|index| number(*index, "bo") > 0.0)
+        .expect("the published lines include a dd");
     let mean = |of: std::ops::Range<usize>, column| {
-        let count = f64::from(u32::try_from(of.len()).expect("few"));
+        let count = f64::from(u32::try_from(of.len()).expect("the published table is short"));
         of.map(|index| number(index, column)).sum::<f64>() / count
     };
     VmstatRates {
@@ -80,9 +84,12 @@ fn published(csv: &Csv, batch: &str) -> VmstatRates {
 
 fn measured(base: &Scenario, batch: &str) -> VmstatRates {
     let mut scenario = base.clone();
-    let disk = scenario.device.get_mut("disk").expect("the scenario has it");
-    disk.scheduler.choice.set("fifo_batch", batch).expect("a setting that there is");
-    let mut run = scenario.build(RecordMode::Hash).expect("a scenario of ours").run;
+    let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
+    disk.scheduler.choice.set("fifo_batch", batch).expect("the setting exists");
+    let mut run = scenario
+        .build(RecordMode::Hash)
+        .expect("the scenario is part of the program and was checked")
+        .run;
     let [from, dd, streaming, end] = [5.0, 20.0, 22.0, 50.0].map(|at| moved(&mut run, at));
     VmstatRates {
         reads_before: rate(from.0, dd.0, 15.0),

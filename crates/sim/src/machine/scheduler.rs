@@ -6,7 +6,7 @@ use foreread_core::sched::Choice;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::unknown;
+use crate::validate::unknown;
 
 /// A scheduler with its settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -1,15 +1,13 @@
-//! What the path says, held against what the devices have; and the end of a run.
+//! The driver of the path: it takes the path's outputs and reports the ends of commands.
 //!
-//! In:    the world as it is.
-//! Out:   the first thing that is wrong.
-//! Never: a change to a device, but for what a power cut does.
+//! In:    outputs of the path; the commands that have taken effect.
+//! Out:   commands for devices; the first output that breaks an invariant.
+//! Never: a change to a device.
 
 use foreread_core::path::{Fault, WriteId, WriteMode, WriteStep};
 use foreread_core::sched;
-use foreread_core::units::{ByteCount, Pages};
+use foreread_core::units::ByteCount;
 
-use super::device::CachedDisk;
-use super::program::{Effect, RunEnd};
 use super::world::{
     Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR, index,
 };
@@ -73,7 +71,7 @@ impl DurabilityWorld {
     }
 
     fn is_told_to_fill(&mut self, id: WriteId, len: ByteCount) {
-        let call = self.calls.get_mut(&id).expect("it is not over");
+        let call = self.calls.get_mut(&id).expect("the path names calls that have not ended");
         let CallKind::Write { sectors, .. } = &mut call.kind else { panic!("only writes are") };
         sectors.end = sectors.start + len.0.div_ceil(SECTOR) as usize;
         self.to_fill.push(id);
@@ -94,7 +92,7 @@ impl DurabilityWorld {
     /// The driver reports the end of a command.
     pub(super) fn report(&mut self, at: usize) {
         let IssuedCommand { what, result, .. } = self.commands.swap_remove(at);
-        let result = result.expect("it took effect");
+        let result = result.expect("only commands with a result are reported");
         let now = self.tick();
         match what {
             CommandKind::Write { tag, .. } | CommandKind::Read { tag, .. } => {
@@ -162,109 +160,30 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// Ends the run, and looks at what survived.
-    pub(super) fn end(mut self, end: RunEnd) -> Result<(), String> {
-        match end {
-            RunEnd::PowerCut => {
-                self.leave_commands();
-                let Self { disks, rng, .. } = &mut self;
-                disks.iter_mut().for_each(|disk| disk.cut(rng));
-                self.check_survivors(CachedDisk::durable)
-            }
-            RunEnd::Kill => {
-                self.leave_commands();
-                self.check_survivors(CachedDisk::sector)
-            }
-            RunEnd::Settle => self.settle_all(),
-        }
-    }
-
-    /// Of writes in flight, each sector may get to the device or not.
-    fn leave_commands(&mut self) {
-        for IssuedCommand { what, file, result } in std::mem::take(&mut self.commands) {
-            if let (CommandKind::Write { at, stamps, .. }, None) = (what, result) {
-                let HistoryFile { disk, base, .. } = self.files[file];
-                for (at, stamp) in (base + at..).zip(stamps) {
-                    if self.rng.below(2) == 0 {
-                        self.disks[disk].write(at, stamp);
-                    }
+    /// The driver copies: from here on readers see the new bytes.
+    pub(super) fn fill(&mut self, id: WriteId) {
+        let Call { file, kind } =
+            self.calls.get_mut(&id).expect("the path names calls that have not ended");
+        let CallKind::Write { sectors, stamp, filled, .. } = kind else {
+            panic!("only a write is filled")
+        };
+        let (file, sectors, stamp) = (*file, sectors.clone(), *stamp);
+        for fill in self.path.fills(id).to_vec() {
+            let mut page = fill.old.map_or([0; PAGE], |old| self.memory[old.0 as usize]);
+            for (at, word) in (fill.page.0 as usize * PAGE..).zip(&mut page) {
+                if sectors.contains(&at) {
+                    *word = stamp;
                 }
             }
+            self.memory[fill.new.0 as usize] = page;
         }
-    }
-
-    fn check_survivors(&self, found: impl Fn(&CachedDisk, usize) -> u32) -> Result<(), String> {
-        for (number, file) in self.files.iter().enumerate() {
-            for at in 0..file.history.len() {
-                let found = found(&self.disks[file.disk], file.base + at);
-                let check = file.history.check_survivor(at, found);
-                check.map_err(|why| format!("file {number}: {why}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets everything end well: nothing hangs, and in the end all is durable.
-    fn settle_all(&mut self) -> Result<(), String> {
-        self.drain()?;
-        for round in 0..3 {
-            for file in 0..self.files.len() {
-                self.flush(file);
-                self.pump()?;
-            }
-            self.drain()?;
-            for file in 0..self.files.len() {
-                let id = self.files[file].id;
-                if self.path.lost(id).is_some() {
-                    if round > 0 {
-                        return Err(format!(
-                            "file {file} has lost writes on a device that is fine"
-                        ));
-                    }
-                    self.files[file].history.accept_lost();
-                    self.path.accept_lost(id);
-                }
-            }
-        }
-        let dirty = self.path.dirty();
-        if dirty != Pages(0) {
-            return Err(format!("{dirty} pages are dirty in the end"));
-        }
-        if self.path.idle_frames() != u64::from(self.path.frame_count()) {
-            return Err("a frame is lost".to_string());
-        }
-        for (number, file) in self.files.iter_mut().enumerate() {
-            let (disk, base, newest) = (&self.disks[file.disk], file.base, file.history.snapshot());
-            let promised = newest.into_iter().enumerate();
-            let checked = file.history.promise(promised, |at| disk.durable(base + at));
-            checked.map_err(|why| format!("file {number}, in the end: {why}"))?;
-        }
-        Ok(())
-    }
-
-    /// Each turn ends something, so this ends, or something hangs.
-    fn drain(&mut self) -> Result<(), String> {
-        for _ in 0..TURNS_MAX {
-            if let Some(id) = self.to_fill.pop() {
-                self.fill(id);
-            } else if let Some(at) = self.commands.iter().position(|it| it.result.is_some()) {
-                self.report(at);
-            } else if !self.commands.is_empty() {
-                self.take_effect(0, Effect::Good);
-            } else if let Some(at) = self.path.poll_timeout() {
-                self.pass(at.0.saturating_sub(self.now));
-            } else if self.calls.is_empty() && self.reads.is_empty() {
-                return Ok(());
-            } else {
-                let (calls, reads) = (self.calls.len(), self.reads.len());
-                return Err(format!("{calls} writes and flushes and {reads} reads hang"));
-            }
-            self.pump()?;
-        }
-        Err(format!("it does not end in {TURNS_MAX} turns"))
+        let history = &mut self.files[file].history;
+        sectors.clone().for_each(|at| history.write(at, stamp));
+        let versions = history.snapshot();
+        *filled = Some(sectors.map(|at| (at, versions[at])).collect());
+        let now = self.tick();
+        self.path.filled(now, id);
     }
 }
-
-const TURNS_MAX: u32 = 100_000;
 
 const ETIMEDOUT: i32 = 110;

@@ -1,0 +1,77 @@
+//! The interface of a device model: commands in, the times at which they end out.
+//!
+//! In:    commands and the time at which they are submitted.
+//! Out:   the end of at most one command for each call.
+//! Never: bytes, or a decision of the host. The scheduler has decided what a device is sent.
+
+use foreread_core::path::Tag;
+use foreread_core::sched::Op;
+use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
+
+use super::params::DeviceParams;
+
+/// A command for a device.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceCommand {
+    /// Identifies the command when it ends.
+    pub tag: Tag,
+    /// Whether it reads or writes.
+    pub op: Op,
+    /// The first sector.
+    pub start: Sector,
+    /// The number of sectors.
+    pub sectors: Sectors,
+}
+
+/// The end of a command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CommandEnd {
+    /// When it ends.
+    pub at: Nanos,
+    /// The tag of the command.
+    pub tag: Tag,
+}
+
+/// A device model in operation.
+///
+/// ```text
+///   submit ---> [ held: at most its depth ] ---> at work ---> CommandEnd ---> ended
+/// ```
+///
+/// Both calls return the end of at most one command: a device with one arm works on one command at
+/// a time, and a device with several channels knows the end of each command when it is submitted.
+pub trait BlockDevice: std::fmt::Debug {
+    /// Takes a command.
+    fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd>;
+
+    /// Notes that a command has ended, at the time that was returned for it.
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd>;
+
+    /// Changes the parameters for the commands that are submitted from `at` on. Calls come in the
+    /// order of `at`.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot take these parameters.
+    fn change(&mut self, _at: Nanos, _to: &DeviceParams) -> Result<(), String> {
+        Err("change: wants flash, before and after".into())
+    }
+}
+
+/// Returns the nanoseconds that a transfer of this size takes.
+#[expect(clippy::cast_precision_loss, reason = "a command is small")]
+pub(super) fn transfer_ns(bytes: ByteCount, mb_per_s: f64) -> f64 {
+    bytes.0 as f64 * 1e3 / mb_per_s
+}
+
+/// Adds a duration to a time, rounded to the nanosecond.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+pub(super) fn later(from: Nanos, ns: f64) -> Nanos {
+    assert!(ns >= 0.0, "virtual time does not go back");
+    Nanos(from.0.saturating_add(ns.round() as u64))
+}
+
+/// Returns when a transfer of this size that begins at `from` has ended.
+pub(crate) fn after_transfer(from: Nanos, bytes: ByteCount, mb_per_s: f64) -> Nanos {
+    later(from, transfer_ns(bytes, mb_per_s))
+}

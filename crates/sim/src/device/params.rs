@@ -1,0 +1,263 @@
+//! The parameters of device models, as a scenario or `devices.toml` gives them.
+//!
+//! In:    TOML tables.
+//! Out:   parameters, the geometry that follows from them, and the first that is out of range.
+//! Never: the state of a device.
+
+use foreread_core::geometry::{Geometry, block_size};
+use foreread_core::units::{ByteCount, PAGE_SIZE, Pages, SECTOR_SIZE};
+use serde::Deserialize;
+
+use crate::size::Size;
+use crate::validate::check;
+
+/// The parameters of a device, by the kind of the device.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum DeviceParams {
+    /// A hard disk.
+    Hdd(Hdd),
+    /// Flash memory.
+    Flash(Flash),
+    /// A device that is mapped onto another one.
+    Mapped(Mapped),
+}
+
+/// A known device by its name, or a device by its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelChoice {
+    /// The name, if it is a known device.
+    pub name: Option<&'static str>,
+    /// The parameters.
+    pub model: DeviceParams,
+}
+
+/// The parameters of a hard disk.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Hdd {
+    /// The capacity.
+    pub capacity: Size,
+    /// Revolutions a minute.
+    pub rpm: f64,
+    /// The transfer rate of the outermost track; sector 0 is there.
+    pub outer_mb_per_s: f64,
+    /// The transfer rate of the innermost track.
+    pub inner_mb_per_s: f64,
+    /// The time of the shortest seek.
+    pub seek_min_ms: f64,
+    /// The time of the longest seek.
+    pub seek_max_ms: f64,
+    /// The share of the seek time that grows with the square root of the distance, because an arm
+    /// speeds up and brakes. The rest grows with the distance itself.
+    #[serde(default = "default_root_share")]
+    pub seek_root_share: f64,
+    /// The fixed cost of a command.
+    #[serde(default)]
+    pub overhead_us: f64,
+    /// The largest command; larger requests are cut.
+    #[serde(default = "Size::one_gib")]
+    pub max_command: Size,
+    /// The number of commands that the drive holds at a time.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// The number of further commands that wait at its controller, in the order of their arrival:
+    /// a driver sends them ahead, and the drive learns of each when it has room.
+    #[serde(default)]
+    pub in_controller: u32,
+    /// How the drive picks among the commands that it holds.
+    #[serde(default)]
+    pub pick: Pick,
+    /// With `pick = "nearest"`: how many ms nearer a command counts for each ms that it has waited.
+    /// With 0 a command may wait for ever.
+    #[serde(default)]
+    pub age_weight: f64,
+    /// How far the drive reads on behind a read: a read that continues there needs no rotation.
+    #[serde(default)]
+    pub read_buffer: Size,
+    /// How much the drive reads on behind each read before the arm may seek. These sectors stay in
+    /// its buffer until the next read from the platter, whatever is written meanwhile.
+    #[serde(default)]
+    pub read_on: Size,
+    /// Whether the drive reads on without end and its buffer keeps the newest sectors: a read that
+    /// comes later finds its first sectors overwritten. Otherwise it stops when the buffer is full.
+    #[serde(default)]
+    pub buffer_overruns: bool,
+    /// Whether a write that continues where the last one ended needs no rotation.
+    #[serde(default)]
+    pub write_buffer: bool,
+}
+
+/// Which of several held commands a disk does next.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The oldest.
+    #[default]
+    Oldest,
+    /// The one that arm and platter reach first.
+    Nearest,
+}
+
+/// The parameters of a flash device.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Flash {
+    /// The capacity.
+    pub capacity: Size,
+    /// The transfer rate of its bus.
+    pub mb_per_s: f64,
+    /// The fixed cost of a command, beside its transfer.
+    #[serde(default)]
+    pub overhead_us: f64,
+    /// The largest command; larger requests are cut.
+    #[serde(default = "Size::one_gib")]
+    pub max_command: Size,
+    /// The number of commands that it works on at a time.
+    #[serde(default = "one")]
+    pub channels: u32,
+    /// The number of commands that it holds at a time.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// The additional cost of large commands: `stall_us` x size / (size + `stall_size`), so half of
+    /// it at `stall_size`, and never all of it.
+    #[serde(default)]
+    pub stall_us: f64,
+    /// The size at which a command pays half of `stall_us`.
+    #[serde(default)]
+    pub stall_size: Size,
+}
+
+/// The parameters of a mapped device.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Mapped {
+    /// The underlying device: a known one by its name, or `hdd` or `flash` with parameters.
+    pub on: Box<ModelChoice>,
+    /// The capacity of the mapped device.
+    pub capacity: Size,
+    /// Where it begins on the underlying device.
+    #[serde(default)]
+    pub at: Size,
+    /// How its reads are divided into bios.
+    pub reader: BioSource,
+    /// The cost of each bio.
+    pub bio_us: f64,
+}
+
+/// How reads of a block device are divided into bios.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum BioSource {
+    /// One bio for each block, as kernels did that read block devices through buffers.
+    PerBlock,
+    /// One bio for each run of blocks, as kernels do now.
+    MultiBlock,
+}
+
+impl DeviceParams {
+    /// The geometry that the path is told.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        let (capacity, max_command, depth) = match self {
+            Self::Hdd(disk) => {
+                (disk.capacity.0, disk.max_command.0, disk.depth + disk.in_controller)
+            }
+            Self::Flash(chips) => (chips.capacity.0, chips.max_command.0, chips.depth),
+            Self::Mapped(mapped) => {
+                return Geometry { capacity: mapped.capacity.0, ..mapped.on.model.geometry() };
+            }
+        };
+        let max_io = Pages(max_command.0 / PAGE_SIZE);
+        Geometry { max_io, depth, ..Geometry::new(capacity) }
+    }
+}
+
+impl Hdd {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_common(self.capacity.0, self.max_command.0, self.depth)?;
+        check(self.rpm.is_finite() && (60.0..=1e5).contains(&self.rpm), "rpm", "60 to 100000")?;
+        check(is_rate(self.outer_mb_per_s), "outer_mb_per_s", "0.001 to 1000000")?;
+        check(is_rate(self.inner_mb_per_s), "inner_mb_per_s", "0.001 to 1000000")?;
+        check(is_time(self.seek_min_ms), "seek_min_ms", "0 to 10^9")?;
+        let is_longer = is_time(self.seek_max_ms) && self.seek_max_ms >= self.seek_min_ms;
+        check(is_longer, "seek_max_ms", "at least seek_min_ms, at most 10^9")?;
+        let share = self.seek_root_share;
+        check((0.0..=1.0).contains(&share), "seek_root_share", "0 to 1")?;
+        check(is_time(self.overhead_us), "overhead_us", "0 to 10^9")?;
+        check(is_time(self.age_weight), "age_weight", "0 to 10^9")?;
+        check(self.in_controller <= 4096, "in_controller", "0 to 4096")
+    }
+}
+
+impl Flash {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_common(self.capacity.0, self.max_command.0, self.depth)?;
+        check(is_rate(self.mb_per_s), "mb_per_s", "0.001 to 1000000")?;
+        check(is_time(self.overhead_us), "overhead_us", "0 to 10^9")?;
+        check(is_time(self.stall_us), "stall_us", "0 to 10^9")?;
+        check((1..=1024).contains(&self.channels), "channels", "1 to 1024")
+    }
+
+    /// Whether a device may change to `other`: what its host was told at first must stay true.
+    pub(super) fn can_become(&self, other: &Self) -> bool {
+        let told = |flash: &Self| (flash.capacity, flash.max_command, flash.depth, flash.channels);
+        told(self) == told(other)
+    }
+}
+
+impl Mapped {
+    /// The block size that the capacity implies.
+    #[must_use]
+    pub fn block(&self) -> ByteCount {
+        block_size(self.capacity.0, ByteCount(SECTOR_SIZE), ByteCount(PAGE_SIZE))
+    }
+
+    /// Checks that the underlying device is not mapped itself.
+    pub(super) fn check_on(&self) -> Result<(), String> {
+        let is_plain = !matches!(self.on.model, DeviceParams::Mapped(_));
+        check(is_plain, "on", "a device that is not mapped; bio_us may be the sum of two")
+    }
+
+    /// Checks everything but the underlying device.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let room = self.on.model.geometry().capacity;
+        let Size(at) = self.at;
+        let is_sector = |bytes: ByteCount| bytes.0.is_multiple_of(SECTOR_SIZE);
+        check(is_sector(at), "at", "whole sectors")?;
+        let Size(size) = self.capacity;
+        check(size.0 >= SECTOR_SIZE && is_sector(size), "capacity", "whole sectors, at least one")?;
+        let fits = at.0.checked_add(size.0).is_some_and(|end| end <= room.0);
+        check(fits, "capacity", "no more than the device below has from there on")?;
+        check(is_time(self.bio_us), "bio_us", "0 to 10^9")
+    }
+}
+
+/// Checks the parameters that all devices have.
+fn check_common(capacity: ByteCount, max_command: ByteCount, depth: u32) -> Result<(), String> {
+    check(
+        capacity.0 >= 512 && capacity.0.is_multiple_of(512),
+        "capacity",
+        "whole sectors, at least one",
+    )?;
+    let is_whole = max_command.0 >= PAGE_SIZE && max_command.0.is_multiple_of(PAGE_SIZE);
+    check(is_whole, "max_command", "whole pages of 4K, at least one")?;
+    check(max_command.0 <= 1 << 30, "max_command", "at most 1G")?;
+    check((1..=4096).contains(&depth), "depth", "1 to 4096")
+}
+
+fn is_time(number: f64) -> bool {
+    number.is_finite() && (0.0..=1e9).contains(&number)
+}
+
+fn is_rate(number: f64) -> bool {
+    number.is_finite() && (1e-3..=1e6).contains(&number)
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_root_share() -> f64 {
+    0.7
+}

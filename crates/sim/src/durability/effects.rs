@@ -1,0 +1,166 @@
+//! The effects of commands at their devices.
+//!
+//! In:    a command in flight, and what the device does with it.
+//! Out:   sectors on the disk or in memory; the command's result, which the driver reports later.
+//! Never: a report to the path.
+
+use std::ops::Range;
+
+use super::cached_disk::{CachedDisk, Stamp};
+use super::history::History;
+use super::program::{EIO, Effect, Sabotage};
+use super::world::{
+    CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR,
+};
+use crate::rng::Rng;
+
+/// The part of a disk that is one file's, while a command takes effect there.
+struct DiskRange<'w> {
+    disk: &'w mut CachedDisk,
+    base: usize,
+    history: &'w mut History,
+    rng: &'w mut Rng,
+    sabotage: Sabotage,
+    /// The sectors of the disk that it has dropped.
+    dropped: Vec<usize>,
+}
+
+impl DurabilityWorld {
+    /// Lets a command take effect at its device.
+    pub(super) fn take_effect(&mut self, at: usize, how: Effect) {
+        let Self { commands, calls, disks, files, memory, rng, sabotage, next_stamp, .. } = self;
+        let IssuedCommand { what, file, result } = &mut commands[at];
+        assert!(result.is_none(), "a command takes effect once");
+        let HistoryFile { disk, base, ref mut history, .. } = files[*file];
+        let mut range = DiskRange {
+            disk: &mut disks[disk],
+            base,
+            history,
+            rng,
+            sabotage: *sabotage,
+            dropped: Vec::new(),
+        };
+        *result = Some(match what {
+            CommandKind::Write { at, stamps, len, fua, .. } => {
+                range.write(*at, stamps, *len, *fua, how)
+            }
+            CommandKind::Read { at, frames, len, .. } => {
+                range.read(*at, frames, *len, memory);
+                if matches!(how, Effect::Error(_)) { Err(EIO) } else { Ok(*len) }
+            }
+            CommandKind::Flush { .. } => range.flush_command(how),
+            CommandKind::Zero { id, sectors, is_discard } => {
+                if range.zero(sectors, *is_discard, *next_stamp, how) {
+                    let call = calls.get_mut(id).expect("a call ends after its command");
+                    let CallKind::Zero { stamp, .. } = &mut call.kind else {
+                        unreachable!("the call of a zero command is a zero")
+                    };
+                    *stamp = Some(*next_stamp);
+                    *next_stamp += 1;
+                }
+                if matches!(how, Effect::Error(_)) { Err(EIO) } else { Ok(0) }
+            }
+        });
+        let dropped = range.dropped;
+        self.note_dropped(disk, &dropped);
+    }
+
+    /// Notes that readers may find the sectors that a disk has dropped as they were before.
+    fn note_dropped(&mut self, disk: usize, dropped: &[usize]) {
+        for file in self.files.iter_mut().filter(|file| file.disk == disk) {
+            let here = file.base..file.base + file.history.len();
+            for at in dropped.iter().filter(|at| here.contains(at)) {
+                file.history.revert(at - file.base);
+            }
+        }
+    }
+}
+
+impl DiskRange<'_> {
+    fn write(
+        &mut self,
+        at: usize,
+        stamps: &[Stamp],
+        len: u64,
+        fua: bool,
+        how: Effect,
+    ) -> Result<u64, i32> {
+        let part = |part: u64| len * part / 64 / SECTOR * SECTOR;
+        let (done, result) = match how {
+            Effect::Short(of) => (part(of), Ok(part(of))),
+            Effect::Error(of) => (part(of), Err(EIO)),
+            Effect::FlushError if fua => (len, Err(EIO)),
+            Effect::Good | Effect::FlushError => (len, Ok(len)),
+        };
+        let is_good = result == Ok(len);
+        let is_durable = fua && is_good && self.sabotage != Sabotage::NoFua;
+        for (at, &stamp) in (at..).zip(stamps).take(done.div_ceil(SECTOR) as usize) {
+            if is_durable {
+                self.disk.write_durably(self.base + at, stamp);
+            } else {
+                self.disk.write(self.base + at, stamp);
+            }
+            self.history.landed(at, stamp);
+        }
+        if fua && self.disk.fua_flushes && is_good {
+            self.flush();
+        }
+        if fua && how == Effect::FlushError {
+            self.dropped = self.disk.fail_flush(self.rng);
+            if self.sabotage == Sabotage::RepairedFua {
+                for (at, &stamp) in (at..).zip(stamps) {
+                    self.disk.write(self.base + at, stamp);
+                }
+                self.flush();
+                return Ok(len);
+            }
+        }
+        result
+    }
+
+    fn read(&self, at: usize, frames: &[usize], len: u64, memory: &mut [[Stamp; PAGE]]) {
+        let last = (at + len.div_ceil(SECTOR) as usize).min(self.history.len());
+        for sector in at..last {
+            let frame = frames[(sector - at) / PAGE];
+            memory[frame][sector % PAGE] = self.disk.sector(self.base + sector);
+        }
+    }
+
+    fn flush_command(&mut self, how: Effect) -> Result<u64, i32> {
+        match how {
+            _ if self.sabotage == Sabotage::NoFlush => Ok(0),
+            Effect::FlushError => {
+                self.dropped = self.disk.fail_flush(self.rng);
+                if self.sabotage == Sabotage::HiddenFailure { Ok(0) } else { Err(EIO) }
+            }
+            // It fails before the device receives it.
+            Effect::Error(_) => Err(EIO),
+            Effect::Good | Effect::Short(_) => {
+                self.flush();
+                Ok(0)
+            }
+        }
+    }
+
+    /// Zeroes sectors with `stamp`, or does nothing. Returns whether it has zeroed them.
+    fn zero(
+        &mut self,
+        sectors: &Range<usize>,
+        is_discard: bool,
+        stamp: Stamp,
+        how: Effect,
+    ) -> bool {
+        // From here on readers may find either, until the caller is told the result.
+        self.history.set_undefined(sectors.clone());
+        let fails_first = matches!(how, Effect::Error(of) if of < 32);
+        if fails_first || (is_discard && self.rng.below(2) == 0) {
+            return false;
+        }
+        sectors.clone().for_each(|at| self.disk.write(self.base + at, stamp));
+        true
+    }
+
+    fn flush(&mut self) {
+        self.disk.flush(self.base..self.base + self.history.len());
+    }
+}

@@ -1,0 +1,117 @@
+//! The end of a run: a power cut, a kill, or a settled device; and the check of what survived.
+//!
+//! In:    the world after the last operation.
+//! Out:   the first sector, call or frame that breaks an invariant.
+//! Never: a change to a device, except by a power cut and by commands that were in flight.
+
+use foreread_core::units::Pages;
+
+use super::cached_disk::CachedDisk;
+use super::program::{Effect, RunEnd};
+use super::world::{CommandKind, DurabilityWorld, HistoryFile, IssuedCommand};
+
+impl DurabilityWorld {
+    /// Ends the run, and looks at what survived.
+    pub(super) fn end(mut self, end: RunEnd) -> Result<(), String> {
+        match end {
+            RunEnd::PowerCut => {
+                self.leave_commands();
+                let Self { disks, rng, .. } = &mut self;
+                disks.iter_mut().for_each(|disk| disk.cut(rng));
+                self.check_survivors(CachedDisk::durable)
+            }
+            RunEnd::Kill => {
+                self.leave_commands();
+                self.check_survivors(CachedDisk::sector)
+            }
+            RunEnd::Settle => self.settle_all(),
+        }
+    }
+
+    /// Of writes in flight, each sector may get to the device or not.
+    fn leave_commands(&mut self) {
+        for IssuedCommand { what, file, result } in std::mem::take(&mut self.commands) {
+            if let (CommandKind::Write { at, stamps, .. }, None) = (what, result) {
+                let HistoryFile { disk, base, .. } = self.files[file];
+                for (at, stamp) in (base + at..).zip(stamps) {
+                    if self.rng.below(2) == 0 {
+                        self.disks[disk].write(at, stamp);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_survivors(&self, found: impl Fn(&CachedDisk, usize) -> u32) -> Result<(), String> {
+        for (number, file) in self.files.iter().enumerate() {
+            for at in 0..file.history.len() {
+                let found = found(&self.disks[file.disk], file.base + at);
+                let check = file.history.check_survivor(at, found);
+                check.map_err(|why| format!("file {number}: {why}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everything end well: nothing hangs, and in the end all is durable.
+    fn settle_all(&mut self) -> Result<(), String> {
+        self.drain()?;
+        for round in 0..3 {
+            for file in 0..self.files.len() {
+                self.flush(file);
+                self.pump()?;
+            }
+            self.drain()?;
+            for file in 0..self.files.len() {
+                let id = self.files[file].id;
+                if self.path.lost(id).is_some() {
+                    if round > 0 {
+                        return Err(format!(
+                            "file {file} has lost writes on a device that is fine"
+                        ));
+                    }
+                    self.files[file].history.accept_lost();
+                    self.path.accept_lost(id);
+                }
+            }
+        }
+        let dirty = self.path.dirty();
+        if dirty != Pages(0) {
+            return Err(format!("{dirty} pages are dirty in the end"));
+        }
+        if self.path.idle_frames() != u64::from(self.path.frame_count()) {
+            return Err("a frame is lost".to_string());
+        }
+        for (number, file) in self.files.iter_mut().enumerate() {
+            let (disk, base, newest) = (&self.disks[file.disk], file.base, file.history.snapshot());
+            let promised = newest.into_iter().enumerate();
+            let checked = file.history.promise(promised, |at| disk.durable(base + at));
+            checked.map_err(|why| format!("file {number}, in the end: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// Each turn ends something, so this ends, or something hangs.
+    fn drain(&mut self) -> Result<(), String> {
+        for _ in 0..TURNS_MAX {
+            if let Some(id) = self.to_fill.pop() {
+                self.fill(id);
+            } else if let Some(at) = self.commands.iter().position(|it| it.result.is_some()) {
+                self.report(at);
+            } else if !self.commands.is_empty() {
+                self.take_effect(0, Effect::Good);
+            } else if let Some(at) = self.path.poll_timeout() {
+                self.pass(at.0.saturating_sub(self.now));
+            } else if self.calls.is_empty() && self.reads.is_empty() {
+                return Ok(());
+            } else {
+                let (calls, reads) = (self.calls.len(), self.reads.len());
+                return Err(format!("{calls} writes and flushes and {reads} reads hang"));
+            }
+            self.pump()?;
+        }
+        Err(format!("it does not end in {TURNS_MAX} turns"))
+    }
+}
+
+const TURNS_MAX: u32 = 100_000;

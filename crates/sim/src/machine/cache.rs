@@ -1,0 +1,116 @@
+//! The cache of a scenario: its memory bound, its policy, and what is changed in the policy.
+
+use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::path::Config;
+use foreread_core::prefetch::{Policy, Rules, Without};
+use foreread_core::units::ByteCount;
+use serde::Deserialize;
+
+use super::max_window::MaxWindowSpec;
+use crate::size::Size;
+use crate::validate::unknown;
+
+/// The cache, and its read-ahead policy.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheSpec {
+    /// The bound for all pages and all that is needed to find them.
+    pub memory: Size,
+    /// The policy.
+    pub policy: PolicyName,
+    /// The largest window, or `auto`.
+    pub max_window: MaxWindowSpec,
+    /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
+    pub rules: Vec<RuleName>,
+    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`.
+    pub without: Vec<PartName>,
+}
+
+/// A policy by its name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PolicyName(pub Policy);
+
+/// A rule by its name.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleName {
+    /// See [`Rules::lseek`].
+    Lseek,
+    /// See [`Rules::snap_eof`].
+    SnapEof,
+    /// See [`Rules::backwards`].
+    Backwards,
+}
+
+/// A part of `adaptive` by its name.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartName {
+    /// See [`Without::law`].
+    Law,
+    /// See [`Without::clip`].
+    Clip,
+    /// See [`Without::lead`].
+    Lead,
+}
+
+impl CacheSpec {
+    /// What a path is made with.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        let has = |rule| self.rules.contains(&rule);
+        let is_without = |part| self.without.contains(&part);
+        Config {
+            memory: self.memory.0,
+            policy: self.policy.0,
+            max_window: self.max_window.pages(),
+            rules: Rules {
+                lseek: has(RuleName::Lseek),
+                snap_eof: has(RuleName::SnapEof),
+                backwards: has(RuleName::Backwards),
+                without: Without {
+                    law: is_without(PartName::Law),
+                    clip: is_without(PartName::Clip),
+                    lead: is_without(PartName::Lead),
+                },
+            },
+        }
+    }
+}
+
+impl Default for CacheSpec {
+    fn default() -> Self {
+        Self {
+            memory: Size(ByteCount(64 << 20)),
+            policy: PolicyName::default(),
+            max_window: MaxWindowSpec::Size(Size(DEFAULT_WINDOW)),
+            rules: Vec::new(),
+            without: Vec::new(),
+        }
+    }
+}
+
+impl PartName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Law, Self::Clip, Self::Lead];
+
+    /// As a scenario writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Law => "law",
+            Self::Clip => "clip",
+            Self::Lead => "lead",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicyName {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        Policy::from_name(&name).map(Self).ok_or_else(|| {
+            let names = Policy::ALL.map(Policy::name);
+            serde::de::Error::custom(unknown("policy", &name, names))
+        })
+    }
+}

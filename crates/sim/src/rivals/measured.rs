@@ -1,0 +1,130 @@
+//! A run of a scenario, and its figures from a time on.
+
+use foreread_core::units::Nanos;
+
+use crate::meter::{ProcessMeter, ProcessTotals, RunTotals};
+use crate::optimum;
+use crate::record::RecordMode;
+use crate::run::{RunOutcome, SimRun};
+use crate::scenario::Scenario;
+use crate::workload::Workload;
+
+/// A scenario that was run, from the time on from which it counts.
+#[derive(Debug)]
+pub struct MeasuredRun {
+    /// When that was, and what had happened.
+    pub from: RunTotals,
+    /// The end.
+    pub to: RunTotals,
+    /// What came of it.
+    pub ran: RunOutcome,
+}
+
+/// Runs a scenario, and takes its figures from `count_from_s` on. `look` is called now and then.
+///
+/// # Panics
+///
+/// If it cannot be built.
+pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
+    let mut building =
+        scenario.build(RecordMode::Hash).expect("the scenario was checked when it was parsed");
+    // What begins at once counts, too: a run that went to time 0 has begun it.
+    let all = (scenario.count_from() == Nanos(0)).then(|| building.run.totals());
+    let mut go = |until: Nanos| {
+        while building.run.go_some(STEPS_BETWEEN_LOOKS, until) {
+            look(&building.run);
+        }
+        building.run.totals()
+    };
+    let from = all.unwrap_or_else(|| go(scenario.count_from()));
+    let to = go(scenario.until());
+    MeasuredRun { from, to, ran: building.run.end() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ratios")]
+impl MeasuredRun {
+    /// Seconds that were counted.
+    #[must_use]
+    pub fn elapsed_s(&self) -> f64 {
+        (self.to.at.0 - self.from.at.0) as f64 / 1e9
+    }
+
+    /// Requests that were counted.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.to.requests - self.from.requests
+    }
+
+    /// What each process did, in the order in which they began.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessTotals> {
+        let from = self.from.processes.iter().chain(std::iter::repeat(&NOTHING));
+        self.to.processes.iter().zip(from).map(|(to, from)| to.since(*from)).collect()
+    }
+
+    /// What those did whose names begin so.
+    #[must_use]
+    pub fn of(&self, prefix: &str) -> Vec<ProcessTotals> {
+        let is_of = |meter: &ProcessMeter| meter.name.starts_with(prefix);
+        let all = self.ran.processes.iter().zip(self.processes());
+        all.filter(|(meter, _)| is_of(meter)).map(|(_, done)| done).collect()
+    }
+
+    /// Bytes that were read a second, in MB.
+    #[must_use]
+    pub fn mb_per_s(&self) -> f64 {
+        self.read_bytes() as f64 / self.elapsed_s().max(1e-9) / 1e6
+    }
+
+    fn read_bytes(&self) -> u64 {
+        self.processes().iter().map(|done| done.bytes).sum()
+    }
+
+    /// Bytes that the devices were asked for, a byte that was read.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        let wanted = self.read_bytes();
+        (self.to.device_bytes - self.from.device_bytes) as f64 / wanted.max(1) as f64
+    }
+
+    /// The fewest requests that windows could come to.
+    #[must_use]
+    pub fn optimum_requests(&self, scenario: &Scenario) -> Option<f64> {
+        optimum::of_scenario(scenario, self.ran.frames, self.from.at, self.to.at)
+    }
+
+    /// Returns for each client of the scenario's streaming servers whether it got its rate, to 1 %
+    /// and two reads.
+    ///
+    /// # Panics
+    ///
+    /// If the run was of another scenario.
+    #[must_use]
+    pub fn at_rate(&self, scenario: &Scenario) -> Vec<bool> {
+        let mut at_rate = Vec::new();
+        let processes = self.processes();
+        for (spec, name, start) in scenario.processes() {
+            let Workload::Streaming(server) = spec.run.get_ref() else { continue };
+            for client in server.clients(&name, start) {
+                let is_it = |meter: &ProcessMeter| meter.name == client.name;
+                let index = self
+                    .ran
+                    .processes
+                    .iter()
+                    .position(is_it)
+                    .expect("each client is a process of the run");
+                let due = server.due_between(&client, self.from.at, self.to.at);
+                let short = due * 0.99 - processes[index].bytes as f64;
+                at_rate.push(short <= 2.0 * server.read.0.0 as f64);
+            }
+        }
+        at_rate
+    }
+}
+
+/// What a process did that had not begun.
+const NOTHING: ProcessTotals =
+    ProcessTotals { bytes: 0, windows: 0, window_pages: 0, waited_ns: 0 };
+
+/// Some hundredths of a second.
+const STEPS_BETWEEN_LOOKS: u64 = 50_000;
