@@ -29,7 +29,7 @@ impl IoPath {
             self.give_frames(now);
             self.give_pages(now);
             self.give_room(now);
-            // A write that comes to nothing may give its pages to another one.
+            // A write that is abandoned may give its pages to another one.
             if self.unlocked.is_empty() {
                 break;
             }

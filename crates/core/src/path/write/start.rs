@@ -311,7 +311,7 @@ impl IoPath {
         }
     }
 
-    /// A write that has its frames comes to nothing.
+    /// Abandons a write that has its frames.
     pub(super) fn abandon(&mut self, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write");
         for fresh in write.fresh.drain(..) {
@@ -330,7 +330,7 @@ impl IoPath {
         self.room.give_back(core::mem::take(&mut write.room));
     }
 
-    /// The file is closed: what has no frames yet, or has not begun to act, comes to nothing.
+    /// The file is closed: abandons writes without frames, and those that have not begun to act.
     pub(in crate::path) fn end_waiting_writes(&mut self, file: FileId) {
         let books = self.files.get(file).and_then(|file| file.debts.as_ref());
         let locks = books.map_or_else(Vec::new, |books| books.locks.iter().copied().collect());
