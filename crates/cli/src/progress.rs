@@ -7,12 +7,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// A bar of so many steps on a terminal, nothing elsewhere.
 pub(crate) fn progress(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
-    ProgressBar::new(steps).with_style(style.expect("a fixed template"))
+    ProgressBar::new(steps)
+        .with_style(style.expect("the template is a constant that indicatif parses"))
 }
 
 /// Shows that something happens, on a terminal and nowhere else.
 pub(crate) fn spinner() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
+    let style = ProgressStyle::with_template("{spinner} {msg}")
+        .expect("the template is a constant that indicatif parses");
     let bar = ProgressBar::new_spinner().with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar

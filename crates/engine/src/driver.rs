@@ -209,7 +209,8 @@ impl Driver {
         match op {
             Op::Read => self.ring.read(bits, backend, offset.0, self.path.io_parts(tag)),
             Op::Write => {
-                self.writing.insert(bits);
+                let is_new = self.writing.insert(bits);
+                assert!(is_new, "a tag in flight is not given again");
                 let frames = self.path.io_frames(tag);
                 self.ring.write(bits, backend, (offset.0, len.0), fua, frames);
             }
@@ -217,6 +218,7 @@ impl Driver {
     }
 
     fn complete(&mut self, tag: u64, result: Result<u32, i32>) {
+        debug_assert!(!self.done_at.contains_key(&tag), "a delayed result waits for its time");
         self.writing.remove(&tag);
         let result = result.map(|bytes| ByteCount(u64::from(bytes)));
         self.path.complete(self.now(), Tag::from_bits(tag), result);

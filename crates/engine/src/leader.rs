@@ -132,6 +132,7 @@ impl EngineState {
             drop(driver);
             return self.drive_again();
         }
+        debug_assert_eq!(driver.waiting.leader(), Some(me), "only the leader sleeps in the ring");
         let due = [driver.next_due(), deadline].into_iter().flatten().min();
         let at_most = due.map(|due| driver.until(due));
         driver.falls_asleep(due);

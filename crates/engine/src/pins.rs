@@ -30,6 +30,7 @@ impl PinsInHand {
         let Some(left) = self.left.get().checked_sub(1) else { return false };
         self.left.set(left);
         self.used.set(self.used.get() + 1);
+        debug_assert!(self.left.get() < 2 * BATCH + 1, "a stream has few pins in hand");
         true
     }
 
@@ -47,6 +48,7 @@ impl PinsInHand {
 
     /// The stream ends, and so have its pins.
     pub(crate) fn give_back(&self, table: &PageTable) {
+        debug_assert_eq!(self.used.get(), 0, "a pin borrows its stream");
         table.pin_budget().give_back(self.left.take());
     }
 }

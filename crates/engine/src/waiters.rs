@@ -80,7 +80,7 @@ pub(crate) enum Waiter {
 
 #[derive(Debug)]
 struct WaitEntry {
-    who: Waiter,
+    waiter: Waiter,
     /// Its thread is in the kernel, with a request of its own, or copies: it can neither lead nor
     /// be woken.
     is_away: bool,
@@ -118,9 +118,10 @@ impl Waiters {
     }
 
     pub(crate) fn add(&mut self, ticket: Ticket, waiter: Waiter) {
-        let entry = WaitEntry { who: waiter, is_away: false, news: None };
+        let entry = WaitEntry { waiter, is_away: false, news: None };
         let before = self.entries.insert(ticket, entry);
-        assert!(before.is_none(), "it begins once");
+        assert!(before.is_none(), "a request begins once");
+        debug_assert!(self.is_waited_for(), "a request that has begun needs a leader");
     }
 
     /// Notes the news for their waiter, and its wake. Returns what the caller has to do.
@@ -129,10 +130,11 @@ impl Waiters {
             .entries
             .get_mut(&ticket)
             .expect("each request has an entry from its begin to its last notification");
-        match &entry.who {
+        debug_assert!(entry.news.is_none(), "a waiter takes its news before there are others");
+        match &entry.waiter {
             Waiter::Abandoned(_) => {
                 if news.is_last()
-                    && let Some(WaitEntry { who: Waiter::Abandoned(file), .. }) =
+                    && let Some(WaitEntry { waiter: Waiter::Abandoned(file), .. }) =
                         self.entries.remove(&ticket)
                 {
                     self.wakes.push(DeferredWake::Release(file));
@@ -183,7 +185,8 @@ impl Waiters {
             .entries
             .get_mut(&Ticket::Read(id))
             .expect("the entry of a read stays until its future has taken the result");
-        if let Waiter::Task(known) = &mut entry.who
+        debug_assert!(entry.news.is_none(), "a task with news takes them");
+        if let Waiter::Task(known) = &mut entry.waiter
             && !known.will_wake(waker)
         {
             self.wakes.push(DeferredWake::Unused(std::mem::replace(known, waker.clone())));
@@ -195,10 +198,15 @@ impl Waiters {
     pub(crate) fn abandon(&mut self, ticket: Ticket, file: KeepAlive) -> Option<Notification> {
         let news = self.take_notification(ticket);
         if let Some(entry) = self.entries.get_mut(&ticket)
-            && let Waiter::Task(waker) = std::mem::replace(&mut entry.who, Waiter::Abandoned(file))
+            && let Waiter::Task(waker) =
+                std::mem::replace(&mut entry.waiter, Waiter::Abandoned(file))
         {
             self.wakes.push(DeferredWake::Unused(waker));
         }
+        debug_assert!(
+            self.entries.get(&ticket).is_none_or(|it| matches!(it.waiter, Waiter::Abandoned(_))),
+            "no waiter is left"
+        );
         news
     }
 
@@ -240,7 +248,7 @@ impl Waiters {
         if self.leader.is_some() {
             return;
         }
-        let thread = self.waits().find_map(|entry| match &entry.who {
+        let thread = self.waits().find_map(|entry| match &entry.waiter {
             Waiter::Thread(thread) => Some(thread.clone()),
             Waiter::Task(_) | Waiter::Abandoned(_) => None,
         });
@@ -263,7 +271,7 @@ impl Waiters {
 
     /// Whether a thread waits: then that one leads.
     pub(crate) fn has_waiting_thread(&self) -> bool {
-        self.waits().any(|entry| matches!(entry.who, Waiter::Thread(_)))
+        self.waits().any(|entry| matches!(entry.waiter, Waiter::Thread(_)))
     }
 
     /// The entries that need a leader.
@@ -277,7 +285,7 @@ impl Waiters {
     /// Wakes all waiters: nothing will be ready any more.
     pub(crate) fn wake_all(&mut self) {
         for entry in self.entries.values() {
-            match &entry.who {
+            match &entry.waiter {
                 Waiter::Thread(thread) => self.wakes.push(DeferredWake::Thread(thread.clone())),
                 Waiter::Task(waker) => self.wakes.push(DeferredWake::Task(waker.clone())),
                 Waiter::Abandoned(_) => {}
@@ -287,7 +295,7 @@ impl Waiters {
 
     /// Removes the entry of a request whose end its waiter has seen.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
-        if let Some(WaitEntry { who: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
+        if let Some(WaitEntry { waiter: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
             self.wakes.push(DeferredWake::Unused(waker));
         }
     }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attribute;
+pub mod cgroup;
 mod draft;
 mod entry;
 mod error;

@@ -80,6 +80,7 @@ impl BlockingPool {
         let needs_thread = state.idle < state.jobs.len() && state.threads < MOST_THREADS;
         if needs_thread {
             state.threads += 1;
+            assert!(state.idle < state.threads, "the new thread is not idle yet");
             drop(state);
             let (pool, its_store) = (Arc::clone(self), Arc::clone(store));
             let thread = std::thread::Builder::new().name("foreread-pool".into());
@@ -123,6 +124,7 @@ impl BlockingPool {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
+        assert!(state.is_closed && state.jobs.is_empty(), "a thread ends with the pool's work");
         state.threads -= 1;
     }
 

@@ -119,6 +119,7 @@ impl<'s> ConnectionBudget<'s> {
             self.taken += got;
         }
         self.used += bytes;
+        assert!(self.used <= self.taken, "no more is used than was taken");
         true
     }
 
@@ -131,6 +132,7 @@ impl<'s> ConnectionBudget<'s> {
 
     /// Gives back what is not in use, before a sleep, and wakes the first of the line.
     pub(crate) fn rest(&mut self) {
+        assert!(self.used <= self.taken, "no more is used than was taken");
         let unused = self.taken - self.used;
         if unused > 0 {
             self.taken = self.used;

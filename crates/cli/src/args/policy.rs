@@ -8,7 +8,7 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
     PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
         // Clap has let through only the names of `Policy::ALL`.
-        Policy::from_name(&name).expect("the name of a policy")
+        Policy::from_name(&name).expect("clap accepts only names of Policy::ALL")
     })
 }
 

@@ -1,7 +1,7 @@
 //! `foreread mount`: an ext4 image as a directory, behind foreread's cache.
 //!
 //! In:    an image, a directory, what is read ahead.
-//! Out:   a mount until it is unmounted, by whomever.
+//! Out:   a mount until it is unmounted, by this command or another.
 //! Never: a write to the image; a mount that stays behind when the command is told to end.
 //!
 //! What it reads ahead and what that is worth: docs/ext4.md.

@@ -142,7 +142,8 @@ fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
     }
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
     // Clap has let through only what there is.
-    let scheduler = Choice::for_device(&args.scheduler).expect("the name of a scheduler");
+    let scheduler =
+        Choice::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
     let options = OpenOptions {
         write: !args.read_only,
         delay: args.delay,

@@ -98,7 +98,8 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
         Some(SimCommand::Layout(args)) => return layout::run(args, out),
         None => {}
     }
-    let path = args.scenario.as_ref().expect("clap wants one where no verb is");
+    let path =
+        args.scenario.as_ref().expect("clap requires a scenario where no subcommand is given");
     let scenario = read(args, path)?;
     // Before the run: a wrong path is known before an hour has passed.
     let trace = args.trace.as_deref().map(|trace| created(trace, path)).transpose()?;

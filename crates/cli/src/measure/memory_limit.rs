@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
+use foreread_files::{attribute, cgroup};
+
 use crate::clock::{clock, sleep_until};
 
 /// Held as long as the limit is in force.
@@ -27,10 +29,11 @@ impl MemoryLimit {
     pub(crate) fn new(bytes: u64) -> io::Result<Self> {
         let (root, home, limit) = hierarchy()?;
         // Version 2 gives children only the controllers that are named here; it may be there.
-        let _ = fs::write(Path::new(root).join("cgroup.subtree_control"), "+memory");
-        let it = Self { group: group_of(root, process::id()), home };
-        fs::create_dir(&it.group)?;
-        fs::write(it.group.join(limit), bytes.to_string())?;
+        let _ = attribute::set(&Path::new(root).join("cgroup.subtree_control"), "+memory");
+        let group = group_of(root, process::id());
+        cgroup::create(&group)?;
+        let it = Self { group, home };
+        attribute::set(&it.group.join(limit), &bytes.to_string())?;
         enter(&it.group)?;
         Ok(it)
     }
@@ -59,13 +62,13 @@ pub(crate) fn remove_left_behind(process: u32) {
 /// A process that ends leaves its cgroup a little later than it closes its files.
 fn remove(group: &Path) {
     let end = clock() + LEAVES_WITHIN;
-    while fs::remove_dir(group).is_err() && group.exists() && clock() < end {
+    while cgroup::remove(group).is_err() && group.exists() && clock() < end {
         sleep_until(clock() + Duration::from_millis(10));
     }
 }
 
 fn enter(group: &Path) -> io::Result<()> {
-    fs::write(group.join("cgroup.procs"), process::id().to_string())
+    attribute::set(&group.join("cgroup.procs"), &process::id().to_string())
 }
 
 fn group_of(root: &str, process: u32) -> PathBuf {

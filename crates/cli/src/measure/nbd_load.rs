@@ -186,7 +186,7 @@ impl<'a> NbdLoad<'a> {
             _ => (at / streams + at % streams * (blocks / streams)) % blocks,
         };
         let offset = (self.args.part * blocks + at) * u64::from(block);
-        let slot = self.idle.pop().expect("the caller has looked");
+        let slot = self.idle.pop().expect("the caller asks only while a slot is idle");
         self.slots[slot as usize] = (offset, clock());
         self.asked += 1;
         requests.extend(REQUEST_MAGIC.to_be_bytes());
@@ -212,7 +212,7 @@ impl<'a> NbdLoad<'a> {
         let known = usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len());
         let (offset, since) = self.slots[known.ok_or_else(|| wrong("whose reply?".to_owned()))?];
         self.took_us.push(clock().duration_since(since).as_secs_f32() * 1e6);
-        self.idle.push(u32::try_from(slot).expect("it was checked above"));
+        self.idle.push(u32::try_from(slot).expect("slots are fewer than 2^32, checked above"));
         if self.args.pattern.name == SUM {
             self.sum = self.sum.wrapping_add(sum_of(data, offset));
         }
@@ -243,7 +243,9 @@ impl<'a> NbdLoad<'a> {
 
 /// A sum of all words, each turned by its place: it does not matter in which order blocks come.
 fn sum_of(bytes: &[u8], offset: u64) -> u64 {
-    let word = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("eight bytes"));
+    let word = |word: &[u8]| {
+        u64::from_le_bytes(word.try_into().expect("chunks and fields of eight bytes are sliced"))
+    };
     let words = (offset..).step_by(8).zip(bytes.chunks_exact(8));
     words.fold(0, |sum: u64, (place, bytes)| {
         sum.wrapping_add((word(bytes) ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -301,11 +303,11 @@ fn connect(uri: &str) -> io::Result<(Box<dyn NbdTransport>, u64)> {
 }
 
 fn be32(bytes: &[u8]) -> u32 {
-    u32::from_be_bytes(bytes.try_into().expect("four bytes"))
+    u32::from_be_bytes(bytes.try_into().expect("fields of four bytes are sliced"))
 }
 
 fn be64(bytes: &[u8]) -> u64 {
-    u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
+    u64::from_be_bytes(bytes.try_into().expect("chunks and fields of eight bytes are sliced"))
 }
 
 const HELLO_MAGIC: u64 = 0x4e42_444d_4147_4943;

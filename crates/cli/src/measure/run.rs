@@ -125,14 +125,14 @@ impl BenchWork {
                 })
                 .collect();
             let joined = spawned.into_iter().map(|thread| thread.join());
-            joined.map(|result| result.expect("a reader does not panic")).collect()
+            joined.map(|result| result.expect("readers return errors and do not panic")).collect()
         });
         let threads = threads.into_iter().collect::<io::Result<Vec<_>>>()?;
         let reads = threads.iter().map(|(reads, ..)| reads).sum();
         let started = threads.iter().map(|(_, started, _)| *started).min();
         let ended = threads.iter().map(|(.., ended)| *ended).max();
         let elapsed = started.zip(ended).map(|(started, ended)| ended.duration_since(started));
-        Ok((reads, elapsed.expect("at least two threads")))
+        Ok((reads, elapsed.expect("run_threads is called with two threads at least")))
     }
 
     /// The reads of one thread; returns how many.
@@ -169,7 +169,8 @@ impl BenchWork {
             }
             let offset = pattern.offset(&area, i, seed);
             // Streams take turns as their handles do.
-            let reader = &mut readers[turn.next().expect("there is one")];
+            let reader = &mut readers
+                [turn.next().expect("each thread has a reader, and the cycle never ends")];
             if is_pinned {
                 reader.pin(offset)?;
             } else {
@@ -205,7 +206,7 @@ pub(crate) struct AlignedBuffer {
 
 impl AlignedBuffer {
     pub(crate) fn new(len: u64) -> Self {
-        let len = usize::try_from(len).expect("a megabyte at most");
+        let len = usize::try_from(len).expect("a block of a pattern is a megabyte at most");
         let memory = vec![0; len + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         Self { memory, start, len }

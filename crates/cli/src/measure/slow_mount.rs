@@ -49,7 +49,7 @@ impl SlowMount {
             .stderr(Stdio::null())
             .spawn()?;
         let ask = server.stdin.take();
-        let mut answers = BufReader::new(server.stdout.take().expect("it was asked for"));
+        let mut answers = BufReader::new(server.stdout.take().expect("spawned with stdout piped"));
         let mut answer = String::new();
         answers.read_line(&mut answer)?;
         let Some(directory) = answer.trim_end_matches('\n').strip_prefix(READY) else {
@@ -75,7 +75,7 @@ impl SlowMount {
 
     /// What the kernel asked of the device so far: reads, and bytes in them.
     pub(crate) fn counts(&mut self) -> io::Result<(u64, u64)> {
-        self.ask.as_mut().expect("open until the end").write_all(b"\n")?;
+        self.ask.as_mut().expect("the pipe is taken in drop only").write_all(b"\n")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;
         let numbers = answer.trim_end().split_once(' ');

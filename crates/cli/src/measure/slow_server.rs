@@ -171,7 +171,8 @@ impl Filesystem for SlowFile {
         self.counts.reads.fetch_add(1, Ordering::SeqCst);
         self.counts.bytes.fetch_add(size, Ordering::SeqCst);
 
-        let mut data = vec![0; usize::try_from(size).expect("a request is small")];
+        let mut data =
+            vec![0; usize::try_from(size).expect("FUSE requests are at most a megabyte")];
         match self.file.read_exact_at(&mut data, offset) {
             Ok(()) => self.answer(due, SlowReply::Read(data, reply)),
             Err(error) => reply.error(error.into()),
@@ -197,7 +198,7 @@ impl Filesystem for SlowFile {
         let due = self.due(size);
         match self.file.write_all_at(data, offset) {
             Ok(()) => {
-                let written = u32::try_from(size).expect("a request is small");
+                let written = u32::try_from(size).expect("FUSE requests are at most a megabyte");
                 self.answer(due, SlowReply::Write(written, reply));
             }
             Err(error) => reply.error(error.into()),
@@ -210,7 +211,11 @@ impl SlowFile {
     fn due(&self, size: u64) -> Instant {
         let now = clock().duration_since(self.started);
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let due_ns = self.model.lock().expect("no panic").finish_ns(now_ns, size);
+        let due_ns = self
+            .model
+            .lock()
+            .expect("no thread panics while it asks the model")
+            .finish_ns(now_ns, size);
         self.started + Duration::from_nanos(due_ns)
     }
 
@@ -261,7 +266,7 @@ fn answer_in_time(answers: &Receiver<PendingReply>) {
             Err(RecvTimeoutError::Disconnected) => is_open = false,
         }
         while waiting.peek().is_some_and(|answer| answer.due <= clock() || !is_open) {
-            match waiting.pop().expect("just seen").reply {
+            match waiting.pop().expect("peek has just seen it").reply {
                 SlowReply::Read(data, reply) => reply.data(&data),
                 SlowReply::Write(written, reply) => reply.written(written),
             }

@@ -213,7 +213,7 @@ impl<'t> Testbed<'t> {
     }
 
     fn open_direct(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
-        let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags are an int");
+        let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
         let device = self.delay.map(SlowDevice::shared);
         let issued = Arc::new(IssuedReads::default());
         let open = |_| {
@@ -290,7 +290,7 @@ impl RequestMeter<'_> {
 
 /// Locks; panics if another thread has panicked while holding the lock.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().expect("no thread panics holding it")
+    mutex.lock().expect("no thread panics while it asks the server")
 }
 
 /// Bytes that this process made the kernel fetch from devices.
@@ -299,7 +299,7 @@ fn process_read_bytes() -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
 
-/// Reads that a block device has done, for whomever, and bytes in them.
+/// Reads that a block device has done, for all programs, and bytes in them.
 fn device_counts(device: u64) -> Option<(u64, u64)> {
     const READS: usize = 0;
     const SECTORS: usize = 2;

@@ -19,9 +19,9 @@ use crate::measure::pattern::AccessPattern;
 ///
 /// Reads TARGET in each pattern by each access method, several times. The methods take turns, so
 /// that they meet the same moments of a busy machine, and read the same offsets; before each run
-/// the target is dropped from the kernel's page cache, and foreread begins with an empty cache of its own.
-/// Medians of the runs are shown, with the smallest and the largest, and ratios of runs made side
-/// by side. Nothing is written, except by the pattern flood.
+/// the target is dropped from the kernel's page cache, and foreread begins with an empty cache of
+/// its own. Medians of the runs are shown, with the smallest and the largest, and ratios of runs
+/// made side by side. Nothing is written, except by the pattern flood.
 ///
 /// The access methods:
 ///   buffered   pread through the kernel's page cache and its read-ahead
@@ -40,8 +40,8 @@ use crate::measure::pattern::AccessPattern;
 ///   hot-pin                    as hot4k, but each page is pinned and let go: foreread only
 ///   flood                      a chain of 20 dependent 4 KiB reads while 64 threads write 64 KiB
 ///                              anywhere; it OVERWRITES the target, needs --overwrite, has a table
-///                              of its own, and the methods direct, direct:SCHEDULER (a scheduler of
-///                              the kernel's, set as root and set back) and foreread
+///                              of its own, and the methods direct, direct:SCHEDULER (one of the
+///                              kernel's, set as root and set back) and foreread
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment, after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct BenchArgs {

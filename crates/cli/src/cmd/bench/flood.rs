@@ -36,7 +36,8 @@ pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
         ours: FloodSettings {
             memory: args.memory.0,
             policy: args.policy,
-            scheduler: Choice::for_device(&args.scheduler).expect("the name of a scheduler"),
+            scheduler: Choice::for_device(&args.scheduler)
+                .expect("clap accepts only deadline and noop"),
             set: args.set.clone(),
         },
         runs: args.runs,

@@ -15,9 +15,9 @@ use crate::args::policy::policies;
 /// a disk that serves one request at a time, one stream on a device that serves eight at once, and
 /// 200 streams in 32 MiB of memory. foreread has nothing set; the kernel is measured as it comes,
 /// and with the best of several windows. Then the file is read as it is, in four patterns, through
-/// the kernel's page cache, with O_DIRECT and nothing else, and through foreread: also where nothing
-/// is gained. All take turns, so that they meet the same moments of a busy machine; figures are
-/// medians of the runs. It takes less than a minute.
+/// the kernel's page cache, with O_DIRECT and nothing else, and through foreread: also where
+/// nothing is gained. All take turns, so that they meet the same moments of a busy machine; figures
+/// are medians of the runs. It takes less than a minute.
 ///
 /// Needs no root, but what takes root is skipped without it, with a line that says so: the kernel's
 /// best setting (read_ahead_kb), and its page cache in 32 MiB (a memory cgroup). The kernel's page
@@ -61,7 +61,8 @@ pub(crate) struct DemoArgs {
     pub(super) max_window: Option<ByteCount>,
 
     /// How often each pattern is run by each method
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) runs: u32,
 
     /// Print every figure as JSON, one object of data a pattern and method

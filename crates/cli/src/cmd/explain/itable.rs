@@ -130,9 +130,11 @@ fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     let inodes: Vec<u32> = numbers(inodes, "an inode's number")?;
     let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
     let windows = match args.inode_readahead_blks.unwrap_or(TableBlocks::Adaptive) {
-        TableBlocks::Fixed(blocks) => {
-            ItableWindows::Fixed(FixedWindow::new(blocks, bound).expect("it was parsed"), bound)
-        }
+        TableBlocks::Fixed(blocks) => ItableWindows::Fixed(
+            FixedWindow::new(blocks, bound)
+                .expect("parse_window accepts only sizes that a window may have"),
+            bound,
+        ),
         TableBlocks::Adaptive if args.compat => {
             return Err(wrong(
                 "--compat is of fixed windows: give --inode-readahead-blks N".into(),
@@ -162,12 +164,14 @@ fn explain(args: &ItableArgs, first: u64) -> Result<Vec<TableRead>, Failure> {
     let Some(TableBlocks::Fixed(size)) = args.inode_readahead_blks else {
         return Err(wrong("adaptive learns from inodes: give a TARGET and no --table".to_owned()));
     };
-    let (in_group, in_block) = args.inodes_per_group.zip(args.inodes_per_block).expect("required");
+    let (in_group, in_block) =
+        args.inodes_per_group.zip(args.inodes_per_block).expect("clap requires both with --table");
     let first = BlockIndex(first);
     let bound = if args.compat { ItableBound::OffByOne } else { ItableBound::Exact };
     let table = InodeTable::new(first, in_group, in_block, args.unused)
         .ok_or_else(|| wrong(format!("a table at {first} reaches the end of all block numbers")))?;
-    let window = FixedWindow::new(size, bound).expect("it was parsed");
+    let window = FixedWindow::new(size, bound)
+        .expect("parse_window accepts only sizes that a window may have");
     let explain = |&block: &u64| {
         let blocks = window.decide(table, BlockIndex(block)).ok_or_else(|| {
             wrong(if block < first.0 {

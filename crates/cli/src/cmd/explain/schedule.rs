@@ -174,7 +174,7 @@ fn explain(args: &ScheduleArgs) -> Result<Vec<DispatchDecision>, Failure> {
         } else {
             Some(now_ms)
         };
-        let event_ms = event_ms.expect("it waits for something");
+        let event_ms = event_ms.expect("a scheduler that holds requests back names a time");
         now_ms = match (event_ms.saturating_sub(now_ms), args.step_ms) {
             (_, 0) => event_ms,
             (wait_ms, step_ms) => now_ms + wait_ms.div_ceil(step_ms).max(1) * step_ms,
@@ -197,7 +197,8 @@ fn dispatch(queue: &mut dyn Scheduler<RequestNames>, now_ms: u64) -> Option<Disp
 }
 
 fn choice(args: &ScheduleArgs) -> Result<Choice, Failure> {
-    let mut choice = Choice::from_name(&args.scheduler).expect("clap lets through only names");
+    let mut choice =
+        Choice::from_name(&args.scheduler).expect("clap accepts only names of schedulers");
     let warm = args.warm.then_some(("warm", "on"));
     let set = args.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in set.chain(warm) {

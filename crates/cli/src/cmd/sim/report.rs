@@ -196,7 +196,7 @@ impl ProcessGroup<'_> {
     fn line(&self, end: Nanos) -> [String; 8] {
         let mut all = self.meters[0].latency.clone();
         for meter in &self.meters[1..] {
-            all.add(&meter.latency).expect("the histogram resizes itself");
+            all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
         }
         let bytes: u64 = self.meters.iter().map(|meter| meter.bytes.0).sum();
         let ops: u64 = self.meters.iter().map(|meter| meter.ops).sum();

@@ -144,6 +144,6 @@ fn scenarios() -> impl TypedValueParser<Value = &'static Rival> {
     let value = |rival: &Rival| PossibleValue::new(rival.name);
     PossibleValuesParser::new(rivals::all().iter().map(value)).map(|name| {
         // Clap has let through only the names of `rivals::all`.
-        rivals::find(&name).expect("the name of a scenario")
+        rivals::find(&name).expect("clap accepts only names of rivals::all")
     })
 }

@@ -129,7 +129,7 @@ pub(super) enum TuneCommand {
     ///
     /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
     Verify {
-        /// Print JSON, one object of data a device: name, device (null if it is not here), ok, findings
+        /// Print JSON, one object of data a device: name, device (null if absent), ok, findings
         #[arg(long)]
         json: bool,
     },
@@ -173,6 +173,6 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(Profile::ALL.map(value)).map(|name| {
         let named = Profile::ALL.into_iter().find(|profile| profile.name() == name);
         // Clap has let through only the names of `Profile::ALL`.
-        named.expect("the name of a profile")
+        named.expect("clap accepts only names of Profile::ALL")
     })
 }

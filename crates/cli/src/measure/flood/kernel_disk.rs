@@ -36,7 +36,7 @@ impl KernelDisk {
         if self.held.get().is_none() {
             let _ = self.held.set(holder()?);
         }
-        let held = self.held.get().expect("it was set above");
+        let held = self.held.get().expect("set above if it was not there");
         held.set(&setting).map_err(|error| refused(&error))
     }
 

@@ -70,7 +70,9 @@ pub(super) fn run(
         }
         writers.beside(&mut chain, time)
     });
-    if let Some(error) = writers.failed.into_inner().expect("no writer panics holding it") {
+    if let Some(error) =
+        writers.failed.into_inner().expect("no writer panics while it notes its error")
+    {
         return Err(error);
     }
     Ok(FloodRun { chain_alone: alone / CHAINS_ALONE, ..outcome? })
@@ -99,7 +101,7 @@ impl ReadChain {
         for _ in 0..CHAIN {
             let offset = self.place(found) * PAGE;
             self.reader.read(self.buffer.bytes(), offset)?;
-            let word = self.buffer.bytes()[..8].try_into().expect("eight bytes");
+            let word = self.buffer.bytes()[..8].try_into().expect("eight bytes are sliced");
             found = u64::from_le_bytes(word);
         }
         Ok(clock().duration_since(began))
@@ -142,7 +144,8 @@ impl FloodWriters {
             let began = clock();
             let place = self.start + turn % self.places * WRITE;
             if let Err(error) = self.writer.write(buffer.bytes(), place) {
-                *self.failed.lock().expect("no writer panics holding it") = Some(error);
+                *self.failed.lock().expect("no writer panics while it notes its error") =
+                    Some(error);
                 self.is_over.store(true, Ordering::Relaxed);
                 return;
             }

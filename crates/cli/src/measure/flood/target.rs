@@ -71,7 +71,7 @@ impl FloodTarget {
 /// while it, or a part of it, is mounted.
 fn open(path: &Path, is_block_device: bool, flags: OFlags) -> io::Result<File> {
     let exclusive = if is_block_device { OFlags::EXCL } else { OFlags::empty() };
-    let flags = i32::try_from((flags | exclusive).bits()).expect("open flags are an int");
+    let flags = i32::try_from((flags | exclusive).bits()).expect("open flags fit a C int");
     File::options().read(true).write(true).custom_flags(flags).open(path)
 }
 

@@ -84,7 +84,7 @@ fn explain(
             (BlockIndex(group.inode_table), BlockIndex(offset / u64::from(block_bytes)));
         let in_group = superblock.inodes_per_group;
         let table = InodeTable::new(first, in_group, in_block, group.unused_inodes);
-        let table = table.expect("a table within the file system");
+        let table = table.expect("ext4 has checked that the table lies in the file system");
         let decision = if cached.contains(&block) {
             None
         } else {
@@ -129,7 +129,7 @@ fn decide(
         }
         ItableWindows::Adaptive(cost) => adaptive.decide(table, block, *cost, block_bytes),
     };
-    decision.expect("a block of its table")
+    decision.expect("the block of an inode lies in its group's table")
 }
 
 fn why_of(windows: &ItableWindows, decision: &ItableDecision) -> String {

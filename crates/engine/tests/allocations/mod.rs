@@ -1,0 +1,48 @@
+//! How many bytes a process has allocated, to the byte, whatever the system has given it for them.
+//!
+//! In:    a process with one test, whose allocator this is.
+//! Out:   the bytes allocated at this moment; with the frames of an engine, its memory.
+//! Never: pages that are resident: their number depends on huge pages, stacks and the allocator.
+
+#![allow(unreachable_pub, reason = "a module shared by several test crates")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foreread::Engine;
+
+/// The system's allocator, counted.
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came, and counting allocates nothing. The
+// other calls of the trait are made of these two.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller vouches for the layout.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller vouches for both, and the memory is the system allocator's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// The bytes that are allocated now.
+pub fn allocated_bytes() -> u64 {
+    ALLOCATED.load(Ordering::Relaxed)
+}
+
+/// What an engine has: all its frames, and what was allocated since `before`.
+#[allow(dead_code, reason = "each test file uses the part it needs")]
+pub fn memory_of(engine: &Engine, before: u64) -> u64 {
+    let (_, frames) = engine.frames().expect("the engine is of this process");
+    frames * 4096 + allocated_bytes().saturating_sub(before)
+}
