@@ -14,7 +14,7 @@
 use crate::driver_io::Config;
 use crate::extent_map::{FileLocation, OpenError};
 use crate::ids::{DeviceId, FileId, FileKind, StreamId, StreamKind};
-use crate::prefetch::prefetcher::ReaderState;
+use crate::prefetch::asker::ReaderState;
 use crate::slab::Slab;
 use crate::table::FILES_MAX;
 use crate::units::{ByteCount, PageIndex};

@@ -16,6 +16,8 @@
 //! [`prefetcher`] joins these for a path. A program with a page cache of its own needs [`walk`] and
 //! a [`Policy`] only. The words are Linux's: start, size, `async_size`, marker, history, hole.
 
+mod allotment;
+pub(crate) mod asker;
 mod decision;
 pub(crate) mod hinted_frames;
 pub(crate) mod memory_shares;

@@ -17,6 +17,8 @@
 mod cancel;
 mod command;
 pub(crate) mod dirty_budget;
+mod dirty_file;
+mod dirty_page;
 pub(crate) mod dirty_pages;
 mod durability;
 mod filled;
@@ -29,6 +31,7 @@ mod rewrite;
 pub(crate) mod settings;
 mod start;
 mod steps;
+mod write_ends;
 mod zeroes;
 
 use alloc::collections::VecDeque;
@@ -36,7 +39,8 @@ use alloc::vec::Vec;
 
 use self::command::WriteCommand;
 use self::dirty_budget::DirtyBudget;
-use self::dirty_pages::{DirtyFiles, DirtyPages};
+use self::dirty_file::DirtyFiles;
+use self::dirty_pages::DirtyPages;
 pub(crate) use self::durability::DurableEnd;
 use self::flush_domain::FlushDomain;
 use self::settings::WritebackSettings;

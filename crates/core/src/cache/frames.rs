@@ -8,7 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
-use super::CacheDump;
+use super::counters::CacheDump;
+use super::frame_home::FrameHome;
 use crate::lru::{LruLinks, LruList};
 use crate::table::{EntryPlace, Frame};
 use crate::units::Pages;
@@ -51,17 +52,6 @@ pub(super) struct Frames {
     /// How many frames belong to that list, held ones as well.
     ahead_homes: u32,
 }
-
-/// Where in the table the page of a frame is, and to which list the frame belongs; 0 is nowhere.
-///
-/// ```text
-///   mark, 27 bits | leaf, 28 bits | index in the leaf, 6 | ahead, 1 | active, 1 | 1
-/// ```
-///
-/// A page that is both belongs to the ahead list until it is seen used, and is active then. The
-/// mark is that of an unstable page ([`super::unstable`]) and goes with the page; 0 is none.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct FrameHome(u64);
 
 impl Frames {
     pub(super) const BYTES_PER_FRAME: u64 =
@@ -376,46 +366,3 @@ impl Frames {
         FrameHome(self.homes[frame.0 as usize])
     }
 }
-
-impl FrameHome {
-    const NONE: Self = Self(0);
-    const SOME: u64 = 1;
-    const ACTIVE: u64 = 2;
-    const AHEAD: u64 = 4;
-    const FLAGS: u32 = 3;
-    const MARK: u32 = Self::FLAGS + 28 + 6;
-
-    fn new(place: EntryPlace, active: bool, ahead: bool) -> Self {
-        let place = u64::from(place.leaf) << 6 | u64::from(place.index);
-        let flags = if active { Self::ACTIVE } else { 0 } | if ahead { Self::AHEAD } else { 0 };
-        Self(place << Self::FLAGS | flags | Self::SOME)
-    }
-
-    fn place(self) -> Option<EntryPlace> {
-        let place = (self.0 & ((1 << Self::MARK) - 1)) >> Self::FLAGS;
-        let leaf = u32::try_from(place >> 6).expect("a leaf's number fits 28 bits");
-        (self != Self::NONE).then_some(EntryPlace { leaf, index: (place & 63) as u32 })
-    }
-
-    fn mark(self) -> u32 {
-        u32::try_from(self.0 >> Self::MARK).expect("27 bits")
-    }
-
-    fn marked(self, mark: u32) -> Self {
-        assert!(mark < 1 << MARK_BITS, "a mark has 27 bits");
-        Self(self.0 & ((1 << Self::MARK) - 1) | u64::from(mark) << Self::MARK)
-    }
-
-    fn is_active(self) -> bool {
-        self.0 & Self::ACTIVE != 0
-    }
-
-    fn is_ahead(self) -> bool {
-        self.0 & Self::AHEAD != 0
-    }
-}
-
-/// What is left of a [`FrameHome`]'s word.
-pub(super) const MARK_BITS: u32 = 27;
-
-const _: () = assert!(FrameHome::MARK + MARK_BITS == u64::BITS);

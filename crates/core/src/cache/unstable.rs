@@ -24,7 +24,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::PageCache;
-use super::frames::MARK_BITS;
+use super::frame_home::MARK_BITS;
 use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::PageIndex;
 

@@ -19,11 +19,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::decision::{Allotment, Ask, Residency, Trigger, WindowLimits};
+use super::asker::{Asker, PendingShare};
+use super::decision::{Residency, Trigger, WindowLimits};
 use super::hinted_frames::HintedFrames;
 use super::memory_shares::{MemoryShares, ShareId, ShareQuestion};
-use super::policy::{Policy, adaptive, rules::Rules};
-use super::stream_state::{Advice, StreamState};
+use super::policy::Policy;
+use super::policy::rules::Rules;
+use super::stream_state::Advice;
 use super::streams::Streams;
 use super::walk::{Plan, PolicyMemory, ReadWalk};
 use super::window_estimator::{EndedRead, KnownDisks, WindowEstimator};
@@ -31,71 +33,30 @@ use crate::cache::{FileResidency, PageCache};
 use crate::geometry::Geometry;
 use crate::sched::Submitter;
 use crate::table::FileSlot;
-use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// A submitter cannot have a weight of its own, because too many others have one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TooManyWeights;
 
-/// What the prefetcher keeps of one reader.
-#[derive(Debug, Default)]
-pub(crate) struct ReaderState {
-    pub(crate) stream: StreamState,
-    pub(crate) advice: Advice,
-    pub(crate) submitter: Submitter,
-    /// How long its reads have waited since it asked a policy, in nanoseconds.
-    pub(crate) blocked_ns: u64,
-}
-
-/// The reader that asks, during one read or at one marker.
-#[derive(Debug)]
-pub(crate) struct Asker<'r> {
-    pub(crate) now: Nanos,
-    pub(crate) reader: &'r mut ReaderState,
-    pub(crate) file: FileSlot,
-    /// One past the file's last page.
-    pub(crate) file_end: PageIndex,
-    /// The number of the file's device, and its largest request.
-    pub(crate) device: u32,
-    pub(crate) max_io: Pages,
-    /// Whether the device is reading something at present.
-    pub(crate) is_device_reading: bool,
-    /// The byte after the last one that the stream's previous read returned.
-    pub(crate) prev_pos: Option<ByteCount>,
-    /// How many frames may still be filled for pages ahead; None: as many as there are.
-    pub(crate) frames_ahead: Option<Pages>,
-    /// What the last question left to be reported.
-    pub(crate) pending: Option<PendingShare>,
-}
-
-/// A share whose question was answered, until it is known what came of it.
-#[derive(Debug)]
-pub(crate) struct PendingShare {
-    share: Option<ShareId>,
-    question: ShareQuestion,
-    page: PageIndex,
-    /// How large the window would have been, if the clip or the stagger shortened it.
-    unclipped: Option<Pages>,
-}
-
 /// Decides what is read ahead, for all files of a path.
 #[derive(Debug)]
 pub(crate) struct Prefetcher {
-    policy: Policy,
-    rules: Rules,
+    pub(super) policy: Policy,
+    pub(super) rules: Rules,
     /// The largest window that was set. Not looked at while it is learnt.
-    max_window: Pages,
+    pub(super) max_window: Pages,
     /// Whether the largest window is what is of use on its device.
-    is_window_learnt: bool,
+    pub(super) is_window_learnt: bool,
     /// No window is larger: what one read may hold.
-    largest_read: Pages,
-    shares: MemoryShares,
+    pub(super) largest_read: Pages,
+    pub(super) shares: MemoryShares,
     /// What policies remember that find streams by position, by the file's slot. Some bytes for a
     /// file without random reads and with few streams; at most [`Streams::BYTES_MAX`].
-    files: Vec<Streams>,
+    pub(super) files: Vec<Streams>,
     /// By the device's number.
-    estimators: Vec<WindowEstimator>,
-    disks: KnownDisks,
+    pub(super) estimators: Vec<WindowEstimator>,
+    pub(super) disks: KnownDisks,
     pub(crate) hints: HintedFrames,
 }
 
@@ -306,106 +267,6 @@ impl Prefetcher {
             rules: self.rules,
         }
     }
-
-    /// What the stream that asks may have: its share of the memory, as far as frames for it can be
-    /// had now.
-    fn allot(
-        &mut self,
-        asker: &mut Asker<'_>,
-        ask: Ask,
-        ceiling: Pages,
-        set_aside: Pages,
-        cache: &mut PageCache,
-    ) -> Allotment {
-        let is_put_off = ask.trigger == Trigger::Marker && self.wants_idle_device(asker);
-        if ceiling == Pages::ZERO || is_put_off {
-            return Allotment { max: Pages::ZERO, distance: None };
-        }
-        let without = self.rules.without;
-        let question = self.share_question(asker, ask, ceiling);
-        let file = &self.files[asker.file.0 as usize];
-        let residency = cache.residency(asker.file);
-        let found = adaptive::who(file, ask, &residency);
-        let id = found.map(|(share, _)| share);
-        let page = found.map_or(ask.page, |(_, position)| position);
-        let question = ShareQuestion { page, ..question };
-        let memory = cache.room_for_ahead();
-        let allotted = match id {
-            Some(id) => self.shares.ask(id, question, memory),
-            None => self.shares.ask_new(question, memory),
-        };
-        let mut max = if without.shares { ceiling } else { allotted.window };
-        let distance = allotted.distance.filter(|_| !without.distance);
-        let wanted = |max| adaptive::wants(file, ask, max, &residency);
-        let (mut size, mut lacks) = wanted(max);
-        let (mut unclipped, mut is_staggered) = (None, false);
-        if let (Some(id), Some(_), false) = (id, allotted.distance, without.shares) {
-            let part = self.shares.stagger(id, size, max);
-            if part < max {
-                is_staggered = true;
-                unclipped = Some(size);
-                max = part;
-                (size, lacks) = wanted(max);
-            }
-        }
-        if !without.clip {
-            let wants = size + lacks;
-            let room = self.reclaim(asker.now, wants, set_aside, memory, cache);
-            asker.frames_ahead = Some(room);
-            if ask.trigger == Trigger::Marker && room < wants.min(allotted.least) {
-                if let Some(id) = id.filter(|_| is_staggered) {
-                    self.shares.keep_phase(id);
-                }
-                return Allotment { max: Pages::ZERO, distance };
-            }
-            if room < wants {
-                unclipped = unclipped.or(Some(size));
-                max = room.saturating_sub(lacks).max(Pages(1));
-            }
-        }
-        asker.pending = Some(PendingShare { share: id, question, page: ask.page, unclipped });
-        Allotment { max, distance }
-    }
-
-    /// Makes room for a window of `wants` pages; returns how many frames may be filled for it.
-    fn reclaim(
-        &self,
-        now: Nanos,
-        wants: Pages,
-        set_aside: Pages,
-        memory: Pages,
-        cache: &mut PageCache,
-    ) -> Pages {
-        // Some of what is free is kept for pins. Half of the rest, so that the next question finds
-        // some, too.
-        let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
-        // A read that begins with no window of its own finds a frame there.
-        let set_aside = set_aside + Pages(memory.0 / NEWCOMERS_DENOM);
-        let room = cache.reclaim(wants + set_aside, |file, page| self.is_live(now, file, page));
-        room.saturating_sub(set_aside).min(most)
-    }
-
-    /// Whether a marker brings nothing now, because the device is to be idle when it is asked.
-    fn wants_idle_device(&self, asker: &Asker<'_>) -> bool {
-        let estimator = &self.estimators[asker.device as usize];
-        self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
-    }
-
-    fn share_question(&self, asker: &mut Asker<'_>, ask: Ask, ceiling: Pages) -> ShareQuestion {
-        // What is set is set.
-        let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
-        ShareQuestion {
-            now: asker.now,
-            page: ask.page,
-            count: ask.count,
-            submitter: asker.reader.submitter,
-            has_waited: ask.has_waited,
-            blocked_ns: core::mem::take(&mut asker.reader.blocked_ns),
-            ceiling,
-            max_window_unstalled: unstalled.min(ceiling),
-            latency_ns: self.estimators[asker.device as usize].latency_ns(),
-        }
-    }
 }
 
 impl Residency for FileResidency<'_> {
@@ -433,7 +294,3 @@ impl fmt::Display for TooManyWeights {
 }
 
 impl core::error::Error for TooManyWeights {}
-
-/// A 256th of the memory is left for pages that a read waits for, so that none of those takes a
-/// frame from another stream: more than there are such reads between one window and the next.
-const NEWCOMERS_DENOM: u64 = 256;

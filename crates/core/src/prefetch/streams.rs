@@ -15,6 +15,9 @@
 //!
 //! Why two: reads at random make candidates only, and so can push out only each other.
 
+#[cfg(test)]
+mod tests;
+
 mod entry;
 mod set;
 
@@ -355,74 +358,3 @@ impl LatestStream {
 
 /// One decision forgets no more: two streams that meet, a candidate or a stream that is pushed out.
 const DROPPED_MAX: usize = 3;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(number: u64) -> StreamEntry {
-        let start = PageIndex(1000 * number);
-        StreamEntry::new(start, start + Pages(32), Some(start), Pages(32))
-    }
-
-    fn finds(streams: &Streams, number: u64) -> bool {
-        streams.with_marker(PageIndex(1000 * number)).is_some()
-    }
-
-    #[test]
-    fn the_stream_that_was_met_least_recently_is_forgotten() {
-        let mut streams = Streams::default();
-        let most = Streams::PROVED_MAX as u64;
-        (0..most).for_each(|number| streams.add_proved(entry(number + 1)));
-        let first = streams.with_marker(PageIndex(1000)).unwrap();
-        streams.update(first, entry(1));
-        streams.add_proved(entry(100));
-        assert_eq!(streams.count(), (Streams::PROVED_MAX, 0));
-        assert!(!finds(&streams, 2));
-        assert!([1, 3, most, 100].iter().all(|number| finds(&streams, *number)));
-    }
-
-    #[test]
-    fn the_place_of_a_stream_that_is_forgotten_is_used_again() {
-        let mut streams = Streams::default();
-        (1..=9).for_each(|number| streams.add_proved(entry(number)));
-        let fifth = streams.with_marker(PageIndex(5000)).unwrap();
-        streams.remove(fifth);
-        assert_eq!((streams.count(), finds(&streams, 5)), ((8, 0), false));
-        streams.add_proved(entry(50));
-        assert_eq!(streams.with_marker(PageIndex(50_000)), Some(fifth));
-        assert!(finds(&streams, 9), "the others stay");
-    }
-
-    #[test]
-    fn candidates_push_out_candidates_in_the_order_of_their_arrival() {
-        let mut streams = Streams::default();
-        streams.add_proved(entry(1000));
-        let most = Streams::CANDIDATES_MAX as u64;
-        (1..=most + 3).for_each(|number| streams.add_candidate(entry(number)));
-        assert_eq!(streams.count(), (1, Streams::CANDIDATES_MAX));
-        for number in 1..=most + 3 {
-            assert_eq!(finds(&streams, number), number > 3, "{number}");
-        }
-        assert!(finds(&streams, 1000));
-    }
-
-    #[test]
-    fn a_random_read_is_trusted_until_eight_others_came_or_when_it_was_the_second_in_a_row() {
-        let mut streams = Streams::default();
-        streams.add_candidate(StreamEntry::random(PageIndex(5), PageIndex(7), 1));
-        let first = |streams: &Streams| *streams.get(streams.around(PageIndex(7)).unwrap());
-        for number in 0..8 {
-            assert!(streams.is_trusted(&first(&streams)), "{number}");
-            streams.add_candidate(StreamEntry::random(PageIndex(999), PageIndex(1000 + number), 1));
-        }
-        assert!(!streams.is_trusted(&first(&streams)));
-        assert!(streams.is_trusted(&StreamEntry { reads: 2, ..first(&streams) }));
-    }
-
-    #[test]
-    fn a_file_costs_a_few_kilobytes_at_most() {
-        const { assert!(Streams::BYTES_MAX <= 20 << 10) };
-        const { assert!(size_of::<Streams>() <= 128, "a file without readers") };
-    }
-}

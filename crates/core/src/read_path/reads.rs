@@ -15,7 +15,8 @@ use crate::page_in::FilePages;
 use crate::page_in::read::{PageRead, ReadFrames};
 use crate::page_in::walk::{PageInWalk, Purpose};
 use crate::prefetch::Trigger;
-use crate::prefetch::prefetcher::{Asker, Prefetcher};
+use crate::prefetch::asker::Asker;
+use crate::prefetch::prefetcher::Prefetcher;
 use crate::prefetch::walk::{PageMet, ReadPages, visit};
 use crate::sched::{Class, Op, Origin};
 use crate::slab::Slab;
@@ -216,16 +217,10 @@ impl ReadPath {
             }
         };
         match (of, read) {
-            (_, Some(read)) => visit(&mut walk, read, |walk, met, page, count| {
-                let trigger = match met {
-                    PageMet::Missing => Trigger::Miss,
-                    PageMet::Marker => Trigger::Marker,
-                    PageMet::InFlight => {
-                        asker.reader.stream.has_waited = true;
-                        return;
-                    }
-                };
-                ask(&mut asker, walk, (page, count, trigger));
+            (_, Some(read)) => visit(&mut walk, read, |walk, met, page, count| match met {
+                PageMet::Missing => ask(&mut asker, walk, (page, count, Trigger::Miss)),
+                PageMet::Marker => ask(&mut asker, walk, (page, count, Trigger::Marker)),
+                PageMet::InFlight => asker.reader.stream.has_waited = true,
             }),
             (WalkFor::Marker(page, count), None) => {
                 ask(&mut asker, &mut walk, (page, count, Trigger::Marker));

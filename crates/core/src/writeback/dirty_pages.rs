@@ -14,79 +14,16 @@
 //!                                            '-- flush, probe -- failed
 //! ```
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::command::WriteCommand;
-use super::refusals::Refusals;
-use crate::cache::FlushInterval;
+use super::dirty_file::FileDirtyPages;
+use super::dirty_page::{DirtyList, DirtyPage};
 use crate::driver_io::Fault;
-use crate::ids::{DirtyId, FileId, WriteId, WriteIdKind};
-use crate::sched::Submitter;
+use crate::ids::{DirtyId, WriteIdKind};
 use crate::slab::Slab;
 use crate::table::Frame;
-use crate::units::{Nanos, PageIndex};
-
-/// A page of which a frame has bytes that the device has not.
-#[derive(Debug)]
-pub(crate) struct DirtyPage {
-    pub(crate) file: FileId,
-    pub(crate) page: PageIndex,
-    /// Held for as long as the page is dirty.
-    pub(crate) frame: Frame,
-    /// The submitter that wrote it.
-    pub(crate) submitter: Submitter,
-    /// Since when it may be written; of one that failed, since when it has.
-    pub(crate) since: Nanos,
-    /// Flushes of this flush_seq and later ones wait for it.
-    pub(crate) flush_seq: u64,
-    /// Of one being written, that of the page's newer bytes; of that, the one being written.
-    pub(crate) other: Option<DirtyId>,
-    pub(crate) on: DirtyList,
-    /// When it comes free, it is urgent and not merely aging.
-    pub(crate) is_urgent: bool,
-    /// Its request is done only when the device has it for good.
-    pub(crate) is_fua: bool,
-    /// After a request that was refused: how many pages the next one with this page may have; 0 for
-    /// as many as any.
-    pub(crate) most_pages: u8,
-    /// How often a flush failed while it was on its way.
-    pub(crate) suspicions: u8,
-    /// A zero has its page.
-    pub(crate) is_locked: bool,
-    /// A zero waits for the end of its request.
-    pub(crate) is_awaited: bool,
-    /// Its bytes are not wanted any more; it goes with the end of its request.
-    pub(crate) is_dropped: bool,
-    prev: u32,
-    next: u32,
-}
-
-/// On which list of its file a dirty is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum DirtyList {
-    /// None; or none any more.
-    Nothing,
-    /// Written when it is old enough, or when there is too much of it.
-    Aging,
-    /// To be written at once.
-    Urgent,
-    /// Not to be written at present.
-    Held,
-    /// In a request, queued or at the device.
-    Writing,
-    /// The device refused it.
-    Failed,
-}
-
-/// A list of a file's dirty pages, oldest first.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DirtyListEnds {
-    head: u32,
-    tail: u32,
-}
 
 /// The dirty pages of all files.
 #[derive(Debug)]
@@ -103,98 +40,6 @@ pub(crate) struct DirtyPages {
     pub(crate) writing: u64,
     /// How many have failed.
     pub(crate) failed: u64,
-}
-
-/// What writeback keeps of one file.
-#[derive(Debug, Default)]
-pub(crate) struct FileDirtyPages {
-    lists: [DirtyListEnds; 5],
-    /// How many pages are dirty, on all lists.
-    pub(crate) dirty: u64,
-    /// The flush_seq in which pages are dirtied now.
-    flush_seq: u64,
-    /// Those with dirty pages, oldest first.
-    flush_seqs: VecDeque<FlushSeq>,
-    /// What its device refused.
-    pub(crate) refusals: Refusals,
-    /// Flushes that wait, oldest first.
-    pub(crate) flushes: VecDeque<WriteId>,
-    /// Writes that work on pages, and those that wait for them, in their order.
-    pub(crate) locks: VecDeque<WriteId>,
-    /// Whether the flusher has it in its line.
-    pub(crate) is_listed: bool,
-    /// What was written in these intervals is durable.
-    pub(crate) durable: FlushInterval,
-    /// Some of its unstable pages are to be written again and have no room yet.
-    pub(crate) is_rewriting: bool,
-    /// Acknowledged writes are lost, and the owner has not accepted that.
-    pub(crate) lost: Option<Fault>,
-    /// The last loss that was accepted, and how many were.
-    pub(crate) accepted: Option<Fault>,
-    pub(crate) accepts: u32,
-}
-
-/// The dirty pages of one flush_seq: the time between two flushes.
-#[derive(Clone, Copy, Debug)]
-struct FlushSeq {
-    number: u64,
-    dirty: u64,
-    /// How many of those have failed.
-    failed: u64,
-    /// How the last of those failed.
-    fault: Option<Fault>,
-}
-
-/// How a flush stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum FlushState {
-    /// Something is still on its way.
-    Waits,
-    /// All is written, or has failed: then how.
-    Over(Option<Fault>),
-}
-
-/// What writeback keeps of each file that was written, by the file's slot: few files are.
-#[derive(Debug, Default)]
-pub(crate) struct DirtyFiles {
-    files: Vec<Option<(FileId, Box<FileDirtyPages>)>>,
-}
-
-impl DirtyFiles {
-    pub(super) fn get(&self, file: FileId) -> Option<&FileDirtyPages> {
-        let (id, state) = self.files.get(file.index() as usize)?.as_ref()?;
-        (*id == file).then_some(&**state)
-    }
-
-    pub(super) fn get_mut(&mut self, file: FileId) -> Option<&mut FileDirtyPages> {
-        let (id, state) = self.files.get_mut(file.index() as usize)?.as_mut()?;
-        (*id == file).then_some(&mut **state)
-    }
-
-    /// What is kept of a file that is open.
-    pub(super) fn get_or_insert(&mut self, file: FileId) -> &mut FileDirtyPages {
-        let index = file.index() as usize;
-        if index >= self.files.len() {
-            self.files.resize_with(index + 1, || None);
-        }
-        let (id, state) = self.files[index].get_or_insert_with(|| (file, Box::default()));
-        assert!(*id == file, "{id:?} was removed when it was closed");
-        state
-    }
-
-    /// A file that was closed is forgotten.
-    pub(super) fn remove(&mut self, file: FileId) {
-        if let Some(state) = self.files.get_mut(file.index() as usize)
-            && state.as_ref().is_some_and(|(id, _)| *id == file)
-        {
-            *state = None;
-        }
-    }
-
-    /// All of them, in the order of their slots.
-    pub(super) fn ids(&self) -> impl Iterator<Item = FileId> {
-        self.files.iter().flatten().map(|(id, _)| *id)
-    }
 }
 
 impl DirtyPages {
@@ -424,121 +269,6 @@ impl DirtyPages {
                 change(&mut self.failed);
                 dirty_file.count(self.get(id).flush_seq, |flush_seq| change(&mut flush_seq.failed));
             }
-        }
-    }
-}
-
-impl FileDirtyPages {
-    /// What a flush that comes now waits for; what is written from now on is of another flush_seq.
-    ///
-    /// While the present flush_seq has no dirty page it goes on, and the flush waits for those
-    /// before.
-    pub(crate) fn end_flush_seq(&mut self) -> u64 {
-        if self.flush_seqs.back().is_some_and(|flush_seq| flush_seq.number == self.flush_seq) {
-            self.flush_seq += 1;
-        }
-        self.flush_seq.saturating_sub(1)
-    }
-
-    /// How a flush of this flush_seq stands.
-    pub(crate) fn flush_state(&self, flush_seq: u64) -> FlushState {
-        if self.is_rewriting {
-            return FlushState::Waits;
-        }
-        let mut fault = None;
-        for flush_seq in self.flush_seqs.iter().take_while(|each| each.number <= flush_seq) {
-            if flush_seq.dirty > flush_seq.failed {
-                return FlushState::Waits;
-            }
-            assert!(
-                flush_seq.failed == 0 || flush_seq.fault.is_some(),
-                "a failure that no flush is told"
-            );
-            fault = fault.or(flush_seq.fault);
-        }
-        FlushState::Over(fault)
-    }
-
-    /// How a page of this flush_seq failed, if one has.
-    pub(crate) fn fault_of(&self, flush_seq: u64) -> Option<Fault> {
-        let at = self.flush_seqs.binary_search_by_key(&flush_seq, |each| each.number);
-        at.ok().and_then(|at| self.flush_seqs[at].fault)
-    }
-
-    /// Whether the flusher may find something here, now or later.
-    pub(crate) fn has_work(&self) -> bool {
-        [DirtyList::Aging, DirtyList::Urgent, DirtyList::Failed]
-            .iter()
-            .any(|on| self.lists[on.index()].head != 0)
-    }
-
-    fn list_mut(&mut self, on: DirtyList) -> &mut DirtyListEnds {
-        &mut self.lists[on.index()]
-    }
-
-    /// Changes the counts of an flush_seq; one without dirty pages is forgotten.
-    fn count(&mut self, number: u64, change: impl FnOnce(&mut FlushSeq)) {
-        let at = match self.flush_seqs.binary_search_by_key(&number, |flush_seq| flush_seq.number) {
-            Ok(at) => at,
-            Err(at) => {
-                self.flush_seqs.insert(at, FlushSeq { number, dirty: 0, failed: 0, fault: None });
-                at
-            }
-        };
-        let flush_seq = &mut self.flush_seqs[at];
-        change(flush_seq);
-        if flush_seq.failed == 0 {
-            flush_seq.fault = None;
-        }
-        if flush_seq.dirty == 0 {
-            self.flush_seqs.remove(at);
-        }
-    }
-}
-
-impl DirtyPage {
-    /// Written just now, and on no list yet.
-    pub(crate) fn new(
-        file: FileId,
-        page: PageIndex,
-        frame: Frame,
-        submitter: Submitter,
-        since: Nanos,
-    ) -> Self {
-        Self {
-            file,
-            page,
-            frame,
-            submitter,
-            since,
-            flush_seq: 0,
-            other: None,
-            on: DirtyList::Nothing,
-            is_urgent: false,
-            is_fua: false,
-            most_pages: 0,
-            suspicions: 0,
-            is_locked: false,
-            is_awaited: false,
-            is_dropped: false,
-            prev: 0,
-            next: 0,
-        }
-    }
-}
-
-impl DirtyList {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Aging, Self::Urgent, Self::Held, Self::Writing, Self::Failed];
-
-    const fn index(self) -> usize {
-        match self {
-            Self::Nothing => panic!("what is on no list is in none"),
-            Self::Aging => 0,
-            Self::Urgent => 1,
-            Self::Held => 2,
-            Self::Writing => 3,
-            Self::Failed => 4,
         }
     }
 }

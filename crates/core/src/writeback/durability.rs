@@ -17,8 +17,8 @@
 //! Invariants, and how they are tested: docs/durability.md.
 
 use super::command::WriteCommand;
-use super::flusher::WriteOutcome;
 use super::refusals::{EDQUOT, EFBIG, ENOSPC};
+use super::write_ends::WriteOutcome;
 use super::{Domain, Writeback};
 use crate::cache::FlushInterval;
 use crate::device_queue::payload::IoPayload;

@@ -8,7 +8,7 @@ use core::mem;
 
 use super::Writeback;
 use super::command::WriteState;
-use super::dirty_pages::{DirtyList, DirtyPage};
+use super::dirty_page::{DirtyList, DirtyPage};
 use crate::cache::Fresh;
 use crate::driver_io::{Fault, WriteFill, WriteMode};
 use crate::ids::{FileId, Waiter, WriteId, slot_of};

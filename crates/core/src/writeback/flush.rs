@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 
 use super::Writeback;
 use super::command::{WriteCommand, WriteKind, WriteState};
-use super::dirty_pages::{DirtyList, FileDirtyPages, FlushState};
+use super::dirty_file::{FileDirtyPages, FlushState};
+use super::dirty_page::DirtyList;
 use crate::driver_io::{Fault, WriteStep};
 use crate::ids::{FileId, WriteId, WriteIdKind};
 use crate::read_path::ReadPath;

@@ -22,7 +22,7 @@
 use alloc::vec::Vec;
 
 use super::Writeback;
-use super::dirty_pages::DirtyList;
+use super::dirty_page::DirtyList;
 use super::refusals::{LEAST_PROBE_NS, RefusalKind, RefusalVerdict};
 use crate::driver_io::Fault;
 use crate::ids::{DirtyId, FileId};

@@ -13,9 +13,9 @@
 use alloc::vec::Vec;
 
 use super::command::{WriteKind, WriteState};
-use super::dirty_pages::{DirtyList, DirtyPage};
+use super::dirty_page::{DirtyList, DirtyPage};
 use super::durability::DurableEnd;
-use super::flusher::WriteOutcome;
+use super::write_ends::WriteOutcome;
 use super::{Domain, Writeback};
 use crate::cache::FlushInterval;
 use crate::driver_io::Fault;

@@ -9,8 +9,8 @@ use core::ops::Range;
 
 use super::Writeback;
 use super::command::{WriteCommand, WriteKind, WriteState};
-use super::dirty_pages::DirtyList;
-use super::flusher::WriteOutcome;
+use super::dirty_page::DirtyList;
+use super::write_ends::WriteOutcome;
 use crate::device_queue::payload::IoPayload;
 use crate::driver_io::{Fault, WriteFill, WriteMode, WriteReady, WriteStep};
 use crate::ids::{DeviceId, DirtyId, FileId, WriteId, slot_of};

@@ -18,7 +18,7 @@ use core::ops::Range;
 
 use super::Writeback;
 use super::command::{WriteCommand, WriteKind, WriteState};
-use super::dirty_pages::DirtyList;
+use super::dirty_page::DirtyList;
 use crate::driver_io::{Fault, WriteStep};
 use crate::ids::{DirtyId, FileId, WriteId, slot_of};
 use crate::read_path::ReadPath;

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::*;
+use crate::units::PageIndex;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,0 +1,119 @@
+//! What the stream that asks may have of the memory that all streams share.
+//!
+//! In:    a question of `adaptive`; the cache's room.
+//! Out:   an [`Allotment`]; frames made free for it.
+//! Never: a decision. The policy decides within it.
+
+use super::asker::{Asker, PendingShare};
+use super::decision::{Allotment, Ask, Trigger};
+use super::memory_shares::ShareQuestion;
+use super::policy::adaptive;
+use super::prefetcher::Prefetcher;
+use crate::cache::PageCache;
+use crate::units::{Nanos, Pages};
+
+impl Prefetcher {
+    /// What the stream that asks may have: its share of the memory, as far as frames for it can be
+    /// had now.
+    pub(super) fn allot(
+        &mut self,
+        asker: &mut Asker<'_>,
+        ask: Ask,
+        ceiling: Pages,
+        set_aside: Pages,
+        cache: &mut PageCache,
+    ) -> Allotment {
+        let is_put_off = ask.trigger == Trigger::Marker && self.wants_idle_device(asker);
+        if ceiling == Pages::ZERO || is_put_off {
+            return Allotment { max: Pages::ZERO, distance: None };
+        }
+        let without = self.rules.without;
+        let question = self.share_question(asker, ask, ceiling);
+        let file = &self.files[asker.file.0 as usize];
+        let residency = cache.residency(asker.file);
+        let found = adaptive::who(file, ask, &residency);
+        let id = found.map(|(share, _)| share);
+        let page = found.map_or(ask.page, |(_, position)| position);
+        let question = ShareQuestion { page, ..question };
+        let memory = cache.room_for_ahead();
+        let allotted = match id {
+            Some(id) => self.shares.ask(id, question, memory),
+            None => self.shares.ask_new(question, memory),
+        };
+        let mut max = if without.shares { ceiling } else { allotted.window };
+        let distance = allotted.distance.filter(|_| !without.distance);
+        let wanted = |max| adaptive::wants(file, ask, max, &residency);
+        let (mut size, mut lacks) = wanted(max);
+        let (mut unclipped, mut is_staggered) = (None, false);
+        if let (Some(id), Some(_), false) = (id, allotted.distance, without.shares) {
+            let part = self.shares.stagger(id, size, max);
+            if part < max {
+                is_staggered = true;
+                unclipped = Some(size);
+                max = part;
+                (size, lacks) = wanted(max);
+            }
+        }
+        if !without.clip {
+            let wants = size + lacks;
+            let room = self.reclaim(asker.now, wants, set_aside, memory, cache);
+            asker.frames_ahead = Some(room);
+            if ask.trigger == Trigger::Marker && room < wants.min(allotted.least) {
+                if let Some(id) = id.filter(|_| is_staggered) {
+                    self.shares.keep_phase(id);
+                }
+                return Allotment { max: Pages::ZERO, distance };
+            }
+            if room < wants {
+                unclipped = unclipped.or(Some(size));
+                max = room.saturating_sub(lacks).max(Pages(1));
+            }
+        }
+        asker.pending = Some(PendingShare { share: id, question, page: ask.page, unclipped });
+        Allotment { max, distance }
+    }
+
+    /// Makes room for a window of `wants` pages; returns how many frames may be filled for it.
+    fn reclaim(
+        &self,
+        now: Nanos,
+        wants: Pages,
+        set_aside: Pages,
+        memory: Pages,
+        cache: &mut PageCache,
+    ) -> Pages {
+        // Some of what is free is kept for pins. Half of the rest, so that the next question finds
+        // some, too.
+        let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
+        // A read that begins with no window of its own finds a frame there.
+        let set_aside = set_aside + Pages(memory.0 / NEWCOMERS_DENOM);
+        let room = cache.reclaim(wants + set_aside, |file, page| self.is_live(now, file, page));
+        room.saturating_sub(set_aside).min(most)
+    }
+
+    /// Whether a marker brings nothing now, because the device is to be idle when it is asked.
+    fn wants_idle_device(&self, asker: &Asker<'_>) -> bool {
+        let estimator = &self.estimators[asker.device as usize];
+        self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
+    }
+
+    fn share_question(&self, asker: &mut Asker<'_>, ask: Ask, ceiling: Pages) -> ShareQuestion {
+        // What is set is set.
+        let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
+        ShareQuestion {
+            now: asker.now,
+            page: ask.page,
+            count: ask.count,
+            submitter: asker.reader.submitter,
+            has_waited: ask.has_waited,
+            blocked_ns: core::mem::take(&mut asker.reader.blocked_ns),
+            ceiling,
+            max_window_unstalled: unstalled.min(ceiling),
+            latency_ns: self.estimators[asker.device as usize].latency_ns(),
+        }
+    }
+}
+
+/// A 256th of the memory is left for pages that a read waits for, so that none of those takes a
+/// frame from another stream: more than there are such reads between one window and the next.
+const NEWCOMERS_DENOM: u64 = 256;
