@@ -8,6 +8,7 @@
 //! Design, table of cases and sources: docs/cache.md.
 
 mod ahead;
+mod flag_log;
 mod frames;
 mod unstable;
 mod writes;
@@ -15,12 +16,12 @@ mod writes;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub use self::flag_log::FlagSeen;
+pub(crate) use self::flag_log::{CacheEvent, FlagLog};
 use self::frames::Frames;
 pub(crate) use self::unstable::FlushInterval;
 use self::unstable::Unstable;
 pub use self::writes::Fresh;
-use crate::prefetch::Residency;
-use crate::replay::{CallLog, FlagSeen, PathOutput};
 use crate::shadow::Shadows;
 use crate::table::{
     EntryPlace, FRAMES_MAX, FileSlot, Frame, Generation, PageEntry, PageTable, PinBudget,
@@ -56,8 +57,8 @@ pub struct PageCache {
     keeps_unread: bool,
     /// How many of them the hand may look at, beside those for the frames that are wanted next.
     looks_saved: u64,
-    /// The log of the path whose cache this is.
-    log: CallLog,
+    /// What it saw of its readers, for a log.
+    flag_log: FlagLog,
 }
 
 /// Why a page is filled.
@@ -161,7 +162,7 @@ impl PageCache {
             unstable: Unstable::default(),
             keeps_unread: false,
             looks_saved: 0,
-            log: CallLog::default(),
+            flag_log: FlagLog::default(),
         }
     }
 
@@ -300,7 +301,7 @@ impl PageCache {
         if let Some(place) = self.frames.place(frame) {
             let last = self.table.remove(place);
             assert!(!last.is_up_to_date(), "{frame:?} was filled before it failed");
-            disown(&mut self.frames, self.table.table(), &mut self.log, frame);
+            disown(&mut self.frames, self.table.table(), &mut self.flag_log, frame);
         }
         self.release(frame);
     }
@@ -322,18 +323,26 @@ impl PageCache {
     pub fn unpinned(&mut self, frame: Frame) {
         let is_orphan = self.is_held(frame) && self.frames.place(frame).is_none();
         assert!(is_orphan, "{frame:?} is not an orphan");
-        self.log.unpinned(frame);
+        self.flag_log.unpinned(frame);
         self.release(frame);
     }
 
     /// In a replay, whether [`unpinned`](Self::unpinned) has to come for this frame.
     pub(crate) fn is_pinned_orphan(&self, frame: Frame) -> bool {
-        self.log.ends_orphan(frame)
+        self.flag_log.ends_orphan(frame)
     }
 
+    /// What the cache sees of its readers.
     #[inline]
-    pub(crate) fn log(&mut self) -> &mut CallLog {
-        &mut self.log
+    pub(crate) fn flag_log(&mut self) -> &mut FlagLog {
+        &mut self.flag_log
+    }
+
+    /// Records the result of a look at a flag of a frame's page; in a replay, returns the recorded
+    /// one.
+    #[inline]
+    pub(crate) fn saw(&mut self, what: FlagSeen, frame: Frame, is_so: bool) -> bool {
+        self.flag_log.saw(what, frame, is_so)
     }
 
     /// Whether the frame has a hold. A fill counts as one; a pin counts only on an orphan.
@@ -353,7 +362,7 @@ impl PageCache {
     /// Takes the marker off a page; true if there was one.
     pub fn take_marker(&mut self, file: FileSlot, page: PageIndex) -> bool {
         let Some(found) = self.table.table().look_up(file, page) else { return false };
-        self.log.saw(FlagSeen::Marker, found.entry().frame(), found.take_marker())
+        self.flag_log.saw(FlagSeen::Marker, found.entry().frame(), found.take_marker())
     }
 
     /// Forgets a file of so many pages: its pages leave the table, and its slot may name another
@@ -441,14 +450,14 @@ impl PageCache {
         let (file, page) = self.table.page_at(place);
         let last = self.table.remove(place);
         self.stats.evictions += 1;
-        let is_unused = self.log.saw(FlagSeen::Unused, frame, last.is_unused());
+        let is_unused = self.flag_log.saw(FlagSeen::Unused, frame, last.is_unused());
         match (self.frames.is_ahead(frame), is_unused) {
             (true, true) => self.shadows.count_eviction(),
             (true, false) => self.shadows.leave(file, page, self.frames.inactive().into()),
             (false, _) => self.shadows.leave(file, page, 0),
         }
         self.stats.evicted_before_use += u64::from(is_unused);
-        self.log.gave(|| PathOutput::Evicted { file, page, frame });
+        self.flag_log.evicted(file, page, frame);
         assert!(last.frame() == frame, "{last:?} is not the page of {frame:?}");
         self.frames.take(frame);
         frame
@@ -456,7 +465,7 @@ impl PageCache {
 
     fn take_referenced(&mut self, frame: Frame, place: EntryPlace) -> bool {
         let is_referenced = self.table.take_referenced(place);
-        self.log.saw(FlagSeen::Referenced, frame, is_referenced)
+        self.flag_log.saw(FlagSeen::Referenced, frame, is_referenced)
     }
 
     /// Moves a listed page to the active list. One that came back early was counted when it did.
@@ -468,8 +477,8 @@ impl PageCache {
 
     /// Takes the frame away from readers, unless one has it pinned.
     fn close(&mut self, frame: Frame) -> bool {
-        let is_pinned = self.log.foretells_pin(frame) || !self.table.table().close(frame);
-        !self.log.saw(FlagSeen::Pinned, frame, is_pinned)
+        let is_pinned = self.flag_log.foretells_pin(frame) || !self.table.table().close(frame);
+        !self.flag_log.saw(FlagSeen::Pinned, frame, is_pinned)
     }
 
     fn assert_is_filled_for(&self, frame: Frame, generation: Generation) {
@@ -484,19 +493,23 @@ impl PageCache {
 }
 
 /// The frame's page has left the table, otherwise than by eviction.
-fn disown(frames: &mut Frames, table: &PageTable, log: &mut CallLog, frame: Frame) {
+fn disown(frames: &mut Frames, table: &PageTable, log: &mut FlagLog, frame: Frame) {
     let is_pinned = log.saw(FlagSeen::Orphaned, frame, table.orphan(frame));
     if frames.disown(frame, is_pinned) {
         table.reopen(frame);
     }
 }
 
-impl Residency for FileResidency<'_> {
-    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+impl FileResidency<'_> {
+    /// How many pages just before `page` are resident without a gap, counted to at most `limit`.
+    #[must_use]
+    pub fn history(&self, page: PageIndex, limit: Pages) -> Pages {
         self.table.history(self.file, page, limit)
     }
 
-    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+    /// The first page in `[page, page + limit)` that is not resident; None if all of them are.
+    #[must_use]
+    pub fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
         self.table.next_hole(self.file, page, limit)
     }
 }

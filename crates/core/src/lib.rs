@@ -27,7 +27,16 @@ pub mod trace;
 pub mod units;
 pub mod windows;
 
+mod call_log;
+mod device_queue;
+mod driver_io;
+mod extent_map;
+mod files;
+mod ids;
 mod lru;
+mod page_in;
+mod read_path;
 mod shadow;
 mod slab;
 mod sync;
+mod writeback;

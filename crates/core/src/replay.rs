@@ -20,295 +20,12 @@
 //! If it panics for ids that are unknown, `could` says so before. A new look at what readers change
 //! goes through `log.saw`.
 
-mod log;
-
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt;
-use core::ops::Range;
 
-pub(crate) use self::log::CallLog;
-use crate::cache::CacheStats;
-use crate::geometry::Geometry;
-use crate::path::{
-    Config, DeviceId, DeviceIo, DirectDone, DirectId, ExtentMap, FileId, IoPath, ReadId, ReadReady,
-    StreamId, Tag, WriteFill, WriteId, WriteMode, WriteReady,
-};
-use crate::prefetch::Advice;
-use crate::sched::{Choice, Origin, Submitter};
-use crate::stats::Stats;
-use crate::table::{FileSlot, Frame};
-use crate::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
-
-/// One step of a log.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LogStep {
-    /// The path was called.
-    Did(PathCall),
-    /// The path looked at a flag that readers change, and it was set; so many looks before it,
-    /// since the last step, found theirs clear. Those are not in the log, but for their number: a
-    /// flag that is clear at the first look may be set at the next.
-    Saw(FlagSeen, Frame, u32),
-    /// The path said something.
-    Gave(PathOutput),
-    /// The log was full; what follows is not in it.
-    Full,
-}
-
-/// A call of [`IoPath`], by the name of its method.
-#[expect(missing_docs, reason = "they are the arguments of the methods")]
-#[derive(Clone, Debug, PartialEq)]
-pub enum PathCall {
-    AddDevice {
-        disk: Option<u64>,
-        geometry: Geometry,
-        scheduler: Choice,
-    },
-    SetScheduler {
-        device: DeviceId,
-        name: String,
-        value: String,
-    },
-    RemoveDevice {
-        now: Nanos,
-        device: DeviceId,
-    },
-    Open {
-        device: DeviceId,
-        start: Sector,
-        len: ByteCount,
-    },
-    OpenLayout {
-        device: DeviceId,
-        len: ByteCount,
-        layout: Arc<ExtentMap>,
-    },
-    Close {
-        now: Nanos,
-        file: FileId,
-    },
-    SetLen {
-        now: Nanos,
-        file: FileId,
-        len: ByteCount,
-    },
-    Invalidate {
-        now: Nanos,
-        file: FileId,
-        pages: Range<PageIndex>,
-    },
-    Stream {
-        file: FileId,
-    },
-    CloseStream {
-        stream: StreamId,
-    },
-    Read {
-        now: Nanos,
-        stream: StreamId,
-        pos: ByteCount,
-        len: ByteCount,
-        prev_pos: Option<ByteCount>,
-    },
-    Marker {
-        now: Nanos,
-        stream: StreamId,
-        page: PageIndex,
-        count: Pages,
-        prev_pos: Option<ByteCount>,
-    },
-    Complete {
-        now: Nanos,
-        tag: Tag,
-        result: Result<ByteCount, i32>,
-    },
-    Release {
-        now: Nanos,
-        id: ReadId,
-    },
-    Unpinned {
-        now: Nanos,
-        frame: Frame,
-    },
-    Advise {
-        stream: StreamId,
-        advice: Advice,
-    },
-    SetNoReuse {
-        stream: StreamId,
-        no_reuse: bool,
-    },
-    SetSubmitter {
-        stream: StreamId,
-        submitter: Submitter,
-    },
-    SetWeight {
-        submitter: Submitter,
-        weight: u32,
-    },
-    Seeked {
-        stream: StreamId,
-    },
-    WillNeed {
-        now: Nanos,
-        file: FileId,
-        start: PageIndex,
-        pages: Pages,
-    },
-    PollDispatch {
-        now: Nanos,
-    },
-    FillHoles {
-        now: Nanos,
-    },
-    Direct {
-        now: Nanos,
-        device: DeviceId,
-        start: Sector,
-        sectors: Sectors,
-        origin: Origin,
-    },
-    Timeout {
-        now: Nanos,
-    },
-    Write {
-        now: Nanos,
-        file: FileId,
-        pos: ByteCount,
-        len: ByteCount,
-        mode: WriteMode,
-        submitter: Submitter,
-    },
-    Filled {
-        now: Nanos,
-        id: WriteId,
-    },
-    Zero {
-        now: Nanos,
-        file: FileId,
-        pages: Range<PageIndex>,
-    },
-    Discard {
-        now: Nanos,
-        file: FileId,
-        pages: Range<PageIndex>,
-    },
-    Flush {
-        now: Nanos,
-        file: FileId,
-    },
-    AcceptLost {
-        file: FileId,
-    },
-    WriteBack {
-        now: Nanos,
-        file: FileId,
-    },
-    Acted {
-        now: Nanos,
-        id: WriteId,
-        result: Result<(), i32>,
-    },
-    NotActed {
-        now: Nanos,
-        id: WriteId,
-        errno: i32,
-    },
-    GiveUp {
-        now: Nanos,
-        id: WriteId,
-    },
-    Set {
-        name: String,
-        value: String,
-    },
-    PollReady,
-    PollDone,
-    PollWrite,
-    TakeLog,
-}
-
-/// What the path saw of its readers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FlagSeen {
-    /// A page at the tail had been used again.
-    Referenced,
-    /// A page at the tail was pinned.
-    Pinned,
-    /// A page that was evicted, or that was hinted some time ago, had not been used.
-    Unused,
-    /// A page that was read ahead, and that was looked at before it reached a tail, had been used.
-    Used,
-    /// A page that left otherwise was pinned: its frame is an orphan until it is unpinned.
-    Orphaned,
-    /// A read met a page that still had its marker.
-    Marker,
-}
-
-/// What a path says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PathOutput {
-    /// Of `add_device`.
-    Device(DeviceId),
-    /// Of `open` and `open_layout`.
-    File(Option<FileId>),
-    /// Of `stream`.
-    Stream(StreamId),
-    /// Of `read`.
-    Read(ReadId),
-    /// Of `will_need`.
-    Asked(Pages),
-    /// Of `poll_dispatch`, with the frames of its pages.
-    Dispatched(Option<(DeviceIo, Vec<Frame>)>),
-    /// Of `fill_holes`, for each.
-    Hole {
-        /// In which frame.
-        frame: Frame,
-        /// Which bytes of it.
-        bytes: Range<usize>,
-    },
-    /// Of `poll_ready`, with the frames of the read.
-    Ready(Option<(ReadReady, Vec<Frame>)>),
-    /// Of `direct`.
-    Direct(DirectId),
-    /// Of `poll_done`.
-    Done(Option<DirectDone>),
-    /// Of `write`, `zero`, `discard`, `flush` and `write_back`.
-    Write(WriteId),
-    /// Of `poll_write`, with what is to be filled.
-    Step(Option<(WriteReady, Vec<WriteFill>)>),
-    /// A page left because another needed its frame.
-    Evicted {
-        /// Of which file.
-        file: FileSlot,
-        /// Which.
-        page: PageIndex,
-        /// From where.
-        frame: Frame,
-    },
-    /// Of `take_log`: the totals, so that even a missing step without any other output is found.
-    State {
-        /// The path's counters.
-        stats: Stats,
-        /// The cache's.
-        cache: CacheStats,
-        /// How many frames were idle.
-        idle: Pages,
-    },
-}
-
-/// Where a replay went otherwise.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mismatch {
-    /// Which step of the log, from 0.
-    pub at: usize,
-    /// What the log has there; None at its end.
-    pub wanted: Option<LogStep>,
-    /// What the path did; None if it did nothing more, or if it cannot do what the log has.
-    pub got: Option<LogStep>,
-}
+pub use crate::cache::FlagSeen;
+pub use crate::call_log::steps::{LogStep, Mismatch, PathCall, PathOutput};
+use crate::driver_io::Config;
+use crate::path::IoPath;
 
 /// Does to a new path what the log says was done to another, and compares all that it says.
 ///
@@ -319,10 +36,10 @@ pub struct Mismatch {
 /// The first step at which the two differ. The path is then thrown away.
 pub fn replay(config: Config, log: &[LogStep]) -> Result<(), Box<Mismatch>> {
     let mut path = IoPath::new(config);
-    *path.log() = CallLog::replaying(log.to_vec());
-    while let Some(input) = path.log().next_input()? {
+    path.follow(log.to_vec());
+    while let Some(input) = path.next_call()? {
         if !could(&path, &input) {
-            let at = path.log().at() - 1;
+            let at = path.steps_followed() - 1;
             return Err(Box::new(Mismatch { at, wanted: Some(LogStep::Did(input)), got: None }));
         }
         apply(&mut path, input);
@@ -377,14 +94,14 @@ fn apply(path: &mut IoPath, input: PathCall) {
             _ = path.write(now, file, pos, len, mode, submitter);
         }
         PathCall::Filled { now, id } => path.filled(now, id),
-        PathCall::Zero { now, file, pages } => _ = path.zero(now, file, pages),
+        PathCall::WriteZeroes { now, file, pages } => _ = path.write_zeroes(now, file, pages),
         PathCall::Discard { now, file, pages } => _ = path.discard(now, file, pages),
         PathCall::AcceptLost { file } => path.accept_lost(file),
         PathCall::NotActed { now, id, errno } => path.not_acted(now, id, errno),
         PathCall::Flush { now, file } => _ = path.flush(now, file),
         PathCall::WriteBack { now, file } => _ = path.write_back(now, file),
         PathCall::Acted { now, id, result } => path.acted(now, id, result),
-        PathCall::GiveUp { now, id } => path.give_up(now, id),
+        PathCall::CancelWrite { now, id } => path.cancel_write(now, id),
         PathCall::Set { name, value } => _ = path.set(&name, &value),
         PathCall::PollWrite => _ = path.poll_write(),
         PathCall::PollReady => _ = path.poll_ready(),
@@ -403,15 +120,15 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         | PathCall::Direct { device, .. } => path.has_device(*device),
         PathCall::SetLen { file, .. } | PathCall::Stream { file } => path.is_open(*file),
         PathCall::Write { file, .. }
-        | PathCall::Zero { file, .. }
+        | PathCall::WriteZeroes { file, .. }
         | PathCall::Discard { file, .. }
         | PathCall::Flush { file, .. }
-        | PathCall::WriteBack { file, .. } => path.is_open(*file) && path.is_in_one_run(*file),
+        | PathCall::WriteBack { file, .. } => path.is_open(*file) && path.is_contiguous(*file),
         PathCall::Filled { id, .. } => path.awaits_driver(*id, false),
         PathCall::Acted { id, .. } | PathCall::NotActed { id, .. } => path.awaits_driver(*id, true),
-        PathCall::GiveUp { id, .. } => !path.awaits_driver(*id, false),
+        PathCall::CancelWrite { id, .. } => !path.awaits_driver(*id, false),
         PathCall::Read { stream, .. } => path.has_stream(*stream),
-        PathCall::Complete { tag, .. } => path.is_flying(*tag),
+        PathCall::Complete { tag, .. } => path.is_in_flight(*tag),
         PathCall::FillHoles { .. } => path.has_holes(),
         PathCall::Release { id, .. } => path.is_ready(*id),
         PathCall::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
@@ -437,20 +154,3 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         | PathCall::TakeLog => true,
     }
 }
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, wanted, got } = self;
-        write!(f, "step {at} of the log: ")?;
-        match wanted {
-            Some(wanted) => write!(f, "wanted {wanted:?}, ")?,
-            None => write!(f, "wanted nothing more, ")?,
-        }
-        match got {
-            Some(got) => write!(f, "got {got:?}"),
-            None => write!(f, "and that did not come"),
-        }
-    }
-}
-
-impl core::error::Error for Mismatch {}

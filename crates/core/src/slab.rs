@@ -11,18 +11,19 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// Names one value of type `T` in a [`Slab`].
-pub struct Id<T> {
+/// Names one value in a [`Slab`]; `K` says of which kind.
+pub struct Id<K> {
     index: u32,
     generation: u32,
-    of: PhantomData<fn() -> T>,
+    of: PhantomData<fn() -> K>,
 }
 
-/// Values with ids.
+/// Values with ids of the kind `K`.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub(crate) struct Slab<K, T> {
     places: Vec<SlabSlot<T>>,
     free: Vec<u32>,
+    of: PhantomData<fn() -> K>,
 }
 
 #[derive(Debug)]
@@ -31,12 +32,18 @@ struct SlabSlot<T> {
     value: Option<T>,
 }
 
-impl<T> Slab<T> {
+impl<K, T> Default for Slab<K, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, T> Slab<K, T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { places: Vec::new(), free: Vec::new(), of: PhantomData }
     }
 
-    pub(crate) fn insert(&mut self, value: T) -> Id<T> {
+    pub(crate) fn insert(&mut self, value: T) -> Id<K> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.places.len()).expect("fewer than 2^32 at a time");
             self.places.push(SlabSlot { generation: 0, value: None });
@@ -49,7 +56,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes and returns the value; its id is never valid again.
-    pub(crate) fn remove(&mut self, id: Id<T>) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: Id<K>) -> Option<T> {
         let place = self.places.get_mut(id.index as usize)?;
         if place.generation != id.generation {
             return None;
@@ -61,39 +68,25 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    pub(crate) fn get(&self, id: Id<T>) -> Option<&T> {
+    pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
         let place = self.places.get(id.index as usize)?;
         place.value.as_ref().filter(|_| place.generation == id.generation)
     }
 
-    /// What is at a place, whichever id it has.
-    pub(crate) fn at(&self, index: u32) -> Option<&T> {
-        self.places.get(index as usize)?.value.as_ref()
-    }
-
     /// What is at a place, and its id.
-    pub(crate) fn with_id_at(&self, index: u32) -> Option<(Id<T>, &T)> {
+    pub(crate) fn with_id_at(&self, index: u32) -> Option<(Id<K>, &T)> {
         let place = self.places.get(index as usize)?;
         let id = Id { index, generation: place.generation, of: PhantomData };
         place.value.as_ref().map(|value| (id, value))
     }
 
-    pub(crate) fn for_each_mut(&mut self, mut f: impl FnMut(Id<T>, &mut T)) {
-        for (place, index) in self.places.iter_mut().zip(0..) {
-            let id = Id { index, generation: place.generation, of: PhantomData };
-            if let Some(value) = &mut place.value {
-                f(id, value);
-            }
-        }
-    }
-
-    pub(crate) fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, id: Id<K>) -> Option<&mut T> {
         let place = self.places.get_mut(id.index as usize)?;
         let generation = place.generation;
         place.value.as_mut().filter(|_| generation == id.generation)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id<K>, &T)> {
         self.places.iter().zip(0..).filter_map(|(place, index)| {
             let id = Id { index, generation: place.generation, of: PhantomData };
             place.value.as_ref().map(|value| (id, value))
@@ -114,7 +107,7 @@ impl<T> Slab<T> {
     }
 }
 
-impl<T> Id<T> {
+impl<K> Id<K> {
     /// The place, from 0: small, dense, and used again after a removal.
     #[must_use]
     pub const fn index(self) -> u32 {
@@ -135,41 +128,41 @@ impl<T> Id<T> {
     }
 }
 
-impl<T> Clone for Id<T> {
+impl<K> Clone for Id<K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Id<T> {}
+impl<K> Copy for Id<K> {}
 
-impl<T> PartialEq for Id<T> {
+impl<K> PartialEq for Id<K> {
     fn eq(&self, other: &Self) -> bool {
         self.to_bits() == other.to_bits()
     }
 }
 
-impl<T> Eq for Id<T> {}
+impl<K> Eq for Id<K> {}
 
-impl<T> PartialOrd for Id<T> {
+impl<K> PartialOrd for Id<K> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Id<T> {
+impl<K> Ord for Id<K> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.to_bits().cmp(&other.to_bits())
     }
 }
 
-impl<T> Hash for Id<T> {
+impl<K> Hash for Id<K> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.to_bits().hash(state);
     }
 }
 
-impl<T> fmt::Debug for Id<T> {
+impl<K> fmt::Debug for Id<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.generation)
     }
@@ -181,7 +174,7 @@ mod tests {
 
     #[test]
     fn an_id_is_never_valid_again() {
-        let mut slab = Slab::new();
+        let mut slab = Slab::<char, _>::new();
         let first = slab.insert('a');
         assert_eq!(slab.remove(first), Some('a'));
         let second = slab.insert('b');
@@ -194,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_id_survives_the_way_through_a_number() {
-        let mut slab = Slab::new();
+        let mut slab = Slab::<u8, _>::new();
         let gone = slab.insert(1);
         slab.remove(gone);
         let id = slab.insert(2);

@@ -7,7 +7,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::path::{DeviceId, StreamId};
+use crate::ids::{DeviceId, StreamId};
 use crate::prefetch::Decided;
 use crate::sched::Op;
 use crate::units::{Nanos, Pages, Sector, Sectors};

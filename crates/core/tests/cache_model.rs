@@ -9,21 +9,24 @@
 
 #![cfg(not(loom))]
 
-#[path = "cache_model/both.rs"]
-mod both;
 #[path = "cache_model/model.rs"]
 mod model;
 #[path = "cache_model/steps.rs"]
 mod steps;
 
-use both::{Both, end, fill, run};
-use foreread_core::cache::{PageCache, Use};
-use foreread_core::table::{FileSlot, Frame};
-use foreread_core::units::{ByteCount, PageIndex, Pages};
-use proptest::prelude::*;
-use steps::{LAST, step};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use steps::Step::{End, ForgetFile, ForgetRange, Hold, Pin, Release, Report, Unpin};
+use foreread_core::cache::{Filling, PageCache, Use};
+use foreread_core::table::{FileSlot, Frame, Generation};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
+use model::{Model, Name};
+use proptest::prelude::*;
+use steps::{FILES, LAST, Live, PAGES, Step, step};
+
+use Step::{
+    DropWrite, End, Fill, ForgetFile, ForgetRange, Hold, Pin, Reclaim, Release, Report, TakeMarker,
+    Touch, Unpin, Write,
+};
 
 #[test]
 fn the_page_that_came_first_leaves_first_unless_it_was_used_again() {
@@ -253,4 +256,288 @@ proptest! {
         let mut both = Both::keeping(frames);
         steps.iter().for_each(|&step| both.step(step));
     }
+}
+
+fn fill(file: u32, page: u64) -> Step {
+    Fill { name: (file, page), use_: Use::Wanted, marker: false }
+}
+
+/// The oldest fill ends well.
+fn end() -> Step {
+    End { fill: 0, well: true }
+}
+
+fn run(frames: u32, steps: &[Step]) -> Both {
+    let mut both = Both::new(frames);
+    for &step in steps {
+        both.step(step);
+    }
+    both
+}
+
+/// The cache, the model, and what the caller of both has in hand.
+struct Both {
+    cache: PageCache,
+    model: Model,
+    fills: Vec<Filling>,
+    holds: Vec<Frame>,
+    pins: Vec<(Frame, Generation)>,
+    /// Orphans whose last pin has ended, and the cache does not know.
+    unpinned: VecDeque<Frame>,
+    /// Of the last page in each frame.
+    generations: BTreeMap<Frame, Generation>,
+}
+
+impl Both {
+    fn new(frames: u32) -> Self {
+        let cache = PageCache::with_frames(frames);
+        let model = Model::new(frames);
+        Self {
+            cache,
+            model,
+            fills: vec![],
+            holds: vec![],
+            pins: vec![],
+            unpinned: VecDeque::new(),
+            generations: BTreeMap::new(),
+        }
+    }
+
+    fn keeping(frames: u32) -> Self {
+        let mut both = Self::new(frames);
+        both.cache.set_keeps_unread(true);
+        both.model.keeps_unread = true;
+        both
+    }
+
+    /// Uses pages as a reader does: what is not resident is filled.
+    fn read(&mut self, names: impl IntoIterator<Item = Name>) {
+        for name in names {
+            if self.model.page(name).is_some() {
+                self.step(Touch { name, continues: false });
+            } else {
+                self.step(fill(name.0, name.1));
+                self.step(end());
+            }
+        }
+    }
+
+    /// The pages on the inactive and on the active list, without their files.
+    fn lists(&self) -> (Vec<u64>, Vec<u64>) {
+        let pages = |list: &VecDeque<Name>| list.iter().map(|name| name.1).collect();
+        (pages(&self.model.inactive), pages(&self.model.active))
+    }
+
+    fn step(&mut self, step: Step) {
+        self.apply(step);
+        self.check();
+    }
+
+    fn apply(&mut self, step: Step) {
+        let Self { cache, model, fills, holds, pins, unpinned, generations } = self;
+        match step {
+            Fill { name, use_, marker } => {
+                if model.page(name).is_some() || model.available() == 0 {
+                    return;
+                }
+                let filling = cache.start_fill(FileSlot(name.0), PageIndex(name.1), use_, marker);
+                let before = generations.insert(filling.frame(), filling.generation());
+                assert!(
+                    before != Some(filling.generation()),
+                    "a frame's next page is not its last"
+                );
+                model.start_fill(name, use_, marker, filling.frame().0);
+                fills.push(filling);
+            }
+            End { fill, well } => {
+                let Some(at) = fill.checked_rem(fills.len()) else { return };
+                let filling = fills.remove(at);
+                model.end_fill(filling.frame().0, well);
+                if well {
+                    cache.filled(filling);
+                } else {
+                    cache.fill_failed(filling);
+                }
+            }
+            Hold { page } => {
+                let resident: Vec<Name> =
+                    names().filter(|&name| model.page(name).is_some()).collect();
+                let Some(at) = page.checked_rem(resident.len()) else { return };
+                let frame = Frame(model.page(resident[at]).unwrap().frame);
+                model.hold(resident[at]);
+                cache.hold(frame);
+                holds.push(frame);
+            }
+            Release { hold } => {
+                let Some(at) = hold.checked_rem(holds.len()) else { return };
+                let frame = holds.remove(at);
+                model.release(frame.0);
+                cache.release(frame);
+            }
+            Pin { page } => {
+                let resident: Vec<Name> =
+                    names().filter(|&name| model.page(name).is_some()).collect();
+                let Some(at) = page.checked_rem(resident.len()) else { return };
+                let table = cache.table();
+                if table.pin_budget().try_take(1) == 0 {
+                    return;
+                }
+                let (file, page) = resident[at];
+                let found = table.look_up(FileSlot(file), PageIndex(page)).unwrap();
+                let is_pinned = table.pin(&found);
+                assert_eq!(is_pinned, model.pin(resident[at]));
+                if is_pinned {
+                    pins.push((found.entry().frame(), found.entry().generation()));
+                } else {
+                    table.pin_budget().give_back(1);
+                }
+            }
+            Unpin { pin } => {
+                let Some(at) = pin.checked_rem(pins.len()) else { return };
+                let (frame, generation) = pins.remove(at);
+                let is_last = cache.table().unpin(frame, generation);
+                assert_eq!(is_last, model.unpin(frame.0));
+                if is_last {
+                    unpinned.push_back(frame);
+                } else {
+                    cache.table().pin_budget().give_back(1);
+                }
+            }
+            Report => {
+                let Some(frame) = unpinned.pop_front() else { return };
+                model.unpinned(frame.0);
+                cache.unpinned(frame);
+                cache.table().pin_budget().give_back(1);
+            }
+            Touch { name, continues } => {
+                model.touch(name, continues);
+                cache.touch(FileSlot(name.0), PageIndex(name.1), continues);
+            }
+            TakeMarker { name } => {
+                let taken = cache.take_marker(FileSlot(name.0), PageIndex(name.1));
+                assert_eq!(taken, model.take_marker(name));
+            }
+            ForgetRange { file, start, pages } => {
+                model.forget_range(file, start, pages);
+                cache.forget_range(FileSlot(file), PageIndex(start), Pages(pages));
+            }
+            ForgetFile { file, pages } => {
+                // The caller knows how many pages the file has.
+                model.forget_file(file, pages.max(1 << 51));
+                cache.forget_file(FileSlot(file), Pages(pages.max(1 << 51)));
+            }
+            Write { name } => {
+                if model.available() == 0 {
+                    return;
+                }
+                let fresh = cache.start_write();
+                model.start_write();
+                let frame = fresh.frame();
+                cache.put_written(FileSlot(name.0), PageIndex(name.1), fresh);
+                model.put_written(name, frame.0);
+                holds.push(frame);
+                let entry = cache.look_up(FileSlot(name.0), PageIndex(name.1)).unwrap();
+                generations.insert(frame, entry.generation());
+            }
+            DropWrite => {
+                if model.available() > 0 {
+                    let fresh = cache.start_write();
+                    cache.drop_fresh(fresh);
+                    model.start_write();
+                }
+            }
+            Reclaim { want, live } => {
+                let is_live = |(file, page): Name| match live {
+                    Live::All => true,
+                    Live::OnlyOf(only) => file == only,
+                    Live::UpTo(last) => page <= last,
+                    Live::None => false,
+                };
+                let kept = unread_and_live(model, is_live);
+                let free = cache.reclaim(Pages(want as u64), |file, page| {
+                    let page = (file.0, page.0);
+                    assert!(model.page(page).unwrap().unused, "{page:?} is asked for");
+                    is_live(page)
+                });
+                assert_eq!(free, Pages(model.reclaim(want, is_live) as u64));
+                if model.keeps_unread {
+                    assert_eq!(unread_and_live(model, is_live), kept);
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.cache.stats(), self.model.stats);
+        assert_eq!(self.cache.available(), Pages(self.model.available() as u64));
+        assert_eq!(self.cache.room_for_ahead(), Pages(self.model.room_for_ahead() as u64));
+        for name in names() {
+            self.check_page(name);
+            self.check_runs(name);
+        }
+        // A frame that is pinned is not given to another page.
+        for (frame, generation) in &self.pins {
+            assert_eq!(self.generations[frame], *generation, "{frame:?}");
+        }
+        self.check_frames();
+    }
+
+    fn check_page(&self, name: Name) {
+        let entry = self.cache.look_up(FileSlot(name.0), PageIndex(name.1));
+        let Some(page) = self.model.page(name) else {
+            assert_eq!(entry, None, "{name:?}");
+            return;
+        };
+        let entry = entry.unwrap_or_else(|| panic!("{name:?} is lost"));
+        assert_eq!(entry.frame(), Frame(page.frame));
+        assert_eq!(entry.is_up_to_date(), page.up_to_date, "{name:?}");
+        assert_eq!(entry.has_marker(), page.marker, "{name:?}");
+        assert_eq!(entry.is_unused(), page.unused, "{name:?}");
+        assert_eq!(entry.is_referenced(), page.referenced, "{name:?}");
+        assert_eq!(self.cache.is_held(entry.frame()), page.holds > 0, "{name:?}");
+    }
+
+    fn check_runs(&self, (file, page): Name) {
+        let residency = self.cache.residency(FileSlot(file));
+        for limit in [1, 2, 70] {
+            let history = self.model.history((file, page + 1), limit);
+            assert_eq!(residency.history(PageIndex(page + 1), Pages(limit)), Pages(history));
+            let hole = self.model.next_hole((file, page), limit).map(PageIndex);
+            assert_eq!(residency.next_hole(PageIndex(page), Pages(limit)), hole);
+        }
+    }
+
+    /// Each frame is in one place, the lists are in order, and each listed frame names its page.
+    fn check_frames(&self) {
+        let dump = self.cache.dump();
+        let lists = [&dump.inactive, &dump.active, &dump.ahead];
+        let places = [&dump.free, &dump.held, &dump.orphans].into_iter().chain(lists);
+        let all: Vec<Frame> = places.flatten().copied().collect();
+        let distinct: BTreeSet<Frame> = all.iter().copied().collect();
+        assert_eq!(all.len(), self.cache.frames() as usize, "{dump:?}");
+        assert_eq!(distinct.len(), all.len(), "{dump:?}");
+
+        let pages = |frames: &[Frame]| -> Vec<Name> {
+            let pages = frames.iter().map(|&frame| self.cache.page_of(frame));
+            pages.map(|page| page.map(|(file, page)| (file.0, page.0)).unwrap()).collect()
+        };
+        assert_eq!(pages(&dump.inactive), Vec::from(self.model.inactive.clone()));
+        assert_eq!(pages(&dump.active), Vec::from(self.model.active.clone()));
+        assert_eq!(pages(&dump.ahead), Vec::from(self.model.ahead.clone()));
+        assert!(pages(&dump.held).iter().all(|&name| self.model.page(name).unwrap().holds > 0));
+        assert_eq!(dump.free.len(), self.model.free());
+        let orphans: BTreeSet<u32> = dump.orphans.iter().map(|frame| frame.0).collect();
+        assert_eq!(orphans, self.model.orphans.keys().copied().collect());
+        assert!(orphans.iter().all(|&frame| self.cache.page_of(Frame(frame)).is_none()));
+    }
+}
+
+/// The pages on the ahead list that are unused, but will be used.
+fn unread_and_live(model: &Model, is_live: impl Fn(Name) -> bool) -> Vec<Name> {
+    let is_unread = |name: &Name| model.page(*name).is_some_and(|page| page.unused);
+    model.ahead.iter().copied().filter(is_unread).filter(|&name| is_live(name)).collect()
+}
+
+fn names() -> impl Iterator<Item = Name> {
+    FILES.into_iter().flat_map(|file| PAGES.map(|page| (file, page)))
 }

@@ -181,9 +181,9 @@ impl File {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn device_fit(&self) -> Result<Option<DeviceModel>, ForkedError> {
+    pub fn device_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
         let file = &self.handle.file;
-        Ok(file.engine.drive()?.path.device_fit(file.device))
+        Ok(file.engine.drive()?.path.device_model(file.device))
     }
 
     /// The state of the device below, as far as this engine uses it: what is queued and in flight,

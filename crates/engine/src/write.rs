@@ -160,7 +160,7 @@ impl File {
             handle.write_all(zeros, part.start, WriteMode::WriteBack, false)?;
         }
         let backend = &handle.file.backend;
-        handle.act_on("zeroing", &pages, IoPath::zero, &|from, len| {
+        handle.act_on("zeroing", &pages, IoPath::write_zeroes, &|from, len| {
             backend.zero(from, len, may_unmap)
         })
     }

@@ -114,7 +114,7 @@ fn calls_that_need_the_driver(
         ("File::dont_need", file.dont_need(0..1).is_err()),
         ("File::invalidate", file.invalidate(0..1).is_err()),
         ("File::refresh", file.refresh().is_err()),
-        ("File::device_fit", file.device_fit().is_err()),
+        ("File::device_fit", file.device_model().is_err()),
         ("File::device_state", file.device_state().is_err()),
         ("File::scheduler_settings", file.scheduler_settings().is_err()),
         ("File::set_scheduler", setting(file.set_scheduler("read_expire", "1"))),

@@ -36,13 +36,17 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If it is no symbolic link, is damaged, or cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// Only by a bug of this reader, never because of an image.
     pub fn read_link(&self, inode: &Inode) -> Result<Vec<u8>, Error> {
         if inode.kind != FileKind::Symlink {
             return Err(Error::WrongKind { wanted: "a symbolic link" });
         }
         let place = ImageLocation::Inode(inode.number);
         place.has(inode.size <= LINK_MAX, "is a link that is longer than a path can be")?;
-        let size = usize::try_from(inode.size).expect("at most 4096");
+        let size = usize::try_from(inode.size).expect("LINK_MAX was checked above");
         let mut target = vec![0; size];
         if inode.is_short_link() {
             target.copy_from_slice(&inode.area()[..size]);

@@ -54,7 +54,7 @@ fn letter(byte: u8, is_signed: bool) -> u32 {
 /// Up to N words of four letters, the first letter uppermost. What is missing is filled with the
 /// length of all that was left, in each byte; a word that is not full begins as such a filling.
 fn words<const N: usize>(chunk: &[u8], left: usize, is_signed: bool) -> [u32; N] {
-    let len = u32::try_from(left).expect("names are short") & 0xFF;
+    let len = u32::try_from(left).expect("a name has at most 255 bytes") & 0xFF;
     let filling = len * 0x0101_0101;
     let mut words = [filling; N];
     for (word, letters) in words.iter_mut().zip(chunk.chunks(4)) {

@@ -50,7 +50,8 @@ pub(crate) fn lookup<S: BlockSource>(
     // Each leaf is in the index once.
     let leaves = superblock.blocks.min(inode.size / u64::from(superblock.block_size));
     for _ in 0..leaves {
-        let leaf = path.last().expect("a root at least").block();
+        let leaf =
+            path.last().expect("the path begins with the root, which is never popped").block();
         if let Some(found) = in_leaf(fs, inode, leaf, name)? {
             return Ok(IndexLookup::Found(found));
         }
@@ -101,7 +102,7 @@ fn descend<S: BlockSource>(
     levels: usize,
 ) -> Result<Vec<IndexNode>, Error> {
     while path.len() <= levels {
-        let above = path.last().expect("a root at least");
+        let above = path.last().expect("the path begins with the root, which is never popped");
         let node = IndexNode::read(fs, inode, above.block())?;
         let wanted = above.wanted;
         path.push(node.before(wanted));

@@ -73,7 +73,7 @@ fn descend<S: BlockSource>(
         sought.span /= numbers;
         let index = sought.within / sought.span;
         let within = sought.within % sought.span;
-        let number = le32(&bytes, usize::try_from(index * 4).expect("an offset in a block"));
+        let number = le32(&bytes, usize::try_from(index * 4).expect("a block has at most 64 KiB"));
         if sought.span == 1 || number == 0 {
             return count(fs, &bytes, place, sought.first, index, sought.span)
                 .map(|run| BlockRun { blocks: run.blocks - within, ..run });
@@ -92,9 +92,9 @@ fn count<S>(
     index: u64,
     span: u64,
 ) -> Result<BlockRun, Error> {
-    let index = usize::try_from(index).expect("an index in a block");
+    let index = usize::try_from(index).expect("a block has at most 16384 numbers");
     let mut rest = list.chunks_exact(4).skip(index).map(|number| u64::from(le32(number, 0)));
-    let at = rest.next().expect("an index in the list");
+    let at = rest.next().expect("the caller's index is below the list's length");
     if at == 0 {
         let more = rest.take_while(|&number| number == 0).count() as u64;
         return Ok(BlockRun { first, blocks: (more + 1) * span, at: None });

@@ -122,6 +122,10 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If there is no such group, or its descriptor is damaged or cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// Only by a bug of this reader, never because of an image.
     pub fn group(&self, number: u32) -> Result<GroupDescriptor, Error> {
         let place = ImageLocation::Group(number);
         place.has(number < self.superblock.groups, "there is no such group")?;
@@ -134,7 +138,8 @@ impl<S: BlockSource> Ext4<S> {
         } else {
             // Without the lock: others find theirs meanwhile.
             let bytes = self.block(block, place)?;
-            self.keep_descriptors(block, Some(bytes), &range).expect("just given")
+            self.keep_descriptors(block, Some(bytes), &range)
+                .expect("bytes that are given are returned")
         };
         GroupDescriptor::parse(&self.superblock, number, &descriptor)
     }

@@ -28,6 +28,10 @@ impl<S: BlockSource> Ext4<S> {
     /// # Errors
     ///
     /// If the map is damaged or cannot be read, or the file has none.
+    ///
+    /// # Panics
+    ///
+    /// Only by a bug of this reader, never because of an image.
     pub fn run(&self, inode: &Inode, block: u64) -> Result<BlockRun, Error> {
         if !inode.has_blocks() {
             return Err(Error::WrongKind { wanted: "a file with blocks" });
@@ -37,7 +41,8 @@ impl<S: BlockSource> Ext4<S> {
             Ok(block) => indirect::run(self, inode, block)?,
             Err(_) => return Err(ImageLocation::Inode(inode.number).is("has no such block")),
         };
-        assert!(run.first == block && run.blocks > 0);
+        assert_eq!(run.first, block, "a run begins at the block that was asked for");
+        assert!(run.blocks > 0, "a run has a block");
         Ok(run)
     }
 

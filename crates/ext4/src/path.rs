@@ -39,7 +39,7 @@ impl<S: BlockSource> Ext4<S> {
         push_names(&mut ahead, path);
         let mut links = 0;
         while let Some(name) = ahead.pop() {
-            let here = down.last().expect("the root stays");
+            let here = down.last().expect("`..` never removes the root");
             if here.kind != FileKind::Directory {
                 return Err(Error::NotADirectory);
             }
@@ -68,7 +68,7 @@ impl<S: BlockSource> Ext4<S> {
             }
             push_names(&mut ahead, &target);
         }
-        Ok(down.pop().expect("the root stays"))
+        Ok(down.pop().expect("`..` never removes the root"))
     }
 }
 

@@ -80,7 +80,7 @@ impl<S: BlockSource> Iterator for TreeWalk<'_, S> {
                 None => {
                     let (path, inode) = self.ahead.pop()?;
                     self.here = path;
-                    self.names = self.fs.read_dir(&inode).expect("a directory");
+                    self.names = self.fs.read_dir(&inode).expect("only directories are put ahead");
                 }
             }
         }

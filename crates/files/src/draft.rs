@@ -114,7 +114,7 @@ impl Draft {
             let (_, name) = random(|name| self.link(name)).map_err(failed)?;
             self.name = Some(name);
         }
-        let name = self.name.as_deref().expect("just given");
+        let name = self.name.as_deref().expect("the name was set above");
         let (directory, to) = (&self.directory, entry.name());
         match renameat_with(directory, name, directory, to, RenameFlags::EXCHANGE) {
             Ok(()) => {}
@@ -167,7 +167,7 @@ pub(crate) fn random<T>(mut make: impl FnMut(&OsStr) -> SysResult<T>) -> SysResu
     // Only the names are tempfile's, and its retries: the path is never used. An absolute
     // directory, as a relative one would fail where the working directory was removed.
     let made = tempfile::Builder::new().prefix(PREFIX).disable_cleanup(true).make_in("/", |path| {
-        let name = path.file_name().expect("a name was added");
+        let name = path.file_name().expect("the path ends with the name that was joined to it");
         Ok((make(name)?, name.to_owned()))
     });
     let made = made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::EXIST))?;

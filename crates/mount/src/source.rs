@@ -57,7 +57,7 @@ impl ImageSource {
 
     /// How many bytes cost as much as another request.
     fn gap_bytes(&self) -> u64 {
-        let Ok(Some(fit)) = self.file.device_fit() else { return GAP_UNKNOWN };
+        let Ok(Some(fit)) = self.file.device_model() else { return GAP_UNKNOWN };
         let Some(per_kib_ns) = fit.per_kib_ns else { return GAP_UNKNOWN };
         let at_once = f64::from(fit.parallel.unwrap_or(1).max(1));
         let kib = fit.per_request_ns / at_once / per_kib_ns.max(1.0);

@@ -173,7 +173,7 @@ fn windows_are_of_any_size_or_learnt_and_parts_are_left_out_by_name() {
     assert_eq!(auto, foreread_core::path::Config::AUTO_WINDOW);
     assert_eq!(config("cache.max_window = '1M'").max_window.0, 256);
     let without = config("cache.without = ['law', 'lead']").rules.without;
-    assert_eq!((without.law, without.clip, without.lead), (true, false, true));
+    assert_eq!((without.shares, without.clip, without.distance), (true, false, true));
     let said = refused(&cache("cache.max_window = 'large'"));
     assert!(said.starts_with("line 2: \"large\": ") && said.ends_with("or \"auto\""), "{said}");
     assert!(refused(&cache("cache.without = ['tail']")).contains("`law`"));

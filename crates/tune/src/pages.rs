@@ -213,7 +213,7 @@ fn page() -> u64 {
 }
 
 fn page_step() -> usize {
-    usize::try_from(page()).expect("a page fits the memory")
+    usize::try_from(page()).expect("a page is smaller than the address space")
 }
 
 /// `struct cachestat_range`: a length of 0 would mean to the end.

@@ -21,13 +21,14 @@ impl Rng {
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "one of nothing");
         let wide = (u128::from(self.any()) * u128::from(end)) >> 64;
-        u64::try_from(wide).expect("it is below its end")
+        u64::try_from(wide).expect("the product's upper half is below `end`")
     }
 
     /// Puts them in any order.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");
+            let other =
+                usize::try_from(self.below(last as u64 + 1)).expect("below the length of a slice");
             items.swap(last, other);
         }
     }

@@ -7,8 +7,8 @@
 //! Off unless asked for: then the ahead list is empty, and all is as if it were not there.
 //! Model: tests/cache_model.rs. Design: docs/cache.md.
 
+use super::FlagSeen;
 use super::PageCache;
-use crate::replay::FlagSeen;
 use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::{PageIndex, Pages};
 
@@ -159,7 +159,7 @@ impl PageCache {
 
     fn is_used(&mut self, frame: Frame, place: EntryPlace) -> bool {
         let is_used = !self.table.entry_at(place).is_unused();
-        self.log.saw(FlagSeen::Used, frame, is_used)
+        self.flag_log.saw(FlagSeen::Used, frame, is_used)
     }
 
     /// Says where a page goes that was seen used; if it is evicted, that is its frame.

@@ -61,7 +61,7 @@ impl PageCache {
                 let old = self.table.swap(place, entry).frame();
                 let active = self.frames.is_active(old);
                 let shared = Arc::clone(self.table.table());
-                disown(&mut self.frames, &shared, &mut self.log, old);
+                disown(&mut self.frames, &shared, &mut self.flag_log, old);
                 self.frames.settle(frame, place, active);
             }
             None => {
@@ -90,14 +90,14 @@ impl PageCache {
         notes_unstable: bool,
         keep: impl Fn(Frame) -> bool,
     ) {
-        let Self { table, frames, log, unstable, .. } = self;
+        let Self { table, frames, flag_log, unstable, .. } = self;
         let shared = Arc::clone(table.table());
         let goes = |entry: PageEntry| !keep(entry.frame());
         table.remove_range(file, start, start + pages, goes, |last| {
             if notes_unstable {
                 Self::note_forgotten(unstable, frames, file, last.frame());
             }
-            disown(frames, &shared, log, last.frame());
+            disown(frames, &shared, flag_log, last.frame());
         });
     }
 }

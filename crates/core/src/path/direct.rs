@@ -1,74 +1,43 @@
 //! Direct requests: a run of sectors, read or written past the cache.
 //!
 //! In:    a range, a direction, a submitter.
-//! Out:   a request in the queue of its device, beside those of the cache; what became of it.
+//! Out:   a request for the queue of its device, beside those of the cache; what became of it.
 //! Never: a page of the cache, or a byte: what is moved, and where to, is the driver's.
 //!
 //! For callers with a cache of their own, and for writes past the cache: they share the device with
 //! the cache's requests, and the scheduler decides between them.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 
-use super::job::IoPayload;
-use super::{DeviceId, Fault, IoPath};
-use crate::replay::{PathCall, PathOutput};
+use crate::device_queue::payload::IoPayload;
+use crate::driver_io::{DirectDone, Fault};
+use crate::ids::{DirectId, DirectKind};
 use crate::sched::{Origin, Request};
-use crate::slab::Id;
+use crate::slab::Slab;
 use crate::units::{ByteCount, Nanos, Sector, Sectors};
 
-/// Names a direct request.
-pub type DirectId = Id<Direct>;
-
-/// A direct request on its way.
-#[derive(Debug)]
-pub struct Direct {
-    start: Sector,
-    sectors: Sectors,
+/// The direct requests of a path.
+#[derive(Debug, Default)]
+pub(super) struct DirectRequests {
+    requests: Slab<DirectKind, (Sector, Sectors)>,
+    done: VecDeque<DirectDone>,
 }
 
-/// A direct request has ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct DirectDone {
-    /// Which.
-    pub id: DirectId,
-    /// What went wrong, if anything.
-    pub fault: Option<Fault>,
-}
-
-impl IoPath {
-    /// Queues a request for `sectors` sectors from `start` on. Neighbours may be merged on the way:
-    /// each is told of on its own by [`Self::poll_done`].
-    ///
-    /// # Panics
-    ///
-    /// If there is no such device, or if it is for nothing, or for more than the device takes at
-    /// once.
-    pub fn direct(
+impl DirectRequests {
+    /// A request for `sectors` sectors from `start` on, to be queued.
+    pub(super) fn begin(
         &mut self,
         now: Nanos,
-        device: DeviceId,
         start: Sector,
         sectors: Sectors,
         origin: Origin,
-    ) -> DirectId {
-        self.log().did(|| PathCall::Direct { now, device, start, sectors, origin });
-        let id = self.directs.insert(Direct { start, sectors });
-        let state = self.devices.get_mut(device).expect("the device is there");
+    ) -> (DirectId, Request<IoPayload>) {
         assert!(sectors > Sectors::ZERO, "a request is for something");
+        let id = self.requests.insert((start, sectors));
         let load = IoPayload { direct: Vec::from([id]), ..IoPayload::default() };
-        state.queue.add(now, Request { start, sectors, origin, arrival: now, load });
-        self.note_busy(device);
-        self.log().gave(|| PathOutput::Direct(id));
-        id
-    }
-
-    /// The next direct request that has ended.
-    pub fn poll_done(&mut self) -> Option<DirectDone> {
-        self.log().did(|| PathCall::PollDone);
-        let done = self.done.pop_front();
-        self.log().gave(|| PathOutput::Done(done));
-        done
+        (id, Request { start, sectors, origin, arrival: now, load })
     }
 
     /// A request ended with so many bytes: which of the direct requests in it are served.
@@ -77,17 +46,40 @@ impl IoPath {
     ///   |== first ==|=== second ===|= third =|      of the merged request
     ///   |<------- bytes ------->|                   first: served; the others: cut short
     /// ```
-    pub(super) fn end_direct(
+    pub(super) fn end(
         &mut self,
-        job: &mut IoPayload,
+        load: &mut IoPayload,
         start: Sector,
         bytes: ByteCount,
         fault: Fault,
     ) {
-        for id in mem::take(&mut job.direct) {
-            let Direct { start: own, sectors } = self.directs.remove(id).expect("it ends once");
+        for id in mem::take(&mut load.direct) {
+            let (own, sectors) = self.requests.remove(id).expect("it ends once");
             let served = (own - start).bytes() + sectors.bytes() <= bytes;
             self.done.push_back(DirectDone { id, fault: (!served).then_some(fault) });
         }
+    }
+
+    pub(super) fn pop_done(&mut self) -> Option<DirectDone> {
+        self.done.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_merged_request_that_was_cut_short_the_first_part_is_served() {
+        let mut requests = DirectRequests::default();
+        let origin = Origin::default();
+        let (first, mut merged) = requests.begin(Nanos(0), Sector(8), Sectors(8), origin);
+        let (second, mut next) = requests.begin(Nanos(0), Sector(16), Sectors(8), origin);
+        merged.load.direct.append(&mut next.load.direct);
+        let eio = Fault::Io(5);
+        requests.end(&mut merged.load, Sector(8), ByteCount(5000), eio);
+        assert_eq!(requests.pop_done(), Some(DirectDone { id: first, fault: None }));
+        assert_eq!(requests.pop_done(), Some(DirectDone { id: second, fault: Some(eio) }));
+        assert_eq!(requests.pop_done(), None);
     }
 }

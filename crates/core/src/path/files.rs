@@ -1,21 +1,111 @@
-//! Files: opened, changed under their readers (other lengths, pages that are out of date), closed.
+//! The calls of a path for files and devices: opened, changed under their readers, closed.
 //!
 //! In:    where a file is on its device; what became of it.
 //! Out:   ids; pages forgotten; reads that wait for frames cut to what there is.
-//! Never: a read lost. What is on its way ends, whatever becomes of its file meanwhile.
+//! Never: a read lost. What is in flight ends, whatever becomes of its file meanwhile.
 
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::layout::{ExtentMap, FileLocation, OpenError};
-use super::waiters::Waiter;
-use super::{DeviceId, FileId, IoPath, OpenFile, PageRead, ReadReady};
-use crate::prefetch::Streams;
-use crate::replay::{PathCall, PathOutput};
-use crate::table::FILES_MAX;
+use super::IoPath;
+use crate::call_log::steps::{PathCall, PathOutput};
+use crate::device_model::DeviceModel;
+use crate::device_queue::DeviceState;
+use crate::driver_io::Fault;
+use crate::extent_map::{ExtentMap, FileLocation, OpenError};
+use crate::geometry::Geometry;
+use crate::ids::{DeviceId, FileId, slot_of};
+use crate::read_path::completion::PageSource;
+use crate::sched::{BadSetting, Choice};
+use crate::table::FileSlot;
 use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Sector};
 
+/// # Devices and files
 impl IoPath {
+    /// Adds a device, with a scheduler in front of it.
+    pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
+        self.add_device_on(None, geometry, scheduler)
+    }
+
+    /// The same, of what lies on a disk with others, if the number of that is known: what was
+    /// learnt of one is where the next begins.
+    pub fn add_device_on(
+        &mut self,
+        disk: Option<u64>,
+        geometry: Geometry,
+        scheduler: &Choice,
+    ) -> DeviceId {
+        self.did(|| PathCall::AddDevice { disk, geometry, scheduler: scheduler.clone() });
+        let id = self.read_path.devices.add(geometry, scheduler, disk);
+        self.read_path.prefetch.add_device(id.index(), &geometry, disk);
+        self.gave(|| PathOutput::Device(id));
+        id
+    }
+
+    /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is
+    /// one: `noop`, or `deadline` with its limit of writes learnt. Of a device that is gone:
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the scheduler has no such setting, or the value makes no sense for it.
+    pub fn set_scheduler(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        value: &str,
+    ) -> Result<(), BadSetting> {
+        self.did(|| {
+            let (name, value) = (name.to_string(), value.to_string());
+            PathCall::SetScheduler { device, name, value }
+        });
+        self.read_path.devices.set_scheduler(device, name, value)
+    }
+
+    /// The settings of a device's scheduler as they are now, its own name first. Each can be given
+    /// to [`Self::set_scheduler`]. Of a device that is gone: none.
+    #[must_use]
+    pub fn scheduler_settings(&self, device: DeviceId) -> Vec<(&'static str, String)> {
+        self.read_path.devices.scheduler_settings(device)
+    }
+
+    /// What a device is doing and what is known of it. None if it is gone.
+    #[must_use]
+    pub fn device_state(&self, device: DeviceId) -> Option<DeviceState> {
+        self.read_path.devices.state(device)
+    }
+
+    /// What is known of how a device reads. None if it is gone, or too little was read of it.
+    #[must_use]
+    pub fn device_model(&self, device: DeviceId) -> Option<DeviceModel> {
+        self.read_path.devices.get(device)?.model()?.fit()
+    }
+
+    /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
+    /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
+    pub fn remove_device(&mut self, now: Nanos, id: DeviceId) {
+        self.did(|| PathCall::RemoveDevice { now, device: id });
+        let Self { read_path, writeback, direct, .. } = self;
+        read_path.clock = now;
+        let Some((device, queued)) = read_path.devices.remove(id) else { return };
+        for mut request in queued {
+            direct.end(&mut request.load, request.start, ByteCount::ZERO, Fault::Short);
+            writeback.end_unsent(read_path, now, id, &mut request.load);
+            let (origin, mut start) = (request.origin, request.start);
+            for page in request.load.pages {
+                let sectors = page.part.sectors();
+                let source = PageSource { device: id, origin, start };
+                read_path.fail_fill(now, source, page, Fault::Short);
+                writeback.tell_woken(read_path);
+                start = start + sectors;
+            }
+        }
+        writeback.leave_domain(device.domain);
+        self.make_progress(now);
+    }
+
     /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
     /// run. None if too many files are open.
     pub fn open(&mut self, device: DeviceId, len: ByteCount) -> Option<FileId> {
@@ -23,10 +113,14 @@ impl IoPath {
     }
 
     /// The same for a file that begins elsewhere: several may lie on one device.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such device, or no file may be so long.
     pub fn open_at(&mut self, device: DeviceId, start: Sector, len: ByteCount) -> Option<FileId> {
-        self.log().did(|| PathCall::Open { device, start, len });
-        let id = self.open_place(device, FileLocation::Run(start), len).ok();
-        self.log().gave(|| PathOutput::File(id));
+        self.did(|| PathCall::Open { device, start, len });
+        let id = self.open_location(device, FileLocation::Contiguous(start), len).ok();
+        self.gave(|| PathOutput::File(id));
         id
     }
 
@@ -40,55 +134,42 @@ impl IoPath {
     ///
     /// If too many files are open, or if the layouts of open files would take too much: a sixteenth
     /// of the memory, which they take beside it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such device, or no file may be so long.
     pub fn open_layout(
         &mut self,
         device: DeviceId,
         len: ByteCount,
         layout: Arc<ExtentMap>,
     ) -> Result<FileId, OpenError> {
-        self.log().did(|| {
+        self.did(|| {
             let layout = Arc::clone(&layout);
             PathCall::OpenLayout { device, len, layout }
         });
-        let limit = self.layouts_limit();
-        let opened = if self.layouts + layout.bytes() > limit {
-            Err(OpenError::Layouts { limit })
-        } else {
-            self.open_place(device, FileLocation::Pieces(layout), len)
-        };
-        self.log().gave(|| PathOutput::File(opened.ok()));
+        let opened = self.open_location(device, FileLocation::Extents(layout), len);
+        self.gave(|| PathOutput::File(opened.ok()));
         opened
     }
 
-    /// How much all layouts may take together.
-    #[must_use]
-    pub fn layouts_limit(&self) -> ByteCount {
-        ByteCount(self.config.memory.0 / SHARE_OF_LAYOUTS)
-    }
-
-    fn open_place(
+    fn open_location(
         &mut self,
         device: DeviceId,
-        place: FileLocation,
+        location: FileLocation,
         len: ByteCount,
     ) -> Result<FileId, OpenError> {
-        assert!(self.devices.get(device).is_some(), "{device:?} is no device");
+        assert!(self.has_device(device), "{device:?} is no device");
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
-        if self.files.len() >= FILES_MAX as usize {
-            return Err(OpenError::TooMany);
-        }
-        self.layouts += place.bytes();
-        Ok(self.files.insert(OpenFile {
-            len,
-            device,
-            place,
-            newest_stream: None,
-            remembered: Streams::default(),
-            reads: 0,
-            writes: 0,
-            debts: None,
-            is_closing: false,
-        }))
+        let file = self.read_path.files.open(device, location, len)?;
+        self.read_path.prefetch.open_file(slot_of(file));
+        Ok(file)
+    }
+
+    /// How much the extent maps of all open files may take together.
+    #[must_use]
+    pub fn layouts_limit(&self) -> ByteCount {
+        self.read_path.files.extent_maps_limit()
     }
 
     /// Closes a file: its streams end and its pages leave the cache.
@@ -107,25 +188,18 @@ impl IoPath {
     /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
     /// it again does nothing.
     pub fn close(&mut self, now: Nanos, file: FileId) {
-        self.log().did(|| PathCall::Close { now, file });
-        let Some(state) = self.files.get_mut(file).filter(|state| !state.is_closing) else {
-            return;
-        };
-        state.is_closing = true;
-        Self::end_shares(&mut self.shares, &mut state.remembered);
-        let (pages, streams) = (state.len.pages_up(), state.newest_stream.take());
-        state.len = ByteCount::ZERO;
+        self.did(|| PathCall::Close { now, file });
+        let Self { read_path, writeback, .. } = self;
+        let Some(len) = read_path.files.close(file) else { return };
+        read_path.prefetch.close_file(slot_of(file));
         // It must not go before all is done.
-        state.writes += 1;
-        self.close_streams(streams);
-        self.end_waiting_flushes(file);
-        self.end_waiting_writes(file);
-        self.drop_debts(file, PageIndex(0));
-        self.cache.forget_file(Self::slot(file), pages);
-        self.cover_queued(file, ByteCount::ZERO);
-        self.files.get_mut(file).expect("it is kept").writes -= 1;
-        self.end_if_over(file);
-        self.admit(now);
+        read_path.files.used_mut(file).writes += 1;
+        writeback.close_file(read_path, file);
+        read_path.page_in.cache.forget_file(slot_of(file), len.pages_up());
+        read_path.cover_queued(file, ByteCount::ZERO);
+        read_path.files.used_mut(file).writes -= 1;
+        writeback.end_file_if_over(read_path, file);
+        self.make_progress(now);
     }
 
     /// The file has another length now.
@@ -147,60 +221,43 @@ impl IoPath {
     /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
     /// they are. A device write in flight is not cancelled: the caller flushes a written file
     /// before it cuts it.
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed, or no file may be so long.
     pub fn set_len(&mut self, now: Nanos, file: FileId, len: ByteCount) {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
-        self.log().did(|| PathCall::SetLen { now, file, len });
-        let state = self.files.get_mut(file).expect("the file is open");
-        assert!(!state.is_closing, "{file:?} is closed");
-        let before = core::mem::replace(&mut state.len, len);
+        self.did(|| PathCall::SetLen { now, file, len });
+        let Self { read_path, writeback, .. } = self;
+        let before = read_path.files.open_file(file).len;
+        read_path.files.used_mut(file).len = len;
         if before == len {
             return;
         }
         let first = before.min(len).page();
         let end = PageIndex(before.pages_up().0);
         if len < before {
-            self.drop_debts(file, PageIndex(len.pages_up().0));
+            writeback.drop_pages_from(read_path, file, PageIndex(len.pages_up().0));
         }
         let kept = PageIndex(len.min(before).pages_up().0);
         // What lies behind the new end is not lost: it is not the file's any more.
-        self.forget_clean(file, first..kept.min(end), true);
-        self.forget_clean(file, kept..end, false);
-        self.cover_queued(file, len);
-        self.check_flushes(file);
-        self.admit(now);
+        writeback.forget_clean(read_path, file, first..kept.min(end), true);
+        writeback.forget_clean(read_path, file, kept..end, false);
+        read_path.cover_queued(file, len);
+        writeback.check_flushes(read_path, file);
+        self.make_progress(now);
     }
 
     /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads
     /// on their way are not disturbed, and later ones ask the device. Pages that are dirty or being
     /// written stay: the device has nothing newer. Of a closed file: nothing.
     pub fn invalidate(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) {
-        self.log().did(|| PathCall::Invalidate { now, file, pages: pages.clone() });
-        if self.files.get(file).is_none() || pages.start >= pages.end {
+        self.did(|| PathCall::Invalidate { now, file, pages: pages.clone() });
+        if self.read_path.files.get(file).is_none() || pages.start >= pages.end {
             return;
         }
-        self.forget_clean(file, pages, true);
-        self.admit(now);
-    }
-
-    /// Forgets pages that are not dirty. `is_kept` says whether the file still has their bytes, so
-    /// that unstable ones are noted as out of memory.
-    pub(super) fn forget_clean(&mut self, file: FileId, pages: Range<PageIndex>, is_kept: bool) {
-        if pages.start >= pages.end {
-            return;
-        }
-        let Self { cache, debts, .. } = self;
-        let (slot, count) = (Self::slot(file), pages.end - pages.start);
-        let is_owed = |frame| debts.of(frame).is_some();
-        cache.forget_range_but(slot, pages.start, count, is_kept, is_owed);
-    }
-
-    /// Drops the dirty pages from `first` on.
-    fn drop_debts(&mut self, file: FileId, first: PageIndex) {
-        for id in self.all_debts(file) {
-            if self.page_owed(id) >= first {
-                self.drop_debt(id, Some(super::Fault::Short));
-            }
-        }
+        self.writeback.forget_clean(&mut self.read_path, file, pages, true);
+        self.make_progress(now);
     }
 
     /// The pages that lie wholly in `len` bytes at `pos`: what goes when the application says that
@@ -213,9 +270,13 @@ impl IoPath {
     ///   at the end   |------------------|              of the last page there is no other part
     ///   pages   |......|=======|========|
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed and gone.
     #[must_use]
     pub fn whole_pages(&self, file: FileId, pos: ByteCount, len: ByteCount) -> Range<PageIndex> {
-        let end_of_file = self.files.get(file).expect("the file is open").len;
+        let end_of_file = self.read_path.files.get(file).expect("the file is open").len;
         let start = PageIndex(pos.min(end_of_file).pages_up().0);
         let rest = end_of_file - pos.min(end_of_file);
         let end =
@@ -223,58 +284,9 @@ impl IoPath {
         start..end.max(start)
     }
 
-    /// The reads of a file that wait for frames, as they are in a file of this length.
-    pub(super) fn cover_queued(&mut self, file: FileId, len: ByteCount) {
-        let Self { queued, reads, ready, watch, .. } = self;
-        queued.retain(|&waiter| {
-            let Waiter::Read(id) = waiter else { return true };
-            let read = reads.get_mut(id).expect("a queued read is not released");
-            if read.file == file {
-                read.cover(len);
-            }
-            let is_over = read.is_over();
-            if is_over {
-                watch.end();
-                ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
-            }
-            !is_over
-        });
-    }
-
-    /// Lets a closed file go after its last read and its last write.
-    pub(super) fn end_if_over(&mut self, file: FileId) {
-        let is_over = |state: &OpenFile| state.is_closing && state.reads + state.writes == 0;
-        if self.files.get(file).is_some_and(is_over) {
-            let mut state = self.files.remove(file).expect("it is there");
-            self.layouts -= state.place.bytes();
-            Self::end_shares(&mut self.shares, &mut state.remembered);
-            // A zero may have ended after the file was closed.
-            self.cache.forget_unstable_left(Self::slot(file));
-        }
+    /// Where the file is found in the [`Self::table`].
+    #[must_use]
+    pub fn slot(file: FileId) -> FileSlot {
+        slot_of(file)
     }
 }
-
-impl PageRead {
-    /// What it covers of a file of this length: less than was asked if the file ends before, or if
-    /// it would need too many frames.
-    pub(super) fn cover(&mut self, file_len: ByteCount) {
-        let first = self.pos.page();
-        if self.pos >= file_len {
-            self.len = ByteCount::ZERO;
-            self.wanted.pages = first..first;
-            return;
-        }
-        let last = first + self.count;
-        self.len = (self.pos + self.asked).min(file_len).min(last.offset()) - self.pos;
-        self.wanted.pages = first..last.min(PageIndex(file_len.pages_up().0));
-    }
-
-    /// Whether there is nothing to read for it.
-    pub(super) fn is_over(&self) -> bool {
-        self.len == ByteCount::ZERO
-    }
-}
-
-/// Layouts may take a sixteenth of the memory, beside it: 4096 pieces in the smallest engine, and a
-/// million in one of 256 MiB.
-const SHARE_OF_LAYOUTS: u64 = 16;

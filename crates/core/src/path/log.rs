@@ -4,14 +4,17 @@
 //! Out:   the steps; to [`crate::replay`], whether a call makes sense.
 //! Never: a step that changes the path. Recorded or not, it does the same.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::layout::FileLocation;
-use super::waiters::Waiter;
-use super::{Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag};
-use crate::replay::{CallLog, LogStep, PathCall, PathOutput};
+use super::IoPath;
+use crate::cache::FlagLog;
+use crate::call_log::CallLog;
+use crate::call_log::steps::{LogStep, Mismatch, PathCall, PathOutput};
+use crate::ids::{DeviceId, FileId, ReadId, StreamId, Tag, WriteId};
 use crate::table::Frame;
 
+/// # Log
 impl IoPath {
     /// Keeps up to `steps` of a log for [`Self::take_log`]; it ends if they are not taken in time.
     /// 0, as at first, keeps none.
@@ -20,61 +23,95 @@ impl IoPath {
     ///
     /// If anything was done to the path before: a log that begins later cannot be replayed.
     pub fn record(&mut self, steps: usize) {
-        let is_new = self.devices.is_untouched() && self.files.is_untouched();
+        let path = &mut self.read_path;
+        let is_new = path.devices.is_untouched() && path.files.is_untouched();
         assert!(is_new || steps == 0, "a log begins where its path does");
-        *self.log() = if steps == 0 { CallLog::Off } else { CallLog::recording(steps) };
+        let is_off = steps == 0;
+        self.log = if is_off { CallLog::Off } else { CallLog::recording(steps) };
+        let flags = if is_off { FlagLog::Off } else { FlagLog::recording() };
+        *path.page_in.cache.flag_log() = flags;
     }
 
     /// The steps since the last time, for [`replay`](crate::replay::replay).
     pub fn take_log(&mut self) -> Vec<LogStep> {
-        let (stats, cache, idle) = (self.stats, self.cache.stats(), self.cache.idle());
-        self.log().did(|| PathCall::TakeLog);
-        self.log().gave(|| PathOutput::State { stats, cache, idle });
-        self.log().take()
+        let cache = &self.read_path.page_in.cache;
+        let (cache, idle) = (cache.stats(), cache.idle());
+        let stats = self.read_path.telemetry.stats;
+        self.did(|| PathCall::TakeLog);
+        self.gave(|| PathOutput::State { stats, cache, idle });
+        self.log.take()
     }
 
-    /// What the path was made with.
-    #[must_use]
-    pub fn config(&self) -> Config {
-        self.config
-    }
-
+    /// Notes a call.
     #[inline]
-    pub(crate) fn log(&mut self) -> &mut CallLog {
-        self.cache.log()
+    pub(super) fn did(&mut self, call: impl FnOnce() -> PathCall) {
+        self.log.did(self.read_path.page_in.cache.flag_log(), call);
+    }
+
+    /// Notes what the path says.
+    #[inline]
+    pub(super) fn gave(&mut self, output: impl FnOnce() -> PathOutput) {
+        self.log.gave(self.read_path.page_in.cache.flag_log(), output);
+    }
+
+    /// The same, where what it says is to be looked up.
+    #[inline]
+    pub(super) fn gave_with(&mut self, output: impl FnOnce(&Self) -> PathOutput) {
+        if !matches!(self.log, CallLog::Off) {
+            let output = output(self);
+            self.gave(|| output);
+        }
+    }
+
+    /// Follows a log from here on.
+    pub(crate) fn follow(&mut self, steps: Vec<LogStep>) {
+        self.log = CallLog::replaying(steps);
+        *self.read_path.page_in.cache.flag_log() = FlagLog::replaying();
+    }
+
+    /// In a replay, the next call to make.
+    pub(crate) fn next_call(&mut self) -> Result<Option<PathCall>, Box<Mismatch>> {
+        self.log.next_input(self.read_path.page_in.cache.flag_log())
+    }
+
+    /// In a replay, how many steps of the log have come.
+    pub(crate) fn steps_followed(&self) -> usize {
+        self.log.at()
     }
 
     pub(crate) fn has_device(&self, device: DeviceId) -> bool {
-        self.devices.get(device).is_some()
+        self.read_path.devices.get(device).is_some()
     }
 
     pub(crate) fn has_files_on(&self, device: DeviceId) -> bool {
-        self.files.any(|file| file.device == device && !file.is_closing)
+        self.read_path.files.any(|file| file.device == device && !file.is_closing)
     }
 
     pub(crate) fn is_open(&self, file: FileId) -> bool {
-        self.files.get(file).is_some_and(|file| !file.is_closing)
+        self.read_path.files.is_open(file)
     }
 
-    pub(crate) fn is_in_one_run(&self, file: FileId) -> bool {
-        self.files.get(file).is_some_and(|file| matches!(file.place, FileLocation::Run(_)))
+    pub(crate) fn is_contiguous(&self, file: FileId) -> bool {
+        self.read_path.files.get(file).is_some_and(crate::files::OpenFile::is_contiguous)
     }
 
     pub(crate) fn has_stream(&self, stream: StreamId) -> bool {
-        self.streams.get(stream).is_some_and(|stream| self.is_open(stream.file))
+        self.read_path.files.stream(stream).is_some_and(|stream| self.is_open(stream.file))
     }
 
-    pub(crate) fn is_flying(&self, tag: Tag) -> bool {
-        self.flying.get(tag).is_some()
+    pub(crate) fn is_in_flight(&self, tag: Tag) -> bool {
+        self.read_path.devices.is_in_flight(tag)
     }
 
     pub(crate) fn is_ready(&self, id: ReadId) -> bool {
-        self.reads.get(id).is_some_and(|read| read.wanted.outstanding == 0)
-            && !self.queued.contains(&Waiter::Read(id))
-            && !self.ready.iter().any(|ready| ready.id == id)
+        self.read_path.reads.is_ready(id)
     }
 
     pub(crate) fn is_pinned_orphan(&self, frame: Frame) -> bool {
-        self.cache.is_pinned_orphan(frame)
+        self.read_path.page_in.cache.is_pinned_orphan(frame)
+    }
+
+    pub(crate) fn awaits_driver(&self, id: WriteId, is_act: bool) -> bool {
+        self.writeback.awaits_driver(id, is_act)
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
 //!                                                                                      4 % left
-//!   of one   |= leads, a quarter at most =|= streams at their ceiling =|= the others: by sqrt =|
+//!   of one   |= distances, <= 1/4 =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!
 //! The law, its reason and its figures: docs/adaptive.md.
@@ -47,12 +47,12 @@ struct StreamShare {
     group: u8,
     /// Whether it gets what it can use, and not what the law gives.
     is_capped: bool,
-    /// How often its lead was doubled, in eighths of a doubling.
-    urge: u16,
+    /// How often its distance was doubled, in eighths of a doubling.
+    stall_backoff: u16,
     /// Which part of a window its first one is when memory is short, in 65536ths; whether it had
     /// that.
-    turn: u16,
-    is_spread: bool,
+    phase: u16,
+    is_staggered: bool,
     /// Whether its file ends with what is ahead of its reader: it will not ask again.
     is_last: bool,
     /// How much is ahead of its reader when it has just asked.
@@ -63,7 +63,7 @@ struct StreamShare {
     ceiling: u32,
     at_most: u32,
     /// How many pages its reader takes while a request is on its way, and its next read.
-    lead: u32,
+    distance: u32,
     speed: ReadRate,
     /// When and where it asked last.
     at: Nanos,
@@ -88,7 +88,7 @@ pub(crate) struct ShareQuestion {
     /// The largest window that makes sense, and the largest for one whose reader never waits: such
     /// windows need not be more than one request.
     pub(crate) ceiling: Pages,
-    pub(crate) patient: Pages,
+    pub(crate) max_window_unstalled: Pages,
     /// How long a request takes, from being asked for to its end.
     pub(crate) latency_ns: u64,
 }
@@ -99,7 +99,7 @@ pub(crate) struct ShareAllotment {
     /// Its largest window.
     pub(crate) window: Pages,
     /// How far ahead it asks; None: as far as it can, there is room for all.
-    pub(crate) lead: Option<Pages>,
+    pub(crate) distance: Option<Pages>,
     /// With less than so many pages to be had it had better wait.
     pub(crate) least: Pages,
 }
@@ -141,8 +141,8 @@ impl MemoryShares {
         let share = StreamShare {
             is_there: true,
             group,
-            turn: self.begun.wrapping_mul(GOLDEN),
-            ceiling: small(question.ceiling.min(question.patient)),
+            phase: self.begun.wrapping_mul(GOLDEN),
+            ceiling: small(question.ceiling.min(question.max_window_unstalled)),
             at_most: small(question.ceiling),
             read: small(question.count),
             at: question.now,
@@ -182,14 +182,14 @@ impl MemoryShares {
     /// it takes for what is ahead of it.
     pub(crate) fn is_live(&self, now: Nanos, id: ShareId) -> bool {
         let share = self.shares.get(id.0 as usize);
-        share.is_some_and(|share| share.is_there && share.halvings(now) < DEAD_AFTER)
+        share.is_some_and(|share| share.is_there && share.idle_halvings(now) < IDLE_AFTER_HALVINGS)
     }
 
     /// What a stream may have that asks.
     ///
     /// ```text
     ///   room for all, twice     its ceiling, asked for as early as can be
-    ///   otherwise               w = 2 x (memory - leads) x sqrt(rate) / sum of all sqrt(rate)
+    ///   otherwise               w = 2 x (memory - distances) x sqrt(rate) / sum of all sqrt(rate)
     /// ```
     pub(crate) fn ask(
         &mut self,
@@ -209,21 +209,21 @@ impl MemoryShares {
         self.recount(index, question.now);
 
         let share = &self.shares[index];
-        let (weight, lead, ceiling) = (share.counted.weight, share.lead, share.ceiling);
+        let (weight, distance, ceiling) = (share.counted.weight, share.distance, share.ceiling);
         let room = self.groups.room(group, memory);
         let most = Pages(ceiling.into());
         if !room.is_short() {
             let share = &mut self.shares[index];
-            (share.is_capped, share.is_spread) = (false, false);
-            return ShareAllotment { window: most, lead: None, least: Pages(1) };
+            (share.is_capped, share.is_staggered) = (false, false);
+            return ShareAllotment { window: most, distance: None, least: Pages(1) };
         }
         let rest = room.without(&self.shares[index].counted);
         let by_law = rest.window_of(weight);
         let window = by_law.min(most).max(Pages(1));
         self.shares[index].is_capped = by_law >= most;
         self.recount(index, question.now);
-        let lead = room.lead_of(lead).min(window).max(Pages(1));
-        ShareAllotment { window, lead: Some(lead), least: Pages(window.0 / SHARE_OF_LEAST) }
+        let distance = room.distance_of(distance).min(window).max(Pages(1));
+        ShareAllotment { window, distance: Some(distance), least: Pages(window.0 / LEAST_DENOM) }
     }
 
     /// How much of a window of `most` pages it may have when it wants `size` of them.
@@ -238,32 +238,32 @@ impl MemoryShares {
     ///
     /// Parts by the golden section lie evenly, however many there are. A stream whose window is
     /// capped gets it whole.
-    pub(crate) fn spread(&mut self, id: ShareId, size: Pages, most: Pages) -> Pages {
+    pub(crate) fn stagger(&mut self, id: ShareId, size: Pages, most: Pages) -> Pages {
         let share = &mut self.shares[id.0 as usize];
-        let part = Pages(((most.0 * u64::from(share.turn)) >> 16).max(1));
-        if share.is_spread || share.is_capped || size <= part {
+        let part = Pages(((most.0 * u64::from(share.phase)) >> 16).max(1));
+        if share.is_staggered || share.is_capped || size <= part {
             return most;
         }
-        share.is_spread = true;
+        share.is_staggered = true;
         part
     }
 
-    /// It got nothing: its turn is still to come.
-    pub(crate) fn keep_turn(&mut self, id: ShareId) {
-        self.shares[id.0 as usize].is_spread = false;
+    /// It got nothing: its phase is still to come.
+    pub(crate) fn keep_phase(&mut self, id: ShareId) {
+        self.shares[id.0 as usize].is_staggered = false;
     }
 
     /// What a stream may have that begins: as much as one of the middle.
     pub(crate) fn ask_new(&mut self, question: ShareQuestion, memory: Pages) -> ShareAllotment {
         self.look_around(question.now);
         let group = self.groups.of(question.submitter);
-        let most = question.ceiling.min(question.patient);
+        let most = question.ceiling.min(question.max_window_unstalled);
         let room = self.groups.room(group, memory).with_one_more(most);
         if !room.is_short() {
-            return ShareAllotment { window: most, lead: None, least: Pages(1) };
+            return ShareAllotment { window: most, distance: None, least: Pages(1) };
         }
         let window = room.window_of(room.mean_weight()).min(most).max(Pages(1));
-        ShareAllotment { window, lead: None, least: Pages(1) }
+        ShareAllotment { window, distance: None, least: Pages(1) }
     }
 
     /// Counts two of them again: a stalled one counts less.
@@ -307,11 +307,11 @@ impl MemoryShares {
     fn recount(&mut self, index: usize, now: Nanos) {
         let share = &self.shares[index];
         let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
-        let halvings = share.halvings(now);
+        let idle_halvings = share.idle_halvings(now);
         let part = ShareDemand {
-            streams: u64::from(halvings < DEAD_AFTER),
+            streams: u64::from(idle_halvings < IDLE_AFTER_HALVINGS),
             is_known: share.speed.root().is_some(),
-            weight: weight >> halvings.min(MOST_HALVINGS),
+            weight: weight >> idle_halvings.min(IDLE_HALVINGS_MAX),
             ..share.uses(now)
         };
         let share = &mut self.shares[index];
@@ -331,26 +331,26 @@ impl StreamShare {
         (self.at, self.page) = (now, page);
         self.is_last = false;
         self.read = small(count).max(self.read - self.read.div_ceil(8));
-        self.urge = if has_waited {
-            (self.urge + DOUBLING).min(MOST_URGE)
+        self.stall_backoff = if has_waited {
+            (self.stall_backoff + DOUBLING).min(MOST_STALL_BACKOFF)
         } else {
-            self.urge.saturating_sub(1)
+            self.stall_backoff.saturating_sub(1)
         };
-        let is_patient = self.urge == 0;
-        let most = if is_patient { question.patient } else { question.ceiling };
+        let is_unstalled = self.stall_backoff == 0;
+        let most = if is_unstalled { question.max_window_unstalled } else { question.ceiling };
         (self.ceiling, self.at_most) = (small(most.min(question.ceiling)), small(question.ceiling));
         let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
-        let eighths = u64::from(self.urge % DOUBLING);
-        let lead = meanwhile.0.saturating_add(u64::from(self.read));
-        let lead = lead.saturating_mul(8 + eighths) / 8;
-        self.lead = small(Pages(lead << (self.urge / DOUBLING))).min(self.ceiling);
+        let eighths = u64::from(self.stall_backoff % DOUBLING);
+        let distance = meanwhile.0.saturating_add(u64::from(self.read));
+        let distance = distance.saturating_mul(8 + eighths) / 8;
+        self.distance = small(Pages(distance << (self.stall_backoff / DOUBLING))).min(self.ceiling);
     }
 
     /// What it can use of the memory: two windows; or, at the end of its file, what it still has
     /// ahead, and less and less of that once its time is over.
     fn uses(&self, now: Nanos) -> ShareDemand {
         if self.is_last {
-            let rest = u64::from(self.ahead) >> self.times_over(now).min(MOST_HALVINGS);
+            let rest = u64::from(self.ahead) >> self.times_over(now).min(IDLE_HALVINGS_MAX);
             return ShareDemand {
                 demand: rest,
                 is_capped: true,
@@ -358,29 +358,29 @@ impl StreamShare {
                 ..ShareDemand::default()
             };
         }
-        let halvings = self.halvings(now).min(MOST_HALVINGS);
-        let ceiling = u64::from(self.ceiling) >> halvings;
-        let lead = u64::from(self.lead) >> halvings;
+        let idle_halvings = self.idle_halvings(now).min(IDLE_HALVINGS_MAX);
+        let ceiling = u64::from(self.ceiling) >> idle_halvings;
+        let distance = u64::from(self.distance) >> idle_halvings;
         let is_capped = self.is_capped;
-        ShareDemand { demand: 2 * ceiling, lead, is_capped, ceiling, ..ShareDemand::default() }
+        ShareDemand { demand: 2 * ceiling, distance, is_capped, ceiling, ..ShareDemand::default() }
     }
 
     /// How often what is ahead of its reader could have been used up since it asked, in doublings.
     fn times_over(&self, now: Nanos) -> u32 {
         let away_ns = now.0.saturating_sub(self.at.0);
         let Some(lifetime_ns) = self.speed.ns_of(Pages(u64::from(self.ahead))) else {
-            return self.halvings(now);
+            return self.idle_halvings(now);
         };
         (away_ns / lifetime_ns.max(1)).checked_ilog2().map_or(0, |doublings| doublings + 1)
     }
 
     /// How often it counts half: not at all, until its reader has been away for several times what
     /// it takes for what is ahead of it.
-    fn halvings(&self, now: Nanos) -> u32 {
+    fn idle_halvings(&self, now: Nanos) -> u32 {
         let away_ns = now.0.saturating_sub(self.at.0);
         let lifetime_ns = self.speed.ns_of(Pages(u64::from(self.ahead))).unwrap_or(0);
-        let patience_ns = lifetime_ns.max(SHORTEST_LIFE_NS).saturating_mul(LIVES);
-        (away_ns / patience_ns).checked_ilog2().map_or(0, |doublings| doublings + 1)
+        let idle_timeout_ns = lifetime_ns.max(LIFETIME_MIN_NS).saturating_mul(IDLE_LIFETIMES);
+        (away_ns / idle_timeout_ns).checked_ilog2().map_or(0, |doublings| doublings + 1)
     }
 }
 
@@ -405,24 +405,24 @@ const GOLDEN: u16 = 40503;
 
 /// A reader may be late by so many times what it usually takes for what is ahead of it: clients
 /// pause, and a guess of its rate may be wrong by two.
-const LIVES: u64 = 4;
+const IDLE_LIFETIMES: u64 = 4;
 
 /// And by no less than four seconds: no device keeps a reader waiting for so long, and one that
 /// reads at full speed waits for nothing else.
-const SHORTEST_LIFE_NS: u64 = 1_000_000_000;
+const LIFETIME_MIN_NS: u64 = 1_000_000_000;
 
 /// Counted a quarter, its pages may be taken: it had eight lives.
-const DEAD_AFTER: u32 = 2;
+const IDLE_AFTER_HALVINGS: u32 = 2;
 
 /// From here on it counts nothing.
-const MOST_HALVINGS: u32 = 63;
+const IDLE_HALVINGS_MAX: u32 = 63;
 
 /// For each question two are looked at: all of them as often as half of the streams ask.
 const LOOKS: u32 = 2;
 
 /// A quarter of its window: more requests for less each make an overload worse. A stream that waits
 /// has consumed more of its own by then.
-const SHARE_OF_LEAST: u64 = 4;
+const LEAST_DENOM: u64 = 4;
 
 /// A reader that waits nearly all the time is taken for one that could be eight times as fast: a
 /// reader of many streams in turns waits for one of them and not for the others, and all are as
@@ -432,10 +432,10 @@ const MOST_SPEED_UP: u64 = 8;
 /// A request may take twice as long as they take on average before its reader waits.
 const MARGIN: u64 = 2;
 
-/// A wait doubles the lead; it takes eight questions without one to halve it: a wait costs more
-/// than the memory of a lead that is too long.
+/// A wait doubles the distance; it takes eight questions without one to halve it: a wait costs more
+/// than the memory of a distance that is too long.
 const DOUBLING: u16 = 8;
 
-/// Twice is enough: what it starts from was measured, and after an overload all leads are as long
-/// as can be, which takes from the windows.
-const MOST_URGE: u16 = DOUBLING;
+/// Twice is enough: what it starts from was measured, and after an overload all distances are as
+/// long as can be, which takes from the windows.
+const MOST_STALL_BACKOFF: u16 = DOUBLING;

@@ -1,28 +1,30 @@
 //! One read's way through its pages: when a policy is asked, and what is done with its answer.
 //!
 //! In:    a read, a policy, what is remembered ([`PolicyMemory`]), and a cache ([`PageSet`]).
-//! Out:   pages fetched, each wanted page consumed in order, and every decision to a callback.
+//! Out:   pages fetched, each page of the read consumed in order, and every decision to a callback.
 //! Never: a wait. A page that was fetched counts as resident from then on.
 //!
-//! This is the caller of every policy: [`crate::path`] runs it over its own cache, `foreread
-//! explain` over a plain set, and `examples/own_cache.rs` shows it over the cache of a program of
-//! yours.
+//! [`visit`] is the one loop over a read's pages: a path asks its prefetcher from there, and
+//! `foreread explain` and `examples/own_cache.rs` ask a policy directly ([`ReadWalk`]).
 
 use core::ops::Range;
 
-use super::{
-    Advice, Allotment, Ask, Decided, Decision, Pattern, Policy, Residency, Rules, StreamState,
-    Streams, Stride, Trigger, WindowLimits,
+use super::decision::{
+    Allotment, Ask, Decided, Decision, Pattern, Residency, Stride, Trigger, WindowLimits,
 };
+use super::policy::Policy;
+use super::policy::rules::Rules;
+use super::stream_state::{Advice, StreamState};
+use super::streams::Streams;
 use crate::units::{ByteCount, PageIndex, Pages};
 
 /// A cache of one file's pages, as far as a read needs it.
 pub trait PageSet: Residency {
-    /// Whether the page is resident or on its way.
+    /// Whether the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
 
-    /// Whether a resident page is still on its way: its reader waits for it.
-    fn is_on_its_way(&self, _page: PageIndex) -> bool {
+    /// Whether a resident page is still in flight: its reader waits for it.
+    fn is_in_flight(&self, _page: PageIndex) -> bool {
         false
     }
 
@@ -30,25 +32,108 @@ pub trait PageSet: Residency {
     fn take_marker(&mut self, page: PageIndex) -> bool;
 
     /// Asks the device for those of `pages` that are not resident, and marks `marker` if it is one
-    /// of them. Pages that no reader waits for may be left out. Returns how many were asked for.
+    /// of them. Pages that no reader waits for may be left out. Returns how many were requested.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages;
 
     /// A page of a window was evicted before its reader came, and these are next: those that are
-    /// still resident shall leave last, as if they had just come. A cache that knows no order need
-    /// not do anything.
+    /// still resident shall leave last, as if they had just been read. A cache without an order
+    /// need not do anything.
     fn rescue(&mut self, _pages: Range<PageIndex>) {}
 
-    /// The reader takes this page, which is resident or on its way.
+    /// The reader takes this page, which is resident or in flight.
     fn consume(&mut self, page: PageIndex);
+}
 
-    /// What a stream may have whose largest window is `max`: all of it, unless there are others
-    /// and the cache shares its memory out. Asked before each decision of `adaptive`.
-    fn terms(&mut self, _file: &Streams, _ask: Ask, max: Pages) -> Allotment {
-        Allotment { max, lead: None }
+/// What a read meets at one of its pages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PageMet {
+    /// The page is not resident.
+    Missing,
+    /// The page is in flight.
+    InFlight,
+    /// The page carried a marker, which is cleared now.
+    Marker,
+}
+
+/// The pages of one read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReadPages {
+    /// The first.
+    pub first: PageIndex,
+    /// How many, not clipped at the end of the file: policies see what the caller asked for.
+    pub count: Pages,
+    /// One past the file's last page: none from there on is visited.
+    pub file_end: PageIndex,
+    /// What the stream's owner said of it. With [`Advice::Random`] markers are left where they are:
+    /// they belong to other readers.
+    pub advice: Advice,
+}
+
+/// Visits the pages of a read in order, and calls `met` with how many pages are left of the read.
+///
+/// ```text
+///   for each page   not resident?  met(Missing); still not?  fetch it alone
+///                   in flight?     met(InFlight)
+///                   marked?        clear the mark, met(Marker)
+///                   consume
+/// ```
+pub fn visit<C: PageSet>(
+    cache: &mut C,
+    read: ReadPages,
+    mut met: impl FnMut(&mut C, PageMet, PageIndex, Pages),
+) {
+    let last = read.first + read.count;
+    let mut page = read.first;
+    while page < last.min(read.file_end) {
+        if !cache.is_resident(page) {
+            met(cache, PageMet::Missing, page, last - page);
+            if !cache.is_resident(page) {
+                cache.fetch(page..page + Pages(1), None);
+            }
+        } else if cache.is_in_flight(page) {
+            met(cache, PageMet::InFlight, page, last - page);
+        }
+        if read.advice != Advice::Random && cache.take_marker(page) {
+            met(cache, PageMet::Marker, page, last - page);
+        }
+        cache.consume(page);
+        page = page + Pages(1);
+    }
+}
+
+/// What is to be read because of one decision.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Plan {
+    /// The question.
+    pub ask: Ask,
+    /// The answer. The window of a random read is clipped at the end of the file.
+    pub decision: Decision,
+    /// The pages, clipped at the end of the file; of a window with gaps, from the first piece on.
+    pub pages: Range<PageIndex>,
+    /// The page whose use asks for the next window.
+    pub marker: Option<PageIndex>,
+    /// Pages of the last window that are to leave late, because one of them was evicted too early.
+    pub rescue: Option<Range<PageIndex>>,
+}
+
+impl Plan {
+    /// Requests the pages from `cache`; returns how many were requested.
+    pub fn fetch(&self, cache: &mut impl PageSet) -> Pages {
+        if let Some(pages) = &self.rescue {
+            cache.rescue(pages.clone());
+        }
+        if let Pattern::Strided(stride) = self.decision.pattern {
+            fetch_pieces(cache, self.pages.clone(), stride, self.marker)
+        } else {
+            cache.fetch(self.pages.clone(), self.marker)
+        }
     }
 
-    /// The decision is made and its pages are asked for; `file` remembers it.
-    fn decided(&mut self, _file: &mut Streams) {}
+    /// The plan and what came of it, as one line of a trace.
+    #[must_use]
+    pub fn decided(&self, submitted: Pages) -> Decided {
+        Decided { ask: self.ask, decision: self.decision, submitted }
+    }
 }
 
 /// The reader's side of a read: what the policies need to know of a stream and its file.
@@ -80,132 +165,134 @@ pub struct PolicyMemory<'m> {
 impl ReadWalk {
     /// Reads `count` pages from `first` on, and remembers what was decided.
     ///
-    /// ```text
-    ///   for each page   not resident?  ask the policy; still not?  fetch it alone
-    ///                   marked?        clear the mark, ask the policy
-    ///                   consume
-    /// ```
-    ///
     /// The read is not clipped at the end of the file before the policy sees it (it asks for what
     /// its caller asked), but no page past the end is visited.
-    ///
-    /// A stream of [`Advice::Random`] leaves marks where they are: they are other readers'.
     pub fn read(
         &self,
-        mut memory: PolicyMemory<'_>,
+        memory: PolicyMemory<'_>,
         cache: &mut impl PageSet,
         first: PageIndex,
         count: Pages,
         mut decided: impl FnMut(Decided),
     ) {
-        let last = first + count;
-        let mut page = first;
-        while page < last.min(self.end) {
-            if !cache.is_resident(page) {
-                self.ask(&mut memory, cache, page, last - page, Trigger::Miss, &mut decided);
-                if !cache.is_resident(page) {
-                    cache.fetch(page..page + Pages(1), None);
+        let PolicyMemory { stream, file } = memory;
+        let pages = ReadPages { first, count, file_end: self.end, advice: self.advice };
+        visit(cache, pages, |cache, met, page, count| {
+            let trigger = match met {
+                PageMet::Missing => Trigger::Miss,
+                PageMet::Marker => Trigger::Marker,
+                PageMet::InFlight => {
+                    stream.has_waited = true;
+                    return;
                 }
-            } else if cache.is_on_its_way(page) {
-                memory.stream.has_waited = true;
-            }
-            if self.advice != Advice::Random && cache.take_marker(page) {
-                self.ask(&mut memory, cache, page, last - page, Trigger::Marker, &mut decided);
-            }
-            cache.consume(page);
-            page = page + Pages(1);
-        }
+            };
+            let memory = PolicyMemory { stream, file };
+            self.ask(memory, cache, page, count, trigger, &mut decided);
+        });
     }
 
-    /// A hit met a marker, `count` pages before the end of its read, and has cleared it. Whose it
-    /// was must not lose it, so it brings a window whatever the advice.
+    /// A hit met a marker, `count` pages before the end of its read, and has cleared it. The stream
+    /// that it belonged to must not lose it, so it brings a window whatever the advice.
     pub fn marker(
         &self,
-        mut memory: PolicyMemory<'_>,
+        memory: PolicyMemory<'_>,
         cache: &mut impl PageSet,
         page: PageIndex,
         count: Pages,
         mut decided: impl FnMut(Decided),
     ) {
-        self.ask(&mut memory, cache, page, count, Trigger::Marker, &mut decided);
+        self.ask(memory, cache, page, count, Trigger::Marker, &mut decided);
     }
 
+    /// Asks the policy, requests the pages, and reports the decision.
     fn ask(
         &self,
-        memory: &mut PolicyMemory<'_>,
+        memory: PolicyMemory<'_>,
         cache: &mut impl PageSet,
         page: PageIndex,
         count: Pages,
         trigger: Trigger,
         decided: &mut impl FnMut(Decided),
     ) {
-        let waited = core::mem::take(&mut memory.stream.has_waited);
-        let has_waited = waited || trigger == Trigger::Miss;
-        let ask = Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited };
-        let last = memory.stream.fetched;
-        let Some(mut decision) = self.decide(memory, ask, cache) else {
-            cache.decided(memory.file);
-            return;
-        };
-        if decision.pattern == Pattern::Thrash {
-            cache.rescue(page..last.end().min(self.end));
-        }
-        if decision.is_remembered() {
-            memory.stream.window = decision.window;
-        }
-        memory.stream.fetched = decision.window;
-        let marker = self.policy.marker(decision.window, self.end);
-        let pages = decision.window.clipped(self.end);
-        if decision.pattern == Pattern::Random {
-            decision.window = pages;
-        }
-        let all = pages.start..pages.end();
-        let submitted = if let Pattern::Strided(stride) = decision.pattern {
-            fetch_pieces(cache, all, stride, marker)
-        } else {
-            cache.fetch(all, marker)
-        };
-        cache.decided(memory.file);
-        if submitted > Pages::ZERO {
-            memory.stream.seeked = false;
-        }
-        decided(Decided { ask, decision, submitted });
+        let PolicyMemory { stream, file } = memory;
+        let ask = self.question(stream, page, count, trigger);
+        let decision = self.without_policy(stream, ask).or_else(|| {
+            let memory = PolicyMemory { stream, file };
+            self.ask_policy(memory, ask, self.window_limits(), None, cache)
+        });
+        let Some(decision) = decision else { return };
+        let plan = self.plan(stream, ask, decision);
+        let submitted = plan.fetch(cache);
+        Self::submitted(stream, submitted);
+        decided(plan.decided(submitted));
     }
 
-    fn decide(
+    /// The question of a page that was met; it tells whether its reader has waited, and forgets
+    /// that.
+    pub(super) fn question(
         &self,
-        memory: &mut PolicyMemory<'_>,
-        ask: Ask,
-        cache: &mut impl PageSet,
-    ) -> Option<Decision> {
+        stream: &mut StreamState,
+        page: PageIndex,
+        count: Pages,
+        trigger: Trigger,
+    ) -> Ask {
+        let waited = core::mem::take(&mut stream.has_waited);
+        let has_waited = waited || trigger == Trigger::Miss;
+        Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
+    }
+
+    /// The decision for which no policy is needed: the owner's advice, or a rule that comes first.
+    pub(super) fn without_policy(&self, stream: &StreamState, ask: Ask) -> Option<Decision> {
         if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
             return Some(Decision::random(ask, ask.count));
         }
-        let limits = self.advice.limits(self.limits);
-        if let Some(decision) = self.rules.before(memory.stream, ask, limits) {
-            return Some(decision);
-        }
-        if self.policy == Policy::Adaptive {
-            return self.decide_on_terms(memory, ask, limits, cache);
-        }
-        let decision = self.policy.decide(memory.stream, memory.file, ask, limits, cache)?;
-        let max = if self.policy == Policy::None { Pages::ZERO } else { limits.max };
-        Some(self.rules.after(decision, memory.stream, ask, max, self.end))
+        self.rules.before(stream, ask, self.window_limits())
     }
 
-    /// The same for a policy whose streams share the memory.
-    fn decide_on_terms(
+    /// What bounds the windows of this stream.
+    pub(super) fn window_limits(&self) -> WindowLimits {
+        self.advice.limits(self.limits)
+    }
+
+    /// What the policy decides; `allotment` is what a stream may have of memory that is shared.
+    pub(super) fn ask_policy(
         &self,
-        memory: &mut PolicyMemory<'_>,
+        memory: PolicyMemory<'_>,
         ask: Ask,
         limits: WindowLimits,
-        cache: &mut impl PageSet,
+        allotment: Option<Allotment>,
+        cache: &impl Residency,
     ) -> Option<Decision> {
-        let Allotment { max, lead } = cache.terms(memory.file, ask, limits.max);
-        let limits = WindowLimits { max, ..limits };
         let PolicyMemory { stream, file } = memory;
-        let decision = self.policy.decide_with_lead(stream, file, ask, limits, lead, cache);
-        Some(self.rules.after(decision?, memory.stream, ask, max, self.end))
+        let max = allotment.map_or(limits.max, |allotment| allotment.max);
+        let distance = allotment.and_then(|allotment| allotment.distance);
+        let limits = WindowLimits { max, ..limits };
+        let decision = self.policy.decide_at(stream, file, ask, limits, distance, cache)?;
+        let max = if self.policy == Policy::None { Pages::ZERO } else { max };
+        Some(self.rules.after(decision, stream, ask, max, self.end))
+    }
+
+    /// What is to be read because of a decision, which the stream remembers.
+    pub(super) fn plan(&self, stream: &mut StreamState, ask: Ask, mut decision: Decision) -> Plan {
+        let is_lost = decision.pattern == Pattern::Thrash;
+        let rescue = is_lost.then(|| ask.page..stream.fetched.end().min(self.end));
+        if decision.is_remembered() {
+            stream.window = decision.window;
+        }
+        stream.fetched = decision.window;
+        let marker = self.policy.marker(decision.window, self.end);
+        let window = decision.window.clipped(self.end);
+        if decision.pattern == Pattern::Random {
+            decision.window = window;
+        }
+        Plan { ask, decision, pages: window.start..window.end(), marker, rescue }
+    }
+
+    /// So many pages of a plan were requested.
+    pub(super) fn submitted(stream: &mut StreamState, pages: Pages) {
+        if pages > Pages::ZERO {
+            stream.seeked = false;
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) type Id<L> = slab::Id<Queued<L>>;
 /// The queued requests.
 #[derive(Debug)]
 pub(super) struct Queue<L> {
-    requests: Slab<Queued<L>>,
+    requests: Slab<Queued<L>, Queued<L>>,
     lanes: [[QueueLane<L>; 2]; 3],
     /// How many of each direction.
     counts: [usize; 2],
@@ -235,7 +235,7 @@ impl<L: Payload> Queue<L> {
         ids.sort_unstable();
         self.lanes.iter_mut().flatten().for_each(|lane| *lane = QueueLane::new());
         self.counts = [0; 2];
-        let mut requests = mem::replace(&mut self.requests, Slab::new());
+        let mut requests = mem::take(&mut self.requests);
         ids.into_iter().map(move |(_, id)| requests.remove(id).expect("it is queued").request)
     }
 
@@ -318,7 +318,7 @@ impl<L> QueueLane<L> {
     }
 
     /// Makes it the youngest.
-    fn push(&mut self, requests: &mut Slab<Queued<L>>, id: Id<L>) {
+    fn push(&mut self, requests: &mut Slab<Queued<L>, Queued<L>>, id: Id<L>) {
         let older = self.youngest.replace(id);
         of(requests, id).older = older;
         match older {
@@ -327,7 +327,12 @@ impl<L> QueueLane<L> {
         }
     }
 
-    fn link_before(&mut self, requests: &mut Slab<Queued<L>>, id: Id<L>, younger: Id<L>) {
+    fn link_before(
+        &mut self,
+        requests: &mut Slab<Queued<L>, Queued<L>>,
+        id: Id<L>,
+        younger: Id<L>,
+    ) {
         let older = of(requests, younger).older.replace(id);
         let queued = of(requests, id);
         (queued.older, queued.younger) = (older, Some(younger));
@@ -340,7 +345,7 @@ impl<L> QueueLane<L> {
     /// Closes the gap that a request leaves between these two.
     fn unlink(
         &mut self,
-        requests: &mut Slab<Queued<L>>,
+        requests: &mut Slab<Queued<L>, Queued<L>>,
         older: Option<Id<L>>,
         younger: Option<Id<L>>,
     ) {
@@ -355,6 +360,6 @@ impl<L> QueueLane<L> {
     }
 }
 
-fn of<L>(requests: &mut Slab<Queued<L>>, id: Id<L>) -> &mut Queued<L> {
+fn of<L>(requests: &mut Slab<Queued<L>, Queued<L>>, id: Id<L>) -> &mut Queued<L> {
     requests.get_mut(id).expect("it is queued")
 }

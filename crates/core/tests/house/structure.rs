@@ -31,7 +31,7 @@ struct Allowed {
     long_files: usize,
 }
 
-const ALLOWED: [Allowed; 1] = [allowed("core", [28, 60, 11, 3, 22])];
+const ALLOWED: [Allowed; 1] = [allowed("core", [28, 0, 0, 2, 12])];
 
 const fn allowed(folder: &'static str, breaches: [usize; 5]) -> Allowed {
     let [files_in_circles, shared_names, hidden_names, long_functions, long_files] = breaches;

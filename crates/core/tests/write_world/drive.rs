@@ -39,7 +39,7 @@ impl World {
         let start = start % end.max(1);
         let now = self.tick();
         let range = PageIndex(start)..PageIndex(start + pages);
-        let id = self.path.zero(now, self.files[file].id, range);
+        let id = self.path.write_zeroes(now, self.files[file].id, range);
         self.begin(file, id, What::Zero { pages: start..(start + pages).min(end) });
     }
 

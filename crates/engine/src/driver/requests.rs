@@ -136,7 +136,7 @@ impl Driver {
         let news = self.waiting.abandon(Ticket::Write(id), file);
         assert!(news.is_none(), "a waiter with news does not leave");
         let now = self.now();
-        self.path.give_up(now, id);
+        self.path.cancel_write(now, id);
         self.note_ready();
         self.start_all();
     }

@@ -241,7 +241,7 @@ mod tests {
                 };
                 let id = file.shared().id;
                 let page = PageIndex(0)..PageIndex(1);
-                let zero = |path: &mut IoPath, now| path.zero(now, id, page);
+                let zero = |path: &mut IoPath, now| path.write_zeroes(now, id, page);
                 let zeroed = file.handle().run_to_end("zeroing", 0, zero, &StepWork::Act(&fail));
                 assert!(zeroed.is_err(), "as it was told");
                 began.take().expect("it began").join().expect("it does not panic")

@@ -92,7 +92,7 @@ impl DurabilityWorld {
         let id = if is_discard {
             self.path.discard(now, id, range)
         } else {
-            self.path.zero(now, id, range)
+            self.path.write_zeroes(now, id, range)
         };
         let kind = CallKind::Zero { sectors: first * PAGE..after, is_discard, stamp: None };
         self.calls.insert(id, Call { file, kind });

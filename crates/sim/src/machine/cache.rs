@@ -69,9 +69,9 @@ impl CacheSpec {
                 snap_eof: has(RuleName::SnapEof),
                 backwards: has(RuleName::Backwards),
                 without: Without {
-                    law: is_without(PartName::Law),
+                    shares: is_without(PartName::Law),
                     clip: is_without(PartName::Clip),
-                    lead: is_without(PartName::Lead),
+                    distance: is_without(PartName::Lead),
                 },
             },
         }

@@ -169,7 +169,7 @@ impl Ext4Mount {
             TableWindow::Fixed(window) => window.decide(table, block),
             TableWindow::Adaptive(adaptive) => {
                 let device = self.file.device;
-                let cost = self.process.world(|world| world.path.device_fit(device));
+                let cost = self.process.world(|world| world.path.device_model(device));
                 let cost = Cost::of_fit(cost);
                 let decision = adaptive.borrow_mut().decide(table, block, cost, BLOCK_SIZE);
                 decision.map(|decision| decision.blocks)

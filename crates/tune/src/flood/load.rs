@@ -110,7 +110,7 @@ impl MixedLoad for RealMixedLoad<'_> {
         loop {
             match said.recv_timeout(LOOK) {
                 Ok(ThreadMessage::Failed(doing, error)) => {
-                    outcome = Err(self.scratch.failed(doing, &error))
+                    outcome = Err(self.scratch.failed(doing, &error));
                 }
                 // Of what failed the reader knows nothing: it has only been ended.
                 Ok(ThreadMessage::Read(_)) if matches!(outcome, Err(Stopped::Failed(_))) => {}
@@ -181,7 +181,10 @@ impl LoadThreads {
     }
 
     fn write(&self, number: u64, mut rng: Rng) -> io::Result<()> {
-        let mut buffer = AlignedBuffer::new(usize::try_from(WRITE.0).expect("it fits"), self.align);
+        let mut buffer = AlignedBuffer::new(
+            usize::try_from(WRITE.0).expect("64 KiB fit any address space"),
+            self.align,
+        );
         noise(buffer.bytes_mut(), number);
         let places = (self.size - self.written_from) / WRITE.0;
         while self.goes_on() {

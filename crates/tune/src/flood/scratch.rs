@@ -104,7 +104,7 @@ impl ScratchFile {
 
     /// Writes it from its start until the time is over, and gives back what was not reached.
     fn fill(&mut self, clock: fn() -> Nanos, interrupted: &AtomicBool) -> Result<(), Stopped> {
-        let align = usize::try_from(self.align).expect("an alignment fits");
+        let align = usize::try_from(self.align).expect("a device states its alignment in 32 bits");
         let mut buffer = AlignedBuffer::new(FILL_CHUNK, align);
         noise(buffer.bytes_mut(), 0);
         let limit = Nanos(clock().0 + ns(FILL_TIME));

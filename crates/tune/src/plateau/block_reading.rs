@@ -39,7 +39,9 @@ pub(super) fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<BlockReading>
             (block, in_block) = (block + 1, 0);
         }
         (round, in_block) = (Some(reading.round), in_block + 1);
-        let window = windows.binary_search(&reading.window).expect("it is one of them");
+        let window = windows
+            .binary_search(&reading.window)
+            .expect("`windows` was collected from these readings");
         BlockReading { window, block, ln: reading.mb_per_s.ln() }
     });
     let entries = entries.collect();

@@ -37,7 +37,8 @@ use crate::pages::resident;
 pub(super) fn warm_up(window: u64) {
     let bytes = 2 * (KEPT_BYTES + window) + window;
     // Not zeros: those would be there without a touch.
-    let memory = vec![1_u8; usize::try_from(bytes).expect("some windows fit the memory")];
+    let memory =
+        vec![1_u8; usize::try_from(bytes).expect("windows are smaller than the address space")];
     std::hint::black_box(&memory);
 }
 
@@ -51,7 +52,8 @@ pub(super) fn sequential(
     warm_up(window);
     let most = window.min(places.bytes() / 8 / PAGE_SIZE * PAGE_SIZE).max(PAGE_SIZE);
     let mut laps = Laps::new(&SequentialRead { window: ByteCount(most), ..*ask }, run.zero, now());
-    let mut memory = vec![0; usize::try_from(window).expect("a window fits the memory")];
+    let mut memory =
+        vec![0; usize::try_from(window).expect("a window is smaller than the address space")];
     let mut read_before = 0;
     while !laps.is_enough(now()) {
         let free = free_run(run, places, PAGE_SIZE + 10 * window)?;
@@ -167,7 +169,8 @@ impl BufferedStream<'_> {
             if want == 0 {
                 return Ok(());
             }
-            let to = &mut memory[..usize::try_from(want).expect("a window fits the memory")];
+            let to = &mut memory
+                [..usize::try_from(want).expect("a window is smaller than the address space")];
             let got = self.file.read_at(to, self.at).map_err(|e| self.run.failed(self.at, &e))?;
             if got == 0 {
                 return Err(self.run.shrunk(self.at));
@@ -247,7 +250,8 @@ pub(super) fn random(
     let file = run.open()?;
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
     let size = ask.size.0;
-    let mut memory = vec![0; usize::try_from(size).expect("a read fits the memory")];
+    let mut memory =
+        vec![0; usize::try_from(size).expect("a read is smaller than the address space")];
     let mut latencies = Vec::new();
     let began = now();
     // A place that is in the cache is no read; of a file that is mostly there, few are.

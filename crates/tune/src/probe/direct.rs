@@ -121,7 +121,8 @@ impl<'a> WindowPipe<'a> {
             if len == 0 || !self.may_start(number, readers) {
                 return;
             }
-            let to = &mut memory.bytes()[..usize::try_from(len).expect("it fits the memory")];
+            let to = &mut memory.bytes()[..usize::try_from(len)
+                .expect("a request is no larger than its buffer, which was allocated")];
             let result = one(self.run, self.file, to, at);
             // As the kernel copies what is read from the cache, piece by piece.
             for piece in to.chunks(copy.len()) {

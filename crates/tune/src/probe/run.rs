@@ -39,7 +39,7 @@ impl ProbeRun {
     }
 
     pub(super) fn open_direct(&self) -> Result<File, Stopped> {
-        let flags = i32::try_from(OFlags::DIRECT.bits()).expect("flags of open fit");
+        let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open's flags are a C int");
         let opened = File::options().read(true).custom_flags(flags).open(&self.path);
         opened.map_err(|error| self.unopened(&error))
     }

@@ -42,7 +42,7 @@ pub(super) fn stored(file: &File, len: u64) -> Vec<Range<u64>> {
 
 /// Why a page of it cannot be read with `O_DIRECT`, if it cannot.
 pub(super) fn not_direct(path: &Path, opened: &File, offset: u64) -> Option<String> {
-    let flags = i32::try_from(OFlags::DIRECT.bits()).expect("flags of open fit");
+    let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open's flags are a C int");
     let is_same = |direct: &File| {
         let (a, b) = (direct.metadata().ok()?, opened.metadata().ok()?);
         Some((a.dev(), a.ino()) == (b.dev(), b.ino()))

@@ -1,7 +1,7 @@
 //! Divides the memory: among submitters by weight, and among their streams by the law.
 //!
 //! In:    what each stream adds to the sums of its submitter.
-//! Out:   the memory of a submitter, and of a stream its window and its lead ([`GroupMemory`]).
+//! Out:   the memory of a submitter, and of a stream its window and its distance ([`GroupMemory`]).
 //! Never: a list of streams. The sums are all there is.
 
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ pub(super) struct ShareDemand {
     pub(super) is_known: bool,
     /// What it can use at most: two windows as large as make sense.
     pub(super) demand: u64,
-    pub(super) lead: u64,
+    pub(super) distance: u64,
     pub(super) is_capped: bool,
     pub(super) ceiling: u64,
 }
@@ -53,7 +53,7 @@ struct DemandSums {
     known: u64,
     known_weight: u64,
     demand: u64,
-    lead: u64,
+    distance: u64,
 }
 
 /// The memory of one group, and what its streams make of it.
@@ -127,7 +127,7 @@ impl SubmitterGroups {
 
     /// What is there for one group.
     pub(super) fn room(&mut self, group: u8, memory: Pages) -> GroupMemory {
-        let memory = memory.0 - memory.0 / SPARE;
+        let memory = memory.0 - memory.0 / SPARE_DENOM;
         if self.groups.len() == 1 {
             return GroupMemory { memory, sums: self.groups[0].sums };
         }
@@ -183,7 +183,7 @@ impl DemandSums {
     fn add(&mut self, part: &ShareDemand) {
         self.streams += part.streams;
         self.demand += part.demand;
-        self.lead += part.lead;
+        self.distance += part.distance;
         if part.is_known {
             self.known += 1;
             self.known_weight += part.weight;
@@ -198,7 +198,7 @@ impl DemandSums {
     fn take(&mut self, part: &ShareDemand) {
         self.streams -= part.streams;
         self.demand -= part.demand;
-        self.lead -= part.lead;
+        self.distance -= part.distance;
         if part.is_known {
             self.known -= 1;
             self.known_weight -= part.weight;
@@ -221,11 +221,11 @@ impl GroupMemory {
         self.sums.demand > self.memory
     }
 
-    /// What it is like without one of its streams: but for the leads, which are of all.
+    /// What it is like without one of its streams: but for the distances, which are of all.
     pub(super) fn without(mut self, part: &ShareDemand) -> Self {
-        let lead = self.sums.lead;
+        let distance = self.sums.distance;
         self.sums.take(part);
-        self.sums.lead = lead;
+        self.sums.distance = distance;
         self
     }
 
@@ -244,33 +244,33 @@ impl GroupMemory {
     /// A window is there whole when it was read, and gone when the next is asked for: on average it
     /// holds half of its pages, and all windows together are twice what there is room for.
     pub(super) fn window_of(&self, weight: u64) -> Pages {
-        let spare = self.memory - self.all_leads();
+        let spare = self.memory - self.all_distances();
         let spare = (2 * spare).saturating_sub(self.sums.capped);
         let weights = u128::from(self.sums.weight) + u128::from(weight);
         let window = u128::from(spare) * u128::from(weight) / weights.max(1);
         Pages(u64::try_from(window).expect("a part of the memory"))
     }
 
-    /// All leads together: a quarter of the memory at most, or a device that is too slow would make
-    /// of all windows leads.
-    fn all_leads(&self) -> u64 {
-        self.sums.lead.min(self.memory / SHARE_OF_LEADS)
+    /// All distances together: a quarter of the memory at most, or a device that is too slow would
+    /// make of all windows distances.
+    fn all_distances(&self) -> u64 {
+        self.sums.distance.min(self.memory / DISTANCES_DENOM)
     }
 
-    /// What a stream gets of the lead that it wants.
-    pub(super) fn lead_of(&self, lead: u32) -> Pages {
-        let lead = u128::from(lead) * u128::from(self.all_leads());
-        let lead = lead.checked_div(u128::from(self.sums.lead)).unwrap_or(0);
-        Pages(u64::try_from(lead).expect("a part of the memory"))
+    /// What a stream gets of the distance that it wants.
+    pub(super) fn distance_of(&self, distance: u32) -> Pages {
+        let distance = u128::from(distance) * u128::from(self.all_distances());
+        let distance = distance.checked_div(u128::from(self.sums.distance)).unwrap_or(0);
+        Pages(u64::try_from(distance).expect("a part of the memory"))
     }
 }
 
 /// One in 24 pages is left out of the sums: windows are whole pages, rates are guesses, and
 /// what is consumed is not found at once. With half as much, more windows are cut.
-const SPARE: u64 = 24;
+const SPARE_DENOM: u64 = 24;
 
-/// A quarter of the memory for all leads: the law has the rest.
-const SHARE_OF_LEADS: u64 = 4;
+/// A quarter of the memory for all distances: the law has the rest.
+const DISTANCES_DENOM: u64 = 4;
 
 /// So many submitters have a weight of their own: each question goes through them all.
 pub(super) const MOST_WEIGHTS: usize = 16;

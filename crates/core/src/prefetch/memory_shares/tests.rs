@@ -45,7 +45,7 @@ impl SharesWorld {
             has_waited: false,
             blocked_ns: 0,
             ceiling: self.ceiling,
-            patient: self.ceiling,
+            max_window_unstalled: self.ceiling,
             latency_ns: 1_000_000,
         }
     }
@@ -70,10 +70,10 @@ impl SharesWorld {
 #[test]
 fn with_room_for_two_windows_each_all_have_their_ceiling_and_ask_as_early_as_can_be() {
     for grant in SharesWorld::new(&[1, 100, 10_000], 200, 32).settle(10) {
-        assert_eq!((grant.window, grant.lead), (Pages(32), None));
+        assert_eq!((grant.window, grant.distance), (Pages(32), None));
     }
     let short = SharesWorld::new(&[1, 100, 10_000, 10_000], 200, 32).settle(10);
-    assert!(short.iter().all(|grant| grant.lead.is_some()), "four of them are too many");
+    assert!(short.iter().all(|grant| grant.distance.is_some()), "four of them are too many");
 }
 
 #[test]
@@ -96,15 +96,15 @@ fn streams_that_begin_together_have_first_windows_that_fit_together_and_whole_on
     for streams in [2, 3, 20, 200] {
         let mut world = SharesWorld::new(&vec![100; streams], 10_000, 1 << 20);
         let windows = world.settle(3);
-        let mut spread = || -> Vec<u64> {
+        let mut stagger = || -> Vec<u64> {
             let each = windows.iter().zip(world.ids.clone());
-            each.map(|(grant, id)| world.shares.spread(id, grant.window, grant.window).0).collect()
+            each.map(|(grant, id)| world.shares.stagger(id, grant.window, grant.window).0).collect()
         };
-        let (first, second) = (spread(), spread());
+        let (first, second) = (stagger(), stagger());
         let all: u64 = windows.iter().map(|grant| grant.window.0).sum();
         let together: u64 = first.iter().sum();
         assert!(together.abs_diff(all / 2) <= all / streams as u64, "{first:?} of {all}");
-        assert_eq!(second.iter().sum::<u64>(), all, "each waits for its turn once");
+        assert_eq!(second.iter().sum::<u64>(), all, "each waits for its phase once");
         let mut sorted = first;
         sorted.sort_unstable();
         let step = 2 * all / (streams * streams) as u64 + 1;
@@ -113,7 +113,7 @@ fn streams_that_begin_together_have_first_windows_that_fit_together_and_whole_on
     // With a small one it is on its way to its part.
     let mut world = SharesWorld::new(&[100; 20], 10_000, 1 << 20);
     let grants = world.settle(3);
-    assert_eq!(world.shares.spread(world.ids[0], Pages(1), grants[0].window), grants[0].window);
+    assert_eq!(world.shares.stagger(world.ids[0], Pages(1), grants[0].window), grants[0].window);
 }
 
 #[test]
@@ -216,15 +216,15 @@ fn sixteen_have_weights_of_their_own_and_the_next_is_told_that_it_has_none() {
 #[test]
 fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
     let mut world = SharesWorld::new(&[100; 10], 1000, 1 << 20);
-    let quiet = world.settle(10)[0].lead.unwrap();
+    let quiet = world.settle(10)[0].distance.unwrap();
     for second in 11..40 {
         for stream in 0..10 {
             let question = ShareQuestion { has_waited: true, ..world.question(stream, second) };
             let grant = world.shares.ask(world.ids[stream], question, world.memory);
-            assert!(grant.lead.unwrap() <= grant.window);
+            assert!(grant.distance.unwrap() <= grant.window);
             if second == 39 {
-                assert!(grant.lead.unwrap() > quiet);
-                assert!(grant.lead.unwrap() <= Pages(25), "{grant:?}");
+                assert!(grant.distance.unwrap() > quiet);
+                assert!(grant.distance.unwrap() <= Pages(25), "{grant:?}");
                 assert!(grant.window >= Pages(140), "{grant:?}");
             }
         }
@@ -240,7 +240,7 @@ fn sums_end_where_they_began() {
         world.shares.end(id);
     }
     let empty = world.shares.ask_new(ShareQuestion { now: Nanos(0), ..question() }, Pages(100));
-    assert_eq!((empty.window, empty.lead), (Pages(8), None));
+    assert_eq!((empty.window, empty.distance), (Pages(8), None));
     let again = world.shares.begin(question());
     assert!(world.shares.is_live(Nanos(0), again));
 }

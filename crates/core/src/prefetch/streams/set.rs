@@ -16,7 +16,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::StreamEntry;
+use super::entry::StreamEntry;
 use crate::units::PageIndex;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

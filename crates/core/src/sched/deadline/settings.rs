@@ -102,7 +102,7 @@ impl DeadlineSettings {
         let switch = || setting::switch(name, value);
         match name {
             "rule" => {
-                self.rule = DeadlineRule::from_name(value).ok_or_else(|| bad_rule(name, value))?
+                self.rule = DeadlineRule::from_name(value).ok_or_else(|| bad_rule(name, value))?;
             }
             "read_expire" => self.read_expire_ms = ms()?,
             "write_expire" => self.write_expire_ms = ms()?,

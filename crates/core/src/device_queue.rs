@@ -1,0 +1,317 @@
+//! Device queues: requests wait, go to their devices, and come back.
+//!
+//! In:    requests for devices; completions; the time.
+//! Out:   the next request to send; what it carried, when it has completed.
+//! Never: a page's state. What a completion means for frames and waiters is for the parts above.
+//!
+//! ```text
+//!   add --> scheduler --> take --> in flight --> complete --> (handled above) --> finish
+//!             ^             |                       |
+//!             |             '-- write depth <-------+-- device model: cost, parallelism
+//!             '-- full: no room at the device, or held back
+//! ```
+
+pub(crate) mod payload;
+mod queue;
+mod write_depth;
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use self::payload::{IoPayload, PageRun};
+pub(crate) use self::queue::DeviceQueue;
+pub use self::queue::DeviceState;
+use self::queue::largest_request;
+use crate::device_model::{LatencyObserver, ObservedSince, SentRequest};
+use crate::geometry::Geometry;
+use crate::ids::{DeviceId, DeviceKind, DomainCommand, RequestKind, Tag};
+use crate::sched::{BadSetting, Choice, Op, Origin, Request};
+use crate::slab::Slab;
+use crate::units::{ByteCount, Nanos};
+
+/// A request that a device is working on.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) device: DeviceId,
+    pub(crate) request: Request<IoPayload>,
+    sent: SentRequest,
+    /// Of a write from the cache, its place in the order of its flush domain.
+    pub(crate) command: Option<DomainCommand>,
+}
+
+/// A request that has completed.
+#[derive(Debug)]
+pub(crate) struct CompletedRequest {
+    pub(crate) device: DeviceId,
+    pub(crate) request: Request<IoPayload>,
+    pub(crate) command: Option<DomainCommand>,
+    /// Whether its end was seen when it happened; otherwise its time is an upper bound.
+    pub(crate) is_seen: bool,
+}
+
+/// The queues of all devices of a path.
+///
+/// A device is in `busy` once if it has something queued and room for it, and counted in `full` if
+/// it has something queued and cannot send it now.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceQueues {
+    devices: Slab<DeviceKind, DeviceQueue>,
+    in_flight: Slab<RequestKind, InFlight>,
+    busy: VecDeque<DeviceId>,
+    full: usize,
+    /// Whether a caller waits for devices, so that completions are seen when they happen.
+    pub(crate) observer: LatencyObserver,
+}
+
+impl DeviceQueues {
+    pub(crate) fn add(
+        &mut self,
+        geometry: Geometry,
+        scheduler: &Choice,
+        disk: Option<u64>,
+    ) -> DeviceId {
+        self.devices.insert(DeviceQueue::new(geometry, scheduler, disk))
+    }
+
+    /// Removes a device, with what is queued for it.
+    pub(crate) fn remove(
+        &mut self,
+        id: DeviceId,
+    ) -> Option<(DeviceQueue, Vec<Request<IoPayload>>)> {
+        let mut device = self.devices.remove(id)?;
+        self.full -= usize::from(device.is_full);
+        let queued = device.queue.drain();
+        Some((device, queued))
+    }
+
+    /// Whether no device was ever added.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.devices.is_untouched()
+    }
+
+    pub(crate) fn get(&self, id: DeviceId) -> Option<&DeviceQueue> {
+        self.devices.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: DeviceId) -> Option<&mut DeviceQueue> {
+        self.devices.get_mut(id)
+    }
+
+    /// The device of an open file.
+    pub(crate) fn of_file(&self, id: DeviceId) -> &DeviceQueue {
+        self.devices.get(id).expect("a file's device outlives it")
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (DeviceId, &DeviceQueue)> {
+        self.devices.iter()
+    }
+
+    /// Queues requests for runs of pages of an open file.
+    pub(crate) fn add_runs(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        runs: Vec<PageRun>,
+        origin: Origin,
+    ) {
+        let state = self.devices.get_mut(device).expect("a file's device outlives it");
+        for run in runs {
+            state.queue.add(now, run.request(now, origin));
+        }
+        self.note_busy(device);
+    }
+
+    /// Queues a request.
+    pub(crate) fn add_request(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        request: Request<IoPayload>,
+    ) {
+        self.add_request_quietly(now, device, request);
+        self.note_busy(device);
+    }
+
+    /// The same; the caller sees to it that [`Self::note_busy`] or [`Self::finish`] follows.
+    pub(crate) fn add_request_quietly(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        request: Request<IoPayload>,
+    ) {
+        let state = self.devices.get_mut(device).expect("the device is there");
+        state.queue.add(now, request);
+    }
+
+    /// The next request of a device with room for it.
+    pub(crate) fn take(
+        &mut self,
+        now: Nanos,
+    ) -> Option<(DeviceId, Request<IoPayload>, SentRequest)> {
+        while let Some(id) = self.busy.pop_front() {
+            let Some(device) = self.devices.get_mut(id) else { continue };
+            assert!(device.has_room(), "a device in line has room");
+            device.is_busy = false;
+            let Some(request) = device.take(now) else {
+                self.note_held_back(id);
+                continue;
+            };
+            if is_awaited(&request) {
+                self.observer.begin(now);
+            }
+            let device = self.devices.get_mut(id).expect("it gave a request");
+            let sent = device.sent(now, request.origin.op);
+            self.note_busy(id);
+            return Some((id, request, sent));
+        }
+        None
+    }
+
+    /// A request that was taken goes to its device.
+    pub(crate) fn start(
+        &mut self,
+        device: DeviceId,
+        request: Request<IoPayload>,
+        sent: SentRequest,
+        command: Option<DomainCommand>,
+    ) -> Tag {
+        self.in_flight.insert(InFlight { device, request, sent, command })
+    }
+
+    /// A request in flight.
+    pub(crate) fn in_flight(&self, tag: Tag) -> &InFlight {
+        self.in_flight.get(tag).expect("the request is in flight")
+    }
+
+    pub(crate) fn is_in_flight(&self, tag: Tag) -> bool {
+        self.in_flight.get(tag).is_some()
+    }
+
+    /// A request has come back. It holds its place at the device until [`Self::finish`].
+    pub(crate) fn complete(
+        &mut self,
+        now: Nanos,
+        tag: Tag,
+        result: Result<ByteCount, i32>,
+    ) -> CompletedRequest {
+        let InFlight { device, request, sent, command } =
+            self.in_flight.remove(tag).expect("each tag completes once");
+        // Before any wait for it ends.
+        let observed: Option<ObservedSince> = self.observer.now();
+        if let Some(queue) = self.devices.get_mut(device) {
+            queue.completed(now, (request.origin, request.arrival), sent, result, observed);
+        }
+        if is_awaited(&request) {
+            self.observer.end();
+        }
+        CompletedRequest { device, request, command, is_seen: sent.is_seen(now, observed) }
+    }
+
+    /// A request that came back was handled: its device has room for another.
+    pub(crate) fn finish(&mut self, device: DeviceId) {
+        if let Some(queue) = self.devices.get_mut(device) {
+            queue.release_slot();
+            self.note_busy(device);
+        }
+    }
+
+    /// Whether requests are queued, with or without room for them.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.busy.is_empty() || self.full > 0
+    }
+
+    /// Puts a device in the line for dispatch if it has something queued and room for it.
+    pub(crate) fn note_busy(&mut self, id: DeviceId) {
+        let Some(device) = self.devices.get_mut(id) else { return };
+        let (has_room, is_queued) = (device.has_room(), !device.queue.is_empty());
+        if !device.is_busy && has_room && is_queued {
+            device.is_busy = true;
+            self.busy.push_back(id);
+        }
+        self.set_full(id, !has_room && is_queued);
+    }
+
+    /// The scheduler gives nothing now although something is queued: it waits for a completion, or
+    /// for a time.
+    fn note_held_back(&mut self, id: DeviceId) {
+        let is_held_back = self.devices.get(id).is_some_and(|device| !device.queue.is_empty());
+        self.set_full(id, is_held_back);
+    }
+
+    fn set_full(&mut self, id: DeviceId, is_full: bool) {
+        let Some(device) = self.devices.get_mut(id) else { return };
+        if is_full != device.is_full {
+            device.is_full = is_full;
+            self.full = if is_full { self.full + 1 } else { self.full - 1 };
+        }
+    }
+
+    /// When a scheduler may give something although nothing was asked and nothing completed.
+    pub(crate) fn wake_at(&self) -> Option<Nanos> {
+        // One without room is asked when a request ends, and not before.
+        let waiting = self.devices.iter().filter(|(_, device)| device.has_room());
+        waiting.filter_map(|(_, device)| device.wake_at()).min()
+    }
+
+    /// Puts those devices in the line for dispatch whose time has come.
+    pub(crate) fn wake(&mut self, now: Nanos) {
+        let is_due = |device: &DeviceQueue| device.wake_at().is_some_and(|at| at <= now);
+        let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
+        for device in due.collect::<Vec<_>>() {
+            self.note_busy(device);
+        }
+    }
+
+    pub(crate) fn state(&self, id: DeviceId) -> Option<DeviceState> {
+        Some(self.devices.get(id)?.state())
+    }
+
+    pub(crate) fn scheduler_settings(&self, id: DeviceId) -> Vec<(&'static str, String)> {
+        self.devices.get(id).map_or_else(Vec::new, DeviceQueue::scheduler_settings)
+    }
+
+    /// Changes a setting of a device's scheduler; `scheduler` itself is one.
+    pub(crate) fn set_scheduler(
+        &mut self,
+        id: DeviceId,
+        name: &str,
+        value: &str,
+    ) -> Result<(), BadSetting> {
+        if name == "scheduler" {
+            return self.exchange_scheduler(id, value);
+        }
+        let Some(device) = self.devices.get_mut(id) else { return Ok(()) };
+        device.queue.set(name, value)?;
+        self.note_busy(id);
+        Ok(())
+    }
+
+    /// Gives a device another scheduler while it works: what is queued moves, with its age; what is
+    /// at the device will end in the new one. The one that it has already stays as it is set.
+    fn exchange_scheduler(&mut self, id: DeviceId, name: &str) -> Result<(), BadSetting> {
+        let choice = Choice::for_device(name)?;
+        let Some(device) = self.devices.get_mut(id) else { return Ok(()) };
+        if device.queue.tunables().0 == choice.name() {
+            return Ok(());
+        }
+        let mut queue = choice.queue(largest_request(&device.geometry));
+        for (_, other) in self.in_flight.iter().filter(|(_, other)| other.device == id) {
+            queue.adopt(other.request.origin, other.request.arrival);
+        }
+        let mut requests = device.queue.drain();
+        requests.sort_by_key(|request| request.arrival);
+        for request in requests {
+            queue.add(request.arrival, request);
+        }
+        device.queue = queue;
+        self.note_busy(id);
+        Ok(())
+    }
+}
+
+/// Whether the end of a request is seen when it comes, although no read waits: so it is with
+/// writes, which a flush or a writer's room may wait for, and with direct requests.
+fn is_awaited(request: &Request<IoPayload>) -> bool {
+    request.origin.op == Op::Write || !request.load.direct.is_empty()
+}

@@ -1,0 +1,287 @@
+//! How many writes a device may have: as many as leave room for reads, by what was learnt of it.
+//!
+//! In:    what a device is doing, what its completions told, whether reads are around.
+//! Out:   a limit for its scheduler; when that will change by time alone.
+//! Never: a limit for a scheduler that does not ask for one.
+//!
+//! ```text
+//!   reads             R  R  R            .. hold .. |                     R
+//!   writes allowed    parallel - 1, at least 1      | parallel + 2        | parallel - 1
+//! ```
+//!
+//! Design and figures: docs/deadline.md, "Learnt".
+
+use crate::device_model::DeviceEstimator;
+use crate::sched::Op;
+use crate::units::Nanos;
+
+/// What a limit follows from, beside the device's fit.
+#[derive(Debug, Default)]
+pub(super) struct WriteDepthLimiter {
+    /// At the device, by direction.
+    in_flight: [u32; 2],
+    expired: [u64; 2],
+    /// When the last read ended, if that is not long ago.
+    read_ended: Option<Nanos>,
+    /// Until when writes are held back because a read has ended and none came since.
+    held_until: Option<Nanos>,
+    /// How many requests have ended.
+    ended: u64,
+    calibrations: [Calibration; 2],
+    probe: DepthProbe,
+}
+
+/// A time in which requests of one direction go alone, so that their cost is known.
+///
+/// ```text
+///   wanted, and cost is old       8 came alone, or 32 ended      a hundred times as long, or 1 s
+///   |---------- look -------------|------------------------------|---- ..
+///   a write goes only to an idle device; while reads are looked at, no write goes
+/// ```
+///
+/// Without it nothing is learnt of a device that is never idle, and a device that became slower
+/// under load would look as if it served fewer at once: its limit would fall, and fall again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calibration {
+    /// The present one, or None.
+    since: Option<CalibrationStart>,
+    /// Not before then is the next one.
+    next: Nanos,
+    /// How many samples there were when it was last known that the cost is not old.
+    samples: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CalibrationStart {
+    at: Nanos,
+    samples: u64,
+    ended: u64,
+}
+
+/// A time in which a few writes more than usual go beside reads, to see whether they are served.
+///
+/// Beside reads there are never more requests than the device was thought to serve: it could not
+/// show that it serves more.
+#[derive(Clone, Copy, Debug, Default)]
+struct DepthProbe {
+    /// When the present one began, if there is one.
+    since: Option<Nanos>,
+    /// What was known, and how many requests had ended, when it last learnt something. If less is
+    /// known afterwards, the device has changed.
+    at_least: u32,
+    ended: u64,
+    /// Not before then is the next one.
+    next: Nanos,
+}
+
+impl WriteDepthLimiter {
+    /// A request went to the device; `is_expired` if it had waited for too long.
+    pub(super) fn sent(&mut self, op: Op, is_expired: bool) {
+        self.expired[op as usize] += u64::from(is_expired);
+        self.in_flight[op as usize] += 1;
+    }
+
+    /// A request has ended.
+    pub(super) fn ended(&mut self, now: Nanos, op: Op) {
+        let in_flight = &mut self.in_flight[op as usize];
+        *in_flight = in_flight.checked_sub(1).expect("a request that ends was sent");
+        self.ended += 1;
+        if op == Op::Read {
+            self.read_ended = Some(now);
+        }
+    }
+
+    /// How many requests of a direction are at the device.
+    pub(super) fn in_flight(&self, op: Op) -> u32 {
+        self.in_flight[op as usize]
+    }
+
+    /// How many requests of a direction went because they had waited for too long.
+    pub(super) fn expired(&self, op: Op) -> u64 {
+        self.expired[op as usize]
+    }
+
+    /// Until when writes are held back for a read that may come.
+    pub(super) fn held_until(&self) -> Option<Nanos> {
+        self.held_until
+    }
+
+    /// Writes are held back no more, until [`Self::limit`] says so again.
+    pub(super) fn clear_hold(&mut self) {
+        self.held_until = None;
+    }
+
+    /// How many writes the device may have now, where `queued_reads` wait for a device of this
+    /// `depth`; writes are held back for `hold_ns` after the last read.
+    pub(super) fn limit(
+        &mut self,
+        now: Nanos,
+        queued_reads: usize,
+        hold_ns: u64,
+        depth: u32,
+        model: &mut DeviceEstimator,
+    ) -> u32 {
+        let has_reads = self.has_reads(now, queued_reads, hold_ns);
+        let mode = if has_reads && self.is_calibrating(now, Op::Read, model) {
+            WriteDepthMode::ReadsAlone
+        } else if self.is_calibrating(now, Op::Write, model) {
+            WriteDepthMode::WritesAlone
+        } else if has_reads && self.is_probing(now, model) {
+            WriteDepthMode::Probing
+        } else if has_reads {
+            WriteDepthMode::Beside
+        } else {
+            WriteDepthMode::NoReads
+        };
+        limit(mode, model.at_least(), depth, self.in_flight)
+    }
+
+    /// Reads wait, are at the device, or have just ended.
+    fn has_reads(&mut self, now: Nanos, queued: usize, hold_ns: u64) -> bool {
+        if queued > 0 || self.in_flight[Op::Read as usize] > 0 {
+            return true;
+        }
+        self.held_until = self.read_ended.map(|at| Nanos(at.0.saturating_add(hold_ns)));
+        if self.held_until.is_some_and(|until| until <= now) {
+            (self.read_ended, self.held_until) = (None, None);
+        }
+        self.held_until.is_some()
+    }
+
+    /// Whether requests of this direction go alone for a while.
+    fn is_calibrating(&mut self, now: Nanos, op: Op, fit: &mut DeviceEstimator) -> bool {
+        let (samples, ended) = (fit.samples(op), self.ended);
+        let in_flight = self.in_flight.iter().sum::<u32>();
+        let calibration = &mut self.calibrations[op as usize];
+        let Some(since) = calibration.since else {
+            if now < calibration.next {
+                return false;
+            }
+            let is_fresh = came_since(samples, calibration.samples) >= CALIBRATION_SAMPLES;
+            calibration.samples = samples;
+            if is_fresh {
+                calibration.next = Nanos(now.0.saturating_add(CALIBRATION_EVERY_NS));
+            } else {
+                // What is there must end before one can be alone.
+                let ended = ended + u64::from(in_flight);
+                calibration.since = Some(CalibrationStart { at: now, samples, ended });
+                fit.renew(op);
+            }
+            return !is_fresh;
+        };
+        let has_enough = came_since(samples, since.samples) >= CALIBRATION_SAMPLES;
+        if !has_enough && ended.saturating_sub(since.ended) < CALIBRATION_ENDED {
+            return true;
+        }
+        let took_ns = now.0.saturating_sub(since.at.0);
+        // As long as the load is of sizes whose cost is unknown, nothing else can be learnt.
+        let pause_ns = if fit.is_blind() {
+            took_ns.saturating_mul(CALIBRATION_DENOM_BLIND)
+        } else {
+            took_ns.saturating_mul(CALIBRATION_DENOM).max(CALIBRATION_EVERY_NS)
+        };
+        *calibration =
+            Calibration { since: None, next: Nanos(now.0.saturating_add(pause_ns)), samples };
+        false
+    }
+
+    /// Whether a few more than usual go beside reads.
+    fn is_probing(&mut self, now: Nanos, fit: &DeviceEstimator) -> bool {
+        let (at_least, ended) = (fit.at_least(), self.ended);
+        let probe = &mut self.probe;
+        let Some(since) = probe.since else {
+            // What they cost must be known, or nothing is learnt.
+            let is_due = now >= probe.next || at_least < probe.at_least;
+            let begins = is_due && !fit.is_blind();
+            if begins {
+                *probe = DepthProbe { since: Some(now), at_least, ended, next: now };
+            }
+            return begins;
+        };
+        if at_least > probe.at_least {
+            (probe.at_least, probe.ended) = (at_least, ended);
+        }
+        if ended - probe.ended < PROBE_ENDED + PROBE_ROUNDS * u64::from(at_least) {
+            return true;
+        }
+        let took_ns = now.0.saturating_sub(since.0);
+        let pause_ns = took_ns.saturating_mul(PROBE_DENOM).max(CALIBRATION_EVERY_NS);
+        *probe = DepthProbe {
+            since: None,
+            at_least,
+            ended,
+            next: Nanos(now.0.saturating_add(pause_ns)),
+        };
+        false
+    }
+}
+
+/// What goes for the moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum WriteDepthMode {
+    /// Reads are around, and their cost is wanted.
+    ReadsAlone,
+    /// The cost of writes is wanted.
+    WritesAlone,
+    /// Reads are around.
+    Beside,
+    /// Reads are around, and it is tried whether more than usual are served.
+    Probing,
+    /// There are no reads.
+    NoReads,
+}
+
+/// How many writes a device may have.
+///
+/// ```text
+///   reads are around     at least - 1, not below 1      tried: at least + a quarter
+///   no reads             at least + 2
+///   a cost is wanted     of reads: none                 of writes: one, if the device is idle
+/// ```
+///
+/// One less than it serves at once: a read that comes finds a way free. With one way there is none,
+/// and the read waits for one write. Two more without reads: one so that a way never waits for
+/// its next request, and one so that a device that serves more than was thought can show it. A
+/// quarter more, with the read, are enough to see that some wait.
+fn limit(mode: WriteDepthMode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
+    let [reads, writes] = in_flight;
+    // The last place at the device is a read's.
+    let beside = |most: u32| most.min(depth.saturating_sub(1)).max(1);
+    match mode {
+        WriteDepthMode::ReadsAlone => 0,
+        WriteDepthMode::WritesAlone => writes + u32::from(reads + writes == 0),
+        WriteDepthMode::Beside => beside(at_least - 1),
+        WriteDepthMode::Probing => beside(at_least + at_least / 4),
+        WriteDepthMode::NoReads => at_least + 2,
+    }
+}
+
+/// How many samples came; a device that changed begins to count anew.
+const fn came_since(samples: u64, before: u64) -> u64 {
+    if samples >= before { samples - before } else { samples }
+}
+
+/// As many as make a fit.
+const CALIBRATION_SAMPLES: u64 = 8;
+
+/// If so many ended and still not enough were alone, others keep the device busy: a look later may
+/// find fewer.
+const CALIBRATION_ENDED: u64 = 32;
+
+/// A look at how many are served needs sixteen, and the first of them were there before.
+const PROBE_ENDED: u64 = 48;
+
+/// And so many times what the device serves at once: eight rounds, and some to get there.
+const PROBE_ROUNDS: u64 = 12;
+
+/// A try takes a twentieth of the time at most, and costs reads a quarter and one request then.
+const PROBE_DENOM: u64 = 20;
+
+/// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
+const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
+
+/// A look takes a hundredth of the time at most.
+const CALIBRATION_DENOM: u64 = 100;
+
+/// A tenth, as long as nothing can be learnt without it.
+const CALIBRATION_DENOM_BLIND: u64 = 10;

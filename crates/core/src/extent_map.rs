@@ -1,0 +1,360 @@
+//! Layouts: where the bytes of a file are that does not lie on its device in one run.
+//!
+//! In:    extents, as a file system keeps them.
+//! Out:   for each page of the file: one place, zeros, or the parts that it is made of.
+//! Never: an extent that is out of order, or that does not begin and end with a sector: refused.
+//!
+//! ```text
+//!   file     0        8K       16K  17K 18K            40K     len
+//!            |== a ===|........|=b=|=c=|====== d ======|........|
+//!   device   a at 1M   (hole)   b at 9M+1K   c at 2M   d at 3M   (hole)
+//!
+//!   pages    |at |at |0  |0  |b c d d|at | ...           the fifth has three parts
+//! ```
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::device_queue::payload::PagePart;
+use crate::units::{
+    ByteCount, MAX_FILE_BYTES, PAGE_SIZE, PageIndex, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
+};
+
+/// Bytes of a file that lie one after another on its device, or that are all zeros.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileExtent {
+    /// Where they begin in the file.
+    pub start: ByteCount,
+    /// How many.
+    pub len: ByteCount,
+    /// Where they begin on the device. None: a hole, which reads as zeros.
+    pub place: Option<ByteCount>,
+}
+
+/// Where a file's bytes are. What no extent names is a hole.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ExtentMap {
+    /// Each ends where the next begins. The last is a hole, and has no end.
+    runs: Vec<MappedRun>,
+}
+
+/// Sixteen bytes, because a file of many pieces has many of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct MappedRun {
+    /// Where it begins in the file.
+    start: Sector,
+    /// Where it begins on the device; [`HOLE`] for zeros.
+    place: Sector,
+}
+
+/// Why extents make no layout: the first that is wrong, from 0.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum BadExtents {
+    /// It begins before the one before it ends.
+    Disorder(usize),
+    /// It does not begin and end with a sector of 512 bytes.
+    Unaligned(usize),
+    /// It ends behind what any file or device may have.
+    TooFar(usize),
+    /// With it the layout takes more than it may.
+    TooMuch(usize),
+}
+
+/// Why a file was not opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OpenError {
+    /// Too many are open.
+    TooMany,
+    /// The layouts of open files take as much as they may.
+    Layouts {
+        /// How much that is.
+        limit: ByteCount,
+    },
+}
+
+/// Where a file is on its device.
+#[derive(Clone, Debug)]
+pub(crate) enum FileLocation {
+    /// In one run from here on.
+    Contiguous(Sector),
+    /// In pieces.
+    Extents(Arc<ExtentMap>),
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum PagePlace {
+    /// In one run from here on.
+    At(Sector),
+    /// Nowhere: zeros.
+    Hole,
+    /// In several places, or not all of it is anywhere.
+    Parts,
+}
+
+impl ExtentMap {
+    /// The layout that these extents make. They are in order and do not overlap; neighbours become
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// If they are not, or if one does not begin and end with a sector.
+    pub fn new(extents: impl IntoIterator<Item = FileExtent>) -> Result<Self, BadExtents> {
+        Self::within(ByteCount(u64::MAX), extents)
+    }
+
+    /// The same, if it takes no more memory than `limit`; nor is more taken before that is known.
+    ///
+    /// # Errors
+    ///
+    /// As above, or if it takes more.
+    pub fn within(
+        limit: ByteCount,
+        extents: impl IntoIterator<Item = FileExtent>,
+    ) -> Result<Self, BadExtents> {
+        let mut layout = Self { runs: Vec::new() };
+        let mut end = Sector(0);
+        for (index, extent) in extents.into_iter().enumerate() {
+            let (run, run_end) = extent.run(index)?;
+            if run.start < end {
+                return Err(BadExtents::Disorder(index));
+            }
+            if run_end == run.start {
+                continue;
+            }
+            if run.start > end {
+                layout.push(MappedRun { start: end, place: HOLE });
+            }
+            layout.push(run);
+            end = run_end;
+            if size_of_val(layout.runs.as_slice()) as u64 > limit.0 {
+                return Err(BadExtents::TooMuch(index));
+            }
+        }
+        layout.push(MappedRun { start: end, place: HOLE });
+        layout.runs.shrink_to_fit();
+        Ok(layout)
+    }
+
+    /// What it costs in memory.
+    #[must_use]
+    pub fn bytes(&self) -> ByteCount {
+        ByteCount((size_of::<Self>() + self.runs.capacity() * size_of::<MappedRun>()) as u64)
+    }
+
+    /// One past the last byte of the device that it names.
+    #[must_use]
+    pub fn device_end(&self) -> ByteCount {
+        let ends = self.runs.windows(2).filter(|pair| pair[0].place != HOLE);
+        let ends = ends.map(|pair| (pair[0].place + (pair[1].start - pair[0].start)).offset());
+        ends.max().unwrap_or(ByteCount::ZERO)
+    }
+
+    /// Where in a range are data (true) and where holes, in order and without gaps.
+    pub fn parts(&self, range: Range<ByteCount>) -> impl Iterator<Item = (Range<ByteCount>, bool)> {
+        let first = self.index_of(Sector(range.start.0 / SECTOR_SIZE));
+        let runs = self.runs[first..].iter().enumerate();
+        runs.map_while(move |(nth, run)| {
+            let next = self.runs.get(first + nth + 1);
+            let start = run.start.offset().max(range.start);
+            let end = next.map_or(range.end, |next| next.start.offset().min(range.end));
+            (start < end).then_some((start..end, run.place != HOLE))
+        })
+    }
+
+    /// Adds a run, unless it goes on where the last one ends.
+    fn push(&mut self, run: MappedRun) {
+        let goes_on = self.runs.last().is_some_and(|last| match (last.place, run.place) {
+            (HOLE, HOLE) => true,
+            (HOLE, _) | (_, HOLE) => false,
+            (last_place, place) => last_place + (run.start - last.start) == place,
+        });
+        if !goes_on {
+            self.runs.push(run);
+        }
+    }
+
+    /// Which run a sector of the file lies in.
+    fn index_of(&self, sector: Sector) -> usize {
+        self.runs.partition_point(|run| run.start <= sector) - 1
+    }
+
+    /// Where a page of the file is. `near` is where the last one was found, and says afterwards
+    /// where this one was: pages are asked for in order, and then there is nothing to search.
+    pub(crate) fn page(&self, page: PageIndex, near: &mut usize) -> PagePlace {
+        let start = Sector(page.0 * SECTORS_PER_PAGE);
+        let (has_begun, has_ended) = (self.runs[*near].start <= start, self.end(*near) <= start);
+        if !has_begun || has_ended {
+            let is_next = has_begun && self.end(*near + 1) > start;
+            *near = if is_next { *near + 1 } else { self.index_of(start) };
+        }
+        let run = self.runs[*near];
+        if self.end(*near) < start + Sectors(SECTORS_PER_PAGE) {
+            PagePlace::Parts
+        } else if run.place == HOLE {
+            PagePlace::Hole
+        } else {
+            PagePlace::At(run.place + (start - run.start))
+        }
+    }
+
+    /// The parts that a page is made of, as far as the file has `len` bytes of it, and where each
+    /// is; None: zeros.
+    pub(crate) fn parts_of(
+        &self,
+        page: PageIndex,
+        len: u32,
+    ) -> impl Iterator<Item = (PagePart, Option<Sector>)> {
+        let page_start = Sector(page.0 * SECTORS_PER_PAGE);
+        let page_end = page_start + Sectors(SECTORS_PER_PAGE);
+        let wanted_end = page_start + Sectors(u64::from(len).div_ceil(SECTOR_SIZE));
+        let first = self.index_of(page_start);
+        let is_wanted = move |index: &usize| self.runs[*index].start < wanted_end;
+        (first..self.runs.len()).take_while(is_wanted).map(move |index| {
+            let run = self.runs[index];
+            let start = run.start.max(page_start);
+            let end = self.end(index).min(page_end);
+            let part = PagePart::new(start - page_start, end - start);
+            (part, (run.place != HOLE).then(|| run.place + (start - run.start)))
+        })
+    }
+
+    /// One past the last sector of a run.
+    fn end(&self, index: usize) -> Sector {
+        self.runs.get(index + 1).map_or(Sector(u64::MAX), |next| next.start)
+    }
+}
+
+impl FileLocation {
+    /// Where the file begins. Only one that lies in one run is written, or has a beginning.
+    pub(crate) fn start(&self) -> Sector {
+        match self {
+            Self::Contiguous(start) => *start,
+            Self::Extents(_) => panic!("an extent-mapped file is read only"),
+        }
+    }
+
+    /// What it costs in memory beside its file.
+    pub(crate) fn bytes(&self) -> ByteCount {
+        match self {
+            Self::Contiguous(_) => ByteCount::ZERO,
+            Self::Extents(layout) => layout.bytes(),
+        }
+    }
+}
+
+impl FileExtent {
+    /// The run that it is, and where that ends in the file.
+    fn run(&self, index: usize) -> Result<(MappedRun, Sector), BadExtents> {
+        let place = self.place.unwrap_or(ByteCount::ZERO);
+        for at in [self.start, self.len, place] {
+            if !at.0.is_multiple_of(SECTOR_SIZE) {
+                return Err(BadExtents::Unaligned(index));
+            }
+        }
+        for start in [self.start, place] {
+            // A page more, so that a caller that rounds up does not leave the range either.
+            let end = start.0.checked_add(self.len.0).and_then(|end| end.checked_add(PAGE_SIZE));
+            if end.is_none_or(|end| end > MAX_FILE_BYTES.0) {
+                return Err(BadExtents::TooFar(index));
+            }
+        }
+        let sector = |at: ByteCount| Sector(at.0 / SECTOR_SIZE);
+        let run = MappedRun { start: sector(self.start), place: self.place.map_or(HOLE, sector) };
+        Ok((run, sector(self.start + self.len)))
+    }
+}
+
+impl fmt::Display for BadExtents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (index, why) = match self {
+            Self::Disorder(index) => (index, "begins before the one before it ends"),
+            Self::Unaligned(index) => (index, "does not begin and end with a sector of 512 bytes"),
+            Self::TooFar(index) => (index, "ends behind what a file may have"),
+            Self::TooMuch(index) => (index, "is more than there is memory for"),
+        };
+        write!(f, "extent {index} {why}")
+    }
+}
+
+impl core::error::Error for BadExtents {}
+
+/// Stands for the place of what is nowhere.
+const HOLE: Sector = Sector(u64::MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(start: u64, len: u64, place: Option<u64>) -> FileExtent {
+        FileExtent { start: ByteCount(start), len: ByteCount(len), place: place.map(ByteCount) }
+    }
+
+    fn layout(extents: &[(u64, u64, Option<u64>)]) -> Result<ExtentMap, BadExtents> {
+        ExtentMap::new(extents.iter().map(|&(start, len, place)| extent(start, len, place)))
+    }
+
+    #[test]
+    fn a_page_is_at_one_place_or_a_hole_or_comes_in_parts() {
+        let layout = layout(&[
+            (0, 8192, Some(1 << 20)),
+            (16384, 1024, Some(9 << 20)),
+            (17408, 1024, Some(2 << 20)),
+            (18432, 22528, Some(3 << 20)),
+        ])
+        .unwrap();
+        let mut near = 0;
+        let places: Vec<_> = (0..12).map(|page| layout.page(PageIndex(page), &mut near)).collect();
+        let (at, mib) = (PagePlace::At, |mib: u64| Sector(mib << 11));
+        assert_eq!(places[..2], [at(mib(1)), at(mib(1) + Sectors(8))]);
+        assert_eq!(places[2..5], [PagePlace::Hole, PagePlace::Hole, PagePlace::Parts]);
+        assert_eq!(places[5], at(mib(3) + Sectors(4)), "the extent began within the page before");
+        assert_eq!(places[10..], [PagePlace::Hole, PagePlace::Hole]);
+        let backwards: Vec<_> =
+            (0..12).rev().map(|page| layout.page(PageIndex(page), &mut near)).collect();
+        assert!(places.iter().eq(backwards.iter().rev()), "found from wherever the search begins");
+
+        let parts: Vec<_> = layout.parts_of(PageIndex(4), 4096).collect();
+        let part = |from, sectors| PagePart::new(Sectors(from), Sectors(sectors));
+        let want =
+            [(part(0, 2), Some(mib(9))), (part(2, 2), Some(mib(2))), (part(4, 4), Some(mib(3)))];
+        assert_eq!(parts, want);
+        let short: Vec<_> = layout.parts_of(PageIndex(4), 1025).collect();
+        assert_eq!(short, want[..2], "no more than the file has");
+    }
+
+    #[test]
+    fn neighbours_become_one_and_what_is_left_out_is_a_hole() {
+        let one = layout(&[(4096, 4096, Some(8192)), (8192, 4096, Some(12288))]);
+        let both = layout(&[(0, 4096, None), (4096, 8192, Some(8192)), (12288, 4096, None)]);
+        assert_eq!(one, both);
+        let layout = one.unwrap();
+        assert_eq!(layout.runs.len(), 3);
+        assert_eq!(layout.device_end(), ByteCount(16384));
+        let parts: Vec<_> = layout.parts(ByteCount(100)..ByteCount(99_999)).collect();
+        let want = [(100, 4096, false), (4096, 12288, true), (12288, 99_999, false)];
+        assert_eq!(parts, want.map(|(start, end, data)| (ByteCount(start)..ByteCount(end), data)));
+        assert_eq!(layout.parts(ByteCount(5)..ByteCount(5)).count(), 0);
+    }
+
+    #[test]
+    fn extents_that_make_no_sense_are_refused_by_their_number() {
+        let sound = (0, 4096, Some(0));
+        let refused = [
+            ((2048, 4096, Some(8192)), BadExtents::Disorder(1)),
+            ((4097, 512, None), BadExtents::Unaligned(1)),
+            ((8192, 100, Some(0)), BadExtents::Unaligned(1)),
+            ((8192, 512, Some(100)), BadExtents::Unaligned(1)),
+            ((8192, 512, Some((1 << 63) - 512)), BadExtents::TooFar(1)),
+            ((u64::MAX - 511, 512, Some(0)), BadExtents::TooFar(1)),
+            ((8192, u64::MAX - 511, None), BadExtents::TooFar(1)),
+        ];
+        for (extent, why) in refused {
+            assert_eq!(layout(&[sound, extent]), Err(why));
+        }
+        assert!(layout(&[]).is_ok());
+    }
+}

@@ -1,0 +1,101 @@
+//! Page-in: pages that are not resident get frames and become requests, and their waiters are told.
+//!
+//! In:    ranges of pages to read; the ends of requests.
+//! Out:   runs of pages for the device queues; frames held for reads; the waiters of a frame that
+//!        is filled, or whose fill failed.
+//! Never: a decision what to read: that is the prefetcher's.
+
+pub(crate) mod partial_fill;
+pub(crate) mod read;
+pub(crate) mod waiters;
+pub(crate) mod walk;
+
+use self::partial_fill::PartialFills;
+use self::waiters::Waiters;
+use crate::cache::PageCache;
+use crate::device_queue::payload::PageFill;
+use crate::extent_map::{ExtentMap, FileLocation, PagePlace};
+use crate::table::FileSlot;
+use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
+
+/// The cache, and what its fills bring.
+#[derive(Debug)]
+pub(crate) struct PageIn {
+    pub(crate) cache: PageCache,
+    /// The reads and writes that wait for each frame.
+    pub(crate) waiters: Waiters,
+    /// Pages that do not come with one request.
+    pub(crate) partial: PartialFills,
+}
+
+/// A file, as far as its pages are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilePages<'f> {
+    pub(crate) slot: FileSlot,
+    pub(crate) len: ByteCount,
+    /// Where the file is on its device.
+    pub(crate) location: &'f FileLocation,
+    /// The largest request that the device takes.
+    pub(crate) max_io: Pages,
+}
+
+impl PageIn {
+    pub(crate) fn new(cache: PageCache) -> Self {
+        let waiters = Waiters::new(cache.frames());
+        Self { cache, waiters, partial: PartialFills::default() }
+    }
+}
+
+impl FilePages<'_> {
+    /// How many bytes of the page the file has.
+    pub(crate) fn page_len(&self, page: PageIndex) -> u32 {
+        page_len(self.len, page)
+    }
+
+    /// Hands the parts of a page to `add`, each with its place on the device; holes go to
+    /// `partial`. `near` is where in the extent map the last page was found.
+    pub(crate) fn place(
+        &self,
+        page: PageIndex,
+        fill: PageFill,
+        near: &mut usize,
+        partial: &mut PartialFills,
+        mut add: impl FnMut(Sector, PageFill),
+    ) {
+        match self.location {
+            FileLocation::Contiguous(start) => {
+                add(*start + Sectors(page.0 * SECTORS_PER_PAGE), fill);
+            }
+            FileLocation::Extents(map) => match map.page(page, near) {
+                PagePlace::At(start) => add(start, fill),
+                PagePlace::Hole => partial.add_hole(fill),
+                PagePlace::Parts => place_parts(map, page, &fill, partial, add),
+            },
+        }
+    }
+}
+
+/// The same for a page that lies in several places, or not wholly anywhere.
+fn place_parts(
+    map: &ExtentMap,
+    page: PageIndex,
+    fill: &PageFill,
+    partial: &mut PartialFills,
+    mut add: impl FnMut(Sector, PageFill),
+) {
+    let mut count = 0;
+    for (part, start) in map.parts_of(page, fill.len) {
+        let fill = PageFill::part(&fill.filling, part, fill.len);
+        match start {
+            Some(start) => add(start, fill),
+            None => partial.add_hole(fill),
+        }
+        count += 1;
+    }
+    partial.begin(&fill.filling, count);
+}
+
+/// How many bytes of the page a file of this length has.
+pub(crate) fn page_len(file_len: ByteCount, page: PageIndex) -> u32 {
+    (file_len - page.offset()).0.min(PAGE_SIZE) as u32
+}

@@ -1,0 +1,157 @@
+//! Pages that do not come with one request: holes, and pages whose parts lie in several places.
+//!
+//! In:    the parts that a page is made of; what became of each.
+//! Out:   zeros for the driver to write; the page, when all of it is there.
+//! Never: a page that is partly there. More than there are frames: each page here is being filled.
+//!
+//! ```text
+//!   page     |== b ==|== c ==|....... 0 .......|        three parts, of which two are read
+//!   left        3       2            1       0          it is up to date, or it failed
+//! ```
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use crate::cache::Filling;
+use crate::device_queue::payload::{PageFill, PageRun};
+use crate::driver_io::Fault;
+use crate::ids::DeviceId;
+use crate::sched::Origin;
+use crate::table::Frame;
+
+/// The pages that do not come with one request.
+#[derive(Debug, Default)]
+pub(crate) struct PartialFills {
+    /// Pages of which more than one part is to come.
+    pages: BTreeMap<Frame, PartialFill>,
+    /// What is to be zeros.
+    holes: VecDeque<PageFill>,
+}
+
+/// A page of which some parts are in flight.
+#[derive(Debug)]
+struct PartialFill {
+    left: usize,
+    /// The fault of a part that is not tried again: a caller waited, or its device is gone.
+    fault: Option<Fault>,
+    /// Parts that failed while no caller waited.
+    failed: Vec<FailedPart>,
+}
+
+/// A part whose request failed.
+#[derive(Debug)]
+pub(crate) struct FailedPart {
+    pub(crate) device: DeviceId,
+    pub(crate) origin: Origin,
+    pub(crate) run: PageRun,
+    pub(crate) fault: Fault,
+}
+
+/// How a part of a page ended.
+#[derive(Debug)]
+pub(crate) enum PartEnd {
+    Good,
+    /// It is not tried again.
+    Bad(Fault),
+    /// It may be tried again, if a caller waits when all others have ended.
+    Retry(FailedPart),
+}
+
+/// What becomes of a page, when a part has ended.
+#[derive(Debug)]
+pub(crate) enum PageEnd {
+    /// Other parts are still to come.
+    Waits,
+    /// All is there.
+    Good,
+    /// Some of it failed; these parts may be tried again, unless it is empty.
+    Bad(Fault, Vec<FailedPart>),
+}
+
+impl PartialFills {
+    /// A page comes in so many parts; the last that ends gives the fill back.
+    pub(crate) fn begin(&mut self, filling: &Filling, parts: usize) {
+        assert!(parts > 0, "a page has something");
+        if parts > 1 {
+            let partial = PartialFill { left: parts, fault: None, failed: Vec::new() };
+            let before = self.pages.insert(filling.frame(), partial);
+            assert!(before.is_none(), "a frame is filled by one page at a time");
+        }
+    }
+
+    /// Whether more than one part of a page is to come.
+    pub(crate) fn contains(&self, frame: Frame) -> bool {
+        self.pages.contains_key(&frame)
+    }
+
+    pub(crate) fn add_hole(&mut self, fill: PageFill) {
+        self.holes.push_back(fill);
+    }
+
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
+    pub(crate) fn pop_hole(&mut self) -> Option<PageFill> {
+        self.holes.pop_front()
+    }
+
+    /// One more part of a page has ended; one that comes alone is all that its page has.
+    pub(crate) fn end_part(&mut self, frame: Frame, end: PartEnd) -> PageEnd {
+        let Some(partial) = self.pages.get_mut(&frame) else {
+            assert!(matches!(end, PartEnd::Good), "a part that comes alone fails as a page");
+            return PageEnd::Good;
+        };
+        match end {
+            PartEnd::Good => {}
+            PartEnd::Bad(fault) => partial.fault = partial.fault.or(Some(fault)),
+            PartEnd::Retry(failed) => partial.failed.push(failed),
+        }
+        partial.left -= 1;
+        if partial.left > 0 {
+            return PageEnd::Waits;
+        }
+        let PartialFill { fault, failed, .. } =
+            self.pages.remove(&frame).expect("it was just there");
+        match (fault, failed.first().map(|part| part.fault)) {
+            (Some(fault), _) => PageEnd::Bad(fault, Vec::new()),
+            (None, Some(fault)) => PageEnd::Bad(fault, failed),
+            (None, None) => PageEnd::Good,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{PageCache, Use};
+    use crate::table::FileSlot;
+    use crate::units::PageIndex;
+
+    const EIO: Fault = Fault::Io(5);
+
+    #[test]
+    fn a_page_is_good_when_its_last_part_has_come() {
+        let mut cache = PageCache::with_frames(4);
+        let filling = cache.start_fill(FileSlot(0), PageIndex(0), Use::Wanted, false);
+        let (mut fills, frame) = (PartialFills::default(), filling.frame());
+        fills.begin(&filling, 2);
+        assert!(fills.contains(frame));
+        assert!(matches!(fills.end_part(frame, PartEnd::Good), PageEnd::Waits));
+        assert!(matches!(fills.end_part(frame, PartEnd::Good), PageEnd::Good));
+        assert!(!fills.contains(frame));
+        cache.filled(filling);
+    }
+
+    #[test]
+    fn a_part_that_failed_for_good_leaves_nothing_to_try_again() {
+        let mut cache = PageCache::with_frames(4);
+        let filling = cache.start_fill(FileSlot(0), PageIndex(0), Use::Wanted, false);
+        let (mut fills, frame) = (PartialFills::default(), filling.frame());
+        fills.begin(&filling, 2);
+        assert!(matches!(fills.end_part(frame, PartEnd::Bad(EIO)), PageEnd::Waits));
+        let end = fills.end_part(frame, PartEnd::Good);
+        assert!(matches!(end, PageEnd::Bad(EIO, again) if again.is_empty()));
+        cache.fill_failed(filling);
+    }
+}

@@ -1,0 +1,124 @@
+//! One read: what it covers of its file, and the frames that it holds.
+//!
+//! In:    a range of a file; what is resident of it.
+//! Out:   its pages and their frames.
+//! Never: a frame taken: that is the walk's.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::cache::PageCache;
+use crate::driver_io::Fault;
+use crate::ids::{FileId, ReadId, StreamId};
+use crate::table::{FileSlot, Frame};
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+
+/// A read in progress.
+#[derive(Debug)]
+pub(crate) struct PageRead {
+    pub(crate) stream: StreamId,
+    pub(crate) file: FileId,
+    pub(crate) pos: ByteCount,
+    /// How much was asked for.
+    pub(crate) requested: ByteCount,
+    /// How much it covers.
+    pub(crate) len: ByteCount,
+    /// The pages it asked for, not clipped at the end of the file: policies see what was asked.
+    pub(crate) count: Pages,
+    pub(crate) prev_pos: Option<ByteCount>,
+    pub(crate) began: Nanos,
+    pub(crate) frames: ReadFrames,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl PageRead {
+    /// What it covers of a file of this length: less than was asked if the file ends before, or if
+    /// it would need too many frames.
+    pub(crate) fn cover(&mut self, file_len: ByteCount) {
+        let first = self.pos.page();
+        if self.pos >= file_len {
+            self.len = ByteCount::ZERO;
+            self.frames.pages = first..first;
+            return;
+        }
+        let last = first + self.count;
+        self.len = (self.pos + self.requested).min(file_len).min(last.offset()) - self.pos;
+        self.frames.pages = first..last.min(PageIndex(file_len.pages_up().0));
+    }
+
+    /// Whether there is nothing to read for it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.len == ByteCount::ZERO
+    }
+}
+
+/// What a read takes from the cache, page by page.
+#[derive(Debug)]
+pub(crate) struct ReadFrames {
+    pub(crate) id: Option<ReadId>,
+    /// The pages that the read covers, clipped at the end of the file.
+    pub(crate) pages: Range<PageIndex>,
+    /// Their frames, in order; [`NO_FRAME`] until the page is fetched.
+    pub(crate) frames: Vec<Frame>,
+    /// How many of those are still to be fetched: so many frames are set aside.
+    pub(crate) missing: Pages,
+    /// How many frames are still being filled.
+    pub(crate) outstanding: u32,
+    /// The first page, if the read goes on in the middle of the page where the last one ended.
+    pub(crate) continues: Option<PageIndex>,
+}
+
+impl Default for ReadFrames {
+    fn default() -> Self {
+        let nothing = PageIndex(0)..PageIndex(0);
+        Self {
+            id: None,
+            pages: nothing,
+            frames: Vec::new(),
+            missing: Pages::ZERO,
+            outstanding: 0,
+            continues: None,
+        }
+    }
+}
+
+impl ReadFrames {
+    /// Holds the frames of all pages that are resident or on their way, and counts the others.
+    pub(crate) fn hold_what_is_resident(&mut self, cache: &mut PageCache, file: FileSlot) {
+        assert!(self.frames.is_empty(), "a read starts once");
+        self.missing = Pages::ZERO;
+        let mut page = self.pages.start;
+        while page < self.pages.end {
+            match cache.look_up(file, page) {
+                Some(entry) => {
+                    cache.hold(entry.frame());
+                    self.frames.push(entry.frame());
+                }
+                None => {
+                    self.missing += Pages(1);
+                    self.frames.push(NO_FRAME);
+                }
+            }
+            page = page + Pages(1);
+        }
+    }
+
+    /// The reader takes a page, which is in `frame`; says whether its frame was not known before.
+    pub(super) fn take(&mut self, page: PageIndex, frame: Frame) -> bool {
+        assert!(self.pages.contains(&page), "{page:?} is not the read's");
+        let index = usize::try_from((page - self.pages.start).0).expect("fewer pages than frames");
+        let is_new = self.frames[index] == NO_FRAME;
+        self.frames[index] = frame;
+        is_new
+    }
+
+    /// Undoes [`Self::hold_what_is_resident`].
+    pub(crate) fn release(&mut self, cache: &mut PageCache) {
+        for frame in self.frames.drain(..).filter(|frame| *frame != NO_FRAME) {
+            cache.release(frame);
+        }
+    }
+}
+
+/// Stands for a frame that is not known yet.
+const NO_FRAME: Frame = Frame(u32::MAX);

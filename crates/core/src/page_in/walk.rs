@@ -1,0 +1,253 @@
+//! A walk through some pages of a file: what is not resident gets a frame and becomes a request,
+//! what a read takes is held for it.
+//!
+//! In:    the calls of [`crate::prefetch::walk`], for a read, a marker or a hint.
+//! Out:   runs of pages for the device, frames held for the reader, waits noted.
+//! Never: a frame taken from the pages that the same read has yet to fetch.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::read::ReadFrames;
+use super::{FilePages, PageIn};
+use crate::cache::Use;
+use crate::device_queue::payload::{PageFill, PageRun};
+use crate::ids::Waiter;
+use crate::prefetch::Residency;
+use crate::prefetch::hinted_frames::HintedFrames;
+use crate::prefetch::walk::PageSet;
+use crate::stats::Stats;
+use crate::units::{PageIndex, Pages, Sector};
+
+/// What pages are read for.
+#[derive(Debug)]
+pub(crate) enum Purpose<'a> {
+    /// A read waits for some of them.
+    Read(&'a mut ReadFrames),
+    /// A reader met a marker.
+    Marker,
+    /// A caller said that it will need them.
+    Hint(&'a mut HintedFrames),
+}
+
+/// A walk through some pages of a file.
+#[derive(Debug)]
+pub(crate) struct PageInWalk<'a> {
+    pub(crate) page_in: &'a mut PageIn,
+    pub(crate) stats: &'a mut Stats,
+    pub(crate) file: FilePages<'a>,
+    pub(crate) purpose: Purpose<'a>,
+    /// Whether frames may be taken for pages ahead.
+    pub(crate) may_read_ahead: bool,
+    /// How many frames may be filled for pages ahead; None: as many as there are.
+    pub(crate) frames_ahead: Option<Pages>,
+    /// Whether no use of this stream makes a page active.
+    pub(crate) no_reuse: bool,
+    /// Where the fetches since the last plan first ended for want of frames.
+    pub(crate) cut_at: Option<PageIndex>,
+    /// The requests so far.
+    pub(crate) runs: Vec<PageRun>,
+    /// Where in the extent map the last page was found.
+    near: usize,
+}
+
+impl<'a> PageInWalk<'a> {
+    pub(crate) fn new(
+        page_in: &'a mut PageIn,
+        stats: &'a mut Stats,
+        file: FilePages<'a>,
+        purpose: Purpose<'a>,
+        may_read_ahead: bool,
+    ) -> Self {
+        Self {
+            page_in,
+            stats,
+            file,
+            purpose,
+            may_read_ahead,
+            frames_ahead: None,
+            no_reuse: false,
+            cut_at: None,
+            runs: Vec::new(),
+            near: 0,
+        }
+    }
+
+    /// How many frames are set aside for pages of the read that are still missing.
+    pub(crate) fn set_aside(&self) -> Pages {
+        match &self.purpose {
+            Purpose::Read(frames) => frames.missing,
+            Purpose::Marker | Purpose::Hint(_) => Pages::ZERO,
+        }
+    }
+
+    /// Whether a frame may be had for this page, and for what use.
+    ///
+    /// Pages of the read itself always get one: so many were set aside when it started. Pages ahead
+    /// get what is left over, and nothing while another read waits for frames.
+    fn frame_for(&mut self, page: PageIndex) -> Option<Use> {
+        if let Purpose::Read(frames) = &mut self.purpose
+            && frames.pages.contains(&page)
+        {
+            frames.missing -= Pages(1);
+            self.stats.pages_missed += 1;
+            return Some(Use::Wanted);
+        }
+        if !self.may_read_ahead || self.page_in.cache.available() <= self.set_aside() {
+            return None;
+        }
+        if let Some(frames) = &mut self.frames_ahead {
+            *frames = Pages(frames.0.checked_sub(1)?);
+        }
+        if let Purpose::Hint(hints) = &mut self.purpose {
+            if !hints.have_room(&mut self.page_in.cache) {
+                return None;
+            }
+            self.stats.pages_hinted += 1;
+            Some(Use::Hinted)
+        } else {
+            self.stats.pages_ahead += 1;
+            Some(Use::Ahead)
+        }
+    }
+
+    /// Notes that a page got no frame. Returns where to go on: what a read needs lies behind it if
+    /// the window goes backwards.
+    fn cut(&mut self, page: PageIndex) -> Option<PageIndex> {
+        self.cut_at.get_or_insert(page);
+        match &self.purpose {
+            Purpose::Read(frames) => {
+                self.stats.windows_shortened += 1;
+                Some(frames.pages.start).filter(|wanted| *wanted > page)
+            }
+            Purpose::Marker => {
+                self.stats.windows_shortened += 1;
+                None
+            }
+            Purpose::Hint(_) => {
+                self.stats.hints_shortened += 1;
+                None
+            }
+        }
+    }
+
+    /// Starts the fill of a page; `first_new` is the first run that may be continued.
+    fn start_fill(&mut self, page: PageIndex, use_: Use, has_marker: bool, first_new: usize) {
+        let Self { page_in, file, purpose, runs, near, .. } = self;
+        let filling = page_in.cache.start_fill(file.slot, page, use_, has_marker);
+        if let Purpose::Hint(hints) = purpose {
+            hints.add(&filling, &page_in.cache);
+        }
+        let is_ahead = use_ != Use::Wanted;
+        let fill = PageFill::whole(filling, file.page_len(page));
+        let max_io = file.max_io;
+        file.place(page, fill, near, &mut page_in.partial, |start, fill| {
+            append(runs, first_new, (start, fill), is_ahead, max_io);
+        });
+    }
+}
+
+impl Residency for PageInWalk<'_> {
+    #[inline]
+    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+        self.page_in.cache.residency(self.file.slot).history(page, limit)
+    }
+
+    #[inline]
+    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+        self.page_in.cache.residency(self.file.slot).next_hole(page, limit)
+    }
+}
+
+impl PageSet for PageInWalk<'_> {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.page_in.cache.look_up(self.file.slot, page).is_some()
+    }
+
+    fn is_in_flight(&self, page: PageIndex) -> bool {
+        let entry = self.page_in.cache.look_up(self.file.slot, page);
+        entry.is_some_and(|entry| !entry.is_up_to_date())
+    }
+
+    fn take_marker(&mut self, page: PageIndex) -> bool {
+        let taken = self.page_in.cache.take_marker(self.file.slot, page);
+        self.stats.markers += u64::from(taken);
+        taken
+    }
+
+    /// ```text
+    ///   pages      |===|..|=======|===|---------|      = not resident   . resident
+    ///   requests   |---|  |-------|---|                - no frame is left
+    ///                        max_io
+    /// ```
+    fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
+        let first_new = self.runs.len();
+        let mut fetched = Pages::ZERO;
+        let mut page = pages.start;
+        while page < pages.end {
+            if !self.is_resident(page) {
+                let Some(use_) = self.frame_for(page) else {
+                    let Some(wanted) = self.cut(page) else { break };
+                    page = wanted;
+                    continue;
+                };
+                self.start_fill(page, use_, marker == Some(page), first_new);
+                fetched += Pages(1);
+            }
+            page = page + Pages(1);
+        }
+        fetched
+    }
+
+    /// The end of a hold puts a frame at the head of its list.
+    fn rescue(&mut self, pages: Range<PageIndex>) {
+        let cache = &mut self.page_in.cache;
+        let mut page = pages.start;
+        while page < pages.end {
+            if let Some(entry) = cache.look_up(self.file.slot, page) {
+                cache.hold(entry.frame());
+                cache.release(entry.frame());
+            }
+            page = page + Pages(1);
+        }
+    }
+
+    fn consume(&mut self, page: PageIndex) {
+        let Purpose::Read(read) = &mut self.purpose else { panic!("only a read consumes pages") };
+        let PageIn { cache, waiters, .. } = &mut *self.page_in;
+        let slot = self.file.slot;
+        let entry = cache.look_up(slot, page).expect("a consumed page was fetched");
+        let is_new = read.take(page, entry.frame());
+        if is_new {
+            // Wanted when it was asked for: that was its first use.
+            cache.hold(entry.frame());
+        } else {
+            let continues = self.no_reuse || read.continues == Some(page);
+            cache.touch(slot, page, continues);
+        }
+        if !entry.is_up_to_date() {
+            self.stats.pages_joined += u64::from(!is_new);
+            read.outstanding += 1;
+            let id = read.id.expect("a read has an id");
+            waiters.add(entry.frame(), Waiter::Read(id));
+        }
+    }
+}
+
+/// Adds the page to the newest run if it is its neighbour and fits, else begins another. A window
+/// is one request whether or not a read waits for part of it.
+fn append(
+    runs: &mut Vec<PageRun>,
+    first_new: usize,
+    (start, fill): (Sector, PageFill),
+    is_ahead: bool,
+    max_io: Pages,
+) {
+    let fill = match runs[first_new..].last_mut() {
+        Some(last) => last.append(start, fill, is_ahead, max_io),
+        None => Err(fill),
+    };
+    if let Err(fill) = fill {
+        runs.push(PageRun::of_page(start, fill, is_ahead));
+    }
+}

@@ -1,0 +1,210 @@
+//! The calls of a path for requests: I/O to start, completions, time, direct requests.
+//!
+//! In:    a device with room; what became of a request; the time.
+//! Out:   device I/O; direct requests that have ended.
+//! Never: an error that no caller waits for.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::IoPath;
+use crate::call_log::steps::{PathCall, PathOutput};
+use crate::device_queue::payload::PageFill;
+use crate::driver_io::{DeviceIo, DirectDone, Fault};
+use crate::ids::{DeviceId, DirectId, Tag};
+use crate::prefetch::window_estimator::EndedRead;
+use crate::read_path::completion::PageSource;
+use crate::sched::{Op, Origin};
+use crate::table::Frame;
+use crate::trace::EventKind;
+use crate::units::{ByteCount, Nanos, Pages, Sector, Sectors};
+
+/// # Requests
+impl IoPath {
+    /// The next device I/O to start; None when there is none, or no device has room.
+    pub fn poll_dispatch(&mut self, now: Nanos) -> Option<DeviceIo> {
+        self.did(|| PathCall::PollDispatch { now });
+        let io = self.dispatch(now);
+        self.gave_with(|path| {
+            let frames = |tag| path.io_frames(tag).collect::<Vec<_>>();
+            PathOutput::Dispatched(io.map(|io| (io, frames(io.tag))))
+        });
+        io
+    }
+
+    fn dispatch(&mut self, now: Nanos) -> Option<DeviceIo> {
+        let Self { read_path, writeback, .. } = self;
+        let (device, request, sent) = read_path.devices.take(now)?;
+        let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
+        let load = &request.load;
+        let writes_pages = !load.writes.is_empty();
+        let command = writes_pages
+            .then(|| writeback.begin_command(&mut read_path.devices, device, load.is_fua));
+        let stats = &mut read_path.telemetry.stats;
+        match op {
+            Op::Read => stats.device_reads += 1,
+            Op::Write => stats.device_writes += 1,
+        }
+        stats.device_pages += load.page_count().0;
+        stats.device_write_pages += load.writes.len() as u64;
+        let (fua, len) = (load.is_fua, load.len(sectors));
+        let trace = &mut read_path.telemetry.trace;
+        trace.push(now, || EventKind::Dispatched { device, op, start, sectors });
+        let tag = read_path.devices.start(device, request, sent, command);
+        Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len })
+    }
+
+    /// The pages of a read request that was dispatched and has not completed; of a write none.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight.
+    #[must_use]
+    pub fn pages(&self, tag: Tag) -> &[PageFill] {
+        &self.read_path.devices.in_flight(tag).request.load.pages
+    }
+
+    /// Where a read request that was dispatched and has not completed goes, in the order of its
+    /// pages: the frames, and which bytes of each.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight.
+    pub fn io_parts(&self, tag: Tag) -> impl Iterator<Item = (Frame, Range<usize>)> {
+        self.pages(tag).iter().map(|page| (page.filling.frame(), page.part.bytes()))
+    }
+
+    /// The frames of a request that was dispatched and has not completed, in the order of its
+    /// pages: to read into, or to write from.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight.
+    pub fn io_frames(&self, tag: Tag) -> impl Iterator<Item = Frame> {
+        self.read_path.devices.in_flight(tag).request.load.frames()
+    }
+
+    /// How much a request that was dispatched and has not completed asks for.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight.
+    #[must_use]
+    pub fn io_len(&self, tag: Tag) -> ByteCount {
+        let request = &self.read_path.devices.in_flight(tag).request;
+        request.load.len(request.sectors)
+    }
+
+    /// Whether no caller waited for any page of a request when it was dispatched.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight.
+    #[must_use]
+    pub fn is_ahead(&self, tag: Tag) -> bool {
+        self.read_path.devices.in_flight(tag).request.load.is_ahead
+    }
+
+    /// A device has done what `tag` asked: so many bytes, or the error number.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight.
+    pub fn complete(&mut self, now: Nanos, tag: Tag, result: Result<ByteCount, i32>) {
+        self.did(|| PathCall::Complete { now, tag, result });
+        let Self { read_path, writeback, direct, .. } = self;
+        read_path.clock = now;
+        let completed = read_path.devices.complete(now, tag, result);
+        let (device, mut request) = (completed.device, completed.request);
+        let origin = request.origin;
+        if origin.op == Op::Read
+            && let Some(queue) = read_path.devices.get(device)
+        {
+            let read = EndedRead {
+                now,
+                queued_at: request.arrival,
+                is_seen: completed.is_seen,
+                model: queue.model(),
+                geometry: &queue.geometry,
+            };
+            read_path.prefetch.read_ended(device.index(), queue.disk, &read);
+        }
+        let bytes = result.unwrap_or(ByteCount::ZERO);
+        let fault = result.err().map_or(Fault::Short, Fault::Io);
+        direct.end(&mut request.load, request.start, bytes, fault);
+        let (start, pages) = (request.start, request.load.pages.len());
+        let written = request.load.writes.len();
+        let mut good = request.load.written_by(bytes);
+        if let Some(command) = completed.command {
+            let load = core::mem::take(&mut request.load);
+            writeback.end_write_request(read_path, now, device, command, load, result);
+        }
+        let mut from = Sectors::ZERO;
+        for page in request.load.pages {
+            let source = PageSource { device, origin, start: start + from };
+            let sectors = page.part.sectors();
+            let is_good = read_path.end_page(now, source, page, from, (bytes, fault, pages));
+            writeback.tell_woken(read_path);
+            good += Pages(u64::from(is_good));
+            from += sectors;
+        }
+        let pages = Pages((pages + written) as u64);
+        let trace = &mut read_path.telemetry.trace;
+        trace.push(now, || EventKind::Completed { device, start, good, pages });
+        read_path.devices.finish(device);
+        self.make_progress(now);
+    }
+
+    /// Whether requests are queued. If [`Self::poll_dispatch`] gives none, the driver has to wait
+    /// for completions, or they stay queued.
+    #[must_use]
+    pub fn is_dispatch_pending(&self) -> bool {
+        self.read_path.devices.is_pending()
+    }
+
+    /// When [`Self::poll_dispatch`] may give something although nothing was asked and nothing
+    /// completed meanwhile: a scheduler waits for that time, or dirty pages are old enough then.
+    /// Then call [`Self::timeout`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        let wake_at = self.read_path.devices.wake_at();
+        wake_at.into_iter().chain(self.writeback.next_write_out(&self.read_path)).min()
+    }
+
+    /// To be called at the time that [`Self::poll_timeout`] named; too early does no harm.
+    pub fn timeout(&mut self, now: Nanos) {
+        self.did(|| PathCall::Timeout { now });
+        self.read_path.devices.wake(now);
+        self.make_progress(now);
+    }
+
+    /// Queues a request for `sectors` sectors from `start` on. Neighbours may be merged on the way:
+    /// each is told of on its own by [`Self::poll_done`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such device, or if it is for nothing, or for more than the device takes at
+    /// once.
+    pub fn direct(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        start: Sector,
+        sectors: Sectors,
+        origin: Origin,
+    ) -> DirectId {
+        self.did(|| PathCall::Direct { now, device, start, sectors, origin });
+        let (id, request) = self.direct.begin(now, start, sectors, origin);
+        self.read_path.devices.add_request(now, device, request);
+        self.gave(|| PathOutput::Direct(id));
+        id
+    }
+
+    /// The next direct request that has ended.
+    pub fn poll_done(&mut self) -> Option<DirectDone> {
+        self.did(|| PathCall::PollDone);
+        let done = self.direct.pop_done();
+        self.gave(|| PathOutput::Done(done));
+        done
+    }
+}

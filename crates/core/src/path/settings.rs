@@ -1,0 +1,85 @@
+//! What may be changed of a path while it runs.
+//!
+//! In:    a name and a value, as text.
+//! Out:   the same of all settings, as they are now.
+//! Never: a value that is corrected in silence.
+
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use super::IoPath;
+use crate::call_log::steps::PathCall;
+use crate::prefetch::Policy;
+use crate::sched::BadSetting;
+use crate::units::{PAGE_SIZE, Pages};
+use crate::writeback::settings;
+
+/// # Settings
+impl IoPath {
+    /// The names of all settings.
+    pub const SETTINGS: &'static [&'static str] =
+        &["dirty_limit", "dirty_background", "dirty_age", "writes_queued", "max_window", "policy"];
+
+    /// Changes one setting of the path, from its next decision on.
+    ///
+    /// ```text
+    ///   dirty_limit        bytes      what writes may hold; at most a quarter of the memory
+    ///   dirty_background   bytes      more than this is written at once; auto: half of the limit
+    ///   dirty_age          ms         what is dirty for so long is written
+    ///   writes_queued      a number   write requests of one device, queued or in flight
+    ///   max_window         bytes      the largest read-ahead window; at most an eighth of it
+    ///                      auto       what is of use on its device, as measured
+    ///   policy             a name     the read-ahead policy
+    /// ```
+    ///
+    /// Bytes may end in K, M or G. What waits for a setting goes on with the next call that has the
+    /// time: [`Self::timeout`] will do.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the value makes no sense.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+        self.did(|| {
+            let (name, value) = (name.to_string(), value.to_string());
+            PathCall::Set { name, value }
+        });
+        let Self { read_path, writeback, .. } = self;
+        match name {
+            "max_window" if value == "auto" => read_path.prefetch.set_max_window(None),
+            "max_window" => {
+                let window = settings::size(name, value)?;
+                read_path.prefetch.set_max_window(Some(Pages(window)));
+            }
+            "policy" => {
+                let wants = "none, fixed, linux-2.6.28, linux-2.6.31, thrash-2009, thrash-2010, \
+                             linux-6, distance or adaptive";
+                let policy = Policy::from_name(value);
+                let policy = policy.ok_or_else(|| settings::bad(name, value, wants))?;
+                read_path.prefetch.set_policy(policy);
+                read_path.keep_unread();
+            }
+            _ => writeback.set(name, value, Self::SETTINGS)?,
+        }
+        // What is wanted now may be due already.
+        writeback.look_again();
+        Ok(())
+    }
+
+    /// All settings of the path, as they are now: what [`Self::set`] takes.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let prefetch = &self.read_path.prefetch;
+        Self::SETTINGS
+            .iter()
+            .map(|&name| {
+                let value = match name {
+                    "max_window" if prefetch.is_window_learnt() => "auto".to_string(),
+                    "max_window" => (prefetch.max_window().0 * PAGE_SIZE).to_string(),
+                    "policy" => prefetch.policy().name().to_string(),
+                    _ => self.writeback.setting(name),
+                };
+                (name, value)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,229 @@
+//! The calls of a path for writes and flushes.
+//!
+//! In:    what writers do; the driver's word that it has copied or acted.
+//! Out:   steps of writes.
+//! Never: a page's bytes.
+
+use core::ops::Range;
+
+use super::IoPath;
+use crate::call_log::steps::{PathCall, PathOutput};
+use crate::driver_io::{Fault, WriteFill, WriteMode, WriteReady};
+use crate::ids::{FileId, WriteId};
+use crate::sched::Submitter;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+
+/// # Writes
+impl IoPath {
+    /// Writes `len` bytes at `pos` of an open file.
+    ///
+    /// At most an eighth of all frames serve one write, and no more than may be dirty:
+    /// [`WriteStep::Fill`] says how much it covers. It is cut at the end of the file, which a write
+    /// never moves; one behind the end is done at once, with a length of 0.
+    ///
+    /// ```text
+    ///   mode           Done when                            a failed device write is told to
+    ///   WriteBack      it is in the cache                   the flushes that follow
+    ///   WriteThrough   the device has each of its pages     this write, and those flushes
+    ///   Fua            the device has each of them for good this write, and those flushes
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed or extent-mapped, or `len` is 0.
+    pub fn write(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        pos: ByteCount,
+        len: ByteCount,
+        mode: WriteMode,
+        submitter: Submitter,
+    ) -> WriteId {
+        self.did(|| PathCall::Write { now, file, pos, len, mode, submitter });
+        self.read_path.clock = now;
+        let what = (file, pos, len);
+        let (id, is_over) = self.writeback.begin_write(&mut self.read_path, what, mode, submitter);
+        if !is_over {
+            self.make_progress(now);
+        }
+        self.gave(|| PathOutput::Write(id));
+        id
+    }
+
+    /// Waits until the device has all that was written to the file before, and then wants
+    /// [its own flush](WriteStep::Act). Writes that are not done yet are not waited for.
+    ///
+    /// If the device refused a page, this is done with its fault, without an act. The page stays
+    /// dirty; each later flush tries it again, and says so again until it is written.
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed.
+    pub fn flush(&mut self, now: Nanos, file: FileId) -> WriteId {
+        self.did(|| PathCall::Flush { now, file });
+        self.begin_flush(now, file, true)
+    }
+
+    /// The same without the device's own flush: it may have all in a cache that a power cut
+    /// empties.
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed.
+    pub fn write_back(&mut self, now: Nanos, file: FileId) -> WriteId {
+        self.did(|| PathCall::WriteBack { now, file });
+        self.begin_flush(now, file, false)
+    }
+
+    fn begin_flush(&mut self, now: Nanos, file: FileId, with_device: bool) -> WriteId {
+        self.read_path.clock = now;
+        let id = self.writeback.begin_flush(&mut self.read_path, file, with_device);
+        self.make_progress(now);
+        self.gave(|| PathOutput::Write(id));
+        id
+    }
+
+    /// Keeps writes out of whole pages while the caller zeroes or discards them on the device: when
+    /// [`WriteStep::Act`] comes. What the cache has of them is forgotten once that is over, well or
+    /// not, but for dirty pages, if it failed.
+    ///
+    /// A range is cut at the end of the file; of nothing, it is done at once.
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed or extent-mapped.
+    pub fn write_zeroes(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) -> WriteId {
+        self.did(|| PathCall::WriteZeroes { now, file, pages: pages.clone() });
+        self.begin_zeroes(now, file, pages, false)
+    }
+
+    /// The same of pages that the caller discards: what they hold afterwards is undefined, so no
+    /// later flush answers for it.
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed or extent-mapped.
+    pub fn discard(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) -> WriteId {
+        self.did(|| PathCall::Discard { now, file, pages: pages.clone() });
+        self.begin_zeroes(now, file, pages, true)
+    }
+
+    fn begin_zeroes(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        pages: Range<PageIndex>,
+        is_discard: bool,
+    ) -> WriteId {
+        self.read_path.clock = now;
+        let id = self.writeback.begin_zeroes(&mut self.read_path, file, pages, is_discard);
+        self.make_progress(now);
+        self.gave(|| PathOutput::Write(id));
+        id
+    }
+
+    /// The next step of a write.
+    pub fn poll_write(&mut self) -> Option<WriteReady> {
+        self.did(|| PathCall::PollWrite);
+        let ready = self.writeback.pop_step();
+        self.gave_with(|path| {
+            PathOutput::Step(ready.map(|ready| (ready, path.writeback.fills_of(ready.id))))
+        });
+        ready
+    }
+
+    /// Where a write goes that is to be [filled](WriteStep::Fill), page by page.
+    ///
+    /// # Panics
+    ///
+    /// If the write's driver has not been told to fill, or has filled.
+    #[must_use]
+    pub fn fills(&self, id: WriteId) -> &[WriteFill] {
+        self.writeback.fills(id)
+    }
+
+    /// The driver has copied what [`WriteStep::Fill`] said: from here on readers find the new
+    /// bytes, and the pages are dirty.
+    ///
+    /// # Panics
+    ///
+    /// If the write was not to be filled.
+    pub fn filled(&mut self, now: Nanos, id: WriteId) {
+        self.did(|| PathCall::Filled { now, id });
+        self.read_path.clock = now;
+        self.writeback.end_fill(&mut self.read_path, now, id);
+        self.make_progress(now);
+    }
+
+    /// The driver has acted, well or not: the error number.
+    ///
+    /// # Panics
+    ///
+    /// If the write's driver has not been told to act.
+    pub fn acted(&mut self, now: Nanos, id: WriteId, result: Result<(), i32>) {
+        self.did(|| PathCall::Acted { now, id, result });
+        self.read_path.clock = now;
+        self.writeback.acted(&mut self.read_path, now, id, result);
+        self.make_progress(now);
+    }
+
+    /// The driver does not act, because no caller waits for this any more: it ends with this error
+    /// number. A flush that was not sent to the device says nothing of what the device has.
+    ///
+    /// # Panics
+    ///
+    /// If the write's driver has not been told to act.
+    pub fn not_acted(&mut self, now: Nanos, id: WriteId, errno: i32) {
+        self.did(|| PathCall::NotActed { now, id, errno });
+        self.read_path.clock = now;
+        self.writeback.not_acted(&mut self.read_path, now, id, errno);
+        self.make_progress(now);
+    }
+
+    /// The caller of this write has left, and will not copy. To be called before
+    /// [`WriteStep::Fill`] was polled: a write that is being filled has to be filled.
+    ///
+    /// ```text
+    ///   it waits for pages, budget or frames   it is over now
+    ///   it reads the old bytes of a page       it is over when they come, and is not filled
+    ///   it was filled; a flush                 it goes on: others may be told, and the driver is
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the write is being filled.
+    pub fn cancel_write(&mut self, now: Nanos, id: WriteId) {
+        self.did(|| PathCall::CancelWrite { now, id });
+        if self.writeback.is_known(id) {
+            self.writeback.cancel_write(&mut self.read_path, id);
+            self.make_progress(now);
+        }
+    }
+
+    /// The owner of a file accepts that acknowledged writes are lost, after a flush has said
+    /// [`Fault::Lost`]: later flushes say nothing of that loss any more. Of a file that has lost
+    /// nothing: nothing.
+    pub fn accept_lost(&mut self, file: FileId) {
+        self.did(|| PathCall::AcceptLost { file });
+        self.writeback.accept_lost(file);
+    }
+
+    /// How writes of the file were lost, if any were and the loss is not accepted.
+    #[must_use]
+    pub fn lost(&self, file: FileId) -> Option<Fault> {
+        self.writeback.lost(file)
+    }
+
+    /// How many pages of the file the device does not have yet: dirty, or being written.
+    #[must_use]
+    pub fn dirty_pages(&self, file: FileId) -> Pages {
+        self.writeback.dirty_pages(file)
+    }
+
+    /// How many frames writes hold, in all files: dirty, being filled, being written.
+    #[must_use]
+    pub fn dirty(&self) -> Pages {
+        self.writeback.dirty()
+    }
+}

@@ -1,0 +1,172 @@
+//! The read-ahead policies by name, and the one call that asks any of them.
+//!
+//! In:    a question ([`Ask`]), what is remembered of the stream or of its file, what is resident.
+//! Out:   a [`Decision`]; where the marker of a window goes.
+//! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
+//!
+//! One file per policy; golden traces in tests/golden; pictures, tables and sources in
+//! docs/readahead.md.
+
+pub(super) mod adaptive;
+mod distance;
+mod fixed;
+mod linux_2_6_28;
+mod linux_2_6_31;
+mod linux_6;
+pub(super) mod rules;
+mod sizes;
+mod thrash_2009;
+mod thrash_2010;
+
+use super::decision::{Ask, Decision, Residency, Trigger, Window, WindowLimits};
+use super::stream_state::StreamState;
+use super::streams::Streams;
+use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
+
+/// The read-ahead policies.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Policy {
+    /// No read-ahead: each miss reads what is left of its read.
+    None,
+    /// Linux 2.6.28: windows by state alone, one stream per open file.
+    Linux2_6_28,
+    /// Linux 2.6.31: the same, and streams found by their history in the page cache.
+    Linux2_6_31,
+    /// Linux 6.16 and later, on mappings without large folios.
+    Linux6,
+    /// Never more ahead than was seen to survive behind; linux-2.6.31 where nothing is behind.
+    Thrash2009,
+    /// A window as large as what survives behind, and care once a page was lost before it came.
+    Thrash2010,
+    /// Windows of the largest size, each asked for when the one before it is entered.
+    Fixed,
+    /// The distance ahead doubles when the reader waited, holds, and decays slowly.
+    Distance,
+    /// The windows of `linux-6` for streams that are found by position, whatever their handle.
+    #[default]
+    Adaptive,
+}
+
+impl Policy {
+    /// All of them, in the order of their age.
+    pub const ALL: [Self; 9] = [
+        Self::None,
+        Self::Fixed,
+        Self::Linux2_6_28,
+        Self::Linux2_6_31,
+        Self::Thrash2009,
+        Self::Thrash2010,
+        Self::Linux6,
+        Self::Distance,
+        Self::Adaptive,
+    ];
+
+    /// The name on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Linux2_6_28 => "linux-2.6.28",
+            Self::Linux2_6_31 => "linux-2.6.31",
+            Self::Linux6 => "linux-6",
+            Self::Thrash2009 => "thrash-2009",
+            Self::Thrash2010 => "thrash-2010",
+            Self::Fixed => "fixed",
+            Self::Distance => "distance",
+            Self::Adaptive => "adaptive",
+        }
+    }
+
+    /// The policy of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Decides the next window of a stream of which `state` is remembered, in a file that remembers
+    /// `streams`.
+    ///
+    /// `adaptive` looks at `streams` alone, and keeps them itself. The others look at `state`
+    /// alone, which their caller keeps for each handle: the Linux policies at its last window,
+    /// which is all that they know. What a policy learns beside windows it notes there itself.
+    ///
+    /// None means: nothing to read ahead. The page itself may still have to be read, singly.
+    #[inline]
+    #[must_use]
+    pub fn decide(
+        self,
+        state: &mut StreamState,
+        streams: &mut Streams,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &impl Residency,
+    ) -> Option<Decision> {
+        self.decide_at(state, streams, ask, limits, None, cache)
+    }
+
+    /// The same, where a stream of `adaptive` is to ask for its next window only `distance`
+    /// pages before the end of this one ([`Allotment`](super::decision::Allotment)).
+    #[inline]
+    #[must_use]
+    pub fn decide_at(
+        self,
+        state: &mut StreamState,
+        streams: &mut Streams,
+        ask: Ask,
+        limits: WindowLimits,
+        distance: Option<Pages>,
+        cache: &impl Residency,
+    ) -> Option<Decision> {
+        assert!(ask.count > Pages::ZERO, "a read of no pages asks nothing");
+        let limits = WindowLimits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
+        match self {
+            Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
+            // Switched off, these decide nothing; `linux-6` still reads the page that is missing.
+            Self::Linux2_6_28
+            | Self::Linux2_6_31
+            | Self::Thrash2009
+            | Self::Thrash2010
+            | Self::Fixed
+            | Self::Distance
+                if limits.max == Pages::ZERO =>
+            {
+                None
+            }
+            Self::Linux2_6_28 => linux_2_6_28::decide(state.window, ask, limits, cache),
+            Self::Linux2_6_31 => linux_2_6_31::decide(state.window, ask, limits, cache),
+            Self::Linux6 => linux_6::decide(state.window, ask, limits, cache),
+            Self::Thrash2009 => thrash_2009::decide(state.window, ask, limits, cache),
+            Self::Thrash2010 => thrash_2010::decide(state, ask, limits, cache),
+            Self::Fixed => fixed::decide(state.window, ask, limits, cache),
+            Self::Distance => distance::decide(state, ask, limits, cache),
+            Self::Adaptive => adaptive::decide(streams, ask, limits, distance, cache),
+        }
+    }
+
+    /// Where the marker of `window` goes in a file that ends at `end`, if it gets one.
+    ///
+    /// ```text
+    ///   window 28+32-32, end 50       linux-6:  |===================|     clipped to 22 pages,
+    ///                                           28                  50    22 < 32: no marker
+    ///                                 others:   #===================|
+    ///                                           28 is marked
+    /// ```
+    ///
+    /// `linux-6` clips the window first and counts the tail back from the clipped end, so near the
+    /// end of a file its marker comes earlier, or not at all.
+    #[must_use]
+    pub fn marker(self, window: Window, end: PageIndex) -> Option<PageIndex> {
+        match self {
+            Self::None
+            | Self::Linux2_6_28
+            | Self::Linux2_6_31
+            | Self::Thrash2009
+            | Self::Thrash2010
+            | Self::Fixed
+            | Self::Distance => window.marker().filter(|marker| *marker < end),
+            Self::Linux6 => window.clipped(end).marker(),
+            // Nothing lies behind a window that reaches the end of the file.
+            Self::Adaptive => window.marker().filter(|_| window.end() < end),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! `adaptive`: the windows of linux-6, for streams that are found by position.
+//!
+//! In:    a miss or a marker, and what the file remembers of its streams ([`Streams`]).
+//! Out:   the window of the stream that comes to this page, whatever handle it came through.
+//! Never: a page more than was asked, on the first read of a place; more than `max` pages beyond
+//!        the read that asks.
+//!
+//! ```text
+//!   one file          a's window               b's window
+//!   -----------|======#===========|--------|==#======|-------|-|---------
+//!                     ^           ^           ^              r ^
+//!             a meets its marker, |    b meets its own         a random read ended here:
+//!             or misses the page  |                            a reader that goes on
+//!             after its end ------+                            from it is a stream
+//! ```
+
+mod backwards;
+mod prefetch_distance;
+mod strided;
+
+use self::prefetch_distance::{PrefetchDistance, tail};
+
+use super::linux_6::follows_previous_read;
+use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
+use crate::prefetch::memory_shares::ShareId;
+use crate::prefetch::policy::sizes;
+use crate::prefetch::streams::Streams;
+use crate::prefetch::streams::{StreamDirection, StreamEntry, StreamSlot};
+use crate::units::{PageIndex, Pages};
+
+/// A miss and a marker are two questions. The first rule that matches decides.
+///
+/// ```text
+///   miss    1  page 0                                              initial0
+///           2  after the end of a window, the page before it       subsequent, one size larger
+///              still there: the stream outran its marker; or
+///              gone, but the handle's last read ended here
+///           3  inside a window, the page before it still there:    subsequent, of the same size
+///              the page was evicted before its reader came
+///           4  after a random read, one of the last 8 or itself    initial
+///              in a row with another
+///           5  just before a window, or the third read in a row    backwards
+///              that is just before the last
+///           6  in or next to the last read of the same handle      initial
+///           7  the third read of one size at one distance          strided
+///           8  anything else                                       random, and remembered
+///   marker  1  of a remembered stream                              subsequent
+///           2  any other                                           interleaved
+///
+///   2, 3 and marker 1 of a stream that goes backwards or in strides bring a window as it goes.
+/// ```
+///
+/// Switched off (`max` 0), each miss reads what is left of its read.
+pub(super) fn decide(
+    streams: &mut Streams,
+    ask: Ask,
+    limits: WindowLimits,
+    distance: PrefetchDistance,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    // What comes of it is this question's, or nothing.
+    streams.forget_latest();
+    let decision = match (ask.trigger, limits.max) {
+        (Trigger::Miss, Pages::ZERO) => return Some(Decision::random(ask, ask.count)),
+        (Trigger::Marker, Pages::ZERO) => return None,
+        (Trigger::Miss, max) => on_miss(streams, ask, max, distance, cache),
+        (Trigger::Marker, max) => on_marker(streams, ask, max, distance, cache)?,
+    };
+    Some(decision)
+}
+
+/// Whose question this is, if it is a remembered stream's, and how many of its pages were before.
+pub(crate) fn who(
+    streams: &Streams,
+    ask: Ask,
+    cache: &impl Residency,
+) -> Option<(ShareId, PageIndex)> {
+    let place = match ask.trigger {
+        Trigger::Miss => expected(streams, ask, cache)?,
+        Trigger::Marker => streams.with_marker(ask.page)?,
+    };
+    Some(streams.share_at(place, ask.page)).filter(|(share, _)| *share != ShareId::NONE)
+}
+
+/// The most pages that this question will ask for and no reader waits for, if windows may have
+/// `max`: its window, and what its read lacks before it. A read at random asks for none.
+pub(crate) fn wants(
+    streams: &Streams,
+    ask: Ask,
+    max: Pages,
+    cache: &impl Residency,
+) -> (Pages, Pages) {
+    match ask.trigger {
+        // Of a read that misses the pages are set aside.
+        Trigger::Miss => (wants_on_miss(streams, ask, max, cache), Pages::ZERO),
+        Trigger::Marker => {
+            let known = streams.with_marker(ask.page).map(|place| *streams.get(place));
+            let read_end = ask.page + ask.count;
+            let Some(known) = known else { return (max, Pages::ZERO) };
+            let lacks = Pages(read_end.0.saturating_sub(known.end.0));
+            (sizes::next(known.pace, max).max(strided::least(&known, max)), lacks)
+        }
+    }
+}
+
+fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
+    let Some(place) = expected(streams, ask, cache).filter(|_| ask.page > PageIndex(0)) else {
+        let begins = ask.page == PageIndex(0)
+            || follows_previous_read(ask)
+            || strided::stride(streams, ask).is_some();
+        return if begins { initial(ask, max, cache) } else { Pages::ZERO };
+    };
+    let known = streams.get(place);
+    if !known.is_random() {
+        let size = sizes::next(known.pace, max).max(sizes::initial(ask.count, max));
+        return size.max(strided::least(known, max));
+    }
+    if known.way == StreamDirection::BACKWARDS && ask.page < known.start {
+        return sizes::next(ask.count, max);
+    }
+    let begins = streams.is_trusted(known) || follows_previous_read(ask);
+    if begins && ask.page >= known.start { initial(ask, max, cache) } else { Pages::ZERO }
+}
+
+/// The stream that comes to the page that is missing.
+///
+/// A reader that comes to a page has just used the one before it. Where that one is gone, no reader
+/// was here for a long time, and the remembered stream has ended. Unless it was there just now, or
+/// this handle was: some readers drop the pages behind them.
+fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
+    let Some(place) = streams.around(ask.page) else {
+        return backwards::expected(streams, ask, cache);
+    };
+    let known = streams.get(place);
+    let is_there = match known.way.stride() {
+        Some(stride) => strided::is_there(known, stride, ask.page, cache),
+        None if known.is_backwards() => backwards::is_there(ask.page + ask.count, cache),
+        None => {
+            let drops_behind = || {
+                known.end == ask.page && streams.was_just_met(place)
+                    || matches!(place, StreamSlot::Proved(_)) && follows_previous_read(ask)
+            };
+            cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()
+        }
+    };
+    is_there.then_some(place)
+}
+
+fn on_miss(
+    streams: &mut Streams,
+    ask: Ask,
+    max: Pages,
+    distance: PrefetchDistance,
+    cache: &impl Residency,
+) -> Decision {
+    if ask.page == PageIndex(0) {
+        let size = sizes::initial(ask.count, max);
+        return begin(streams, Pattern::Initial0, ask, size, cache);
+    }
+    if let Some(place) = expected(streams, ask, cache) {
+        return go_on(streams, place, ask, max, distance, cache);
+    }
+    if follows_previous_read(ask) {
+        return begin(streams, Pattern::Initial, ask, initial(ask, max, cache), cache);
+    }
+    if let Some(decision) = strided::begin(streams, ask, max, distance) {
+        return decision;
+    }
+    streams.add_candidate(StreamEntry::random(ask.page, ask.page + ask.count, 1));
+    Decision::random(ask, ask.count)
+}
+
+/// A first window. Whether it is the start of a stream shows when its marker is met.
+fn begin(
+    streams: &mut Streams,
+    pattern: Pattern,
+    ask: Ask,
+    size: Pages,
+    cache: &impl Residency,
+) -> Decision {
+    let window = around_read(ask, size, None, cache);
+    streams.add_candidate(entry(ask, window, size));
+    Decision { pattern, window }
+}
+
+/// How large the first window of a stream is: a few times its read, or as large as what lies behind
+/// it if that is more.
+///
+/// ```text
+///    |<--- history --->|<----- size ----->|
+///   -|=================|------------------|     pages that another stream brought, or an older
+///                      ^page                    one: their reader is taken to go on
+/// ```
+fn initial(ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
+    sizes::initial(ask.count, max).max(cache.history(ask.page, max))
+}
+
+/// A miss where a remembered stream is expected.
+fn go_on(
+    streams: &mut Streams,
+    place: StreamSlot,
+    ask: Ask,
+    max: Pages,
+    distance: PrefetchDistance,
+    cache: &impl Residency,
+) -> Decision {
+    let known = *streams.get(place);
+    if ask.page < known.start || known.is_backwards() {
+        return backwards::go_on(streams, place, ask, max, distance);
+    }
+    if known.way.stride().is_some() {
+        let decision = strided::go_on(streams, place, ask, max, distance);
+        return decision.unwrap_or_else(|| Decision::random(ask, ask.count));
+    }
+    if known.is_random() {
+        if !streams.is_trusted(&known) && !follows_previous_read(ask) {
+            let reads = known.reads + 1;
+            streams.update(place, StreamEntry::random(ask.page, ask.page + ask.count, reads));
+            return Decision::random(ask, ask.count);
+        }
+        let size = initial(ask, max, cache);
+        let window = around_read(ask, size, distance, cache);
+        streams.update(place, entry(ask, window, size));
+        return Decision { pattern: Pattern::Initial, window };
+    }
+    let is_evicted = ask.page < known.end;
+    let size = if is_evicted { known.pace.min(max) } else { sizes::next(known.pace, max) };
+    let size = size.max(sizes::initial(ask.count, max));
+    let window = around_read(ask, size, distance, cache);
+    streams.prove(place, entry(ask, window, size));
+    Decision { pattern: Pattern::Subsequent, window }
+}
+
+/// A window that begins with the read that misses.
+///
+/// ```text
+///   |<-- count -->|                    |<------- count ------->|
+///   |=============#---------|          |=======================#---------|
+///   |<------- size -------->|                                  |<- size ->|
+/// ```
+///
+/// A read that would fill its window alone gets all of it behind itself: then nothing of a stream
+/// of large reads is asked for twice, and its marker is where its next read begins. Unless that
+/// page is there: reads that come in the wrong order may have brought it. Then it is the next one
+/// that is not, because only a page that is fetched is marked.
+fn around_read(
+    ask: Ask,
+    size: Pages,
+    distance: PrefetchDistance,
+    cache: &impl Residency,
+) -> Window {
+    let ahead = if size > ask.count { size - ask.count } else { size };
+    let end = ask.page + ask.count + ahead;
+    let left = tail(ahead, distance);
+    let marker = PageIndex(end.0 - left.0);
+    let hole = cache.next_hole(marker, left.min(DISORDER_MAX)).unwrap_or(marker);
+    Window { start: ask.page, size: ask.count + ahead, async_size: end - hole }
+}
+
+/// The reader meets a marker: the next window begins at the hole behind what lies ahead.
+///
+/// ```text
+///           |<------ what lies ahead ------>|<-------- size -------->|
+///   --------#===============================|========================|
+///           ^page                           ^hole
+/// ```
+///
+/// At the hole, so that the first page of the window is really fetched and can carry its marker: a
+/// chain of windows breaks where the marker falls on a page that is resident already.
+fn on_marker(
+    streams: &mut Streams,
+    ask: Ask,
+    max: Pages,
+    distance: PrefetchDistance,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    let known = streams.with_marker(ask.page);
+    if let Some(place) = known {
+        match streams.get(place).way {
+            StreamDirection::FORWARDS => {}
+            StreamDirection::BACKWARDS => {
+                return backwards::on_marker(streams, place, ask, max, distance, cache);
+            }
+            _ => return strided::on_marker(streams, place, ask, max, distance, cache),
+        }
+    }
+    let (pattern, hole, size) = match known.map(|place| *streams.get(place)) {
+        Some(StreamEntry { end, pace, .. }) => {
+            let size = sizes::next(pace, max);
+            let Some(hole) = cache.next_hole(end, max) else {
+                // A window's worth is there, and none of it can be marked. Another stream is ahead,
+                // or was; if it was, the miss behind it finds all this history.
+                streams.remove(known?);
+                return None;
+            };
+            (Pattern::Subsequent, hole, size)
+        }
+        None => {
+            let hole = cache.next_hole(ask.page + Pages(1), max)?;
+            (Pattern::Interleaved, hole, sizes::next(hole - ask.page + ask.count, max))
+        }
+    };
+    if meets_another(streams, known, ask.page, hole, size) {
+        return None;
+    }
+    let window = behind_read(ask, hole, size, distance);
+    match known {
+        Some(place) => streams.prove(place, entry(ask, window, size)),
+        None => streams.add_proved(entry(ask, window, size)),
+    }
+    Some(Decision { pattern, window })
+}
+
+/// Whether the hole is where another stream's window ends. Two streams that meet become one.
+///
+/// ```text
+///   a at its marker      |#==========|                    a becomes b: b's marker is on a's way
+///   b's window                       |======#=======|
+///
+///   a at its marker      |#==========|===|                 b was one random read: a takes it in
+/// ```
+fn meets_another(
+    streams: &mut Streams,
+    known: Option<StreamSlot>,
+    page: PageIndex,
+    hole: PageIndex,
+    size: Pages,
+) -> bool {
+    let Some(place) = streams.ending_at(hole, page) else { return false };
+    let mut other = *streams.get(place);
+    if other.marker().is_none_or(|marker| marker <= page) {
+        streams.remove(place);
+        return false;
+    }
+    if let Some(known) = known {
+        streams.remove(known);
+    }
+    other.pace = other.pace.max(size);
+    streams.prove(place, other);
+    true
+}
+
+/// The window from `hole` on, with `size` pages behind what the read itself still lacks.
+///
+/// ```text
+///   |<------------ count ----------->|
+///   #===================|------------#------------|
+///   ^page               ^hole        |<-- size -->|
+/// ```
+fn behind_read(ask: Ask, hole: PageIndex, size: Pages, distance: PrefetchDistance) -> Window {
+    let lacks = Pages((ask.page + ask.count).0.saturating_sub(hole.0));
+    Window { start: hole, size: lacks + size, async_size: tail(size, distance) }
+}
+
+/// What is remembered of a window that was asked for here.
+fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
+    StreamEntry::new(ask.page, window.end(), window.marker(), pace)
+}
+
+/// So far behind a read, 1 MiB, others of its stream may have come before it: threads hand in the
+/// next reads of a stream together, and these are few.
+const DISORDER_MAX: Pages = Pages(256);

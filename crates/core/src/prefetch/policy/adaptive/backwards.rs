@@ -1,0 +1,120 @@
+//! Streams that read towards the start of the file.
+//!
+//! In:    a miss just before what was read last, or a marker.
+//! Out:   a window that ends where the last one began.
+//! Never: a window for the first two reads: two that were swapped look like that, too.
+//!
+//! ```text
+//!             |<----- size ------>|<- last ->|
+//!   ----------|==============#|===|==========|
+//!             ^start          ^page          the reader comes from there
+//!                            ^marker: of what was read ahead, the page that it meets first
+//! ```
+//!
+//! Windows grow as those that go forwards do.
+
+use super::prefetch_distance::{PrefetchDistance, tail};
+use super::{StreamDirection, StreamEntry, StreamSlot};
+use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Window};
+use crate::prefetch::policy::sizes;
+use crate::prefetch::streams::Streams;
+use crate::units::{PageIndex, Pages};
+
+/// The stream, or the last random read, that this read is just before.
+pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
+    let place = streams.beginning_in(ask.page..ask.page + ask.count)?;
+    let known = streams.get(place);
+    // Some readers drop the pages behind them.
+    let drops_behind = || known.is_backwards() && streams.was_just_met(place);
+    (is_there(known.start, cache) || drops_behind()).then_some(place)
+}
+
+/// Whether the page that the reader has just used is still there: as for streams that go forwards,
+/// where it is gone the stream has ended.
+pub(super) fn is_there(page: PageIndex, cache: &impl Residency) -> bool {
+    cache.next_hole(page, Pages(1)).is_none()
+}
+
+/// A miss just before a stream or a random read; or of a page that a stream lost.
+pub(super) fn go_on(
+    streams: &mut Streams,
+    place: StreamSlot,
+    ask: Ask,
+    max: Pages,
+    distance: PrefetchDistance,
+) -> Decision {
+    let known = *streams.get(place);
+    if known.is_random() && known.way != StreamDirection::BACKWARDS {
+        // The end stays: a reader that goes on there read these two in the wrong order.
+        let reads = known.reads + 1;
+        let both = StreamEntry::random(ask.page, known.end, reads)
+            .going(StreamDirection::BACKWARDS, reads);
+        streams.update(place, both);
+        return Decision::random(ask, ask.count);
+    }
+    if ask.page >= known.start {
+        // It was evicted. What lies before it stays as it is, and has its marker.
+        streams.update(place, known);
+        let window = Window { start: ask.page, size: ask.count, async_size: Pages::ZERO };
+        return Decision { pattern: Pattern::Backwards, window };
+    }
+    let end = known.start;
+    let wanted = end - ask.page;
+    let pace = if known.is_random() { wanted } else { known.pace };
+    let size = sizes::next(pace, max);
+    let ahead = if size > wanted { size - wanted } else { size };
+    let ahead = ahead.min(Pages(ask.page.0));
+    let start = PageIndex(ask.page.0 - ahead.0);
+    let window = with_marker(start, end, ahead, distance);
+    streams.prove(place, entry(ask, window, size));
+    Decision { pattern: Pattern::Backwards, window }
+}
+
+/// The reader meets a marker: the next window ends at the first hole before the last one.
+///
+/// ```text
+///       |<---- size ---->|<- there ->|<- what lies ahead ->|
+///   ----|===============#|===========|=====================#---
+///       ^start           ^hole                             ^page
+/// ```
+pub(super) fn on_marker(
+    streams: &mut Streams,
+    place: StreamSlot,
+    ask: Ask,
+    max: Pages,
+    distance: PrefetchDistance,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    let known = *streams.get(place);
+    let there = cache.history(known.start, max);
+    let end = PageIndex(known.start.0 - there.0);
+    if there == max || end == PageIndex(0) {
+        // A window's worth is there, or all of the file.
+        streams.remove(place);
+        return None;
+    }
+    let size = sizes::next(known.pace, max);
+    let ahead = size.min(Pages(end.0));
+    let window = with_marker(PageIndex(end.0 - ahead.0), end, ahead, distance);
+    streams.prove(place, entry(ask, window, size));
+    Some(Decision { pattern: Pattern::Backwards, window })
+}
+
+/// The window whose first `ahead` pages are read ahead. With `distance` of them left the reader
+/// asks for more, unless the file begins there.
+fn with_marker(
+    start: PageIndex,
+    end: PageIndex,
+    ahead: Pages,
+    distance: PrefetchDistance,
+) -> Window {
+    let left = tail(ahead, distance);
+    let is_last = start == PageIndex(0) || left == Pages::ZERO;
+    let async_size = if is_last { Pages::ZERO } else { end - start - left + Pages(1) };
+    Window { start, size: end - start, async_size }
+}
+
+fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
+    StreamEntry::new(window.start, ask.page, window.marker(), pace)
+        .going(StreamDirection::BACKWARDS, 0)
+}

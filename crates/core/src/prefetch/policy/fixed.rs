@@ -1,0 +1,44 @@
+//! `fixed`: windows of one size, each asked for when the one before it is entered.
+//!
+//! In:    the stream's last window and where its last read ended.
+//! Out:   windows of `max`, with the marker on their first page, from the first sequential read on.
+//! Never: a ramp, history, a smaller window, whatever the memory.
+
+use super::linux_6::follows_previous_read;
+use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
+use crate::units::{PageIndex, Pages};
+
+/// The first rule that matches decides.
+///
+/// ```text
+///   miss    1  page 0                                           initial0
+///           2  one past the end of the last window              subsequent
+///           3  in or next to the last read                      initial
+///           4  anything else                                    random
+///   marker  1  where the last window expects its reader         subsequent
+///           2  elsewhere                                        interleaved, at the first hole
+///
+///   |<------ max ------>|<------ max ------>|
+///   #===================#===================|
+///   ^page               ^brought by the marker on its first page, at once
+/// ```
+///
+/// What a program does that has a number of bytes to read ahead and nothing else to go by.
+pub(super) fn decide(
+    last: Window,
+    ask: Ask,
+    limits: WindowLimits,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    let size = limits.max;
+    let goes_on = last.size > Pages::ZERO && ask.page == last.end();
+    let (pattern, start) = match ask.trigger {
+        Trigger::Miss if ask.page == PageIndex(0) => (Pattern::Initial0, ask.page),
+        Trigger::Miss if goes_on => (Pattern::Subsequent, ask.page),
+        Trigger::Miss if follows_previous_read(ask) => (Pattern::Initial, ask.page),
+        Trigger::Miss => return Some(Decision::random(ask, ask.count)),
+        Trigger::Marker if last.marker() == Some(ask.page) => (Pattern::Subsequent, last.end()),
+        Trigger::Marker => (Pattern::Interleaved, cache.next_hole(ask.page + Pages(1), size)?),
+    };
+    Some(Decision { pattern, window: Window { start, size, async_size: size } })
+}

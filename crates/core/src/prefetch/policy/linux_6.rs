@@ -1,0 +1,131 @@
+//! `linux-6`: what Linux 6.16 and later decide on mappings without large folios.
+//!
+//! In:    the same as linux-2.6.31, and the largest request of the device.
+//! Out:   the same ramp; streams found by history on their third page instead of their second;
+//!        windows that a marker asks for end on multiples of four pages.
+//! Never: a first window above `max`, but for a large read on a device that takes it as one
+//!        request; the stream then keeps windows of that size.
+
+use super::linux_2_6_31::after_hole;
+use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
+use crate::prefetch::policy::sizes;
+use crate::units::{ByteCount, PageIndex, Pages};
+
+/// A miss and a marker are two questions. The first rule that matches decides.
+///
+/// ```text
+///   miss    1  page 0                                         initial0
+///           2  a read larger than any window                  oversize
+///           3  in or next to the last read                    initial
+///           4  more resident pages before it than it asks     context
+///           5  anything else                                  random
+///   marker  1  where the last window expects its reader       subsequent
+///           2  elsewhere                                      interleaved
+/// ```
+///
+/// Switched off (`max` 0), each miss reads its one page.
+pub(super) fn decide(
+    last: Window,
+    ask: Ask,
+    limits: WindowLimits,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    if limits.max == Pages::ZERO {
+        return (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, Pages(1)));
+    }
+    let max = largest_window(ask, limits);
+    match ask.trigger {
+        Trigger::Miss => Some(on_miss(ask, max, cache)),
+        Trigger::Marker => on_marker(last, ask, max, cache),
+    }
+}
+
+/// A read that is larger than the window but not than a request is better one request than several.
+fn largest_window(ask: Ask, limits: WindowLimits) -> Pages {
+    if ask.count > limits.max && limits.io_pages > limits.max {
+        ask.count.min(limits.io_pages)
+    } else {
+        limits.max
+    }
+}
+
+fn on_miss(ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
+    let pattern = match ask.page {
+        PageIndex(0) => Pattern::Initial0,
+        _ if ask.count > max => Pattern::Oversize,
+        _ if follows_previous_read(ask) => Pattern::Initial,
+        _ => {
+            return match context(ask, max, cache) {
+                Some(window) => Decision { pattern: Pattern::Context, window },
+                None => Decision::random(ask, ask.count),
+            };
+        }
+    };
+    let size = sizes::initial(ask.count, max);
+    // A read that fills its window gets the marker in the middle, so that the next window is on its
+    // way while the second half of this one is copied.
+    let async_size = if size > ask.count { size - ask.count } else { Pages(size.0 / 2) };
+    Decision { pattern, window: Window { start: ask.page, size, async_size } }
+}
+
+/// The window of a stream that only its history shows.
+///
+/// ```text
+///    |<- history ->|<-- size = history + count -->|
+///   -|=============|============================#=|     the marker is on the last page
+///                  ^page
+/// ```
+///
+/// More careful than linux-2.6.31: two neighbouring pages of a random load are no stream yet, and
+/// the first window grows to what was seen, no further; the marker path ramps it up from there.
+/// History is counted to one page less than a window, so windows of one page never find a stream.
+fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
+    let mut history = cache.history(ask.page, max.saturating_sub(Pages(1)));
+    if history <= ask.count {
+        return None;
+    }
+    if history.0 >= ask.page.0 {
+        history += history;
+    }
+    let size = (history + ask.count).min(max);
+    Some(Window { start: ask.page, size, async_size: Pages(1) })
+}
+
+fn on_marker(last: Window, ask: Ask, max: Pages, cache: &impl Residency) -> Option<Decision> {
+    let (pattern, window) = if ask.page == last.expected() {
+        let size = sizes::next(last.size, max).max(last.size);
+        (Pattern::Subsequent, Window { start: last.end(), size, async_size: size })
+    } else {
+        (Pattern::Interleaved, after_hole(ask, max, cache)?)
+    };
+    Some(Decision { pattern, window: ending_aligned(window, max) })
+}
+
+/// Shortens a window so that it ends on a multiple of four pages (or of what divides `max`), unless
+/// nothing would be left.
+///
+/// ```text
+///     6    8         12
+///   --|====|==========|      6+4 becomes 6+2
+/// ```
+fn ending_aligned(window: Window, max: Pages) -> Window {
+    let align = 1 << ALIGN_ORDER.min(max.0.trailing_zeros());
+    let end = window.end().0 / align * align;
+    if end <= window.start.0 {
+        return window;
+    }
+    let size = Pages(end - window.start.0);
+    Window { size, async_size: size, ..window }
+}
+
+/// Whether the read begins in the page of the first byte that the previous one did not return, or
+/// in the page after it. (Up to Linux 5.10 the last byte returned counted instead.)
+pub(super) fn follows_previous_read(ask: Ask) -> bool {
+    const BEFORE_THE_FIRST: u64 = u64::MAX;
+    let previous = ask.prev_pos.map_or(BEFORE_THE_FIRST, |ByteCount(end)| ByteCount(end).page().0);
+    ask.page.0.wrapping_sub(previous) <= 1
+}
+
+/// Without large folios a marker raises the order of the next folio to 2, and submission resets it:
+/// windows end on multiples of 2^2 pages.
+const ALIGN_ORDER: u32 = 2;

@@ -1,0 +1,43 @@
+//! `thrash-2009`: keep no more ahead than can be proved to survive behind.
+//!
+//! In:    a miss or a marker, and what is resident around it.
+//! Out:   a window that ends as far ahead as the resident run reaches back.
+//! Never: the stream's own state, as long as the page before is resident; else linux-2.6.31.
+
+use super::linux_2_6_31;
+use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Window, WindowLimits};
+use crate::units::Pages;
+
+/// ```text
+///   |<------- reach: 27 ------->|<------- reach: 27 ------->|
+///   |<---- history: 26 ---->|pg |<- ahead: 12 ->|<- new: 14 ->|
+///   |=======================|===|===============|-------------|
+///   0                       26                  39            53
+/// ```
+///
+/// The pages behind `page` survived since the reader passed them; so as many ahead of it will
+/// survive until the reader arrives. What is ahead already is part of them.
+pub(super) fn decide(
+    last: Window,
+    ask: Ask,
+    limits: WindowLimits,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    let max = limits.max;
+    let history = cache.history(ask.page, Pages(max.0 * LOOK_BACK));
+    if history == Pages::ZERO {
+        return linux_2_6_31::decide(last, ask, limits, cache);
+    }
+    let start = cache.next_hole(ask.page, max)?;
+    let reach = history + Pages(1);
+    let end = ask.page + reach;
+    if end <= start {
+        return None;
+    }
+    let size = (end - start).min(max);
+    let window = Window { start, size, async_size: size };
+    Some(Decision { pattern: Pattern::Context, window })
+}
+
+/// How many windows back the run is followed: one that is being read, one before it.
+const LOOK_BACK: u64 = 2;

@@ -1,0 +1,97 @@
+//! `thrash-2010`: windows as large as what survives behind, and care after a page was lost.
+//!
+//! In:    a miss or a marker, what is resident around it, the stream's last fetch, and whether the
+//!        stream ever lost a page of a window before it came.
+//! Out:   a window as large as the history less what is ahead; after a loss, half of the window.
+//! Never: the page where the last window expects its reader; a look back over more than eight
+//!        windows.
+
+use super::linux_2_6_28::follows_previous_read;
+use super::{linux_2_6_28, linux_2_6_31};
+use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
+use crate::prefetch::stream_state::StreamState;
+use crate::units::{PageIndex, Pages};
+
+/// The first rule that matches decides. A stream that lost a page skips the first three from then
+/// on.
+///
+/// ```text
+///   1  page 0                                     initial0   as linux-2.6.31
+///   2  more than max                              oversize   as linux-2.6.31
+///   3  a miss in or next to the last read         initial    as linux-2.6.31
+///   4  history, or a marker                       context, or nothing if enough is ahead
+///   5  a miss in what the stream fetched last     thrash: the page was evicted before it came
+///   6  anything else                              random
+/// ```
+///
+/// Why the window of a marker is never grown from the last one: what is still resident behind the
+/// reader says how much survives now; the last window says what once did.
+pub(super) fn decide(
+    state: &mut StreamState,
+    ask: Ask,
+    limits: WindowLimits,
+    cache: &impl Residency,
+) -> Option<Decision> {
+    let max = limits.max;
+    if !state.has_thrashed {
+        let pattern = match ask.trigger {
+            _ if ask.page == PageIndex(0) => Some(Pattern::Initial0),
+            _ if ask.count > max => Some(Pattern::Oversize),
+            Trigger::Miss if follows_previous_read(ask) => Some(Pattern::Initial),
+            Trigger::Miss | Trigger::Marker => None,
+        };
+        if let Some(pattern) = pattern {
+            let window = linux_2_6_28::initial(ask, max);
+            let window = linux_2_6_31::merged_with_its_successor(window, ask.page, max);
+            return Some(Decision { pattern, window });
+        }
+    }
+    let history = cache.history(ask.page, Pages(max.0 * LOOK_BACK));
+    if history > Pages::ZERO || ask.trigger == Trigger::Marker {
+        return context(ask, history, max, cache);
+    }
+    let last = state.fetched;
+    if last.start <= ask.page + last.size && ask.page < last.end() {
+        state.has_thrashed = true;
+        return Some(Decision { pattern: Pattern::Thrash, window: after_a_loss(ask, last, max) });
+    }
+    Some(Decision::random(ask, ask.count))
+}
+
+/// ```text
+///      |<----- history: 12 ----->|pg|ahead|<--- size: 12 - 2 --->|
+///      |=========================|==#=====|===================#==|
+///                                ^page    ^start              |<>| async: 1 + 12/8
+/// ```
+///
+/// What is ahead already is part of what survives. A history that reaches the start of the file was
+/// cut off there, not by eviction, and counts twice.
+fn context(ask: Ask, history: Pages, max: Pages, cache: &impl Residency) -> Option<Decision> {
+    let start = match ask.trigger {
+        Trigger::Miss => ask.page,
+        Trigger::Marker => cache.next_hole(ask.page + Pages(1), max)?,
+    };
+    let survives = if history.0 >= ask.page.0 { history + history } else { history };
+    let ahead = start - ask.page;
+    if survives <= ahead {
+        return None;
+    }
+    let size = survives.saturating_sub(ahead).max(LEAST).min(max);
+    let async_size = size.min(Pages(1 + survives.0 / ASYNC_RATIO));
+    Some(Decision { pattern: Pattern::Context, window: Window { start, size, async_size } })
+}
+
+/// Half of the window that was too large, and no marker: history finds the stream again.
+fn after_a_loss(ask: Ask, last: Window, max: Pages) -> Window {
+    let size = Pages(last.size.0 / 2).max(LEAST).min(max);
+    Window { start: ask.page, size, async_size: Pages::ZERO }
+}
+
+/// How many windows back the history is counted.
+const LOOK_BACK: u64 = 8;
+
+/// An eighth of what survives is ahead when the next window is asked for.
+const ASYNC_RATIO: u64 = 8;
+
+/// The least window, 16 KiB, if `max` allows it.
+const LEAST: Pages = Pages(4);

@@ -1,0 +1,439 @@
+//! The prefetcher of a path: one question, one answer.
+//!
+//! In:    a reader that misses a page or met a marker ([`Asker`]), and the cache's room.
+//! Out:   a [`Plan`]; frames made free for it before it is decided.
+//! Never: a request, a fill. What the plan says is done by the page-in part, which then reports it
+//!        ([`Prefetcher::submitted`]).
+//!
+//! ```text
+//!   question --> its stream's share: window, distance --> cache: so many frames can be had
+//!                                                             |
+//!                         policy  <-- the smaller of the two -'
+//!                           |
+//!                           '--> plan --> (frames, requests) --> submitted
+//! ```
+//!
+//! Why frames before the decision: a window that is cut afterwards has its marker in the wrong
+//! place. Only `adaptive` shares the memory out; the other policies are asked at once.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::decision::{Allotment, Ask, Residency, Trigger, WindowLimits};
+use super::hinted_frames::HintedFrames;
+use super::memory_shares::{MemoryShares, ShareId, ShareQuestion};
+use super::policy::{Policy, adaptive, rules::Rules};
+use super::stream_state::{Advice, StreamState};
+use super::streams::Streams;
+use super::walk::{Plan, PolicyMemory, ReadWalk};
+use super::window_estimator::{EndedRead, KnownDisks, WindowEstimator};
+use crate::cache::{FileResidency, PageCache};
+use crate::geometry::Geometry;
+use crate::sched::Submitter;
+use crate::table::FileSlot;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+
+/// A submitter cannot have a weight of its own, because too many others have one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TooManyWeights;
+
+/// What the prefetcher keeps of one reader.
+#[derive(Debug, Default)]
+pub(crate) struct ReaderState {
+    pub(crate) stream: StreamState,
+    pub(crate) advice: Advice,
+    pub(crate) submitter: Submitter,
+    /// How long its reads have waited since it asked a policy, in nanoseconds.
+    pub(crate) blocked_ns: u64,
+}
+
+/// The reader that asks, during one read or at one marker.
+#[derive(Debug)]
+pub(crate) struct Asker<'r> {
+    pub(crate) now: Nanos,
+    pub(crate) reader: &'r mut ReaderState,
+    pub(crate) file: FileSlot,
+    /// One past the file's last page.
+    pub(crate) file_end: PageIndex,
+    /// The number of the file's device, and its largest request.
+    pub(crate) device: u32,
+    pub(crate) max_io: Pages,
+    /// Whether the device is reading something at present.
+    pub(crate) is_device_reading: bool,
+    /// The byte after the last one that the stream's previous read returned.
+    pub(crate) prev_pos: Option<ByteCount>,
+    /// How many frames may still be filled for pages ahead; None: as many as there are.
+    pub(crate) frames_ahead: Option<Pages>,
+    /// What the last question left to be reported.
+    pub(crate) pending: Option<PendingShare>,
+}
+
+/// A share whose question was answered, until it is known what came of it.
+#[derive(Debug)]
+pub(crate) struct PendingShare {
+    share: Option<ShareId>,
+    question: ShareQuestion,
+    page: PageIndex,
+    /// How large the window would have been, if the clip or the stagger shortened it.
+    unclipped: Option<Pages>,
+}
+
+/// Decides what is read ahead, for all files of a path.
+#[derive(Debug)]
+pub(crate) struct Prefetcher {
+    policy: Policy,
+    rules: Rules,
+    /// The largest window that was set. Not looked at while it is learnt.
+    max_window: Pages,
+    /// Whether the largest window is what is of use on its device.
+    is_window_learnt: bool,
+    /// No window is larger: what one read may hold.
+    largest_read: Pages,
+    shares: MemoryShares,
+    /// What policies remember that find streams by position, by the file's slot. Some bytes for a
+    /// file without random reads and with few streams; at most [`Streams::BYTES_MAX`].
+    files: Vec<Streams>,
+    /// By the device's number.
+    estimators: Vec<WindowEstimator>,
+    disks: KnownDisks,
+    pub(crate) hints: HintedFrames,
+}
+
+impl Prefetcher {
+    /// Without files and devices. `max_window` is None if it is to be learnt.
+    pub(crate) fn new(
+        policy: Policy,
+        rules: Rules,
+        max_window: Option<Pages>,
+        largest_read: Pages,
+    ) -> Self {
+        Self {
+            policy,
+            rules,
+            max_window: max_window.unwrap_or(largest_read).min(largest_read),
+            is_window_learnt: max_window.is_none(),
+            largest_read,
+            shares: MemoryShares::new(),
+            files: Vec::new(),
+            estimators: Vec::new(),
+            disks: KnownDisks::default(),
+            hints: HintedFrames::default(),
+        }
+    }
+
+    /// The most pages that one read may hold.
+    pub(crate) fn largest_read(&self) -> Pages {
+        self.largest_read
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// The largest window: what was set, or what one read may hold.
+    pub(crate) fn max_window(&self) -> Pages {
+        self.max_window
+    }
+
+    /// Whether the largest window is what is of use on each device.
+    pub(crate) fn is_window_learnt(&self) -> bool {
+        self.is_window_learnt
+    }
+
+    /// Sets the largest window; None: it is learnt.
+    pub(crate) fn set_max_window(&mut self, window: Option<Pages>) {
+        self.is_window_learnt = window.is_none();
+        self.max_window = window.map_or(self.largest_read, |window| window.min(self.largest_read));
+    }
+
+    /// Whether pages that were read ahead are kept for their readers: only where the policy says
+    /// how many there are.
+    pub(crate) fn keeps_unread(&self) -> bool {
+        self.policy == Policy::Adaptive && !self.rules.without.clip
+    }
+
+    /// Sets the weight of a submitter's streams beside those of others.
+    pub(crate) fn set_weight(
+        &mut self,
+        submitter: Submitter,
+        weight: u32,
+    ) -> Result<(), TooManyWeights> {
+        self.shares.set_weight(submitter, weight).then_some(()).ok_or(TooManyWeights)
+    }
+
+    /// A device was added; what is known of its disk is where its estimate begins.
+    pub(crate) fn add_device(&mut self, device: u32, geometry: &Geometry, disk: Option<u64>) {
+        let known = disk.and_then(|disk| self.disks.get(disk));
+        let estimator = known.unwrap_or_else(|| WindowEstimator::new(geometry));
+        let index = device as usize;
+        assert!(index <= self.estimators.len(), "devices are numbered without gaps");
+        if index < self.estimators.len() {
+            self.estimators[index] = estimator;
+        } else {
+            self.estimators.push(estimator);
+        }
+    }
+
+    /// A read request of a device has ended.
+    pub(crate) fn read_ended(&mut self, device: u32, disk: Option<u64>, read: &EndedRead<'_>) {
+        let estimator = &mut self.estimators[device as usize];
+        let has_learnt = estimator.read_ended(read);
+        if let Some(disk) = disk.filter(|_| has_learnt) {
+            self.disks.set(disk, *estimator);
+        }
+    }
+
+    /// A file was opened: nothing is known of its streams.
+    pub(crate) fn open_file(&mut self, file: FileSlot) {
+        let index = file.0 as usize;
+        if index >= self.files.len() {
+            self.files.resize_with(index + 1, Streams::default);
+        }
+        assert!(self.files[index].is_empty(), "a closed file's streams were forgotten");
+    }
+
+    /// A file is forgotten, and with it its streams.
+    pub(crate) fn close_file(&mut self, file: FileSlot) {
+        let streams = &mut self.files[file.0 as usize];
+        streams.shares().for_each(|share| self.shares.end(share));
+        streams.clear();
+    }
+
+    /// Whether a page was read ahead for a reader that may still come.
+    pub(crate) fn is_live(&self, now: Nanos, file: FileSlot, page: PageIndex) -> bool {
+        let is_live = |share| self.shares.is_live(now, share);
+        self.files.get(file.0 as usize).is_some_and(|streams| streams.has_ahead(page, is_live))
+    }
+
+    /// Makes room in the cache for a hint of `missing` pages; pages of live streams stay.
+    pub(crate) fn make_room_for_hint(&mut self, now: Nanos, missing: Pages, cache: &mut PageCache) {
+        let room = cache.reclaim(missing, |file, page| self.is_live(now, file, page));
+        self.hints.set_room(Some(room));
+    }
+
+    /// What is to be read because of a page that was met; `set_aside` frames are for the pages of
+    /// the read itself that are still missing.
+    pub(crate) fn plan(
+        &mut self,
+        asker: &mut Asker<'_>,
+        (page, count, trigger): (PageIndex, Pages, Trigger),
+        set_aside: Pages,
+        cache: &mut PageCache,
+    ) -> Option<Plan> {
+        assert!(asker.pending.is_none(), "the last question was reported");
+        let walk = self.walk_of(asker);
+        let ask = walk.question(&mut asker.reader.stream, page, count, trigger);
+        let decision = walk.without_policy(&asker.reader.stream, ask).or_else(|| {
+            let limits = walk.window_limits();
+            let is_shared = self.policy == Policy::Adaptive;
+            let allotment = is_shared.then(|| self.allot(asker, ask, limits.max, set_aside, cache));
+            let file = &mut self.files[asker.file.0 as usize];
+            let memory = PolicyMemory { stream: &mut asker.reader.stream, file };
+            walk.ask_policy(memory, ask, limits, allotment, &cache.residency(asker.file))
+        });
+        decision.map(|decision| walk.plan(&mut asker.reader.stream, ask, decision))
+    }
+
+    /// What came of a plan, or of the answer that nothing is to be read: `pages` were requested; of
+    /// those from `cut_at` on, if there is one, nothing.
+    pub(crate) fn submitted(
+        &mut self,
+        asker: &mut Asker<'_>,
+        pages: Pages,
+        cut_at: Option<PageIndex>,
+        cache: &PageCache,
+    ) {
+        ReadWalk::submitted(&mut asker.reader.stream, pages);
+        let pending = asker.pending.take();
+        if self.policy != Policy::Adaptive {
+            return;
+        }
+        let file = &mut self.files[asker.file.0 as usize];
+        while let Some(share) = file.take_dropped() {
+            self.shares.end(share);
+        }
+        let Some(PendingShare { share: asked, question, page, unclipped }) = pending else {
+            return;
+        };
+        if let Some(end) = cut_at {
+            file.cut_latest(end, &cache.residency(asker.file));
+        }
+        // The next window grows from what this one would have been.
+        if let Some(pace) = unclipped {
+            file.quicken_latest(pace);
+        }
+        let Some(met) = file.latest(page, asker.file_end) else { return };
+        let share = if met.share == ShareId::NONE {
+            let question = ShareQuestion { page: met.position, ..question };
+            let share = self.shares.begin(question);
+            file.set_share(share);
+            share
+        } else if asked == Some(met.share) {
+            met.share
+        } else {
+            return;
+        };
+        self.shares.set_ahead(asker.now, share, met.ahead, met.is_last);
+    }
+
+    /// What the policies need to know of the reader.
+    fn walk_of(&self, asker: &Asker<'_>) -> ReadWalk {
+        let advice = asker.reader.advice;
+        let largest = self.largest_read;
+        let is_learnt = self.is_window_learnt;
+        let max = if is_learnt {
+            self.estimators[asker.device as usize].window().min(largest)
+        } else {
+            self.max_window
+        };
+        // Twice as much for a sequential stream, but no more than one read may hold, and no more
+        // than is of use. Where that is one page, half of it would be none.
+        let max = match advice {
+            Advice::Sequential if is_learnt => Pages((max.0 / 2).max(1)),
+            Advice::Sequential => max.min(Pages(largest.0 / 2)),
+            Advice::Normal | Advice::Random => max,
+        };
+        ReadWalk {
+            policy: self.policy,
+            limits: WindowLimits { max, io_pages: asker.max_io.min(largest) },
+            prev_pos: asker.prev_pos,
+            end: asker.file_end,
+            advice,
+            rules: self.rules,
+        }
+    }
+
+    /// What the stream that asks may have: its share of the memory, as far as frames for it can be
+    /// had now.
+    fn allot(
+        &mut self,
+        asker: &mut Asker<'_>,
+        ask: Ask,
+        ceiling: Pages,
+        set_aside: Pages,
+        cache: &mut PageCache,
+    ) -> Allotment {
+        let is_put_off = ask.trigger == Trigger::Marker && self.wants_idle_device(asker);
+        if ceiling == Pages::ZERO || is_put_off {
+            return Allotment { max: Pages::ZERO, distance: None };
+        }
+        let without = self.rules.without;
+        let question = self.share_question(asker, ask, ceiling);
+        let file = &self.files[asker.file.0 as usize];
+        let residency = cache.residency(asker.file);
+        let found = adaptive::who(file, ask, &residency);
+        let id = found.map(|(share, _)| share);
+        let page = found.map_or(ask.page, |(_, position)| position);
+        let question = ShareQuestion { page, ..question };
+        let memory = cache.room_for_ahead();
+        let allotted = match id {
+            Some(id) => self.shares.ask(id, question, memory),
+            None => self.shares.ask_new(question, memory),
+        };
+        let mut max = if without.shares { ceiling } else { allotted.window };
+        let distance = allotted.distance.filter(|_| !without.distance);
+        let wanted = |max| adaptive::wants(file, ask, max, &residency);
+        let (mut size, mut lacks) = wanted(max);
+        let (mut unclipped, mut is_staggered) = (None, false);
+        if let (Some(id), Some(_), false) = (id, allotted.distance, without.shares) {
+            let part = self.shares.stagger(id, size, max);
+            if part < max {
+                is_staggered = true;
+                unclipped = Some(size);
+                max = part;
+                (size, lacks) = wanted(max);
+            }
+        }
+        if !without.clip {
+            let wants = size + lacks;
+            let room = self.reclaim(asker.now, wants, set_aside, memory, cache);
+            asker.frames_ahead = Some(room);
+            if ask.trigger == Trigger::Marker && room < wants.min(allotted.least) {
+                if let Some(id) = id.filter(|_| is_staggered) {
+                    self.shares.keep_phase(id);
+                }
+                return Allotment { max: Pages::ZERO, distance };
+            }
+            if room < wants {
+                unclipped = unclipped.or(Some(size));
+                max = room.saturating_sub(lacks).max(Pages(1));
+            }
+        }
+        asker.pending = Some(PendingShare { share: id, question, page: ask.page, unclipped });
+        Allotment { max, distance }
+    }
+
+    /// Makes room for a window of `wants` pages; returns how many frames may be filled for it.
+    fn reclaim(
+        &self,
+        now: Nanos,
+        wants: Pages,
+        set_aside: Pages,
+        memory: Pages,
+        cache: &mut PageCache,
+    ) -> Pages {
+        // Some of what is free is kept for pins. Half of the rest, so that the next question finds
+        // some, too.
+        let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
+        // A read that begins with no window of its own finds a frame there.
+        let set_aside = set_aside + Pages(memory.0 / NEWCOMERS_DENOM);
+        let room = cache.reclaim(wants + set_aside, |file, page| self.is_live(now, file, page));
+        room.saturating_sub(set_aside).min(most)
+    }
+
+    /// Whether a marker brings nothing now, because the device is to be idle when it is asked.
+    fn wants_idle_device(&self, asker: &Asker<'_>) -> bool {
+        let estimator = &self.estimators[asker.device as usize];
+        self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
+    }
+
+    fn share_question(&self, asker: &mut Asker<'_>, ask: Ask, ceiling: Pages) -> ShareQuestion {
+        // What is set is set.
+        let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
+        ShareQuestion {
+            now: asker.now,
+            page: ask.page,
+            count: ask.count,
+            submitter: asker.reader.submitter,
+            has_waited: ask.has_waited,
+            blocked_ns: core::mem::take(&mut asker.reader.blocked_ns),
+            ceiling,
+            max_window_unstalled: unstalled.min(ceiling),
+            latency_ns: self.estimators[asker.device as usize].latency_ns(),
+        }
+    }
+}
+
+impl Residency for FileResidency<'_> {
+    #[inline]
+    fn history(&self, page: PageIndex, limit: Pages) -> Pages {
+        FileResidency::history(self, page, limit)
+    }
+
+    #[inline]
+    fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
+        FileResidency::next_hole(self, page, limit)
+    }
+}
+
+impl TooManyWeights {
+    /// So many submitters may have a weight of their own.
+    pub const MOST: usize = MemoryShares::MOST_WEIGHTS;
+}
+
+impl fmt::Display for TooManyWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = Self::MOST;
+        write!(f, "{most} submitters have a weight: give one of them 0 to make room for another")
+    }
+}
+
+impl core::error::Error for TooManyWeights {}
+
+/// A 256th of the memory is left for pages that a read waits for, so that none of those takes a
+/// frame from another stream: more than there are such reads between one window and the next.
+const NEWCOMERS_DENOM: u64 = 256;

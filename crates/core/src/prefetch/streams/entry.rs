@@ -1,0 +1,162 @@
+//! One remembered stream: what lies ahead of it, where its marker is, which way it goes.
+//!
+//! In:    a window that was decided.
+//! Out:   whether a page is ahead of its reader; how many pages are.
+//! Never: a search. The entries of a file are in [`super::set`].
+
+use core::ops::Range;
+
+use crate::prefetch::memory_shares::ShareId;
+use crate::units::{PageIndex, Pages};
+
+/// What lies ahead of one stream.
+///
+/// ```text
+///   forwards     start: its reader was here      marker                end
+///                |===============================#====================|
+///   backwards    start                 marker              end: its reader was here
+///                |====================#====================|
+///   strided      start: here   marker        end: its next piece
+///                |=|.......|=|.......#=|.......|=|.......|
+///   random       start     end: its read
+///                |---------|
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::prefetch) struct StreamEntry {
+    pub(in crate::prefetch) start: PageIndex,
+    pub(in crate::prefetch) end: PageIndex,
+    /// The page whose use asks for more; [`NO_MARKER`] if there is none, or no longer.
+    pub(super) marker: PageIndex,
+    /// The size that the next window grows from; 0 for a random read.
+    pub(in crate::prefetch) pace: Pages,
+    /// When it was last met: `arrivals` or `meetings`.
+    pub(super) stamp: u32,
+    /// How many random reads in a row made it; of a proved stream, how many `arrivals` there were
+    /// when it was last met; but of a strided one, the pages of a piece.
+    pub(in crate::prefetch) reads: u32,
+    pub(in crate::prefetch) way: StreamDirection,
+    /// Its share of the memory, if the memory is shared out.
+    pub(super) share: ShareId,
+}
+
+/// Where a stream goes: 0 forwards, or so many pages from the start of a piece to that of the next,
+/// or [`StreamDirection::BACKWARDS`]. A number, because an entry has room for just that.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::prefetch) struct StreamDirection(u32);
+
+/// Which entry, until the next change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::prefetch) enum StreamSlot {
+    Proved(usize),
+    Candidate(usize),
+}
+
+impl StreamEntry {
+    /// A place that is free again. No question finds it: page 0 is a start, whatever ends there.
+    pub(super) const NOWHERE: Self = Self::new(PageIndex(0), PageIndex(0), None, Pages::ZERO);
+
+    pub(in crate::prefetch) const fn new(
+        start: PageIndex,
+        end: PageIndex,
+        marker: Option<PageIndex>,
+        pace: Pages,
+    ) -> Self {
+        let marker = match marker {
+            Some(marker) => marker,
+            None => NO_MARKER,
+        };
+        let (way, share) = (StreamDirection::FORWARDS, ShareId::NONE);
+        Self { start, end, marker, pace, stamp: 0, reads: 0, way, share }
+    }
+
+    /// The page whose use asks for more.
+    pub(in crate::prefetch) fn marker(&self) -> Option<PageIndex> {
+        (self.marker != NO_MARKER).then_some(self.marker)
+    }
+
+    /// What random reads in a row leave: nothing ahead, and the place where they were.
+    pub(in crate::prefetch) fn random(start: PageIndex, end: PageIndex, reads: u32) -> Self {
+        Self { reads, ..Self::new(start, end, None, Pages::ZERO) }
+    }
+
+    /// The same, going another way; `reads` are the pages of a piece if it leaves gaps.
+    pub(in crate::prefetch) fn going(self, way: StreamDirection, reads: u32) -> Self {
+        Self { way, reads, ..self }
+    }
+
+    /// What `reads` is of a proved stream that is met after so many arrivals.
+    pub(super) fn reads_when_met(&self, arrivals: u32) -> u32 {
+        if self.way.stride().is_some() { self.reads } else { arrivals }
+    }
+
+    /// Whether it is a stream that goes backwards: after three reads it is one.
+    pub(in crate::prefetch) fn is_backwards(&self) -> bool {
+        self.way == StreamDirection::BACKWARDS && !self.is_random()
+    }
+
+    pub(in crate::prefetch) fn is_random(&self) -> bool {
+        self.pace == Pages::ZERO
+    }
+
+    /// Whether this page was ahead of its reader, or is where it goes on.
+    pub(super) fn is_next(&self, page: PageIndex) -> bool {
+        match self.way.stride() {
+            _ if self.is_random() => page == self.end,
+            Some(stride) => (page - self.start).0.is_multiple_of(stride.0),
+            None if self.way == StreamDirection::BACKWARDS => page < self.end,
+            None => true,
+        }
+    }
+
+    /// Whether a read of `pages` ends where this began: or it may have the first page of it too,
+    /// where reads do not end with a page.
+    pub(super) fn is_before(&self, pages: &Range<PageIndex>) -> bool {
+        let overlap = pages.end.0.saturating_sub(self.start.0);
+        let is_next = pages.start < self.start && self.start <= pages.end;
+        is_next && (self.way == StreamDirection::BACKWARDS || (self.is_random() && overlap <= 1))
+    }
+
+    /// How many pages are ahead of a reader that is at `page`.
+    pub(super) fn ahead_of(&self, page: PageIndex, file_end: PageIndex) -> Pages {
+        let end = self.end.min(file_end);
+        match self.way.stride() {
+            None if self.way == StreamDirection::BACKWARDS => {
+                Pages(page.0.saturating_sub(self.start.0))
+            }
+            None => Pages(end.0.saturating_sub(page.0)),
+            Some(stride) => {
+                let pieces = end.0.saturating_sub(page.0).div_ceil(stride.0);
+                Pages(pieces * u64::from(self.reads))
+            }
+        }
+    }
+
+    /// The number of this page, if the stream's own pages are counted.
+    pub(super) fn position(&self, page: PageIndex) -> PageIndex {
+        let piece = u64::from(self.reads);
+        self.way.stride().map_or(page, |stride| PageIndex(page.0 / stride.0 * piece))
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.end > PageIndex(0)
+    }
+}
+
+impl StreamDirection {
+    pub(in crate::prefetch) const FORWARDS: Self = Self(0);
+    pub(in crate::prefetch) const BACKWARDS: Self = Self(u32::MAX);
+
+    /// The way of pieces that begin so far from each other, if it can be remembered.
+    pub(in crate::prefetch) fn strided(stride: Pages) -> Option<Self> {
+        let way = Self(u32::try_from(stride.0).ok()?);
+        (way != Self::FORWARDS && way != Self::BACKWARDS).then_some(way)
+    }
+
+    pub(in crate::prefetch) fn stride(self) -> Option<Pages> {
+        let is_strided = self != Self::FORWARDS && self != Self::BACKWARDS;
+        is_strided.then(|| Pages(u64::from(self.0)))
+    }
+}
+
+/// No file has this page.
+pub(super) const NO_MARKER: PageIndex = PageIndex(u64::MAX);

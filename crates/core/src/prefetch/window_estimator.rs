@@ -1,0 +1,243 @@
+//! The largest window that is of use on a device, and how long its requests take: learnt.
+//!
+//! In:    what its completions told ([`DeviceModel`]); when requests were queued and when they
+//!        ended.
+//! Out:   a window in pages, a power of two; a time.
+//! Never: a window that was set. This is for windows that are learnt.
+//!
+//! ```text
+//!   throughput                 ____________________
+//!                        __----      ^ another doubling brings less than 1 %
+//!                    _--
+//!                 _-
+//!             4K    16K    64K    256K    1M    4M     window
+//! ```
+
+use alloc::collections::VecDeque;
+
+use crate::device_model::{DeviceEstimator, DeviceModel};
+use crate::geometry::{
+    DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
+};
+use crate::units::{ByteCount, Nanos, PAGE_SIZE, Pages};
+
+/// What a device is good for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowEstimator {
+    window: Pages,
+    /// What it was before anything was learnt.
+    least: Pages,
+    /// How many reads have ended since it was last looked at.
+    ended: u32,
+    latency_ns: u64,
+    /// So many more reads are to end before windows are asked for ahead of others.
+    alone: u32,
+}
+
+impl WindowEstimator {
+    /// Of a device of which only its size is known.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let limit = readahead_limit(geometry.capacity, LimitRule::Published);
+        let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), ByteCount(PAGE_SIZE));
+        let window = window.pages_up();
+        Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE }
+    }
+
+    /// The largest window that is of use.
+    pub(super) fn window(&self) -> Pages {
+        self.window
+    }
+
+    /// How long a read takes from being asked for to its end.
+    pub(super) fn latency_ns(&self) -> u64 {
+        self.latency_ns
+    }
+
+    /// A read request has ended; returns whether something was learnt that the next file on the
+    /// same disk should know.
+    pub(crate) fn read_ended(&mut self, read: &EndedRead<'_>) -> bool {
+        // Each file of a disk that has only small ones would begin anew.
+        let was_wanted = self.wants_idle_device();
+        self.count_ended(read.now, read.queued_at, read.is_seen);
+        read.model.is_some_and(|model| self.update(model, read.geometry)) || was_wanted
+    }
+
+    /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
+    /// such a time is only an upper bound.
+    fn count_ended(&mut self, now: Nanos, arrival: Nanos, was_watched: bool) {
+        let ns = now.0.saturating_sub(arrival.0);
+        if was_watched || ns < self.latency_ns {
+            let before = self.latency_ns;
+            self.latency_ns = if before == 0 { ns } else { before - before / 8 + ns / 8 };
+        }
+        self.ended += 1;
+        self.alone = self.alone.saturating_sub(1);
+    }
+
+    /// Whether windows are to go one at a time, so that they tell what they cost.
+    ///
+    /// ```text
+    ///   reader    |k k k k|m                marker in k + 1: that is still on its way
+    ///   device    .--- k + 1 ---.--- k + 2 ---.--- ..    never idle, so nothing tells a cost
+    ///
+    ///   put off   .--- k + 1 ---.  .--- k + 2 ---.  ..   asked for when its reader wants it
+    /// ```
+    ///
+    /// A reader that is never short of read-ahead never leaves its device idle, and would never
+    /// learn what it is like. So a few markers come to nothing. No request waits for another:
+    /// what a reader wants goes at once, and if one hangs, the others end and count.
+    pub(crate) fn wants_idle_device(&self) -> bool {
+        self.alone > 0
+    }
+
+    /// Looks at what was learnt, if enough ended since the last time; says whether it did.
+    fn update(&mut self, fit: &DeviceEstimator, geometry: &Geometry) -> bool {
+        if self.ended < LOOK_EVERY {
+            return false;
+        }
+        self.ended = 0;
+        // Several readers never leave it idle.
+        let Some(known) = fit.fit().or_else(|| fit.busy_fit()) else { return false };
+        let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * fit.at_least()));
+        let gain = |window: Pages| {
+            let once = window_ns(&known, window, geometry.max_io, ways);
+            let twice = window_ns(&known, window + window, geometry.max_io, ways);
+            2.0 * once / twice
+        };
+        let mut window = Pages(self.window.0.next_power_of_two());
+        // Step by step: each size tells what its bytes cost.
+        if window < LARGEST && gain(window) >= GROWS {
+            window += window;
+            self.alone = if window <= geometry.max_io { ALONE } else { 0 };
+        }
+        // A stream of a device without any cost for a request is as fast with less, but others are
+        // not: smaller requests are more of them.
+        while window > self.least && gain(Pages(window.0 / 2)) < SHRINKS {
+            window = Pages(window.0 / 2);
+        }
+        self.window = window;
+        true
+    }
+}
+
+/// A read request that has ended, as far as the estimator looks at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedRead<'d> {
+    pub(crate) now: Nanos,
+    pub(crate) queued_at: Nanos,
+    /// Whether its end was seen when it happened; otherwise its time is an upper bound.
+    pub(crate) is_seen: bool,
+    pub(crate) model: Option<&'d DeviceEstimator>,
+    pub(crate) geometry: &'d Geometry,
+}
+
+/// What was learnt of disks, for the next file on one of them: a file of a few windows is read
+/// before it has told anything.
+#[derive(Debug, Default)]
+pub(crate) struct KnownDisks {
+    known: VecDeque<(u64, WindowEstimator)>,
+}
+
+impl KnownDisks {
+    /// What is known of a disk.
+    pub(crate) fn get(&self, disk: u64) -> Option<WindowEstimator> {
+        let known = self.known.iter().find(|(number, _)| *number == disk);
+        known.map(|(_, useful)| WindowEstimator { ended: 0, ..*useful })
+    }
+
+    /// Stores what was learnt of a disk. Beyond [`DISKS_MAX`] of them the oldest is forgotten.
+    pub(crate) fn set(&mut self, disk: u64, useful: WindowEstimator) {
+        if let Some((_, known)) = self.known.iter_mut().find(|(number, _)| *number == disk) {
+            *known = useful;
+            return;
+        }
+        if self.known.len() == DISKS_MAX {
+            self.known.pop_front();
+        }
+        self.known.push_back((disk, useful));
+    }
+}
+
+/// How long a window takes on an idle device: in requests of at most `max_io` pages, so many of
+/// which are served at once as it has `ways`.
+fn window_ns(fit: &DeviceModel, window: Pages, max_io: Pages, ways: f64) -> f64 {
+    let requests = window.0.div_ceil(max_io.0.max(1));
+    let kib = float(window.0.min(max_io.0) * (PAGE_SIZE / 1024));
+    let one = fit.per_request_ns.max(ASKING_NS) + fit.per_kib_ns.unwrap_or(0.0).max(0.0) * kib;
+    one * (float(requests) / ways).max(1.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "pages of a window")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// A window grows while its double is so much faster. All further doublings together bring about
+/// twice as much as the next one, so what is left out is 2 %.
+const GROWS: f64 = 1.01;
+
+/// And shrinks when it is less than that faster than its half. Between the two it stays, so that a
+/// device between two sizes does not change its mind with each request.
+const SHRINKS: f64 = 1.005;
+
+/// To ask costs so much itself, a few system calls. Where a device's own cost of a request is lost
+/// in the noise, each size would look as good as its half, down to a page, and no larger be tried.
+const ASKING_NS: f64 = 5_000.0;
+
+/// So many requests of a size that was not seen yet go alone: as many as make a fit.
+const ALONE: u32 = 8;
+
+/// As many as make a fit.
+const LOOK_EVERY: u32 = 8;
+
+/// More than most machines have.
+const DISKS_MAX: usize = 64;
+
+/// 1 GiB, a second of a fast device; the memory is the bound long before.
+const LARGEST: Pages = Pages(1 << 18);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device_model::LatencyObserver;
+    use crate::sched::Op;
+
+    /// A device that takes so long for a request and for each page of it.
+    fn learn(
+        fit: &mut DeviceEstimator,
+        useful: &mut WindowEstimator,
+        pages: u64,
+        start_ns: u64,
+        page_ns: u64,
+    ) {
+        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
+        let mut watch = LatencyObserver::default();
+        watch.begin(Nanos(0));
+        for number in 0..64 {
+            let now = Nanos(number * 1_000_000_000);
+            let end = Nanos(now.0 + start_ns + pages * page_ns);
+            let sent = fit.dispatched(now, Op::Read, 0);
+            fit.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
+            useful.count_ended(end, now, true);
+            useful.update(fit, &geometry);
+        }
+    }
+
+    #[test]
+    fn a_device_without_a_cost_of_its_own_has_windows_of_more_than_a_page() {
+        let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
+        let (mut fit, mut useful) = (DeviceEstimator::new(), WindowEstimator::new(&geometry));
+        // Ten gigabytes a second, and a line through the origin.
+        for pages in [1, 16, 32, 64] {
+            learn(&mut fit, &mut useful, pages, 0, 400);
+        }
+        assert_eq!(fit.fit().map(|fit| fit.per_request_ns), Some(0.0));
+        assert!(useful.window() >= Pages(256), "{:?}", useful.window());
+        // It becomes a disk: windows come back from there, and from a page.
+        useful.window = Pages(1);
+        for pages in [1, 16, 32, 64, 128, 256] {
+            learn(&mut fit, &mut useful, pages, 1_000_000, 40_000);
+        }
+        assert!(useful.window() >= Pages(512), "{:?}", useful.window());
+    }
+}

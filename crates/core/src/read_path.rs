@@ -1,0 +1,111 @@
+//! The read path: files, page-in, prefetch and device queues, joined. It is complete without
+//! writes; writeback works on top of it.
+//!
+//! In:    reads that missed, markers that hits met, hints, completions.
+//! Out:   requests in the device queues; reads that are ready; writes that a frame's end wakes.
+//! Never: half a read. It starts when all frames that it lacks can be had, or not at all.
+//!
+//! ```text
+//!   read --> page-in: what is missing --> prefetch: what to read --> page-in: frames --> devices
+//!                                                                                           |
+//!   ready <-- reads that wait for nothing more <-- waiters of the frame <-- completed ------'
+//! ```
+
+pub(crate) mod completion;
+mod hint;
+mod reads;
+
+use alloc::collections::VecDeque;
+
+use self::reads::Reads;
+use crate::cache::PageCache;
+use crate::device_queue::DeviceQueues;
+use crate::driver_io::{Config, Fault};
+use crate::files::Files;
+use crate::ids::{FileId, WriteId, slot_of};
+use crate::page_in::PageIn;
+use crate::prefetch::prefetcher::Prefetcher;
+use crate::stats::Stats;
+use crate::trace::Trace;
+use crate::units::{Nanos, PageIndex, Pages};
+use crate::windows::Windows;
+
+/// What a path tells of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Telemetry {
+    pub(crate) stats: Stats,
+    pub(crate) windows: Windows,
+    pub(crate) trace: Trace,
+}
+
+/// Everything that a path has which only reads.
+#[derive(Debug)]
+pub(crate) struct ReadPath {
+    pub(crate) files: Files,
+    pub(crate) page_in: PageIn,
+    pub(crate) prefetch: Prefetcher,
+    pub(crate) devices: DeviceQueues,
+    pub(crate) reads: Reads,
+    /// Writes that waited for a frame that is filled, written or failed now: they are told by the
+    /// next call of writeback, before anything else happens.
+    pub(crate) woken_writes: VecDeque<(WriteId, Option<Fault>)>,
+    pub(crate) telemetry: Telemetry,
+    /// When something last came back from a device, or was to be written.
+    pub(crate) clock: Nanos,
+}
+
+impl ReadPath {
+    pub(crate) fn new(config: &Config, cache: PageCache) -> Self {
+        let largest = largest_read(&cache);
+        let max_window = (config.max_window != Config::AUTO_WINDOW).then_some(config.max_window);
+        let mut path = Self {
+            files: Files::new(config),
+            page_in: PageIn::new(cache),
+            prefetch: Prefetcher::new(config.policy, config.rules, max_window, largest),
+            devices: DeviceQueues::default(),
+            reads: Reads::default(),
+            woken_writes: VecDeque::new(),
+            telemetry: Telemetry::default(),
+            clock: Nanos(0),
+        };
+        path.keep_unread();
+        path
+    }
+
+    /// Pages that were read ahead are kept for their readers if the policy says how many there are.
+    pub(crate) fn keep_unread(&mut self) {
+        self.page_in.cache.set_keeps_unread(self.prefetch.keeps_unread());
+    }
+
+    /// A read has been released, or a write has ended: a closed file may go now.
+    pub(crate) fn end_file_if_over(&mut self, file: FileId) -> bool {
+        let is_over = self.files.end_if_over(file);
+        if is_over {
+            self.prefetch.close_file(slot_of(file));
+            // A write of zeroes may have ended after the file was closed.
+            self.page_in.cache.forget_unstable_left(slot_of(file));
+        }
+        is_over
+    }
+
+    /// How many pages of a range are not resident, counted to at most `most`.
+    fn count_missing(&self, file: FileId, pages: core::ops::Range<PageIndex>, most: u64) -> Pages {
+        let mut missing = 0;
+        let mut page = pages.start;
+        while page < pages.end && missing < most {
+            missing += u64::from(self.page_in.cache.look_up(slot_of(file), page).is_none());
+            page = page + Pages(1);
+        }
+        Pages(missing)
+    }
+}
+
+/// The most pages that one read may hold.
+pub(crate) fn largest_read(cache: &PageCache) -> Pages {
+    Pages(u64::from(cache.frames()) / ONE_READ_DENOM).max(Pages(1))
+}
+
+/// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
+/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the
+/// cache for itself.
+pub(crate) const ONE_READ_DENOM: u64 = 8;

@@ -1,0 +1,157 @@
+//! The ends of reads of a device: pages are up to date, are read again, or have failed.
+//!
+//! In:    a page of a request that has completed; holes that the driver has filled.
+//! Out:   frames that are up to date or failed; reads that are ready; writes to be told.
+//! Never: an error that no caller waits for. A page read ahead that fails is read again when asked.
+
+use super::ReadPath;
+use crate::cache::Filling;
+use crate::device_queue::payload::{PageFill, PageRun};
+use crate::driver_io::Fault;
+use crate::ids::{DeviceId, Waiter};
+use crate::page_in::partial_fill::{FailedPart, PageEnd, PartEnd};
+use crate::sched::Origin;
+use crate::table::Frame;
+use crate::units::{ByteCount, Nanos, Sector, Sectors};
+
+/// Where a page of a request was to be read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSource {
+    pub(crate) device: DeviceId,
+    pub(crate) origin: Origin,
+    pub(crate) start: Sector,
+}
+
+impl ReadPath {
+    /// A page of a request that has completed, which begins `from` its start.
+    ///
+    /// ```text
+    ///   request of several pages   a caller waits for this one   read it once more, alone
+    ///                              no caller waits               drop it
+    ///   request of one page, or    a caller waits                it gets the error
+    ///   the device is removed      no caller waits               drop it
+    /// ```
+    ///
+    /// A reader must not pay for a bad sector in a neighbour that it never asked for. Says whether
+    /// the page is good.
+    pub(crate) fn end_page(
+        &mut self,
+        now: Nanos,
+        source: PageSource,
+        page: PageFill,
+        from: Sectors,
+        (bytes, fault, pages): (ByteCount, Fault, usize),
+    ) -> bool {
+        if page.is_covered(from, bytes) {
+            self.end_fill(now, page);
+            return true;
+        }
+        let is_awaited = self.page_in.waiters.is_waited_for(page.filling.frame());
+        if pages > 1 && is_awaited && self.devices.get(source.device).is_some() {
+            self.retry_page(now, source.device, source.origin, PageRun::again(source.start, page));
+        } else {
+            self.fail_fill(now, source, page, fault);
+        }
+        false
+    }
+
+    /// Asks once more for one page of a request that failed.
+    fn retry_page(&mut self, now: Nanos, device: DeviceId, origin: Origin, run: PageRun) {
+        self.telemetry.stats.retries += 1;
+        self.devices.add_request_quietly(now, device, run.request(now, origin));
+    }
+
+    /// A page, or a part of one, is there.
+    pub(crate) fn end_fill(&mut self, now: Nanos, fill: PageFill) {
+        let PageFill { filling, part, .. } = fill;
+        if part.is_whole() {
+            self.have_page(filling);
+        } else {
+            self.end_part(now, filling, PartEnd::Good);
+        }
+    }
+
+    /// A page, or a part of one, has failed.
+    ///
+    /// ```text
+    ///   whole        its waiters get the fault
+    ///   a part       a caller waits      it gets the fault, once all other parts have ended
+    ///                no caller waits     ... and then one does: this part is asked for again
+    ///                                    ... and still none does: the page is dropped
+    /// ```
+    pub(crate) fn fail_fill(
+        &mut self,
+        now: Nanos,
+        source: PageSource,
+        fill: PageFill,
+        fault: Fault,
+    ) {
+        let frame = fill.filling.frame();
+        if !self.page_in.partial.contains(frame) {
+            self.fail(fill.filling, fault);
+            return;
+        }
+        let PageSource { device, origin, start } = source;
+        let is_last_word =
+            self.page_in.waiters.is_waited_for(frame) || self.devices.get(device).is_none();
+        let filling = fill.filling.part();
+        let end = if is_last_word {
+            PartEnd::Bad(fault)
+        } else {
+            PartEnd::Retry(FailedPart { device, origin, run: PageRun::again(start, fill), fault })
+        };
+        self.end_part(now, filling, end);
+    }
+
+    /// One more part of a page has ended; one that comes alone is all that its page has.
+    fn end_part(&mut self, now: Nanos, filling: Filling, end: PartEnd) {
+        let frame = filling.frame();
+        match self.page_in.partial.end_part(frame, end) {
+            PageEnd::Waits => {}
+            PageEnd::Good => self.have_page(filling),
+            PageEnd::Bad(fault, again) => {
+                let is_there = |part: &FailedPart| self.devices.get(part.device).is_some();
+                let is_awaited = self.page_in.waiters.is_waited_for(frame);
+                if again.is_empty() || !is_awaited || !again.iter().all(is_there) {
+                    self.fail(filling, fault);
+                    return;
+                }
+                self.page_in.partial.begin(&filling, again.len());
+                for FailedPart { device, origin, run, .. } in again {
+                    self.retry_page(now, device, origin, run);
+                    // The last part may be a hole, whose end puts no device in line.
+                    self.devices.note_busy(device);
+                }
+            }
+        }
+    }
+
+    fn have_page(&mut self, filling: Filling) {
+        let frame = filling.frame();
+        self.page_in.cache.filled(filling);
+        self.wake(frame, None);
+    }
+
+    /// A fill failed: the page leaves the cache, and its waiters are told.
+    fn fail(&mut self, filling: Filling, fault: Fault) {
+        let frame = filling.frame();
+        let is_awaited = self.page_in.waiters.is_waited_for(frame);
+        self.telemetry.stats.pages_failed += u64::from(is_awaited);
+        self.page_in.cache.fill_failed(filling);
+        self.wake(frame, Some(fault));
+    }
+
+    /// The frame is filled, written, or failed: reads that wait for nothing else are ready, and
+    /// writes are told by writeback.
+    ///
+    /// A woken waiter must not start I/O: it could take the frame that another waiter is being
+    /// woken for.
+    pub(crate) fn wake(&mut self, frame: Frame, fault: Option<Fault>) {
+        while let Some(waiter) = self.page_in.waiters.take(frame) {
+            match waiter {
+                Waiter::Read(id) => self.wake_read(id, fault),
+                Waiter::Write(id) => self.woken_writes.push_back((id, fault)),
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Pages that a caller says it will need: asked for by name, not by a policy.
+//!
+//! In:    a range of a file.
+//! Out:   requests for what of it is not resident, as for pages ahead; how many pages that is.
+//! Never: a marker, a stream's state, a wait for frames.
+
+use super::ReadPath;
+use crate::ids::{FileId, slot_of};
+use crate::page_in::FilePages;
+use crate::page_in::walk::{PageInWalk, Purpose};
+use crate::prefetch::hinted_frames::HintedFrames;
+use crate::prefetch::walk::PageSet as _;
+use crate::sched::Origin;
+use crate::units::{Nanos, PageIndex, Pages};
+
+impl ReadPath {
+    /// Asks the device for those of `pages` pages from `start` on that are not resident, and
+    /// returns how many those are.
+    pub(crate) fn will_need(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        start: PageIndex,
+        pages: Pages,
+    ) -> Pages {
+        let Some(open) = self.files.get(file).filter(|file| !file.is_closing) else {
+            return Pages::ZERO;
+        };
+        let end = PageIndex(start.0.saturating_add(pages.0)).min(open.end());
+        let may_read_ahead = self.reads.frame_line.is_empty();
+        if may_read_ahead {
+            self.make_room_for_hint(now, file, start, end);
+        }
+        let Self { files, page_in, prefetch, devices, telemetry, .. } = self;
+        let open = files.open_file(file);
+        let file_pages = FilePages {
+            slot: slot_of(file),
+            len: open.len,
+            location: &open.location,
+            max_io: devices.of_file(open.device).geometry.max_io,
+        };
+        let purpose = Purpose::Hint(&mut prefetch.hints);
+        let stats = &mut telemetry.stats;
+        let mut walk = PageInWalk::new(page_in, stats, file_pages, purpose, may_read_ahead);
+        let requested = walk.fetch(start..end, None);
+        let runs = walk.runs;
+        devices.add_runs(now, open.device, runs, Origin::default());
+        requested
+    }
+
+    /// Makes room for those of the pages that are not resident: where unread pages are kept, those
+    /// of live streams are not for a hint.
+    fn make_room_for_hint(&mut self, now: Nanos, file: FileId, start: PageIndex, end: PageIndex) {
+        self.prefetch.hints.set_room(None);
+        if self.page_in.cache.keeps_unread() {
+            let most = HintedFrames::most(&self.page_in.cache);
+            let missing = self.count_missing(file, start..end, most);
+            self.prefetch.make_room_for_hint(now, missing, &mut self.page_in.cache);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Reads: they get their frames in the order of their arrival, ask the prefetcher, and become
+//! ready.
+//!
+//! In:    a read that was asked for; frames that came free.
+//! Out:   requests in the queue of its device, and frames held; or a place in the line.
+//! Never: half a read. It starts when all that it lacks can be had, or not at all.
+
+use alloc::collections::VecDeque;
+
+use super::{ReadPath, Telemetry};
+use crate::driver_io::{Fault, ReadReady};
+use crate::files::PathStream;
+use crate::ids::{FileId, ReadId, ReadKind, StreamId, Waiter, slot_of};
+use crate::page_in::FilePages;
+use crate::page_in::read::{PageRead, ReadFrames};
+use crate::page_in::walk::{PageInWalk, Purpose};
+use crate::prefetch::Trigger;
+use crate::prefetch::prefetcher::{Asker, Prefetcher};
+use crate::prefetch::walk::{PageMet, ReadPages, visit};
+use crate::sched::{Class, Op, Origin};
+use crate::slab::Slab;
+use crate::table::Frame;
+use crate::trace::EventKind;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+
+/// The reads of a path.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    reads: Slab<ReadKind, PageRead>,
+    /// Reads and writes that wait for frames, first come, first served.
+    pub(crate) frame_line: VecDeque<Waiter>,
+    ready: VecDeque<ReadReady>,
+}
+
+/// What a walk is for.
+#[derive(Clone, Copy, Debug)]
+enum WalkFor {
+    Read(ReadId),
+    Marker(PageIndex, Pages),
+}
+
+impl Reads {
+    pub(crate) fn get(&self, id: ReadId) -> Option<&PageRead> {
+        self.reads.get(id)
+    }
+
+    fn get_mut(&mut self, id: ReadId) -> &mut PageRead {
+        self.reads.get_mut(id).expect("a read is not released before it is ready")
+    }
+
+    pub(crate) fn pop_ready(&mut self) -> Option<ReadReady> {
+        self.ready.pop_front()
+    }
+
+    /// Whether the read waits for nothing more, and its driver was told.
+    pub(crate) fn is_ready(&self, id: ReadId) -> bool {
+        self.reads.get(id).is_some_and(|read| read.frames.outstanding == 0)
+            && !self.frame_line.contains(&Waiter::Read(id))
+            && !self.ready.iter().any(|ready| ready.id == id)
+    }
+
+    /// The frames of a read that is ready.
+    pub(crate) fn frames(&self, id: ReadId) -> &[Frame] {
+        let read = self.reads.get(id).expect("the read is not released");
+        assert!(read.frames.outstanding == 0, "the read is not ready");
+        &read.frames.frames
+    }
+}
+
+impl ReadPath {
+    /// Begins a read; it starts at once if no other waits for frames and there are enough.
+    pub(crate) fn begin_read(
+        &mut self,
+        now: Nanos,
+        stream: StreamId,
+        pos: ByteCount,
+        len: ByteCount,
+        prev_pos: Option<ByteCount>,
+    ) -> ReadId {
+        let file = self.files.stream(stream).expect("the stream is open").file;
+        let state = self.files.get_mut(file).expect("the file is open");
+        assert!(len > ByteCount::ZERO, "a read of nothing");
+        state.reads += 1;
+        let file_len = state.len;
+
+        let first = pos.page();
+        let end = PageIndex((pos + len).pages_up().0);
+        let goes_on = prev_pos == Some(pos) && pos > first.offset();
+        let frames = ReadFrames { continues: goes_on.then_some(first), ..ReadFrames::default() };
+        let mut read = PageRead {
+            stream,
+            file,
+            pos,
+            requested: len,
+            len,
+            count: (end - first).min(self.prefetch.largest_read()),
+            prev_pos,
+            began: now,
+            frames,
+            fault: None,
+        };
+        read.cover(file_len);
+        let is_over = read.is_over();
+        self.devices.observer.begin(now);
+        let stats = &mut self.telemetry.stats;
+        stats.reads += 1;
+        stats.pages_wanted += (read.frames.pages.end - read.frames.pages.start).0;
+        let id = self.reads.reads.insert(read);
+        self.reads.get_mut(id).frames.id = Some(id);
+
+        if is_over {
+            self.devices.observer.end();
+            self.reads.ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
+        } else if !self.try_start(now, id, self.reads.frame_line.is_empty()) {
+            self.telemetry.stats.waited_for_frames += 1;
+            self.reads.frame_line.push_back(Waiter::Read(id));
+        }
+        id
+    }
+
+    /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.
+    ///
+    /// All or none, and in the order of arrival: two reads that each hold half of the frames would
+    /// deadlock. A read that lacks no frame starts at once.
+    pub(crate) fn try_start(&mut self, now: Nanos, id: ReadId, is_its_turn: bool) -> bool {
+        let cache = &mut self.page_in.cache;
+        let read = self.reads.get_mut(id);
+        read.frames.hold_what_is_resident(cache, slot_of(read.file));
+        let lacks = read.frames.missing;
+        if lacks > Pages::ZERO && (!is_its_turn || cache.available() < lacks) {
+            read.frames.release(cache);
+            return false;
+        }
+        let (stream, file, prev_pos) = (read.stream, read.file, read.prev_pos);
+        self.walk(now, (stream, file), prev_pos, WalkFor::Read(id));
+        let read = self.reads.get_mut(id);
+        assert!(read.frames.missing == Pages::ZERO, "a read that is started has all its pages");
+        let len = read.len;
+        if read.frames.outstanding == 0 {
+            self.devices.observer.end();
+            self.reads.ready.push_back(ReadReady { id, len, fault: None });
+        }
+        true
+    }
+
+    /// A hit met and cleared the marker of `page`, with `count` pages left of its read.
+    pub(crate) fn met_marker(
+        &mut self,
+        now: Nanos,
+        stream: StreamId,
+        page: PageIndex,
+        count: Pages,
+        prev_pos: Option<ByteCount>,
+    ) {
+        let Some(file) = self.files.stream(stream).map(|stream| stream.file) else { return };
+        if self.files.get(file).is_none_or(|open| page.offset() >= open.len) {
+            return;
+        }
+        self.telemetry.stats.markers += 1;
+        let count = count.min(self.prefetch.largest_read()).max(Pages(1));
+        self.walk(now, (stream, file), prev_pos, WalkFor::Marker(page, count));
+    }
+
+    /// Takes a read through its pages, or a marker to the prefetcher, and queues the requests that
+    /// come of it.
+    fn walk(
+        &mut self,
+        now: Nanos,
+        (id, file): (StreamId, FileId),
+        prev_pos: Option<ByteCount>,
+        of: WalkFor,
+    ) {
+        let Self { files, page_in, prefetch, devices, reads, telemetry, .. } = self;
+        let may_read_ahead = reads.frame_line.is_empty();
+        let (stream, open) = files.stream_and_file(id, file);
+        let Some(open) = open else { return };
+        // A read whose caller has left may outlive its stream.
+        let mut forgotten = PathStream::new(file);
+        let stream = stream.unwrap_or(&mut forgotten);
+        let device = devices.of_file(open.device);
+        let pages = FilePages {
+            slot: slot_of(file),
+            len: open.len,
+            location: &open.location,
+            max_io: device.geometry.max_io,
+        };
+        let (purpose, read) = match of {
+            WalkFor::Marker(..) => (Purpose::Marker, None),
+            WalkFor::Read(id) => {
+                let PageRead { frames, count, .. } = reads.get_mut(id);
+                let (first, advice) = (frames.pages.start, stream.reader.advice);
+                let pages = ReadPages { first, count: *count, file_end: open.end(), advice };
+                (Purpose::Read(frames), Some(pages))
+            }
+        };
+        let submitter = stream.reader.submitter;
+        let Telemetry { stats, windows, trace } = telemetry;
+        let mut walk = PageInWalk::new(page_in, stats, pages, purpose, may_read_ahead);
+        walk.no_reuse = stream.no_reuse;
+        let mut asker = Asker {
+            now,
+            reader: &mut stream.reader,
+            file: pages.slot,
+            file_end: open.end(),
+            device: open.device.index(),
+            max_io: pages.max_io,
+            is_device_reading: device.is_reading(),
+            prev_pos,
+            frames_ahead: None,
+            pending: None,
+        };
+        let mut ask = |asker: &mut Asker<'_>, walk: &mut PageInWalk<'_>, question| {
+            if let Some(decided) = read_ahead(prefetch, asker, walk, question) {
+                windows.add(decided.submitted);
+                trace.push(now, || EventKind::Decided { stream: id, decided });
+            }
+        };
+        match (of, read) {
+            (_, Some(read)) => visit(&mut walk, read, |walk, met, page, count| {
+                let trigger = match met {
+                    PageMet::Missing => Trigger::Miss,
+                    PageMet::Marker => Trigger::Marker,
+                    PageMet::InFlight => {
+                        asker.reader.stream.has_waited = true;
+                        return;
+                    }
+                };
+                ask(&mut asker, walk, (page, count, trigger));
+            }),
+            (WalkFor::Marker(page, count), None) => {
+                ask(&mut asker, &mut walk, (page, count, Trigger::Marker));
+            }
+            (WalkFor::Read(_), None) => unreachable!("a read has pages"),
+        }
+        let runs = walk.runs;
+        let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
+        devices.add_runs(now, open.device, runs, origin);
+    }
+
+    /// The driver has copied what it wanted: the read's frames may be used again. Returns its file.
+    pub(crate) fn release_read(&mut self, id: ReadId) -> FileId {
+        let read = self.reads.reads.remove(id).expect("each read is released once");
+        assert!(read.frames.outstanding == 0, "the read is not ready");
+        for frame in read.frames.frames {
+            self.page_in.cache.release(frame);
+        }
+        self.files.used_mut(read.file).reads -= 1;
+        read.file
+    }
+
+    /// The reads of a file that wait for frames, as they are in a file of this length.
+    pub(crate) fn cover_queued(&mut self, file: FileId, len: ByteCount) {
+        let Self { reads: Reads { reads, frame_line, ready }, devices, .. } = self;
+        frame_line.retain(|&waiter| {
+            let Waiter::Read(id) = waiter else { return true };
+            let read = reads.get_mut(id).expect("a queued read is not released");
+            if read.file == file {
+                read.cover(len);
+            }
+            let is_over = read.is_over();
+            if is_over {
+                devices.observer.end();
+                ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
+            }
+            !is_over
+        });
+    }
+
+    /// A frame that a read waits for is filled or failed; without any other, the read is ready.
+    pub(super) fn wake_read(&mut self, id: ReadId, fault: Option<Fault>) {
+        let read = self.reads.get_mut(id);
+        read.fault = read.fault.or(fault);
+        read.frames.outstanding =
+            read.frames.outstanding.checked_sub(1).expect("a read is woken once for each wait");
+        if read.frames.outstanding > 0 {
+            return;
+        }
+        let ready = ReadReady { id, len: read.len, fault: read.fault };
+        let (stream, began) = (read.stream, read.began);
+        self.devices.observer.end();
+        if let Some(stream) = self.files.stream_mut(stream) {
+            let blocked_ns = self.clock.0.saturating_sub(began.0);
+            // Other policies never ask for it.
+            let reader = &mut stream.reader;
+            reader.blocked_ns = reader.blocked_ns.saturating_add(blocked_ns);
+        }
+        self.reads.ready.push_back(ready);
+    }
+}
+
+/// Asks the prefetcher what to read because of a page that was met, and starts to read that.
+fn read_ahead(
+    prefetch: &mut Prefetcher,
+    asker: &mut Asker<'_>,
+    walk: &mut PageInWalk<'_>,
+    question: (PageIndex, Pages, Trigger),
+) -> Option<crate::prefetch::Decided> {
+    let set_aside = walk.set_aside();
+    let plan = prefetch.plan(asker, question, set_aside, &mut walk.page_in.cache);
+    if let Some(frames) = asker.frames_ahead.take() {
+        walk.frames_ahead = Some(frames);
+    }
+    let submitted = plan.as_ref().map_or(Pages::ZERO, |plan| plan.fetch(walk));
+    prefetch.submitted(asker, submitted, walk.cut_at.take(), &walk.page_in.cache);
+    plan.map(|plan| plan.decided(submitted))
+}

@@ -1,0 +1,77 @@
+//! The frames that writes may hold: dirty, being filled, being written.
+//!
+//! In:    writes that want frames; frames of pages that are clean.
+//! Out:   whether a write gets them; the line of those that wait.
+//! Never: a frame. It counts.
+
+use alloc::collections::VecDeque;
+
+use super::dirty_pages::DIRTY_DENOM;
+use crate::ids::WriteId;
+
+/// The frames that writes may hold.
+///
+/// ```text
+///   all frames   |-- pinned --|-- writes --|------------- reads ------------|
+///                   a quarter   a quarter, or the limit that was set
+/// ```
+#[derive(Debug)]
+pub(crate) struct DirtyBudget {
+    used: u64,
+    limit: u64,
+    most: u64,
+    /// The writes that wait for some of it, first come, first served.
+    pub(super) line: VecDeque<WriteId>,
+}
+
+impl DirtyBudget {
+    pub(crate) fn new(frames: u32) -> Self {
+        let most = u64::from(frames) / DIRTY_DENOM;
+        Self { used: 0, limit: most, most, line: VecDeque::new() }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit.clamp(LEAST_LIMIT, self.most.max(LEAST_LIMIT));
+    }
+
+    /// What is wanted by the first in the line.
+    pub(super) fn first(&self) -> Option<WriteId> {
+        self.line.front().copied()
+    }
+
+    /// A write has left the line.
+    pub(super) fn leave_line(&mut self, id: WriteId) {
+        self.line.retain(|&other| other != id);
+    }
+
+    /// Room for a page that is dirty again, before all that wait in the line.
+    pub(super) fn take_one(&mut self) -> bool {
+        let fits = self.used < self.limit;
+        self.used += u64::from(fits);
+        fits
+    }
+
+    pub(super) fn take(&mut self, pages: u64) -> bool {
+        // A limit may have been lowered under a write that was cut to the old one.
+        let fits = self.used + pages <= self.limit || self.used == 0;
+        if fits {
+            self.used += pages;
+        }
+        fits
+    }
+
+    pub(super) fn release(&mut self, pages: u64) {
+        self.used = self.used.checked_sub(pages).expect("what is given back was taken");
+    }
+}
+
+/// The smallest limit: a write of one page, and its old page, and some that are on their way.
+pub(super) const LEAST_LIMIT: u64 = 8;

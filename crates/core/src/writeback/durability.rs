@@ -1,0 +1,274 @@
+//! Durability: what a device error means for writes that were acknowledged.
+//!
+//! In:    the ends of writes, FUA writes and device flushes; zeroes done by the driver.
+//! Out:   acknowledgements that hold; failed flushes, for `rewrite.rs`; files whose flushes fail
+//!        until their owner [accepts the loss](IoPath::accept_lost).
+//! Never: a success that rests on a flush that failed, in whatever command it was hidden.
+//!
+//! ```text
+//!              device write ends        flush that began later ends well
+//!   dirty ------------------> unstable ---------------------------------> durable
+//!     ^                          |
+//!     |    any flush of the      |  its page is in memory: dirty again
+//!     '--- domain fails ---------+
+//!                                '-- it was evicted: the file has lost writes; each flush says so
+//! ```
+//!
+//! Invariants, and how they are tested: docs/durability.md.
+
+use super::command::WriteCommand;
+use super::flusher::WriteOutcome;
+use super::refusals::{EDQUOT, EFBIG, ENOSPC};
+use super::{Domain, Writeback};
+use crate::cache::FlushInterval;
+use crate::device_queue::payload::IoPayload;
+use crate::device_queue::{DeviceQueue, DeviceQueues};
+use crate::driver_io::Fault;
+use crate::ids::{DeviceId, DomainCommand, DomainId, FileId, WriteId};
+use crate::read_path::ReadPath;
+use crate::units::{ByteCount, Nanos};
+
+/// What to do when the success of a durable command may be acknowledged.
+#[derive(Debug)]
+pub(crate) enum DurableEnd {
+    /// A FUA request is written.
+    Fua(DeviceId, IoPayload),
+    /// A flush is over; it covers what was written in these intervals.
+    Flush(WriteId, FlushInterval),
+}
+
+impl Writeback {
+    /// The owner of a file accepts that acknowledged writes are lost, after a flush has said
+    /// [`Fault::Lost`]: later flushes say nothing of that loss any more. Of a file that has lost
+    /// nothing: nothing.
+    pub(crate) fn accept_lost(&mut self, file: FileId) {
+        if let Some(dirty_file) = self.files.get_mut(file) {
+            // What is in memory no more stays noted: the next flush that fails may drop it, too.
+            if let Some(lost) = dirty_file.lost.take() {
+                dirty_file.accepted = Some(lost);
+                dirty_file.accepts = dirty_file.accepts.wrapping_add(1);
+            }
+        }
+    }
+
+    /// How writes of the file were lost, if any were and the loss is not accepted.
+    pub(crate) fn lost(&self, file: FileId) -> Option<Fault> {
+        self.files.get(file)?.lost
+    }
+
+    /// The domain of a device, which begins with its first write: devices of one disk share one.
+    fn domain_of(&mut self, devices: &mut DeviceQueues, device: DeviceId) -> DomainId {
+        let domains = &mut self.domains;
+        let state = devices.get(device).expect("a device outlives its files");
+        if let Some(domain) = state.domain {
+            return domain;
+        }
+        let disk = state.disk;
+        let shared = disk.and_then(|disk| {
+            let same = |other: &DeviceQueue| other.disk == Some(disk);
+            devices.iter().filter(|(_, it)| same(it)).find_map(|(_, it)| it.domain)
+        });
+        let domain = shared.unwrap_or_else(|| domains.insert(Domain::new()));
+        devices.get_mut(device).expect("it is there").domain = Some(domain);
+        domains.get_mut(domain).expect("just found").devices += 1;
+        domain
+    }
+
+    /// A device is removed: its domain goes with the last one, when all its commands have ended.
+    pub(crate) fn leave_domain(&mut self, domain: Option<DomainId>) {
+        if let Some(domain) = domain {
+            self.domains.get_mut(domain).expect("it has a device").devices -= 1;
+            self.end_domain_if_over(domain);
+        }
+    }
+
+    fn end_domain_if_over(&mut self, domain: DomainId) {
+        if self.domains.get(domain).is_some_and(|it| it.devices == 0 && it.is_idle()) {
+            self.domains.remove(domain);
+        }
+    }
+
+    /// A command of a device begins.
+    pub(crate) fn begin_command(
+        &mut self,
+        devices: &mut DeviceQueues,
+        device: DeviceId,
+        is_durable: bool,
+    ) -> DomainCommand {
+        let domain = self.domain_of(devices, device);
+        let seq = self.domains.get_mut(domain).expect("just found").begin(is_durable);
+        DomainCommand { domain, seq }
+    }
+
+    /// A write request ended.
+    ///
+    /// ```text
+    ///   request    result             what it means
+    ///   plain      good               its pages are unstable; or, if a flush failed meanwhile,
+    ///                                 they are written again
+    ///   plain      short, an error    pages that are not covered: as `refused.rs` says
+    ///   FUA        good               settles
+    ///   FUA        nothing, no space  the write was refused before there was anything to flush
+    ///   FUA        short, an error    a flush has failed: FUA is a write and a flush, and which
+    ///                                 of them failed the device does not say
+    /// ```
+    pub(crate) fn end_write_request(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        device: DeviceId,
+        command: DomainCommand,
+        mut load: IoPayload,
+        result: Result<ByteCount, i32>,
+    ) {
+        let DomainCommand { domain, seq } = command;
+        let bytes = result.unwrap_or(ByteCount::ZERO);
+        let fault = result.err().map_or(Fault::Short, Fault::Io);
+        let was_flushed = self.was_flushed(path, device, result);
+        let commands = self.domains.get_mut(domain).expect("it has commands in flight");
+        if load.is_fua && bytes < load.write_len() {
+            if was_flushed {
+                self.flush_failed(path, now, domain, seq, fault);
+            } else {
+                commands.cancel(seq);
+            }
+            self.end_writes(
+                path,
+                now,
+                device,
+                &mut load,
+                WriteOutcome::Unstable(ByteCount::ZERO, fault),
+            );
+        } else if load.is_fua {
+            if let Err((fault, DurableEnd::Fua(device, mut load))) =
+                commands.succeed(seq, DurableEnd::Fua(device, load))
+            {
+                self.end_writes(path, now, device, &mut load, WriteOutcome::Suspect(fault));
+            }
+        } else if let Some(fault) = commands.suspect(seq) {
+            self.end_writes(path, now, device, &mut load, WriteOutcome::Suspect(fault));
+        } else {
+            self.end_writes(path, now, device, &mut load, WriteOutcome::Unstable(bytes, fault));
+        }
+        self.settle(path, now, domain);
+    }
+
+    /// Whether a FUA write that failed so may have got as far as its flush. A write without room is
+    /// refused by the file system; only below the kernel's page cache may that be the report of an
+    /// earlier write.
+    fn was_flushed(
+        &self,
+        path: &ReadPath,
+        device: DeviceId,
+        result: Result<ByteCount, i32>,
+    ) -> bool {
+        let is_direct = path.devices.get(device).is_some_and(|it| it.geometry.write_block.0 > 1);
+        match result {
+            Ok(ByteCount::ZERO) => false,
+            Err(ENOSPC | EDQUOT | EFBIG) => !is_direct,
+            Ok(_) | Err(_) => true,
+        }
+    }
+
+    /// All that was written is on the device: its own flush is the driver's next step.
+    pub(super) fn start_device_flush(&mut self, path: &mut ReadPath, id: WriteId) {
+        let command = self.begin_command_of(path, id, true);
+        let covers = path.page_in.cache.end_flush_interval();
+        let write = self.writes.get_mut(id).expect("a flush");
+        write.command = Some(command);
+        write.covers = covers;
+    }
+
+    /// A zero or a discard is the driver's next step.
+    pub(super) fn start_act_beside_cache(&mut self, path: &mut ReadPath, id: WriteId) {
+        let command = self.begin_command_of(path, id, false);
+        self.writes.get_mut(id).expect("a zero").command = Some(command);
+    }
+
+    fn begin_command_of(
+        &mut self,
+        path: &mut ReadPath,
+        id: WriteId,
+        is_durable: bool,
+    ) -> DomainCommand {
+        let file = self.writes.get(id).expect("it is not over").file;
+        let device = path.files.used(file).device;
+        self.begin_command(&mut path.devices, device, is_durable)
+    }
+
+    /// The driver has flushed the device, or tried to.
+    pub(super) fn end_device_flush(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        id: WriteId,
+        result: Result<(), Fault>,
+    ) {
+        let write = self.writes.get(id).expect("a flush");
+        let (covers, command) = (write.covers, write.command);
+        let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
+        let commands = self.domains.get_mut(domain).expect("it has commands in flight");
+        match result {
+            Ok(()) => {
+                let end = DurableEnd::Flush(id, covers);
+                if let Err((fault, _)) = commands.succeed(seq, end) {
+                    self.end_flush_with(path, id, Some(fault));
+                }
+            }
+            Err(fault) => {
+                self.flush_failed(path, now, domain, seq, fault);
+                self.end_flush_with(path, id, Some(fault));
+            }
+        }
+        self.settle(path, now, domain);
+    }
+
+    /// The driver did not flush the device, because no caller waits for it any more.
+    pub(super) fn cancel_device_flush(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
+        let command = self.writes.get(id).expect("a flush").command;
+        let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
+        self.domains.get_mut(domain).expect("it has commands in flight").cancel(seq);
+        self.settle(path, now, domain);
+    }
+
+    /// The driver has zeroed pages on the device. Whether a flush failed meanwhile: then it may be
+    /// that the device has dropped those zeros, and the act has failed.
+    pub(super) fn zeroed_fault(&self, id: WriteId) -> Option<Fault> {
+        let DomainCommand { domain, seq } = self.writes.get(id).expect("a zero").command?;
+        self.domains.get(domain)?.suspect(seq)
+    }
+
+    /// Acknowledges what may be acknowledged.
+    fn settle(&mut self, path: &mut ReadPath, now: Nanos, domain: DomainId) {
+        while let Some(end) = self.domains.get_mut(domain).and_then(Domain::pop_settled) {
+            match end {
+                DurableEnd::Fua(device, mut load) => {
+                    self.end_writes(path, now, device, &mut load, WriteOutcome::Durable);
+                }
+                DurableEnd::Flush(id, covers) => {
+                    let file = self.writes.get(id).expect("it settles").file;
+                    if let Some(dirty_file) = self.files.get_mut(file) {
+                        dirty_file.durable = dirty_file.durable.max(covers);
+                    }
+                    self.end_flush_with(path, id, None);
+                }
+            }
+        }
+        self.end_domain_if_over(domain);
+    }
+
+    /// Ends a flush; if the file has lost writes, with that. A loss that was accepted since the
+    /// flush began is one of those.
+    pub(super) fn end_flush_with(
+        &mut self,
+        path: &mut ReadPath,
+        id: WriteId,
+        fault: Option<Fault>,
+    ) {
+        let &WriteCommand { file, accepts, .. } = self.writes.get(id).expect("a flush");
+        let dirty_file = self.files.get(file);
+        let lost =
+            dirty_file.and_then(|it| it.lost.or(it.accepted.filter(|_| it.accepts != accepts)));
+        self.end_write(path, id, ByteCount::ZERO, lost.or(fault));
+    }
+}

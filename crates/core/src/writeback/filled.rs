@@ -1,0 +1,120 @@
+//! A write that was filled: readers see its pages, which are dirty now.
+//!
+//! In:    a write whose frames hold its bytes.
+//! Out:   entries swapped, debts noted; the write is over, or waits for the device.
+//! Never: two debts of a page, unless the older bytes are in a request already.
+
+use core::mem;
+
+use super::Writeback;
+use super::command::WriteState;
+use super::dirty_pages::{DirtyList, DirtyPage};
+use crate::cache::Fresh;
+use crate::driver_io::{Fault, WriteFill, WriteMode};
+use crate::ids::{FileId, Waiter, WriteId, slot_of};
+use crate::read_path::ReadPath;
+use crate::sched::Submitter;
+use crate::units::{Nanos, PageIndex};
+
+impl Writeback {
+    /// The driver has copied: readers see the pages, which are dirty now.
+    pub(crate) fn end_fill(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
+        let write = self.writes.get_mut(id).expect("a write is filled before it is over");
+        assert!(write.state == WriteState::Filling, "{id:?} was not to be filled");
+        let (file, mode, submitter, len) = (write.file, write.mode, write.submitter, write.len);
+        let state = path.files.used(file);
+        if state.is_closing {
+            self.abandon(path, id, Some(Fault::Short));
+            return;
+        }
+        // The file may have been cut meanwhile.
+        let end = PageIndex(state.len.pages_up().0);
+        let (fills, fresh) = (mem::take(&mut write.fills), mem::take(&mut write.fresh));
+        let mut outstanding = 0;
+        for (fill, fresh) in fills.iter().zip(fresh) {
+            if fill.page >= end {
+                path.page_in.cache.drop_fresh(fresh);
+                continue;
+            }
+            self.swap_page(path, now, file, (fill, fresh), mode, submitter);
+            self.writes.get_mut(id).expect("a write").budget -= 1;
+            if mode != WriteMode::WriteBack {
+                path.page_in.waiters.add(fill.new, Waiter::Write(id));
+                outstanding += 1;
+            }
+        }
+        for old in fills.iter().filter_map(|fill| fill.old) {
+            path.page_in.cache.release(old);
+        }
+        self.release_budget(id);
+        self.unlock(id);
+        self.writes.get_mut(id).expect("a write").outstanding = outstanding;
+        if outstanding == 0 {
+            self.end_write(path, id, len, None);
+        } else {
+            self.wait(path, id, WriteState::Device);
+        }
+    }
+
+    /// Swaps the page's entry, and notes the dirty.
+    ///
+    /// ```text
+    ///   the page was        its old frame                       what is dirty
+    ///   not there           -                                   the new bytes
+    ///   clean, on its way   an orphan until its users end       the new bytes
+    ///   dirty, failed       the same                            the new bytes in place of the old
+    ///   being written       an orphan until that ends           those, and then the new bytes
+    /// ```
+    fn swap_page(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        file: FileId,
+        (fill, fresh): (&WriteFill, Fresh),
+        mode: WriteMode,
+        submitter: Submitter,
+    ) {
+        let slot = slot_of(file);
+        let old =
+            path.page_in.cache.look_up(slot, fill.page).and_then(|old| self.dirty.of(old.frame()));
+        path.page_in.cache.put_written(slot, fill.page, fresh);
+        path.telemetry.stats.pages_written += 1;
+
+        let dirty_file = self.files.get_mut(file).expect("a write had a lock there");
+        let is_urgent = mode != WriteMode::WriteBack;
+        let is_fua = mode == WriteMode::Fua;
+        let mut dirty = DirtyPage::new(file, fill.page, fill.new, submitter, now);
+        (dirty.is_urgent, dirty.is_fua) = (is_urgent, is_fua);
+        let list = if is_urgent { DirtyList::Urgent } else { DirtyList::Aging };
+        match old.map(|id| (id, self.dirty.get(id).on)) {
+            None => {
+                let id = self.dirty.add(dirty_file, dirty);
+                self.dirty.put(dirty_file, id, list);
+            }
+            Some((older, DirtyList::Writing)) => {
+                dirty.other = Some(older);
+                let id = self.dirty.add(dirty_file, dirty);
+                self.dirty.put(dirty_file, id, DirtyList::Held);
+                self.dirty.get_mut(older).other = Some(id);
+            }
+            Some((id, on)) => {
+                let old = self.dirty.move_to(id, fill.new);
+                path.page_in.waiters.move_to(old, fill.new);
+                path.page_in.cache.release(old);
+                self.budget.release(1);
+                let dirty = self.dirty.get_mut(id);
+                dirty.submitter = submitter;
+                dirty.is_urgent |= is_urgent;
+                dirty.is_fua |= is_fua;
+                if on == DirtyList::Aging && is_urgent {
+                    self.dirty.put(dirty_file, id, DirtyList::Urgent);
+                }
+                if on == DirtyList::Failed {
+                    // The device may take these bytes.
+                    self.resend(file, id);
+                }
+            }
+        }
+        self.list_file(file);
+    }
+}

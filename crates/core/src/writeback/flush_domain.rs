@@ -1,0 +1,202 @@
+//! Flush domain: the files that share one volatile device cache, and the order in which commands to
+//! it began and ended.
+//!
+//! In:    the begin and the end of each write and each device flush, as the driver reports them.
+//! Out:   durable commands whose success may be acknowledged; those that a failed flush has made
+//!        worthless.
+//! Never: a page, a file. What has to be written again is for `durability.rs`.
+//!
+//! A failed flush may drop what the device had cached, and the driver's reports need not arrive in
+//! the device's order:
+//!
+//! ```text
+//!   device    write A   flush F1 fails, drops A   flush F2 ends well (nothing is cached)
+//!   reports                                       F2 ok            F1 failed
+//!                                                  ^ must not be acknowledged yet
+//! ```
+//!
+//! So a durable command (a flush, a FUA write) that ended well *settles*: it is acknowledged when
+//! all durable commands that were in flight at its end have ended well, too. If one of them fails,
+//! it fails with it. The wait is bounded by commands that were in flight already.
+//!
+//! ```text
+//!   F1  |------------------------| failed
+//!   F2        |-------|~~~~~~~~~~x           settles, then fails with F1
+//!   W       |---------------------------|    in flight when F1 failed: suspect, whatever it says
+//!   F3                            |-----|    began afterwards: nothing to do with F1
+//! ```
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use crate::driver_io::Fault;
+use crate::ids::CommandSeq;
+
+/// The commands of one volatile device cache. `T` says what to do at the end of a durable one.
+#[derive(Debug)]
+pub(crate) struct FlushDomain<T> {
+    next: u64,
+    /// Durable commands in flight.
+    in_flight: BTreeSet<u64>,
+    /// Commands below this were in flight when a flush failed, or ended before.
+    suspect_below: u64,
+    /// How the last flush failed.
+    fault: Fault,
+    /// Durable commands that ended well, in the order of their ends.
+    settling: VecDeque<Settling<T>>,
+    /// How many devices belong to it.
+    pub(crate) devices: u32,
+}
+
+#[derive(Debug)]
+struct Settling<T> {
+    /// Waits for the durable commands in flight below this.
+    until: u64,
+    end: T,
+}
+
+impl<T> FlushDomain<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: 0,
+            in_flight: BTreeSet::new(),
+            suspect_below: 0,
+            fault: Fault::Short,
+            settling: VecDeque::new(),
+            devices: 0,
+        }
+    }
+
+    /// A command begins; `is_durable` if its success says that bytes survive a power cut.
+    pub(crate) fn begin(&mut self, is_durable: bool) -> CommandSeq {
+        let seq = self.next;
+        self.next += 1;
+        if is_durable {
+            self.in_flight.insert(seq);
+        }
+        CommandSeq(seq)
+    }
+
+    /// A durable command ended well: it settles, unless it is suspect.
+    ///
+    /// # Errors
+    ///
+    /// If a flush failed while it was in flight: then how, and what was to be done at its end.
+    pub(crate) fn succeed(&mut self, seq: CommandSeq, end: T) -> Result<(), (Fault, T)> {
+        let was_there = self.in_flight.remove(&seq.0);
+        assert!(was_there, "{seq:?} ends once");
+        if let Some(fault) = self.suspect(seq) {
+            return Err((fault, end));
+        }
+        self.settling.push_back(Settling { until: self.next, end });
+        Ok(())
+    }
+
+    /// A durable command was never sent to the device.
+    pub(crate) fn cancel(&mut self, seq: CommandSeq) {
+        let was_there = self.in_flight.remove(&seq.0);
+        assert!(was_there, "{seq:?} ends once");
+    }
+
+    /// A durable command failed. Returns those that ended well while it was in flight, and that
+    /// fail with it.
+    pub(crate) fn fail(&mut self, seq: CommandSeq, fault: Fault) -> Vec<T> {
+        let was_there = self.in_flight.remove(&seq.0);
+        assert!(was_there, "{seq:?} ends once");
+        self.suspect_below = self.next;
+        self.fault = fault;
+        // In the order of their ends, so `until` never falls.
+        let first = self.settling.partition_point(|it| it.until <= seq.0);
+        self.settling.drain(first..).map(|it| it.end).collect()
+    }
+
+    /// Whether a flush failed while this command was in flight: then how.
+    pub(crate) fn suspect(&self, seq: CommandSeq) -> Option<Fault> {
+        (seq.0 < self.suspect_below).then_some(self.fault)
+    }
+
+    /// Durable commands that have ended well and are not acknowledged yet.
+    pub(crate) fn settling(&self) -> impl Iterator<Item = &T> {
+        self.settling.iter().map(|it| &it.end)
+    }
+
+    /// How the last flush failed.
+    pub(crate) fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    /// The next durable command whose success may be acknowledged.
+    pub(crate) fn pop_settled(&mut self) -> Option<T> {
+        let oldest = self.in_flight.first().copied().unwrap_or(u64::MAX);
+        self.settling.pop_front_if(|it| it.until <= oldest).map(|it| it.end)
+    }
+
+    /// Whether nothing is in flight or settles.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.settling.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EIO: Fault = Fault::Io(5);
+
+    fn settled(domain: &mut FlushDomain<char>) -> Vec<char> {
+        core::iter::from_fn(|| domain.pop_settled()).collect()
+    }
+
+    #[test]
+    fn a_command_alone_settles_at_once() {
+        let mut domain = FlushDomain::new();
+        let a = domain.begin(true);
+        assert_eq!(domain.succeed(a, 'a'), Ok(()));
+        assert_eq!(settled(&mut domain), ['a']);
+        assert!(domain.is_idle());
+    }
+
+    #[test]
+    fn success_waits_for_those_in_flight_and_for_none_that_begin_later() {
+        let mut domain = FlushDomain::new();
+        let (a, b) = (domain.begin(true), domain.begin(true));
+        assert_eq!(domain.succeed(b, 'b'), Ok(()));
+        assert_eq!(settled(&mut domain), []);
+        let c = domain.begin(true);
+        assert_eq!(domain.succeed(a, 'a'), Ok(()));
+        assert_eq!(settled(&mut domain), ['b'], "a waits for c, b does not");
+        assert_eq!(domain.succeed(c, 'c'), Ok(()));
+        assert_eq!(settled(&mut domain), ['a', 'c']);
+    }
+
+    #[test]
+    fn a_failure_takes_with_it_what_ended_or_goes_on_beside_it() {
+        let mut domain = FlushDomain::new();
+        let old = domain.begin(true);
+        let early = domain.begin(true);
+        assert_eq!(domain.succeed(early, 'e'), Ok(()), "over before the one that fails began");
+        let failing = domain.begin(true);
+        let beside = domain.begin(true);
+        let write = domain.begin(false);
+        let late = domain.begin(true);
+        assert_eq!(domain.succeed(beside, 'b'), Ok(()));
+        assert_eq!(domain.fail(failing, EIO), ['b']);
+        assert_eq!(domain.suspect(write), Some(EIO), "it may have been dropped");
+        assert_eq!(domain.succeed(late, 'l'), Err((EIO, 'l')));
+        assert_eq!(domain.succeed(old, 'o'), Err((EIO, 'o')));
+        assert_eq!(settled(&mut domain), ['e']);
+        let next = domain.begin(true);
+        assert_eq!(domain.suspect(next), None);
+        assert_eq!(domain.succeed(next, 'n'), Ok(()));
+        assert_eq!(settled(&mut domain), ['n']);
+    }
+
+    #[test]
+    fn what_was_never_sent_holds_up_nothing() {
+        let mut domain = FlushDomain::new();
+        let (a, b) = (domain.begin(true), domain.begin(true));
+        assert_eq!(domain.succeed(b, 'b'), Ok(()));
+        domain.cancel(a);
+        assert_eq!(settled(&mut domain), ['b']);
+    }
+}

@@ -1,0 +1,188 @@
+//! Writes that a device refuses: which pages are sent again, how many at a time, and when.
+//!
+//! In:    a request that a device did not take, or took in part; a flush; the time.
+//! Out:   smaller requests for its pages, or their failure; a probe now and then.
+//! Never: a flush that waits for more than a stated number of refused requests.
+//!
+//! ```text
+//!   a request is refused
+//!     |-- some of it was taken                the rest is sent again, as one request
+//!     |-- several pages, and fewer than       its halves are sent again; of four pages or fewer
+//!     |   REFUSALS_MAX refused in a row       each page, so that only the bad ones fail
+//!     '-- one page, or as many in a row       its pages fail; with as many in a row, so do those
+//!                                             that were to be sent next: the device takes nothing
+//!
+//!   a failed page is sent again by     a flush, a write of the same page, or a probe
+//! ```
+//!
+//! A full file system can take milliseconds to refuse a request, because it commits its journal in
+//! search of free blocks. So a refusal is an answer for more than one page, and a flush of any size
+//! ends after REFUSALS_MAX of them and what the device had been sent before.
+
+use alloc::vec::Vec;
+
+use super::Writeback;
+use super::dirty_pages::DirtyList;
+use super::refusals::{LEAST_PROBE_NS, RefusalKind, RefusalVerdict};
+use crate::driver_io::Fault;
+use crate::ids::{DirtyId, FileId};
+use crate::read_path::ReadPath;
+use crate::units::Nanos;
+
+impl Writeback {
+    /// The device took a page: whether that was the probe.
+    pub(super) fn note_taken(&mut self, file: FileId, id: DirtyId) -> bool {
+        let Some(dirty_file) = self.files.get_mut(file) else {
+            return false;
+        };
+        let refusals = &mut dirty_file.refusals;
+        (refusals.in_a_row, refusals.probes) = (0, 0);
+        refusals.probe.take_if(|probe| *probe == id).is_some()
+    }
+
+    /// What becomes of those pages of a request that its device did not take.
+    pub(super) fn judge_refusal(
+        &mut self,
+        file: FileId,
+        pages: usize,
+        taken: usize,
+    ) -> RefusalVerdict {
+        match self.files.get_mut(file) {
+            Some(dirty_file) => dirty_file.refusals.judge(pages, taken),
+            // It is closed, and nothing is sent again.
+            None => RefusalVerdict::Fail,
+        }
+    }
+
+    /// A page failed: says when the next probe is due, unless that is known.
+    pub(super) fn plan_probe(&mut self, now: Nanos, file: FileId, fault: Fault) {
+        let retry_ns = self.settings.retry_ns();
+        let Some(dirty_file) = self.files.get_mut(file) else { return };
+        let refusals = &mut dirty_file.refusals;
+        let kind = RefusalKind::of(fault);
+        let is_known = kind == refusals.kind && refusals.probe_at.is_some_and(|at| at > now);
+        refusals.kind = kind;
+        if !is_known {
+            refusals.plan(now, retry_ns);
+        }
+    }
+
+    /// When the file's next probe is due, if one is.
+    pub(super) fn next_probe(&self, file: FileId) -> Option<Nanos> {
+        let dirty_file = self.files.get(file)?;
+        self.dirty.oldest(dirty_file, DirtyList::Failed)?;
+        dirty_file.refusals.probe_at
+    }
+
+    /// Sends the page again that failed first, and it alone, if that is due: if the device takes
+    /// it, all that failed follow.
+    pub(super) fn probe(&mut self, now: Nanos, file: FileId) {
+        if self.next_probe(file).is_none_or(|at| at > now) {
+            return;
+        }
+        let retry_ns = self.settings.retry_ns();
+        let Some(dirty_file) = self.files.get_mut(file) else { return };
+        let Some(id) = self.dirty.oldest(dirty_file, DirtyList::Failed) else { return };
+        let refusals = &mut dirty_file.refusals;
+        refusals.probes = refusals.probes.saturating_add(1);
+        refusals.probe = Some(id);
+        // If this one does not come back, because its page is dropped, the next one goes then.
+        refusals.plan(now, retry_ns);
+        self.resend(file, id);
+        self.dirty.get_mut(id).most_pages = 1;
+    }
+
+    /// A writer was refused because failed pages hold all room: the next probes come soon, so that
+    /// writers find out in a second, and not in a minute, that the device takes pages again.
+    pub(super) fn probe_soon(&mut self, now: Nanos) {
+        let soon = Nanos(now.0.saturating_add(LEAST_PROBE_NS));
+        for &file in &self.flusher_line {
+            let dirty_file = self.files.get_mut(file);
+            if let Some(at) =
+                dirty_file.and_then(|dirty_file| dirty_file.refusals.probe_at.as_mut())
+            {
+                *at = soon.min(*at);
+                self.next_due = self.next_due.min(*at);
+            }
+        }
+    }
+
+    /// All pages of the file that failed are sent again. If no flush waits, refusals are counted
+    /// anew; otherwise flushes that overlap would put off each other's end.
+    pub(super) fn resend_all_failed(&mut self, file: FileId) {
+        let Some(dirty_file) = self.files.get_mut(file) else { return };
+        dirty_file.refusals.probe_at = None;
+        if dirty_file.flushes.is_empty() {
+            dirty_file.refusals.in_a_row = 0;
+        }
+        while let Some(dirty_file) = self.files.get(file)
+            && let Some(id) = self.dirty.oldest(dirty_file, DirtyList::Failed)
+        {
+            self.resend(file, id);
+        }
+        self.list_file(file);
+    }
+
+    /// A page that failed is sent again.
+    ///
+    /// Flushes that wait have had their answer of this page, and need not wait for another one:
+    /// else a client that flushes, or that writes the page, over and over would keep them waiting.
+    ///
+    /// ```text
+    ///   flush F0      waits for a, b, c             is told of b's failure when c is done
+    ///   flush F1                  waits for b, and what is dirtied later
+    ///                       ^-- b has failed, and is sent again for F1
+    /// ```
+    pub(super) fn resend(&mut self, file: FileId, id: DirtyId) {
+        let Some(dirty_file) = self.files.get_mut(file) else { return };
+        let flush_seq = self.dirty.get(id).flush_seq;
+        if let Some(fault) = dirty_file.fault_of(flush_seq) {
+            Self::fail_waiting_flushes(&mut self.writes, dirty_file, flush_seq, fault);
+        }
+        self.dirty.get_mut(id).most_pages = 0;
+        self.dirty.put(dirty_file, id, DirtyList::Urgent);
+        self.dirty.move_to_current_flush_seq(dirty_file, id);
+    }
+
+    /// After so many refusals in a row, what was to be sent next fails as well, unsent.
+    ///
+    /// Not what a FUA write waits for: that write is to have an answer of its own. The unsent pages
+    /// go before the refused ones, so that the next flush begins with them.
+    pub(super) fn fail_unsent(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        file: FileId,
+        fault: Fault,
+    ) {
+        let (wants_aging, age_ns) = (self.wants_aging(), self.settings.age_ns);
+        let Some(dirty_file) = self.files.get_mut(file) else { return };
+        if !dirty_file.refusals.takes_nothing() {
+            return;
+        }
+        let is_next = |id: &DirtyId| {
+            let dirty = self.dirty.get(*id);
+            let is_old = dirty.since.0.saturating_add(age_ns) <= now.0;
+            let is_due = dirty.on == DirtyList::Urgent || wants_aging || is_old;
+            is_due && !path.page_in.waiters.is_waited_for(dirty.frame)
+        };
+        let lists = [DirtyList::Urgent, DirtyList::Aging].into_iter();
+        let unsent = lists.flat_map(|on| self.dirty.list(dirty_file, on)).filter(is_next);
+        let unsent: Vec<_> = unsent.collect();
+        if unsent.is_empty() {
+            return;
+        }
+        let refused: Vec<_> = self.dirty.list(dirty_file, DirtyList::Failed).collect();
+        path.telemetry.stats.pages_write_failed += unsent.len() as u64;
+        for id in unsent {
+            self.dirty.put_failed(dirty_file, id, fault);
+        }
+        for id in refused {
+            // Only its place changes: what its flushes are told does not.
+            let own = dirty_file.fault_of(self.dirty.get(id).flush_seq);
+            self.dirty.put_failed(dirty_file, id, own.unwrap_or(fault));
+        }
+        self.plan_probe(now, file, fault);
+        self.list_file(file);
+    }
+}

@@ -1,0 +1,210 @@
+//! After a failed flush: unstable pages are written again, and files that have lost some are noted.
+//!
+//! In:    a durable command of a domain that failed.
+//! Out:   dirty pages; flushes and FUA writes that fail with it; files whose flushes say `Lost`.
+//! Never: a page written again that a flush has covered; more dirty pages than there is room for.
+//!
+//! ```text
+//!   pages of the domain      durable   unstable, in memory   unstable, evicted   dirty
+//!   after the failure        -         dirty, urgent         the file has lost   waited for by
+//!                                                            writes              waiting flushes
+//! ```
+
+use alloc::vec::Vec;
+
+use super::command::{WriteKind, WriteState};
+use super::dirty_pages::{DirtyList, DirtyPage};
+use super::durability::DurableEnd;
+use super::flusher::WriteOutcome;
+use super::{Domain, Writeback};
+use crate::cache::FlushInterval;
+use crate::driver_io::Fault;
+use crate::ids::{CommandSeq, DirtyId, DomainId, FileId, slot_of};
+use crate::read_path::ReadPath;
+use crate::sched::Submitter;
+use crate::table::{FileSlot, Frame};
+use crate::units::{Nanos, PageIndex};
+
+impl Writeback {
+    /// A flush failed: all that is unstable in its domain may be gone from the device.
+    pub(super) fn flush_failed(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        domain: DomainId,
+        seq: CommandSeq,
+        fault: Fault,
+    ) {
+        path.telemetry.stats.flush_failures += 1;
+        let commands = self.domains.get_mut(domain).expect("one of its commands has failed");
+        let spoiled = commands.fail(seq, fault);
+        let failed = path.page_in.cache.end_flush_interval();
+        self.rewrite(path, now, domain, failed);
+        for end in spoiled {
+            match end {
+                DurableEnd::Fua(device, mut load) => {
+                    self.end_writes(path, now, device, &mut load, WriteOutcome::Suspect(fault));
+                }
+                DurableEnd::Flush(id, _) => self.end_flush_with(path, id, Some(fault)),
+            }
+        }
+    }
+
+    /// Goes on with [`Self::rewrite`] where half of the room is free again.
+    pub(crate) fn continue_rewrites(&mut self, path: &mut ReadPath, now: Nanos) {
+        let failed = self.dirty.failed;
+        let limit = self.budget.limit().saturating_sub(failed);
+        if self.rewriting.is_empty() || self.budget.used() - failed > limit / 2 {
+            return;
+        }
+        for (domain, failed) in core::mem::take(&mut self.rewriting) {
+            self.rewrite(path, now, domain, failed);
+        }
+    }
+
+    /// Makes the pages of a domain dirty that were unstable when a flush failed, at the end of an
+    /// interval, and notes which files have lost some. Where there are more than writes have room
+    /// for, flushes and new writes wait for the rest.
+    ///
+    /// ```text
+    ///   unstable    U U U U U U U U U U      ->  D D D D U U U U U U   ->  . . . . D D D D U U
+    ///   room        4                            full                      half free: go on
+    /// ```
+    fn rewrite(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        domain: DomainId,
+        failed: FlushInterval,
+    ) {
+        self.rewriting.retain(|&(other, _)| other != domain);
+        let mut waiting = self.files_in(path, domain);
+        waiting.retain(|&file| {
+            let dirty_file = self.files.get_mut(file).expect("it was just listed");
+            core::mem::take(&mut dirty_file.is_rewriting)
+        });
+        let mut is_over = true;
+        for unstable in path.page_in.cache.unstable_pages() {
+            let Some(file) = self.file_at(path, unstable.file, domain) else { continue };
+            // What was written after the failure, perhaps again, is not touched by it.
+            if unstable.written <= self.covered(file, domain) || unstable.written > failed {
+                continue;
+            }
+            let dirty_file = self.files.get_mut(file).expect("only what was written is unstable");
+            if self.budget.take_one() {
+                self.make_dirty_again(path, now, file, unstable.page, unstable.frame);
+            } else if self.budget.used() == self.dirty.failed {
+                // All room is held by pages that their device refuses: nothing will come.
+                path.page_in.cache.note_unstable_left(unstable.file, unstable.written);
+            } else {
+                (dirty_file.is_rewriting, is_over) = (true, false);
+            }
+        }
+        if !is_over {
+            self.rewriting.push((domain, failed));
+        }
+        self.join_waiting_flushes(path, domain);
+        self.note_lost(path, domain);
+        for file in waiting {
+            self.check_flushes(path, file);
+        }
+    }
+
+    /// Flushes that wait wait for all that is dirty now.
+    ///
+    /// ```text
+    ///   page    version 1: unstable    version 2: dirty, later than the flush
+    ///   flush   waits for version 1, which the device may have dropped: only 2 can be written
+    /// ```
+    fn join_waiting_flushes(&mut self, path: &mut ReadPath, domain: DomainId) {
+        let mut waiting = self.files_in(path, domain);
+        waiting.retain(|&file| self.files.get(file).is_some_and(|it| !it.flushes.is_empty()));
+        for file in waiting {
+            let Self { files, writes, dirty, .. } = self;
+            let dirty_file = files.get_mut(file).expect("a flush of it waits");
+            dirty.join_waiting_flushes(dirty_file, writes);
+            self.make_urgent(path, file);
+        }
+    }
+
+    fn make_dirty_again(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        file: FileId,
+        page: PageIndex,
+        frame: Frame,
+    ) {
+        path.telemetry.stats.pages_rewritten += 1;
+        path.page_in.cache.clear_unstable(frame);
+        path.page_in.cache.hold(frame);
+        let mut dirty = DirtyPage::new(file, page, frame, Submitter::default(), now);
+        dirty.is_urgent = true;
+        let dirty_file = self.files.get_mut(file).expect("only what was written is unstable");
+        let id = self.dirty.add(dirty_file, dirty);
+        self.list_again(file, id);
+    }
+
+    /// A page that is dirty again is written at once, but for one that a zero has.
+    fn list_again(&mut self, file: FileId, id: DirtyId) {
+        let page = self.page_of(id);
+        let Self { files, writes, dirty, .. } = self;
+        let dirty_file = files.get_mut(file).expect("a dirty page is counted by its file");
+        let is_zeroed = dirty_file.locks.iter().any(|&lock| {
+            let write = writes.get(lock).expect("it has a lock");
+            let has_begun = matches!(write.state, WriteState::Device | WriteState::Acting);
+            write.kind == WriteKind::Zeroes && has_begun && write.pages.contains(&page)
+        });
+        dirty.get_mut(id).is_locked = is_zeroed;
+        dirty.put(dirty_file, id, if is_zeroed { DirtyList::Held } else { DirtyList::Urgent });
+        self.list_file(file);
+    }
+
+    /// Notes which files of a domain have unstable bytes that are in memory no more.
+    fn note_lost(&mut self, path: &mut ReadPath, domain: DomainId) {
+        let errno = match self.domains.get(domain).map_or(Fault::Short, Domain::fault) {
+            Fault::Io(errno) | Fault::Lost(errno) => errno,
+            Fault::Short => EIO,
+        };
+        for file in self.files_in(path, domain) {
+            let Some(left) = path.page_in.cache.unstable_left(slot_of(file)) else { continue };
+            if left > self.covered(file, domain) {
+                let dirty_file = self.files.get_mut(file).expect("it was just listed");
+                dirty_file.lost = Some(Fault::Lost(errno));
+            }
+        }
+    }
+
+    /// The intervals of a file that a flush has made durable, whether it is acknowledged yet or
+    /// settles: one that settles ended before the flush began that has failed now.
+    fn covered(&self, file: FileId, domain: DomainId) -> FlushInterval {
+        let dirty_file = self.files.get(file);
+        let durable = dirty_file.map_or(FlushInterval::default(), |dirty_file| dirty_file.durable);
+        let settling = self.domains.get(domain).into_iter().flat_map(Domain::settling);
+        let covers = settling.filter_map(|end| match end {
+            DurableEnd::Flush(id, covers) if self.writes.get(*id)?.file == file => Some(*covers),
+            DurableEnd::Flush(..) | DurableEnd::Fua(..) => None,
+        });
+        covers.fold(durable, FlushInterval::max)
+    }
+
+    /// The files with writes whose device belongs to a domain, in the order of their slots.
+    fn files_in(&self, path: &ReadPath, domain: DomainId) -> Vec<FileId> {
+        let is_here = |file: &FileId| {
+            let open = path.files.get(*file);
+            let device = open.and_then(|open| path.devices.get(open.device));
+            device.is_some_and(|device| device.domain == Some(domain))
+        };
+        self.files.ids().filter(is_here).collect()
+    }
+
+    /// The open file of a slot, if it belongs to a domain.
+    fn file_at(&self, path: &ReadPath, slot: FileSlot, domain: DomainId) -> Option<FileId> {
+        let (id, file) = path.files.at(slot.0)?;
+        let is_here = path.devices.get(file.device)?.domain == Some(domain);
+        (is_here && !file.is_closing && self.files.get(id).is_some()).then_some(id)
+    }
+}
+
+/// Of a device that says only that it ended early.
+const EIO: i32 = 5;

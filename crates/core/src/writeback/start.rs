@@ -1,0 +1,267 @@
+//! How a write starts: it gets its pages, then room, then frames, then the old bytes it needs.
+//!
+//! In:    a write that was asked for; writes that end, room and frames that come free.
+//! Out:   writes that can be filled.
+//! Never: half a write; a write that overtakes another one of the same pages.
+//!
+//! ```text
+//!   write --> [ pages: one line a file ] --> [ room: one line ] --> [ frames: the reads' line ]
+//!                   |                             |                        |
+//!         until no earlier one            until fewer frames       until all can be had
+//!         works on any of them            are dirty                at once
+//!                                                                          |
+//!                                 Fill <-- [ old bytes of partial pages ] <-'
+//! ```
+//!
+//! There is no deadlock: pages are given back by writes further on, room by the device, which needs
+//! neither, and frames by reads and by the device.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Writeback;
+use super::command::{EDGES, WriteCommand, WriteKind, WriteState};
+use crate::cache::Use;
+use crate::device_queue::payload::{PageFill, PageRun};
+use crate::driver_io::{Fault, WriteFill, WriteStep};
+use crate::ids::{Waiter, WriteId, slot_of};
+use crate::page_in::{PageIn, page_len};
+use crate::read_path::{ONE_READ_DENOM, ReadPath};
+use crate::sched::{Class, Op, Origin};
+use crate::table::FileSlot;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
+
+impl Writeback {
+    /// The most pages that one write may have.
+    pub(super) fn largest_write(&self, path: &ReadPath) -> Pages {
+        let share = u64::from(path.page_in.cache.frames()) / ONE_READ_DENOM;
+        // The old pages at both ends count, too.
+        Pages(share.min(self.budget.limit() - EDGES as u64).max(1))
+    }
+
+    /// Gives the write its pages, or a place in the line of its file.
+    pub(super) fn lock(&mut self, path: &mut ReadPath, id: WriteId) {
+        let Self { files, writes, .. } = self;
+        let WriteCommand { file, pages, .. } = writes.get(id).expect("a write");
+        let (file, pages) = (*file, pages.clone());
+        let dirty_file = files.get_or_insert(file);
+        let others =
+            dirty_file.locks.iter().map(|&other| writes.get(other).expect("it has a lock"));
+        let blockers = others.filter(|other| overlap(&other.pages, &pages)).count();
+        dirty_file.locks.push_back(id);
+        let blockers = u32::try_from(blockers).expect("fewer than 2^32 at a time");
+        writes.get_mut(id).expect("a write").blockers = blockers;
+        if blockers == 0 {
+            self.unlocked.push_back(id);
+        } else {
+            path.telemetry.stats.writes_waited_for_pages += 1;
+            self.wait(path, id, WriteState::Locked);
+        }
+    }
+
+    /// The write is done with its pages: those can go on that waited for nothing else.
+    pub(super) fn unlock(&mut self, id: WriteId) {
+        let Self { files, writes, unlocked, .. } = self;
+        let WriteCommand { file, pages, .. } = writes.get(id).expect("a write");
+        let pages = pages.clone();
+        let dirty_file = files.get_mut(*file).expect("a locked write is counted by its file");
+        let at = dirty_file.locks.iter().position(|&each| each == id).expect("it has a lock");
+        dirty_file.locks.remove(at);
+        for &later in dirty_file.locks.range(at..) {
+            let write = writes.get_mut(later).expect("it has a lock");
+            if overlap(&write.pages, &pages) {
+                write.blockers -= 1;
+                if write.blockers == 0 {
+                    unlocked.push_back(later);
+                }
+            }
+        }
+    }
+
+    /// Lets those go on that have their pages.
+    pub(crate) fn grant_pages(&mut self, path: &mut ReadPath, now: Nanos) {
+        while let Some(id) = self.unlocked.pop_front() {
+            self.has_pages(path, now, id);
+        }
+    }
+
+    fn has_pages(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
+        let kind = self.writes.get(id).expect("a write").kind;
+        match kind {
+            WriteKind::Zeroes => self.start_zeroes(path, id),
+            WriteKind::Write => {
+                let is_open = self.budget.line.is_empty() && self.rewriting.is_empty();
+                if is_open && self.try_budget(path, now, id) {
+                    return;
+                }
+                path.telemetry.stats.writes_waited_for_room += 1;
+                self.budget.line.push_back(id);
+                self.wait(path, id, WriteState::Budget);
+            }
+            WriteKind::Flush | WriteKind::WriteBack => panic!("a flush has no pages"),
+        }
+    }
+
+    /// Lets those in the line for room go on, as far as there is room.
+    pub(crate) fn grant_budget(&mut self, path: &mut ReadPath, now: Nanos) {
+        while let Some(id) = self.budget.first() {
+            if !self.rewriting.is_empty() {
+                return;
+            }
+            if self.try_budget(path, now, id) {
+                self.budget.line.pop_front();
+            } else if self.budget.used() == self.dirty.failed {
+                // All room is held by pages that their device refuses: nothing will come.
+                let fault = self.last_fault;
+                self.budget.line.pop_front();
+                self.unlock(id);
+                self.end_write(path, id, ByteCount::ZERO, Some(fault));
+                self.probe_soon(now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn try_budget(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) -> bool {
+        let write = self.writes.get(id).expect("a write");
+        let file_len = path.files.used(write.file).len;
+        let partial = write.partial_pages(file_len).into_iter().flatten().count() as u64;
+        let wants = (write.pages.end - write.pages.start).0 + partial;
+        if !self.budget.take(wants) {
+            return false;
+        }
+        self.writes.get_mut(id).expect("a write").budget = wants;
+        self.wait(path, id, WriteState::Frames);
+        if !self.try_frames(path, now, id, path.reads.frame_line.is_empty()) {
+            path.telemetry.stats.waited_for_frames += 1;
+            path.reads.frame_line.push_back(Waiter::Write(id));
+        }
+        true
+    }
+
+    /// Gives the write all frames that it lacks, if they can be had now; else leaves everything as
+    /// it was. As for a read: all or none, in the order of arrival.
+    pub(crate) fn try_frames(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        id: WriteId,
+        is_its_turn: bool,
+    ) -> bool {
+        let write = self.writes.get(id).expect("a write");
+        let (file, pages, submitter) = (write.file, write.pages.clone(), write.submitter);
+        let state = path.files.used(file);
+        let (slot, file_len, device) = (slot_of(file), state.len, state.device);
+        let file_start = state.location.start();
+        let partial = write.partial_pages(file_len);
+        // First what is there: what is held is neither evicted for the rest nor available.
+        let there = partial.map(|page| {
+            let entry = path.page_in.cache.look_up(slot, page?)?;
+            path.page_in.cache.hold(entry.frame());
+            Some(entry.frame())
+        });
+        let missing = partial.iter().flatten().count() - there.iter().flatten().count();
+        let lacks = pages.end - pages.start + Pages(missing as u64);
+        if !is_its_turn || path.page_in.cache.available() < lacks {
+            there.into_iter().flatten().for_each(|frame| path.page_in.cache.release(frame));
+            return false;
+        }
+        let mut runs = Vec::new();
+        for &page in partial.iter().flatten() {
+            if path.page_in.cache.look_up(slot, page).is_none() {
+                let filling = path.page_in.cache.start_fill(slot, page, Use::Wanted, false);
+                path.page_in.cache.hold(filling.frame());
+                let fill = PageFill::whole(filling, page_len(file_len, page));
+                let start = file_start + Sectors(page.0 * SECTORS_PER_PAGE);
+                runs.push(PageRun::of_page(start, fill, false));
+            }
+        }
+        path.telemetry.stats.pages_rmw += runs.len() as u64;
+        self.take_fresh(path, id, slot, &pages, &partial);
+        let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
+        path.devices.add_runs(now, device, runs, origin);
+        self.wait_for_old_bytes(path, id);
+        true
+    }
+
+    /// Takes a frame for each page. The old ones are held.
+    fn take_fresh(
+        &mut self,
+        path: &mut ReadPath,
+        id: WriteId,
+        slot: FileSlot,
+        pages: &Range<PageIndex>,
+        partial: &[Option<PageIndex>],
+    ) {
+        let mut page = pages.start;
+        while page < pages.end {
+            let fresh = path.page_in.cache.start_write();
+            let keeps_some = partial.contains(&Some(page));
+            let old =
+                keeps_some.then(|| path.page_in.cache.look_up(slot, page).expect("held").frame());
+            let write = self.writes.get_mut(id).expect("a write");
+            write.fills.push(WriteFill { page, new: fresh.frame(), old });
+            write.fresh.push(fresh);
+            page = page + Pages(1);
+        }
+    }
+
+    /// Notes which old pages are still on their way; without any, the write can be filled.
+    fn wait_for_old_bytes(&mut self, path: &mut ReadPath, id: WriteId) {
+        let PageIn { cache, waiters, .. } = &mut path.page_in;
+        let write = self.writes.get_mut(id).expect("a write");
+        let slot = slot_of(write.file);
+        for fill in &write.fills {
+            let Some(old) = fill.old else { continue };
+            let entry = cache.look_up(slot, fill.page).expect("held");
+            if !entry.is_up_to_date() {
+                write.outstanding += 1;
+                waiters.add(old, Waiter::Write(id));
+            }
+        }
+        if write.outstanding == 0 {
+            let len = write.len;
+            self.post(path, id, WriteState::Filling, WriteStep::Fill { len });
+        } else {
+            self.wait(path, id, WriteState::Reading);
+        }
+    }
+
+    /// The old bytes are there, or one of the pages could not be read.
+    pub(super) fn has_old_bytes(&mut self, path: &mut ReadPath, id: WriteId) {
+        let write = self.writes.get(id).expect("a write");
+        let is_closing = path.files.get(write.file).is_none_or(|file| file.is_closing);
+        let fault = write.fault.or(is_closing.then_some(Fault::Short));
+        match fault {
+            None => {
+                let len = write.len;
+                self.post(path, id, WriteState::Filling, WriteStep::Fill { len });
+            }
+            Some(_) => self.abandon(path, id, fault),
+        }
+    }
+
+    /// A write that has its frames comes to nothing.
+    pub(super) fn abandon(&mut self, path: &mut ReadPath, id: WriteId, fault: Option<Fault>) {
+        let write = self.writes.get_mut(id).expect("a write");
+        for fresh in write.fresh.drain(..) {
+            path.page_in.cache.drop_fresh(fresh);
+        }
+        for old in write.fills.drain(..).filter_map(|fill| fill.old) {
+            path.page_in.cache.release(old);
+        }
+        self.release_budget(id);
+        self.unlock(id);
+        self.end_write(path, id, ByteCount::ZERO, fault);
+    }
+
+    pub(super) fn release_budget(&mut self, id: WriteId) {
+        let write = self.writes.get_mut(id).expect("a write");
+        self.budget.release(core::mem::take(&mut write.budget));
+    }
+}
+
+fn overlap(one: &Range<PageIndex>, other: &Range<PageIndex>) -> bool {
+    one.start < other.end && other.start < one.end
+}

@@ -1,0 +1,291 @@
+//! The steps of a write: begun, told to its driver, woken, over.
+//!
+//! In:    calls of the driver; the ends of what a write waits for.
+//! Out:   the next step of a write.
+//! Never: a step for a write that is over.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Writeback;
+use super::command::{WriteCommand, WriteKind, WriteState};
+use super::dirty_pages::DirtyList;
+use super::flusher::WriteOutcome;
+use crate::device_queue::payload::IoPayload;
+use crate::driver_io::{Fault, WriteFill, WriteMode, WriteReady, WriteStep};
+use crate::ids::{DeviceId, DirtyId, FileId, WriteId, slot_of};
+use crate::read_path::ReadPath;
+use crate::sched::Submitter;
+use crate::table::Frame;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+
+impl Writeback {
+    /// Begins a write; says whether it is over, because there is nothing to write.
+    pub(crate) fn begin_write(
+        &mut self,
+        path: &mut ReadPath,
+        (file, pos, len): (FileId, ByteCount, ByteCount),
+        mode: WriteMode,
+        submitter: Submitter,
+    ) -> (WriteId, bool) {
+        assert!(len > ByteCount::ZERO, "a write of nothing");
+        let mut write = WriteCommand {
+            pos,
+            requested: len,
+            mode,
+            submitter,
+            ..WriteCommand::new(file, WriteKind::Write)
+        };
+        write.cover(path.files.writable(file).len, self.largest_write(path));
+        path.telemetry.stats.writes += 1;
+        let is_over = write.len == ByteCount::ZERO;
+        let id = self.add_write(path, write);
+        if is_over {
+            self.end_write(path, id, ByteCount::ZERO, None);
+        } else {
+            self.lock(path, id);
+        }
+        (id, is_over)
+    }
+
+    /// The driver has acted, well or not: the error number.
+    pub(crate) fn acted(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        id: WriteId,
+        result: Result<(), i32>,
+    ) {
+        let write = self.acting(id);
+        let result = result.map_err(Fault::Io);
+        match write.kind {
+            WriteKind::Zeroes => {
+                self.end_zeroes(path, now, id, result.err().or(self.zeroed_fault(id)));
+            }
+            WriteKind::Flush => self.end_device_flush(path, now, id, result),
+            WriteKind::Write | WriteKind::WriteBack => panic!("{id:?} has nothing to act"),
+        }
+    }
+
+    /// The driver does not act: the write ends with this error number.
+    pub(crate) fn not_acted(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId, errno: i32) {
+        let fault = Some(Fault::Io(errno));
+        match self.acting(id).kind {
+            WriteKind::Zeroes => self.end_zeroes(path, now, id, fault),
+            WriteKind::Flush => {
+                self.cancel_device_flush(path, now, id);
+                self.end_write(path, id, ByteCount::ZERO, fault);
+            }
+            WriteKind::Write | WriteKind::WriteBack => panic!("{id:?} has nothing to act"),
+        }
+    }
+
+    /// A write whose driver has been told to act.
+    fn acting(&self, id: WriteId) -> &WriteCommand {
+        let write = self.writes.get(id).expect("it acts once");
+        assert!(write.state == WriteState::Acting, "{id:?} has not been told to act");
+        write
+    }
+
+    /// The next step of a write.
+    pub(crate) fn pop_step(&mut self) -> Option<WriteReady> {
+        self.steps.pop_front()
+    }
+
+    /// Where a write goes that may be over.
+    pub(crate) fn fills_of(&self, id: WriteId) -> Vec<WriteFill> {
+        self.writes.get(id).map_or_else(Vec::new, |write| write.fills.clone())
+    }
+
+    /// Where a write goes that is to be filled, page by page.
+    pub(crate) fn fills(&self, id: WriteId) -> &[WriteFill] {
+        let write = self.writes.get(id).expect("the write is not over");
+        assert!(write.state == WriteState::Filling, "{id:?} is not to be filled");
+        &write.fills
+    }
+
+    /// Requests of a device that was removed, which never went there: their pages have failed.
+    pub(crate) fn end_unsent(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        device: DeviceId,
+        load: &mut IoPayload,
+    ) {
+        let outcome = WriteOutcome::Unstable(ByteCount::ZERO, Fault::Short);
+        self.end_writes(path, now, device, load, outcome);
+    }
+
+    /// A file is closed: its flushes and writes that wait are over, and its dirty pages are
+    /// dropped.
+    pub(crate) fn close_file(&mut self, path: &mut ReadPath, file: FileId) {
+        self.end_waiting_flushes(path, file);
+        self.end_waiting_writes(path, file);
+        self.drop_pages_from(path, file, PageIndex(0));
+    }
+
+    /// Drops the dirty pages from `first` on.
+    pub(crate) fn drop_pages_from(&mut self, path: &mut ReadPath, file: FileId, first: PageIndex) {
+        for id in self.dirty_ids(file) {
+            if self.page_of(id) >= first {
+                self.drop_dirty(path, id, Some(Fault::Short));
+            }
+        }
+    }
+
+    /// Forgets pages that are not dirty. `is_kept` says whether the file still has their bytes, so
+    /// that unstable ones are noted as out of memory.
+    pub(crate) fn forget_clean(
+        &self,
+        path: &mut ReadPath,
+        file: FileId,
+        pages: Range<PageIndex>,
+        is_kept: bool,
+    ) {
+        if pages.start >= pages.end {
+            return;
+        }
+        let (cache, count) = (&mut path.page_in.cache, pages.end - pages.start);
+        let is_dirty = |frame| self.is_dirty(frame);
+        cache.forget_range_but(slot_of(file), pages.start, count, is_kept, is_dirty);
+    }
+
+    /// How many pages of the file the device does not have yet: dirty, or being written.
+    pub(crate) fn dirty_pages(&self, file: FileId) -> Pages {
+        Pages(self.files.get(file).map_or(0, |dirty_file| dirty_file.dirty))
+    }
+
+    /// How many frames writes hold, in all files: dirty, being filled, being written.
+    pub(crate) fn dirty(&self) -> Pages {
+        Pages(self.budget.used())
+    }
+
+    /// Whether a write is not over.
+    pub(crate) fn is_known(&self, id: WriteId) -> bool {
+        self.writes.get(id).is_some()
+    }
+
+    /// Whether the page in a frame is dirty.
+    pub(crate) fn is_dirty(&self, frame: Frame) -> bool {
+        self.dirty.of(frame).is_some()
+    }
+
+    /// Whether writes that have their pages wait for [`Self::grant_pages`].
+    pub(crate) fn has_unlocked(&self) -> bool {
+        !self.unlocked.is_empty()
+    }
+
+    /// All dirty pages of a file.
+    pub(super) fn dirty_ids(&self, file: FileId) -> Vec<DirtyId> {
+        let Some(dirty_file) = self.files.get(file) else {
+            return Vec::new();
+        };
+        DirtyList::ALL.into_iter().flat_map(|on| self.dirty.list(dirty_file, on)).collect()
+    }
+
+    /// The page of the file that is dirty.
+    pub(super) fn page_of(&self, id: DirtyId) -> PageIndex {
+        self.dirty.get(id).page
+    }
+
+    /// Whether the driver has been told to fill, and has not answered yet; or to act.
+    pub(crate) fn awaits_driver(&self, id: WriteId, is_act: bool) -> bool {
+        let wants = if is_act { WriteState::Acting } else { WriteState::Filling };
+        self.writes.get(id).is_some_and(|write| write.state == wants)
+            && !self.steps.iter().any(|ready| ready.id == id)
+    }
+
+    pub(super) fn add_write(&mut self, path: &mut ReadPath, write: WriteCommand) -> WriteId {
+        path.files.used_mut(write.file).writes += 1;
+        self.writes.insert(write)
+    }
+
+    /// The driver is to do something; the write waits for no device meanwhile.
+    pub(super) fn post(
+        &mut self,
+        path: &mut ReadPath,
+        id: WriteId,
+        state: WriteState,
+        step: WriteStep,
+    ) {
+        self.set_watched(path, id, false);
+        self.writes.get_mut(id).expect("a write").state = state;
+        self.steps.push_back(WriteReady { id, step });
+    }
+
+    /// The write goes on when a device has done something.
+    pub(super) fn wait(&mut self, path: &mut ReadPath, id: WriteId, state: WriteState) {
+        self.set_watched(path, id, true);
+        self.writes.get_mut(id).expect("a write").state = state;
+    }
+
+    fn set_watched(&mut self, path: &mut ReadPath, id: WriteId, is_watched: bool) {
+        let write = self.writes.get_mut(id).expect("a write");
+        match (write.is_watched, is_watched) {
+            (false, true) => {
+                // The wait for a write does not tell when earlier reads ended.
+                path.devices.observer.begin_without_a_look(path.clock);
+            }
+            (true, false) => path.devices.observer.end(),
+            (false, false) | (true, true) => {}
+        }
+        write.is_watched = is_watched;
+    }
+
+    /// It is over. What it had (room, frames, pages) it has given back.
+    pub(super) fn end_write(
+        &mut self,
+        path: &mut ReadPath,
+        id: WriteId,
+        len: ByteCount,
+        fault: Option<Fault>,
+    ) {
+        self.set_watched(path, id, false);
+        let write = self.writes.remove(id).expect("each write ends once");
+        assert!(write.budget == 0, "{id:?} ends with room in hand");
+        assert!(write.fresh.is_empty(), "{id:?} ends with frames in hand");
+        self.steps.push_back(WriteReady { id, step: WriteStep::Done { len, fault } });
+        path.files.used_mut(write.file).writes -= 1;
+        self.end_file_if_over(path, write.file);
+    }
+
+    /// What the write waited for has ended, well or not.
+    ///
+    /// Nothing is started here: what starts could get the frame whose waiters are being woken, for
+    /// another page, and would be woken with them.
+    pub(super) fn wake_write(&mut self, path: &mut ReadPath, id: WriteId, fault: Option<Fault>) {
+        let write = self.writes.get_mut(id).expect("a write that waits is not over");
+        write.fault = write.fault.or(fault);
+        write.outstanding = write.outstanding.checked_sub(1).expect("one wake for each wait");
+        if write.outstanding > 0 {
+            return;
+        }
+        let (len, fault) = (write.len, write.fault);
+        match (write.kind, write.state) {
+            (WriteKind::Write, WriteState::Reading) => self.has_old_bytes(path, id),
+            (WriteKind::Write, WriteState::Device) => self.end_write(path, id, len, fault),
+            (WriteKind::Zeroes, WriteState::Device) => self.start_act(path, id),
+            (kind, state) => panic!("{id:?}, a {kind:?}, waits in {state:?}"),
+        }
+    }
+
+    /// A read or a write of a closed file has ended: it may go now.
+    pub(crate) fn end_file_if_over(&mut self, path: &mut ReadPath, file: FileId) {
+        if path.end_file_if_over(file) {
+            self.files.remove(file);
+        }
+    }
+
+    /// A frame is written, or was not: all that wait for it are told.
+    pub(super) fn wake(&mut self, path: &mut ReadPath, frame: Frame, fault: Option<Fault>) {
+        path.wake(frame, fault);
+        self.tell_woken(path);
+    }
+
+    /// Tells the writes that waited for frames which the read path has filled, or could not fill.
+    pub(crate) fn tell_woken(&mut self, path: &mut ReadPath) {
+        while let Some((id, fault)) = path.woken_writes.pop_front() {
+            self.wake_write(path, id, fault);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Zeroes and discards: whole pages that their caller changes on the device itself.
+//!
+//! In:    a range of pages; that the caller has acted.
+//! Out:   [`WriteStep::Act`] when no write is in the way; pages forgotten afterwards.
+//! Never: dirty bytes dropped before the act has succeeded: if it fails, they are still dirty.
+//!
+//! ```text
+//!   writes there that came before    are filled first
+//!   device writes there              end first, and those of FUA writes; no other one begins
+//!   dirty pages there                stay as they are until the act:  done    dropped
+//!                                                                     failed  dirty as before
+//!   writes there that come after     wait
+//!   reads                            see the pages as they were, until the act is done
+//! ```
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Writeback;
+use super::command::{WriteCommand, WriteKind, WriteState};
+use super::dirty_pages::DirtyList;
+use crate::driver_io::{Fault, WriteStep};
+use crate::ids::{DirtyId, FileId, WriteId, slot_of};
+use crate::read_path::ReadPath;
+use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+
+impl Writeback {
+    /// Begins a write of zeroes, or a discard, of whole pages.
+    pub(crate) fn begin_zeroes(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        pages: Range<PageIndex>,
+        is_discard: bool,
+    ) -> WriteId {
+        let end = path.files.writable(file).end();
+        let pages = pages.start..pages.end.min(end);
+        let is_over = pages.start >= pages.end;
+        let id = self.add_write(
+            path,
+            WriteCommand { pages, is_discard, ..WriteCommand::new(file, WriteKind::Zeroes) },
+        );
+        if is_over {
+            self.end_write(path, id, ByteCount::ZERO, None);
+        } else {
+            self.lock(path, id);
+        }
+        id
+    }
+
+    /// No write has its pages: dirty ones are kept from the flusher, and device writes there end.
+    pub(super) fn start_zeroes(&mut self, path: &mut ReadPath, id: WriteId) {
+        let write = self.writes.get(id).expect("a zero");
+        let (file, pages) = (write.file, write.pages.clone());
+        let mut awaited = 0;
+        for dirty in self.dirty_ids_in(path, file, &pages) {
+            let dirty_file = self.files.get_mut(file).expect("a dirty page is counted by its file");
+            // What is to be on the device for good is not left to a zero that may be in its cache.
+            if self.dirty.get(dirty).is_fua && self.dirty.get(dirty).on != DirtyList::Writing {
+                self.dirty.get_mut(dirty).is_urgent = true;
+                if self.dirty.get(dirty).on != DirtyList::Held {
+                    self.dirty.put(dirty_file, dirty, DirtyList::Urgent);
+                }
+            }
+            if self.dirty.get(dirty).is_fua || self.dirty.get(dirty).on == DirtyList::Writing {
+                self.dirty.get_mut(dirty).is_awaited = true;
+                awaited += 1;
+            } else {
+                self.dirty.get_mut(dirty).is_locked = true;
+                self.dirty.put(dirty_file, dirty, DirtyList::Held);
+            }
+        }
+        self.writes.get_mut(id).expect("a zero").outstanding = awaited;
+        if awaited == 0 {
+            self.start_act(path, id);
+        } else {
+            self.wait(path, id, WriteState::Device);
+        }
+    }
+
+    /// Nothing is in the way any more.
+    pub(super) fn start_act(&mut self, path: &mut ReadPath, id: WriteId) {
+        self.start_act_beside_cache(path, id);
+        self.post(path, id, WriteState::Acting, WriteStep::Act);
+    }
+
+    /// A device write ended for which a zero waited.
+    pub(super) fn end_awaited(&mut self, path: &mut ReadPath, file: FileId, page: PageIndex) {
+        let dirty_file = self.files.get(file);
+        let mut locks = dirty_file.iter().flat_map(|dirty_file| dirty_file.locks.iter().copied());
+        let zero = locks.find(|&id| {
+            let write = self.writes.get(id).expect("it has a lock");
+            let waits = write.kind == WriteKind::Zeroes && write.state == WriteState::Device;
+            waits && write.pages.contains(&page)
+        });
+        if let Some(zero) = zero {
+            self.wake_write(path, zero, None);
+        }
+    }
+
+    pub(super) fn end_zeroes(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        id: WriteId,
+        fault: Option<Fault>,
+    ) {
+        let write = self.writes.get(id).expect("a zero");
+        let (file, pages) = (write.file, write.pages.clone());
+        let locked = self.dirty_ids_in(path, file, &pages);
+        for &dirty in &locked {
+            if fault.is_none() {
+                self.drop_dirty(path, dirty, None);
+            } else {
+                self.dirty.get_mut(dirty).is_locked = false;
+                self.dirty.get_mut(dirty).is_urgent = true;
+                self.unhold(now, dirty);
+            }
+        }
+        let is_discard = self.writes.get(id).expect("a zero").is_discard;
+        if fault.is_none() && !is_discard {
+            // These zeros are in no frame from which they could be written again.
+            path.page_in.cache.note_unstable_beside_cache(slot_of(file));
+        }
+        // It is unknown what the act did before it failed: the device is read again.
+        self.forget_clean(path, file, pages.clone(), fault.is_some());
+        self.unlock(id);
+        let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { ByteCount::ZERO };
+        self.end_write(path, id, len, fault);
+        self.check_flushes(path, file);
+    }
+
+    /// The debts of these pages: looked up page by page, or found among all of the file's.
+    fn dirty_ids_in(
+        &self,
+        path: &ReadPath,
+        file: FileId,
+        pages: &Range<PageIndex>,
+    ) -> Vec<DirtyId> {
+        if (pages.end - pages.start) > self.dirty_pages(file) {
+            let all = self.dirty_ids(file).into_iter();
+            return all.filter(|&id| pages.contains(&self.page_of(id))).collect();
+        }
+        let mut found = Vec::new();
+        let mut page = pages.start;
+        while page < pages.end {
+            let entry = path.page_in.cache.look_up(slot_of(file), page);
+            let newest = entry.and_then(|entry| self.dirty.of(entry.frame()));
+            let older = newest.and_then(|id| self.dirty.get(id).other);
+            found.extend(newest.into_iter().chain(older));
+            page = page + Pages(1);
+        }
+        found
+    }
+}
