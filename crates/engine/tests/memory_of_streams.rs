@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 const BOUND: u64 = 64 << 20;
 
-/// What the process may allocate beside the bound: 8 KiB for each stream, and what `memory.rs` says.
+/// What the process may allocate beside the bound: 8 KiB for each stream, and what `memory.rs`
+/// says.
 const BESIDE: u64 = 9 << 20;
 
 const TERABYTE: u64 = 1 << 40;

@@ -19,15 +19,17 @@ static ALLOCATOR: Counted = Counted;
 
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came, and counting allocates nothing. The
-// other calls of the trait are made of these two.
+// The other calls of the trait are made of these two.
+// SAFETY: every call goes to the system's allocator as it came, and counting allocates nothing.
 unsafe impl GlobalAlloc for Counted {
+    // SAFETY: the caller's part is that of the system's allocator.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller vouches for the layout.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: the caller's part is that of the system's allocator.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         ALLOCATED.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller vouches for both, and the memory is the system allocator's.
