@@ -3,7 +3,7 @@
 //!
 //! In:    the source of every crate; for the last two rules also tests and examples.
 //! Out:   each breach; those of all crates at once.
-//! Never: more in a crate than its row of `ALLOWED` says, and no row may grow. At 0 it goes.
+//! Never: an exception without its reason.
 //!
 //! **A circle** is a set of files of one crate of which each reaches each other over arrows. A file
 //! has an arrow to another if it names, in a `use`, a re-export or a path, something that the other
@@ -19,24 +19,6 @@ use syn::visit::{self, Visit};
 use super::modules::{Arrows, arrows};
 use super::source::{Source, code_of, root};
 use super::{HOUSE, none, rust};
-
-/// Breaches that a crate still has: it may have fewer, never more.
-struct Allowed {
-    folder: &'static str,
-    files_in_circles: usize,
-    /// Definitions whose name the workspace defines more than twice.
-    shared_names: usize,
-    hidden_names: usize,
-    long_functions: usize,
-    long_files: usize,
-}
-
-const ALLOWED: [Allowed; 1] = [allowed("core", [28, 0, 0, 2, 12])];
-
-const fn allowed(folder: &'static str, breaches: [usize; 5]) -> Allowed {
-    let [files_in_circles, shared_names, hidden_names, long_functions, long_files] = breaches;
-    Allowed { folder, files_in_circles, shared_names, hidden_names, long_functions, long_files }
-}
 
 /// Files of more than `FILE_LINES_MAX` lines, and why each is one thing. Five at most.
 const LONG_FILES: [(&str, &str); 0] = [];
@@ -62,7 +44,7 @@ const EXCEPTIONS: [(&str, &str, &str); 2] = [
 
 #[test]
 fn files_do_not_import_each_other_in_circles() {
-    let mut breaches = BTreeMap::new();
+    let mut breaches = Vec::new();
     for place in HOUSE {
         let source = root().join("crates").join(place.folder).join("src");
         let main = ["lib.rs", "main.rs"].map(|name| source.join(name));
@@ -73,11 +55,11 @@ fn files_do_not_import_each_other_in_circles() {
                 let to = arrows[file].iter().filter(|(file, _)| circle.contains(*file));
                 let to = to.map(|(to, names)| format!("{} ({names:?})", short(to)));
                 let line = format!("{} -> {}", short(file), to.collect::<Vec<_>>().join(", "));
-                breaches.entry(place.folder).or_insert_with(Vec::new).push(line);
+                breaches.push(line);
             }
         }
     }
-    no_more_than_allowed(&breaches, |allowed| allowed.files_in_circles);
+    none(&breaches);
 }
 
 #[test]
@@ -88,80 +70,61 @@ fn a_type_name_has_at_most_two_meanings() {
             types.entry(name).or_default().push(file.path.clone());
         }
     }
-    let mut breaches = BTreeMap::new();
+    let mut breaches = Vec::new();
     for (name, files) in types.iter().filter(|(_, files)| files.len() > 2) {
         for file in files {
             let line = format!("{file}: {name}, one of {}", files.len());
-            breaches.entry(folder_of(file)).or_insert_with(Vec::new).push(line);
+            breaches.push(line);
         }
     }
-    no_more_than_allowed(&breaches, |allowed| allowed.shared_names);
+    none(&breaches);
 }
 
 #[test]
 fn no_type_hides_a_name_of_the_standard_library() {
-    let mut breaches = BTreeMap::new();
+    let mut breaches = Vec::new();
     let files: Vec<Source> = shipped_files().collect();
     let taken: BTreeSet<&str> = TAKEN_NAMES.split_whitespace().collect();
     for file in &files {
         for name in type_names(file).iter().filter(|name| taken.contains(name.as_str())) {
             if !EXCEPTIONS.iter().any(|(path, except, _)| *path == file.path && except == name) {
                 let line = format!("{}: {name}", file.path);
-                breaches.entry(folder_of(&file.path)).or_insert_with(Vec::new).push(line);
+                breaches.push(line);
             }
         }
     }
-    no_more_than_allowed(&breaches, |allowed| allowed.hidden_names);
+    none(&breaches);
 }
 
 #[test]
 fn functions_end_where_the_screen_does() {
-    let mut breaches = BTreeMap::new();
+    let mut breaches = Vec::new();
     let files: Vec<Source> = rust().collect();
     for file in &files {
         for (line, lines) in functions(&code_of(&file.text)) {
             if lines > FUNCTION_LINES_MAX {
                 let text = format!("{}:{line}: a function of {lines} lines", file.path);
-                breaches.entry(folder_of(&file.path)).or_insert_with(Vec::new).push(text);
+                breaches.push(text);
             }
         }
     }
-    no_more_than_allowed(&breaches, |allowed| allowed.long_functions);
+    none(&breaches);
 }
 
 #[test]
 fn files_are_short() {
-    let mut breaches = BTreeMap::new();
+    let mut breaches = Vec::new();
     let files: Vec<Source> = rust().collect();
     for file in &files {
         let lines = file.text.lines().count();
         let is_excused = LONG_FILES.iter().any(|(path, _)| *path == file.path);
         if (lines > FILE_LINES_MAX) != is_excused {
             let line = format!("{}: {lines} lines; what are the two things in it?", file.path);
-            breaches.entry(folder_of(&file.path)).or_insert_with(Vec::new).push(line);
+            breaches.push(line);
         }
     }
     assert!(LONG_FILES.len() <= 5);
-    no_more_than_allowed(&breaches, |allowed| allowed.long_files);
-}
-
-#[track_caller]
-fn no_more_than_allowed(
-    breaches: &BTreeMap<&str, Vec<String>>,
-    allowed: impl Fn(&Allowed) -> usize,
-) {
-    let mut found = Vec::new();
-    for (folder, lines) in breaches {
-        let row = ALLOWED.iter().find(|row| row.folder == *folder);
-        let limit = row.map_or(0, &allowed);
-        if lines.len() > limit {
-            found.push(format!("{folder}: {}, and {limit} are allowed:", lines.len()));
-            found.extend(lines.iter().cloned());
-        } else {
-            println!("{folder}: {} of {limit} left:\n{}", lines.len(), lines.join("\n"));
-        }
-    }
-    none(&found);
+    none(&breaches);
 }
 
 /// The sets of files of which each reaches each other.
