@@ -6,6 +6,8 @@
 //! Never: a rule. These tests know what a reader wants, not how it is decided.
 
 mod common;
+#[path = "adaptive/world.rs"]
+mod world;
 
 use std::collections::BTreeSet;
 
@@ -14,97 +16,7 @@ use foreread_core::prefetch::{Decided, Pattern, Policy, Streams, Trigger, Window
 use foreread_core::units::Pages;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-
-const PAGE: u64 = 4096;
-
-/// What a pattern cost.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Cost {
-    /// Reads that needed a page which was not requested yet.
-    misses: u64,
-    /// Decisions that asked the device for pages.
-    windows: u64,
-    pages: u64,
-}
-
-/// Readers of one file.
-#[derive(Clone)]
-struct World {
-    pages: PlainPages,
-    handles: Vec<PlainStream>,
-    lines: Vec<Decided>,
-    cost: Cost,
-}
-
-impl World {
-    fn new(handles: usize, max: u64) -> Self {
-        Self {
-            pages: PlainPages::default(),
-            handles: vec![PlainStream::new(Policy::Adaptive, max); handles],
-            lines: Vec::new(),
-            cost: Cost::default(),
-        }
-    }
-
-    /// A read in bytes. Returns what was decided, in the words of traces.
-    fn read(&mut self, handle: usize, pos: u64, len: u64) -> Vec<String> {
-        let handle = handle % self.handles.len();
-        let first = self.lines.len();
-        let lines = self.handles[handle].read_bytes(&mut self.pages, pos, len);
-        let is_miss = |line: &Decided| line.ask.trigger == Trigger::Miss;
-        self.cost.misses += u64::from(lines.iter().any(|(line, _)| is_miss(line)));
-        for (line, _) in lines {
-            self.cost.windows += u64::from(line.submitted > Pages(0));
-            self.cost.pages += line.submitted.0;
-            self.lines.push(line);
-        }
-        self.lines[first..].iter().map(Decided::to_string).collect()
-    }
-
-    /// The same in pages.
-    fn read_pages(&mut self, handle: usize, page: u64, count: u64) -> Vec<String> {
-        self.read(handle, page * PAGE, count * PAGE)
-    }
-
-    /// The windows so far, and the reads at random that were no windows.
-    fn windows(&self) -> Vec<String> {
-        let text = |line: &Decided| {
-            let Window { start, size, async_size } = line.decision.window;
-            if line.decision.pattern == Pattern::Random {
-                format!("r {start}+{size}")
-            } else {
-                format!("{start}+{size}-{async_size}")
-            }
-        };
-        self.lines.iter().map(text).collect()
-    }
-}
-
-/// Numbers that look random, the same ones each time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
-/// Where reads at random go that are to meet no stream.
-const ELSEWHERE: u64 = 1 << 40;
-
-/// `streams` streams far apart in strict turns; each begins `first` bytes after its gigabyte.
-fn in_turns(world: &mut World, streams: u64, first: u64, size: u64, reads: u64) {
-    for step in 0..reads {
-        for stream in 0..streams {
-            let handle = usize::try_from(stream).unwrap();
-            world.read(handle, (stream << 30) + first + step * size, size);
-        }
-    }
-}
+use world::*;
 
 #[test]
 fn streams_in_turns_cost_exactly_what_they_cost_alone() {

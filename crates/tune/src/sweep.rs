@@ -90,7 +90,7 @@ struct SweepRun<'r> {
     windows: Vec<ByteCount>,
     /// The largest of them, but for the one in force, which may be larger.
     largest: Option<ByteCount>,
-    /// The one that all others are compared with, as far as is known.
+    /// The best window so far: all others are compared with it.
     best: Option<ByteCount>,
     /// How the rounds ended.
     ended: SweepEnd,

@@ -1,5 +1,5 @@
-//! What writeback keeps of each file that was written: its dirty pages by flush, its waiting flushes,
-//! what its device refused and lost.
+//! What writeback keeps of each file that was written: its dirty pages by flush, its waiting
+//! flushes, what its device refused and lost.
 //!
 //! In:    pages that become dirty, are written, or fail.
 //! Out:   how a flush stands.

@@ -242,7 +242,7 @@ impl Writeback {
         }
     }
 
-    /// A write that has its frames comes to nothing.
+    /// Abandons a write that has its frames.
     pub(super) fn abandon(&mut self, path: &mut ReadPath, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write");
         for fresh in write.fresh.drain(..) {

@@ -4,6 +4,9 @@
 //! Out:   what it should have come to.
 //! Never: a table, a bitmap, a hash of its own, a number that is kept where it could be counted.
 
+#[path = "ahead.rs"]
+mod ahead;
+
 use std::collections::{HashMap, VecDeque};
 
 use foreread_core::cache::{CacheStats, Use};
@@ -122,73 +125,6 @@ impl Model {
             page.active = self.refault(name);
         }
         self.pages.insert(name, page);
-    }
-
-    /// How many frames are free once that is done.
-    pub(crate) fn reclaim(&mut self, want: usize, is_live: impl Fn(Name) -> bool) -> usize {
-        if !self.keeps_unread {
-            return self.available();
-        }
-        let lacks = want.saturating_sub(self.free());
-        let looks = self.looks_saved + 32 * lacks;
-        self.looks_saved = (looks - self.look(want, looks, |_| true)).min(16384);
-        let lacks = want.saturating_sub(self.free());
-        self.look(want, 4 * lacks, is_live);
-        while self.free() < want && self.evict_inactive(self.inactive.len() + self.active.len()) {}
-        self.free()
-    }
-
-    /// Free, inactive, and what was read ahead and not seen used, on its way as well.
-    pub(crate) fn room_for_ahead(&self) -> usize {
-        let held = self.pages.values().filter(|page| page.holds > 0 && page.ahead);
-        self.free() + self.inactive.len() + self.ahead.len() + held.count()
-    }
-
-    fn look(&mut self, want: usize, looks: usize, is_live: impl Fn(Name) -> bool) -> usize {
-        let looks = looks.min(self.ahead.len());
-        for looked in 0..looks {
-            if self.free() >= want {
-                return looked;
-            }
-            let name = self.next_under_hand();
-            let page = self.pages[&name];
-            if !page.unused {
-                self.settle_used(name);
-            } else if !is_live(name) {
-                if page.pins == 0 { self.leave(name) } else { self.promote(name) }
-            }
-        }
-        looks
-    }
-
-    fn next_under_hand(&mut self) -> Name {
-        let name = self.hand.unwrap_or_else(|| *self.ahead.back().unwrap());
-        self.hand = self.after_on_list(name);
-        name
-    }
-
-    fn after_on_list(&self, name: Name) -> Option<Name> {
-        let at = self.ahead.iter().position(|&listed| listed == name).unwrap();
-        at.checked_sub(1).map(|at| self.ahead[at])
-    }
-
-    fn settle_used(&mut self, name: Name) {
-        let page = self.pages[&name];
-        let beside = |page: Option<u64>| page.and_then(|page| self.pages.get(&(name.0, page)));
-        let (before, after) = (beside(name.1.checked_sub(1)), beside(name.1.checked_add(1)));
-        if page.referenced || page.active {
-            self.promote(name);
-        } else if before.is_some_and(|page| page.unused) || after.is_some_and(|page| page.unused) {
-            // Its reader is still there.
-        } else if after.is_none() {
-            self.unlist(name);
-            self.pages.get_mut(&name).unwrap().ahead = false;
-            self.inactive.push_front(name);
-        } else if page.pins > 0 {
-            self.promote(name);
-        } else {
-            self.leave(name);
-        }
     }
 
     /// To the active list. Counts unless it was bound to go there already.

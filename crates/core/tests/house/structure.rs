@@ -205,10 +205,6 @@ fn shipped_files() -> impl Iterator<Item = Source> {
 }
 
 /// The folder of a file's crate, or the first folder of its path.
-fn folder_of(path: &str) -> &str {
-    path.strip_prefix("crates/").unwrap_or(path).split('/').next().unwrap_or(path)
-}
-
 fn short(file: &Path) -> String {
     file.strip_prefix(root()).unwrap_or(file).display().to_string()
 }

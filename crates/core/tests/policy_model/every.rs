@@ -12,7 +12,8 @@ use foreread_core::prefetch::{
 use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 use super::EVERY_PATTERN;
-use super::model::{self, Around, NO_HOLE};
+use super::model::page_sets::NO_HOLE;
+use super::model::{self, Around};
 
 /// The windows allowed: all small ones, where roundings and caps meet, and the default of Linux.
 const MAXES: [u64; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 32];

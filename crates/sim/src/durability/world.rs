@@ -41,7 +41,7 @@ pub(super) struct HistoryFile {
 pub(super) struct IssuedCommand {
     pub(super) what: CommandKind,
     pub(super) file: usize,
-    /// What it came to at the device; None before it took effect.
+    /// Its result at the device; None before it took effect.
     pub(super) result: Option<Result<u64, i32>>,
 }
 

@@ -1,4 +1,5 @@
-//! One stream's share of the memory: how fast its reader goes, how far ahead it asks, what it can use.
+//! One stream's share of the memory: how fast its reader goes, how far ahead it asks, and what it
+//! can use.
 //!
 //! In:    its questions.
 //! Out:   what it adds to its submitter's sums.

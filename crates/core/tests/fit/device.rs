@@ -1,0 +1,171 @@
+//! A device at work, and the estimator that watches it.
+//!
+//! In:    what a device costs a request and a byte, a seed.
+//! Out:   requests that are sent and completed in virtual time.
+//! Never: a claim about the estimate.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use foreread_core::device_model::{DeviceEstimator, DeviceModel, LatencyObserver, SentRequest};
+use foreread_core::sched::Op;
+use foreread_core::units::{ByteCount, Nanos};
+
+pub(super) const KIB: u64 = 1024;
+pub(super) const US: u64 = 1000;
+pub(super) const MS: u64 = 1_000_000;
+
+/// A device that serves `parallel` requests at once, first come, first served.
+#[derive(Clone, Copy)]
+pub(super) struct Model {
+    pub(super) per_request_ns: u64,
+    pub(super) bytes_per_s: u64,
+    pub(super) parallel: usize,
+    /// Service times are between so many per cent less and more, each as likely.
+    pub(super) noise: u64,
+    /// One request in so many takes a hundred times as long; 0 for none.
+    pub(super) hiccup_every: u64,
+}
+
+pub(super) const ONE_HEAD: Model =
+    Model { per_request_ns: 4 * MS, bytes_per_s: u64::MAX, parallel: 1, noise: 0, hiccup_every: 0 };
+pub(super) const EIGHT_WAYS: Model = Model { per_request_ns: MS, parallel: 8, ..ONE_HEAD };
+pub(super) const MOVER: Model =
+    Model { per_request_ns: 100 * US, bytes_per_s: 100_000_000, ..ONE_HEAD };
+
+impl Model {
+    pub(super) fn per_kib_ns(&self) -> f64 {
+        1024.0 * 1e9 / self.bytes_per_s as f64
+    }
+
+    pub(super) fn service_ns(&self, bytes: u64, dice: &mut Dice) -> u64 {
+        let moving = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
+        let ns = self.per_request_ns + u64::try_from(moving).unwrap();
+        let noisy = ns / 100 * (100 - self.noise + dice.below(2 * self.noise + 1));
+        let is_hiccup = self.hiccup_every > 0 && dice.below(self.hiccup_every) == 0;
+        if is_hiccup { noisy * 100 } else { noisy }
+    }
+}
+
+/// SplitMix64.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    pub(super) fn one_of(&mut self, sizes: &[u64]) -> u64 {
+        sizes[usize::try_from(self.below(sizes.len() as u64)).unwrap()]
+    }
+}
+
+/// A device at work, and the fit that watches it.
+pub(super) struct Run {
+    pub(super) model: Model,
+    /// Which way requests go from now on.
+    pub(super) op: Op,
+    pub(super) fit: DeviceEstimator,
+    pub(super) watch: LatencyObserver,
+    pub(super) dice: Dice,
+    pub(super) now_ns: u64,
+    pub(super) free_at_ns: Vec<u64>,
+    /// When what is there ends, with its number.
+    pub(super) ends: BinaryHeap<Reverse<(u64, u64)>>,
+    pub(super) sent: Vec<Option<(SentRequest, u64)>>,
+}
+
+impl Run {
+    /// A reader waits all the time, unless a test says otherwise.
+    pub(super) fn of(model: Model) -> Self {
+        let mut watch = LatencyObserver::default();
+        watch.begin(Nanos(0));
+        Self {
+            model,
+            op: Op::Read,
+            fit: DeviceEstimator::new(),
+            watch,
+            dice: Dice(1),
+            now_ns: 0,
+            free_at_ns: vec![0; model.parallel],
+            ends: BinaryHeap::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    pub(super) fn becomes(&mut self, model: Model) {
+        self.model = model;
+        self.free_at_ns = vec![self.now_ns; model.parallel];
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        u32::try_from(self.ends.len()).unwrap()
+    }
+
+    pub(super) fn dispatch(&mut self, bytes: u64) {
+        let service = self.model.service_ns(bytes, &mut self.dice);
+        let way = self.free_at_ns.iter_mut().min().unwrap();
+        *way = self.now_ns.max(*way) + service;
+        let end = *way;
+        let (now, in_flight) = (Nanos(self.now_ns), self.in_flight());
+        let sent = self.fit.dispatched(now, self.op, in_flight);
+        self.ends.push(Reverse((end, self.sent.len() as u64)));
+        self.sent.push(Some((sent, bytes)));
+    }
+
+    /// The next request ends, and is seen `late_ns` later.
+    pub(super) fn complete(&mut self, late_ns: u64) {
+        let in_flight = self.in_flight();
+        let Reverse((end, number)) = self.ends.pop().expect("something is there");
+        self.now_ns = self.now_ns.max(end + late_ns);
+        let (sent, bytes) = self.sent[usize::try_from(number).unwrap()].take().unwrap();
+        let (now, watch) = (Nanos(self.now_ns), self.watch.now());
+        self.fit.completed(now, sent, Some(ByteCount(bytes)), in_flight, watch);
+    }
+
+    /// One after the other, with pauses in between.
+    pub(super) fn lone(&mut self, count: usize, sizes: &[u64]) {
+        for _ in 0..count {
+            self.now_ns += self.dice.below(20 * MS);
+            let bytes = self.dice.one_of(sizes);
+            self.dispatch(bytes);
+            self.complete(0);
+        }
+    }
+
+    /// So many, `depth` at a time.
+    pub(super) fn load(&mut self, count: usize, depth: u32, sizes: &[u64]) {
+        for _ in 0..count {
+            while self.in_flight() < depth {
+                let bytes = self.dice.one_of(sizes);
+                self.dispatch(bytes);
+            }
+            self.complete(0);
+        }
+        while self.in_flight() > 0 {
+            self.complete(0);
+        }
+    }
+
+    /// A window of so many requests: its reader waits for the first, and then works on it. The
+    /// others are seen when it waits again, each so late.
+    pub(super) fn window(&mut self, count: u32, bytes: u64, late_ns: u64) {
+        for _ in 0..count {
+            self.dispatch(bytes);
+        }
+        self.complete(0);
+        self.watch.end();
+        for _ in 1..count {
+            self.complete(late_ns);
+        }
+        self.watch.begin(Nanos(self.now_ns));
+    }
+
+    pub(super) fn fit(&self) -> DeviceModel {
+        self.fit.fit().expect("enough was seen")
+    }
+}
