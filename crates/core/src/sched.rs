@@ -12,6 +12,7 @@ pub mod deadline;
 pub mod noop;
 
 mod queue;
+mod request;
 mod setting;
 
 use alloc::boxed::Box;
@@ -19,68 +20,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::units::{Nanos, Sector, Sectors};
-
-/// Which way a request goes.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Op {
-    /// From the device.
-    #[default]
-    Read,
-    /// To the device.
-    Write,
-}
-
-/// How urgent its submitter is: the kernel's three priority classes.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Class {
-    /// Before all others.
-    RealTime,
-    /// The default.
-    #[default]
-    BestEffort,
-    /// When no other class wants the device.
-    Idle,
-}
-
-/// Identifies the source of requests: a process, a connection, a tenant.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Submitter(pub u32);
-
-/// What a scheduler may look at, beside place and time.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Origin {
-    /// The direction.
-    pub op: Op,
-    /// How urgent.
-    pub class: Class,
-    /// The source.
-    pub submitter: Submitter,
-}
-
-/// What a scheduler queues.
-#[derive(Debug, Eq, PartialEq)]
-pub struct Request<L> {
-    /// Where it starts.
-    pub start: Sector,
-    /// How long it is.
-    pub sectors: Sectors,
-    /// Its direction, class and submitter; a merged request keeps those of the one that it joined.
-    pub origin: Origin,
-    /// When it was queued; a merged request keeps the time of the one that it joined.
-    pub arrival: Nanos,
-    /// What travels along.
-    pub load: L,
-}
-
-/// What travels with a request.
-pub trait Payload: fmt::Debug + Send {
-    /// Whether `next`, which begins where this one ends, may become part of it.
-    fn can_take(&self, next: &Self) -> bool;
-
-    /// Makes it part of this one.
-    fn append(&mut self, next: Self);
-}
+pub use self::request::{Class, Op, Origin, Payload, Request, Submitter};
+pub use self::setting::BadSetting;
+use crate::units::{Nanos, Sectors};
 
 /// A queue in front of one device.
 ///
@@ -177,61 +119,6 @@ pub enum Choice {
     Cfq(cfq::CfqSettings),
 }
 
-/// Why a setting was refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum BadSetting {
-    /// There is none of that name.
-    Unknown {
-        /// As it was given.
-        name: String,
-        /// Those that there are.
-        choices: &'static [&'static str],
-    },
-    /// The value makes no sense.
-    Value {
-        /// Of which setting.
-        name: String,
-        /// As it was given.
-        value: String,
-        /// What would make sense.
-        wants: &'static str,
-    },
-}
-
-impl<L> Request<L> {
-    /// One past its last sector.
-    #[must_use]
-    pub fn end(&self) -> Sector {
-        self.start + self.sectors
-    }
-}
-
-impl<L: Payload> Request<L> {
-    /// Whether `next` may be appended: it begins where this one ends, has the same direction and
-    /// class, and the sum is no larger than the device takes.
-    pub(crate) fn can_take(&self, next: &Self, max: Sectors) -> bool {
-        self.end() == next.start
-            && self.origin.op == next.origin.op
-            && self.origin.class == next.origin.class
-            && self.sectors + next.sectors <= max
-            && self.load.can_take(&next.load)
-    }
-
-    /// Makes `next` part of this one, which keeps its time.
-    pub(crate) fn append(&mut self, next: Self) {
-        self.sectors += next.sectors;
-        self.load.append(next.load);
-    }
-
-    /// Makes this one the front part of `queued`, which keeps its time and its origin.
-    pub(crate) fn prepend_to(mut self, queued: &mut Self) {
-        core::mem::swap(&mut self.load, &mut queued.load);
-        queued.start = self.start;
-        queued.sectors += self.sectors;
-        queued.load.append(self.load);
-    }
-}
-
 impl Choice {
     /// The names of all schedulers.
     pub const NAMES: &'static [&'static str] = &["noop", "deadline", "cfq"];
@@ -320,19 +207,3 @@ impl Why {
         }
     }
 }
-
-impl fmt::Display for BadSetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { name, choices: [] } => {
-                write!(f, "no setting {name:?}: this scheduler has none")
-            }
-            Self::Unknown { name, choices } => {
-                write!(f, "no setting {name:?}; there are {}", choices.join(", "))
-            }
-            Self::Value { name, value, wants } => write!(f, "{name}={value}: wants {wants}"),
-        }
-    }
-}
-
-impl core::error::Error for BadSetting {}

@@ -5,9 +5,45 @@
 //! Never: a value that is corrected in silence.
 
 use alloc::string::{String, ToString as _};
+use core::fmt;
 use core::str::FromStr;
 
-use super::BadSetting;
+/// Why a setting was refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BadSetting {
+    /// There is none of that name.
+    Unknown {
+        /// As it was given.
+        name: String,
+        /// Those that there are.
+        choices: &'static [&'static str],
+    },
+    /// The value makes no sense.
+    Value {
+        /// Of which setting.
+        name: String,
+        /// As it was given.
+        value: String,
+        /// What would make sense.
+        wants: &'static str,
+    },
+}
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, choices: [] } => {
+                write!(f, "no setting {name:?}: this scheduler has none")
+            }
+            Self::Unknown { name, choices } => {
+                write!(f, "no setting {name:?}; there are {}", choices.join(", "))
+            }
+            Self::Value { name, value, wants } => write!(f, "{name}={value}: wants {wants}"),
+        }
+    }
+}
+
+impl core::error::Error for BadSetting {}
 
 /// A number, or whatever else can be read from text.
 pub(super) fn number<T: FromStr>(
