@@ -10,15 +10,18 @@
 mod ahead;
 mod counters;
 mod eviction;
+mod fills;
 mod flag_log;
 mod frame_home;
 mod frames;
+mod invariants;
 mod unstable;
 mod writes;
 
 use alloc::sync::Arc;
 
 pub use self::counters::{CacheDump, CacheStats};
+pub use self::fills::{Filling, Use};
 pub use self::flag_log::FlagSeen;
 pub(crate) use self::flag_log::{CacheEvent, FlagLog};
 use self::frames::Frames;
@@ -26,9 +29,7 @@ pub(crate) use self::unstable::FlushInterval;
 use self::unstable::Unstable;
 pub use self::writes::Fresh;
 use crate::shadow::Shadows;
-use crate::table::{
-    FRAMES_MAX, FileSlot, Frame, Generation, PageEntry, PageTable, PinBudget, TableWriter,
-};
+use crate::table::{FRAMES_MAX, FileSlot, Frame, PageEntry, PageTable, PinBudget, TableWriter};
 use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 /// All pages of all files, in one bound of memory.
@@ -63,27 +64,6 @@ pub struct PageCache {
     flag_log: FlagLog,
 }
 
-/// Why a page is filled.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Use {
-    /// A caller waits for it: that is its first use.
-    Wanted,
-    /// Read ahead: a stream reads what comes before it.
-    Ahead,
-    /// Not asked for yet, but a hint said that it would be needed.
-    Hinted,
-}
-
-/// A fill that has started: a frame into which a page is being read.
-///
-/// It is given back exactly once, to [`PageCache::filled`] or [`PageCache::fill_failed`].
-#[derive(Debug, Eq, PartialEq)]
-#[must_use = "a frame whose fill never ends is lost"]
-pub struct Filling {
-    frame: Frame,
-    generation: Generation,
-}
-
 /// Which pages of one file are resident, for read-ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct FileResidency<'c> {
@@ -102,6 +82,10 @@ impl PageCache {
     /// that was ever closed).
     ///
     /// The memory of the frames themselves is the caller's: [`frames`](Self::frames) pages of it.
+    ///
+    /// # Panics
+    ///
+    /// If `bound` is below [`Self::MIN_BOUND`] or above [`Self::MAX_BOUND`].
     #[must_use]
     pub fn new(bound: ByteCount) -> Self {
         Self::sharing(bound, 0)
@@ -111,11 +95,16 @@ impl PageCache {
     #[must_use]
     pub(crate) fn sharing(bound: ByteCount, more: u64) -> Self {
         assert!(bound >= Self::MIN_BOUND, "a bound of {bound} bytes is too small for a cache");
+        assert!(bound <= Self::MAX_BOUND, "a bound of {bound} bytes has too many frames");
         let frames = bound.0 / (PAGE_SIZE + Self::metadata_bytes_per_frame() + more);
-        Self::with_frames(u32::try_from(frames).expect("a bound of a terabyte at most"))
+        Self::with_frames(u32::try_from(frames).expect("a bound is at most MAX_BOUND"))
     }
 
     /// A cache of so many frames, for tests and small models.
+    ///
+    /// # Panics
+    ///
+    /// If there are none, or more than an entry of the page table can name.
     #[must_use]
     pub fn with_frames(frames: u32) -> Self {
         assert!(frames > 0, "a cache has at least one frame");
@@ -214,70 +203,20 @@ impl PageCache {
         self.frames.dump()
     }
 
-    /// Takes a frame for a page that is not resident: a free one, or that of the page that matters
-    /// least. From here on the page is in the table, but not up to date.
+    /// Keeps a frame from being evicted, as many times as it is held.
     ///
-    /// The caller makes sure that one is available, and holds what it still needs: this may evict
-    /// anything that is on a list.
-    pub fn start_fill(
-        &mut self,
-        file: FileSlot,
-        page: PageIndex,
-        use_: Use,
-        marker: bool,
-    ) -> Filling {
-        assert!(self.available() > Pages::ZERO, "no frame for {page:?} of {file:?}");
-        // Before anything is evicted for it: that would change the distance, and its shadow may be
-        // the one that is overwritten.
-        let active = self.comes_back_early(file, page);
-        let frame = match self.frames.take_free() {
-            Some(frame) => frame,
-            None => self.evict(),
-        };
-
-        let generation = self.table.table().generation(frame);
-        let unused = match use_ {
-            Use::Wanted => false,
-            Use::Ahead | Use::Hinted => true,
-        };
-        let ahead = self.keeps_unread && use_ == Use::Ahead;
-        let entry = PageEntry::new(frame, generation, unused, marker);
-        let place = self.table.insert(file, page, entry);
-        self.frames.start(frame, place, active, ahead);
-        Filling { frame, generation }
-    }
-
-    /// Ends a fill that went well. When the frame's last hold ends, it goes to the head of its
-    /// list; if its page has left the table in the meantime, it becomes free instead.
-    #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
-    pub fn filled(&mut self, filling: Filling) {
-        let Filling { frame, generation } = filling;
-        self.assert_is_filled_for(frame, generation);
-        if let Some(place) = self.frames.place(frame) {
-            self.table.set_up_to_date(place, frame, generation);
-        }
-        self.release(frame);
-    }
-
-    /// Ends a fill that failed. The page leaves the table, so that the next reader misses again.
-    #[expect(clippy::needless_pass_by_value, reason = "a fill ends once: it is used up")]
-    pub fn fill_failed(&mut self, filling: Filling) {
-        let Filling { frame, generation } = filling;
-        self.assert_is_filled_for(frame, generation);
-        if let Some(place) = self.frames.place(frame) {
-            let last = self.table.remove(place);
-            assert!(!last.is_up_to_date(), "{frame:?} was filled before it failed");
-            disown(&mut self.frames, self.table.table(), &mut self.flag_log, frame);
-        }
-        self.release(frame);
-    }
-
-    /// Keeps a frame from being evicted, as many times as it is held. It must hold a page.
+    /// # Panics
+    ///
+    /// If no page in the table is in the frame.
     pub fn hold(&mut self, frame: Frame) {
         self.frames.hold(frame);
     }
 
     /// Ends one hold.
+    ///
+    /// # Panics
+    ///
+    /// If the frame is not held.
     pub fn release(&mut self, frame: Frame) {
         if self.frames.release(frame) {
             self.table.table().reopen(frame);
@@ -286,6 +225,10 @@ impl PageCache {
 
     /// Ends the pins of an orphan, as the last of its unpinners says
     /// ([`PageTable::unpin`]): the frame is free, unless it is still filled or held.
+    ///
+    /// # Panics
+    ///
+    /// If the frame is no orphan.
     pub fn unpinned(&mut self, frame: Frame) {
         let is_orphan = self.is_held(frame) && self.frames.place(frame).is_none();
         assert!(is_orphan, "{frame:?} is not an orphan");
@@ -345,11 +288,6 @@ impl PageCache {
     pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
         self.forget_range_but(file, start, pages, true, |_| false);
     }
-
-    fn assert_is_filled_for(&self, frame: Frame, generation: Generation) {
-        let now = self.table.table().generation(frame);
-        assert!(now == generation, "{frame:?} was filled for a page ago");
-    }
 }
 
 /// The frame's page has left the table, otherwise than by eviction.
@@ -371,25 +309,5 @@ impl FileResidency<'_> {
     #[must_use]
     pub fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
         self.table.next_hole(self.file, page, limit)
-    }
-}
-
-impl Filling {
-    /// The frame to read into.
-    #[must_use]
-    pub fn frame(&self) -> Frame {
-        self.frame
-    }
-
-    /// Which of the frame's pages this is.
-    #[must_use]
-    pub fn generation(&self) -> Generation {
-        self.generation
-    }
-
-    /// The same fill for one more part of its page, of those that come on their own: only the last
-    /// of them is given back.
-    pub(crate) fn part(&self) -> Self {
-        Self { frame: self.frame, generation: self.generation }
     }
 }

@@ -11,6 +11,7 @@
 //!             '-- full: no room at the device, or held back
 //! ```
 
+mod invariants;
 pub(crate) mod payload;
 mod queue;
 mod write_depth;
@@ -28,7 +29,7 @@ use crate::geometry::Geometry;
 use crate::ids::{DeviceId, DeviceKind, DomainCommand, RequestKind, Tag};
 use crate::sched::{BadSetting, Choice, Op, Origin, Request};
 use crate::slab::Slab;
-use crate::units::{ByteCount, Nanos};
+use crate::units::{ByteCount, Nanos, Sectors};
 
 /// A request that a device is working on.
 #[derive(Debug)]
@@ -82,6 +83,7 @@ impl DeviceQueues {
         let mut device = self.devices.remove(id)?;
         self.full -= usize::from(device.is_full);
         let queued = device.queue.drain();
+        assert!(device.queue.is_empty(), "a scheduler that is drained has nothing left");
         Some((device, queued))
     }
 
@@ -100,7 +102,7 @@ impl DeviceQueues {
 
     /// The device of an open file.
     pub(crate) fn of_file(&self, id: DeviceId) -> &DeviceQueue {
-        self.devices.get(id).expect("a file's device outlives it")
+        self.devices.get(id).expect("a device with open files is not removed")
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (DeviceId, &DeviceQueue)> {
@@ -115,7 +117,7 @@ impl DeviceQueues {
         runs: Vec<PageRun>,
         origin: Origin,
     ) {
-        let state = self.devices.get_mut(device).expect("a file's device outlives it");
+        let state = self.devices.get_mut(device).expect("a device with open files is not removed");
         for run in runs {
             state.queue.add(now, run.request(now, origin));
         }
@@ -140,7 +142,10 @@ impl DeviceQueues {
         device: DeviceId,
         request: Request<IoPayload>,
     ) {
-        let state = self.devices.get_mut(device).expect("the device is there");
+        let state =
+            self.devices.get_mut(device).expect("the caller names a device that is not removed");
+        assert!(request.sectors > Sectors::ZERO, "a request moves at least one sector");
+        debug_assert!(request.load.has_one_kind(), "a request reads pages, or writes, or neither");
         state.queue.add(now, request);
     }
 
@@ -152,6 +157,7 @@ impl DeviceQueues {
         while let Some(id) = self.busy.pop_front() {
             let Some(device) = self.devices.get_mut(id) else { continue };
             assert!(device.has_room(), "a device in line has room");
+            assert!(device.is_busy, "a device is in line once");
             device.is_busy = false;
             let Some(request) = device.take(now) else {
                 self.note_held_back(id);
@@ -160,7 +166,7 @@ impl DeviceQueues {
             if is_awaited(&request) {
                 self.observer.begin(now);
             }
-            let device = self.devices.get_mut(id).expect("it gave a request");
+            let device = self.devices.get_mut(id).expect("a device that gave a request is there");
             let sent = device.sent(now, request.origin.op);
             self.note_busy(id);
             return Some((id, request, sent));
@@ -176,6 +182,8 @@ impl DeviceQueues {
         sent: SentRequest,
         command: Option<DomainCommand>,
     ) -> Tag {
+        let is_write = request.origin.op == Op::Write;
+        assert!(command.is_none() || is_write, "only writes are commands of a flush domain");
         self.in_flight.insert(InFlight { device, request, sent, command })
     }
 
@@ -227,6 +235,7 @@ impl DeviceQueues {
         let (has_room, is_queued) = (device.has_room(), !device.queue.is_empty());
         if !device.is_busy && has_room && is_queued {
             device.is_busy = true;
+            debug_assert!(!self.busy.contains(&id), "{id:?} is in line twice");
             self.busy.push_back(id);
         }
         self.set_full(id, !has_room && is_queued);
@@ -244,6 +253,7 @@ impl DeviceQueues {
         if is_full != device.is_full {
             device.is_full = is_full;
             self.full = if is_full { self.full + 1 } else { self.full - 1 };
+            debug_assert!(self.full <= self.devices.len(), "a device is counted as full twice");
         }
     }
 
@@ -295,6 +305,7 @@ impl DeviceQueues {
         if device.queue.tunables().0 == choice.name() {
             return Ok(());
         }
+        let queued = [Op::Read, Op::Write].map(|op| device.queue.queued(op));
         let mut queue = choice.queue(largest_request(&device.geometry));
         for (_, other) in self.in_flight.iter().filter(|(_, other)| other.device == id) {
             queue.adopt(other.request.origin, other.request.arrival);
@@ -304,6 +315,9 @@ impl DeviceQueues {
         for request in requests {
             queue.add(request.arrival, request);
         }
+        assert!(device.queue.is_empty(), "a scheduler that is drained has nothing left");
+        let is_empty = queued == [0; 2];
+        assert!(queue.is_empty() == is_empty, "what was queued is queued in the new scheduler");
         device.queue = queue;
         self.note_busy(id);
         Ok(())

@@ -86,6 +86,7 @@ impl Files {
             return Err(OpenError::TooMany);
         }
         self.extent_maps += location.bytes();
+        assert!(self.extent_maps <= limit, "extent maps take more than they may");
         Ok(self.files.insert(OpenFile {
             len,
             device,
@@ -117,7 +118,7 @@ impl Files {
 
     /// A file that is open.
     pub(crate) fn open_file(&self, file: FileId) -> &OpenFile {
-        let state = self.files.get(file).expect("the file is open");
+        let state = self.files.get(file).expect("the caller names a file that is not gone");
         assert!(!state.is_closing, "{file:?} is closed");
         state
     }
@@ -153,14 +154,14 @@ impl Files {
         if !self.files.get(file).is_some_and(is_over) {
             return false;
         }
-        let state = self.files.remove(file).expect("it is there");
+        let state = self.files.remove(file).expect("a file that is over was found");
         self.extent_maps -= state.location.bytes();
         true
     }
 
     /// Begins a stream of an open file.
     pub(crate) fn begin_stream(&mut self, file: FileId) -> StreamId {
-        let state = self.files.get_mut(file).expect("the file is open");
+        let state = self.files.get_mut(file).expect("the caller names a file that is not gone");
         assert!(!state.is_closing, "{file:?} is closed");
         let older = state.newest_stream;
         let id = self.streams.insert(PathStream { older, ..PathStream::new(file) });
@@ -194,6 +195,7 @@ impl Files {
             return;
         };
         if let Some(older) = older.and_then(|older| self.streams.get_mut(older)) {
+            assert!(older.newer == Some(stream), "neighbours among streams name each other");
             older.newer = newer;
         }
         match newer.and_then(|newer| self.streams.get_mut(newer)) {
@@ -205,6 +207,24 @@ impl Files {
         }
     }
 
+    /// Checks that each stream belongs to an open file, and that neighbours name each other.
+    pub(crate) fn assert_consistent(&self) {
+        for (id, stream) in self.streams.iter() {
+            assert!(self.is_open(stream.file), "{id:?} outlives its file");
+            let neighbour = |other: Option<StreamId>| other.and_then(|other| self.stream(other));
+            let is_linked = neighbour(stream.older).is_none_or(|older| older.newer == Some(id));
+            assert!(is_linked, "the older neighbour of {id:?} names another");
+            let newest = self.used(stream.file).newest_stream;
+            assert!((newest == Some(id)) == stream.newer.is_none(), "{id:?} is the newest");
+        }
+        let extent_maps = self.files.iter().map(|(_, file)| file.location.bytes().0).sum::<u64>();
+        assert!(self.extent_maps.0 == extent_maps, "extent maps take {extent_maps} bytes");
+        for (id, file) in self.files.iter() {
+            let is_used = file.reads + file.writes > 0;
+            assert!(is_used || !file.is_closing, "{id:?} is closed, and nothing works on it");
+        }
+    }
+
     /// Marks a file closed and ends its streams; returns how long it was. None if it is closed.
     pub(crate) fn close(&mut self, file: FileId) -> Option<ByteCount> {
         let state = self.files.get_mut(file).filter(|state| !state.is_closing)?;
@@ -212,6 +232,7 @@ impl Files {
         let len = core::mem::replace(&mut state.len, ByteCount::ZERO);
         let mut next = state.newest_stream.take();
         while let Some(stream) = next.and_then(|id| self.streams.remove(id)) {
+            assert!(stream.file == file, "{file:?} leads to a stream of {:?}", stream.file);
             next = stream.older;
         }
         Some(len)

@@ -41,6 +41,7 @@ pub(crate) struct FilePages<'f> {
 
 impl PageIn {
     pub(crate) fn new(cache: PageCache) -> Self {
+        assert!(cache.idle().0 == u64::from(cache.frames()), "a new path has a new cache");
         let waiters = Waiters::new(cache.frames());
         Self { cache, waiters, partial: PartialFills::default() }
     }
@@ -62,6 +63,7 @@ impl FilePages<'_> {
         partial: &mut PartialFills,
         mut add: impl FnMut(Sector, PageFill),
     ) {
+        debug_assert!(fill.part.is_whole(), "a page is placed whole");
         match self.location {
             FileLocation::Contiguous(start) => {
                 add(*start + Sectors(page.0 * SECTORS_PER_PAGE), fill);
@@ -92,10 +94,12 @@ fn place_parts(
         }
         count += 1;
     }
+    assert!(count > 0, "{page:?} has bytes, so it has parts");
     partial.begin(&fill.filling, count);
 }
 
 /// How many bytes of the page a file of this length has.
 pub(crate) fn page_len(file_len: ByteCount, page: PageIndex) -> u32 {
+    assert!(page.offset() < file_len, "{page:?} lies behind a file of {file_len} bytes");
     (file_len - page.offset()).0.min(PAGE_SIZE) as u32
 }

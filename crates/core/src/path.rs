@@ -74,6 +74,7 @@
 
 mod direct;
 mod files;
+mod invariants;
 mod log;
 mod reads;
 mod requests;
@@ -214,6 +215,9 @@ impl IoPath {
         }
         self.writeback.write_out(&mut self.read_path, now);
         debug_assert!(self.read_path.woken_writes.is_empty(), "writes are told at once");
+        if cfg!(debug_assertions) {
+            self.assert_in_flight();
+        }
     }
 
     /// Starts what waits for frames, as far as there are frames.
@@ -225,6 +229,7 @@ impl IoPath {
                 Waiter::Write(id) => writeback.try_frames(read_path, now, id, true),
             };
             if !has_started {
+                debug_assert!(!read_path.reads.frame_line.contains(&waiter), "it waits twice");
                 read_path.reads.frame_line.push_front(waiter);
                 return;
             }

@@ -13,6 +13,7 @@
 
 pub(crate) mod completion;
 mod hint;
+mod invariants;
 mod reads;
 
 use alloc::collections::VecDeque;
@@ -57,6 +58,7 @@ pub(crate) struct ReadPath {
 impl ReadPath {
     pub(crate) fn new(config: &Config, cache: PageCache) -> Self {
         let largest = largest_read(&cache);
+        assert!(largest.0 <= cache.available().0.max(1), "a read gets its frames in the end");
         let max_window = (config.max_window != Config::AUTO_WINDOW).then_some(config.max_window);
         let mut path = Self {
             files: Files::new(config),
@@ -80,6 +82,7 @@ impl ReadPath {
     /// A read has been released, or a write has ended: a closed file may go now.
     pub(crate) fn end_file_if_over(&mut self, file: FileId) -> bool {
         let is_over = self.files.end_if_over(file);
+        assert!(!is_over || self.files.get(file).is_none(), "{file:?} is gone when it is over");
         if is_over {
             self.prefetch.close_file(slot_of(file));
             // A write of zeroes may have ended after the file was closed.
@@ -96,6 +99,7 @@ impl ReadPath {
             missing += u64::from(self.page_in.cache.look_up(slot_of(file), page).is_none());
             page = page + Pages(1);
         }
+        assert!(missing <= most, "{missing} pages are counted, to at most {most}");
         Pages(missing)
     }
 }

@@ -25,6 +25,7 @@ mod filled;
 mod flush;
 mod flush_domain;
 mod flusher;
+mod invariants;
 mod refusals;
 mod refused;
 mod rewrite;

@@ -21,6 +21,7 @@ impl PageCache {
     pub fn set_keeps_unread(&mut self, keeps_unread: bool) {
         if self.keeps_unread && !keeps_unread {
             self.frames.end_ahead();
+            assert!(self.frames.ahead() == 0, "the ahead list is empty while none are kept");
         }
         self.keeps_unread = keeps_unread;
     }
@@ -73,6 +74,7 @@ impl PageCache {
         let lacks = want.0.saturating_sub(self.frames.free().0);
         let looks = self.looks_saved.saturating_add(lacks.saturating_mul(LOOKS_FOR_USED));
         let looked = self.sweep(want, looks, |_, _| true);
+        assert!(looked <= looks, "the hand looks at no more pages than it may");
         self.looks_saved = (looks - looked).min(LOOKS_SAVED_MAX);
         let lacks = want.0.saturating_sub(self.frames.free().0);
         self.sweep(want, lacks.saturating_mul(LOOKS_FOR_DEAD), is_live);
@@ -112,7 +114,8 @@ impl PageCache {
                 }
             }
             for _ in 0..self.frames.ahead() {
-                let (frame, place) = self.frames.oldest_ahead().expect("so many are there");
+                let (frame, place) =
+                    self.frames.oldest_ahead().expect("the ahead list is as long as it says");
                 if self.close(frame) {
                     return self.evict_closed(frame, place);
                 }
@@ -125,7 +128,8 @@ impl PageCache {
     fn evict_used(&mut self) -> Option<Frame> {
         let looks = self.frames.ahead().min(LOOKS_FOR_ONE);
         (0..looks).find_map(|_| {
-            let (frame, place) = self.frames.next_ahead().expect("each is met once");
+            let (frame, place) =
+                self.frames.next_ahead().expect("the ahead list is as long as it says");
             if self.is_used(frame, place) { self.settle_used(frame, place) } else { None }
         })
     }
@@ -138,12 +142,14 @@ impl PageCache {
         looks: u64,
         mut is_live: impl FnMut(FileSlot, PageIndex) -> bool,
     ) -> u64 {
+        debug_assert!(self.keeps_unread, "only unread pages that are kept are looked at");
         let looks = looks.min(self.frames.ahead().into());
         for looked in 0..looks {
             if self.frames.free() >= want {
                 return looked;
             }
-            let (frame, place) = self.frames.next_ahead().expect("each is met once");
+            let (frame, place) =
+                self.frames.next_ahead().expect("each look takes one page off the list at most");
             let evicted = if self.is_used(frame, place) {
                 self.settle_used(frame, place)
             } else {
@@ -158,6 +164,7 @@ impl PageCache {
     }
 
     fn is_used(&mut self, frame: Frame, place: EntryPlace) -> bool {
+        debug_assert!(self.frames.place(frame) == Some(place), "{frame:?} has its page there");
         let is_used = !self.table.entry_at(place).is_unused();
         self.flag_log.saw(FlagSeen::Used, frame, is_used)
     }
@@ -176,6 +183,7 @@ impl PageCache {
     /// Why look beside it: a reader of 1000 bytes at a time uses each page several times. Were that
     /// page evicted, the next read would miss, in each stream once a turn of the hand.
     fn settle_used(&mut self, frame: Frame, place: EntryPlace) -> Option<Frame> {
+        debug_assert!(self.frames.is_ahead(frame), "{frame:?} is on the ahead list");
         if self.take_referenced(frame, place) || self.frames.is_active(frame) {
             self.promote(frame);
             return None;

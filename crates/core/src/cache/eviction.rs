@@ -55,6 +55,7 @@ impl PageCache {
     /// None if nothing is inactive, or after so many steps. With an ahead list that is empty, and a
     /// frame available, it ends without a bound.
     pub(super) fn evict_inactive(&mut self, steps_max: u32) -> Option<Frame> {
+        debug_assert!(steps_max < u32::MAX || self.frames.ahead() == 0, "a search has a bound");
         let mut promotions = 0;
         for _ in 0..steps_max {
             self.stats.demotions += u64::from(self.frames.balance());
@@ -75,6 +76,7 @@ impl PageCache {
     /// would be here for as many more evictions as that is long. That is what its shadow says. One
     /// that was kept and never used leaves none: its first use will not be a second one.
     pub(super) fn evict_closed(&mut self, frame: Frame, place: EntryPlace) -> Frame {
+        assert!(!self.is_held(frame), "{frame:?} is held, and is not evicted");
         self.note_leaving(frame, place);
         let (file, page) = self.table.page_at(place);
         let last = self.table.remove(place);
@@ -93,6 +95,7 @@ impl PageCache {
     }
 
     pub(super) fn take_referenced(&mut self, frame: Frame, place: EntryPlace) -> bool {
+        debug_assert!(self.frames.place(frame) == Some(place), "{frame:?} has its page there");
         let is_referenced = self.table.take_referenced(place);
         self.flag_log.saw(FlagSeen::Referenced, frame, is_referenced)
     }
@@ -106,6 +109,7 @@ impl PageCache {
 
     /// Takes the frame away from readers, unless one has it pinned.
     pub(super) fn close(&mut self, frame: Frame) -> bool {
+        debug_assert!(!self.is_held(frame), "{frame:?} is held, and is not evicted");
         let is_pinned = self.flag_log.foretells_pin(frame) || !self.table.table().close(frame);
         !self.flag_log.saw(FlagSeen::Pinned, frame, is_pinned)
     }

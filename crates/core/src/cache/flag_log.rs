@@ -176,7 +176,8 @@ impl FlagLog {
 
 impl EventReplay {
     fn go_on(&mut self) {
-        self.expected.pop_front();
+        let expected = self.expected.pop_front();
+        debug_assert!(expected.is_some(), "what came was expected");
         self.came += 1;
         self.clear = 0;
     }
@@ -220,6 +221,7 @@ impl EventReplay {
             self.clear = self.clear.wrapping_add(1);
         }
         if was_so && what == FlagSeen::Orphaned {
+            debug_assert!(!self.pinned_orphans.contains(&frame), "{frame:?} is an orphan already");
             self.pinned_orphans.push(frame);
         }
         was_so

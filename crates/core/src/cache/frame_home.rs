@@ -26,6 +26,8 @@ impl FrameHome {
     pub(super) const MARK: u32 = Self::FLAGS + 28 + 6;
 
     pub(super) fn new(place: EntryPlace, active: bool, ahead: bool) -> Self {
+        debug_assert!(place.leaf < 1 << 28, "a leaf's number fits 28 bits");
+        debug_assert!(place.index < 64, "a leaf has 64 pages");
         let place = u64::from(place.leaf) << 6 | u64::from(place.index);
         let flags = if active { Self::ACTIVE } else { 0 } | if ahead { Self::AHEAD } else { 0 };
         Self(place << Self::FLAGS | flags | Self::SOME)
@@ -38,7 +40,7 @@ impl FrameHome {
     }
 
     pub(super) fn mark(self) -> u32 {
-        u32::try_from(self.0 >> Self::MARK).expect("27 bits")
+        u32::try_from(self.0 >> Self::MARK).expect("a mark has 27 bits")
     }
 
     pub(super) fn marked(self, mark: u32) -> Self {

@@ -58,6 +58,7 @@ impl Frames {
         (size_of::<u32>() + size_of::<u64>()) as u64 + LruLinks::BYTES_PER_FRAME;
 
     pub(super) fn new(frames: u32) -> Self {
+        assert!(frames > 0, "a cache has at least one frame");
         let len = frames as usize;
         Self {
             homes: vec![0; len],
@@ -79,6 +80,7 @@ impl Frames {
 
     /// How many are free.
     pub(super) fn free(&self) -> Pages {
+        debug_assert!(self.fresh <= self.len(), "more frames were used than there are");
         Pages((self.free.len() + (self.len() - self.fresh)).into())
     }
 
@@ -181,6 +183,7 @@ impl Frames {
     }
 
     pub(super) fn hold(&mut self, frame: Frame) {
+        assert!(self.home(frame) != FrameHome::NONE, "{frame:?} holds no page");
         if !self.is_held(frame) {
             self.unlist(frame);
         }
@@ -222,12 +225,14 @@ impl Frames {
     /// The frame at the tail of the inactive list, and where its page is.
     pub(super) fn tail(&self) -> Option<(Frame, EntryPlace)> {
         let frame = self.inactive.tail()?;
+        debug_assert!(!self.is_held(frame), "{frame:?} is held, and on a list");
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
     /// The frame at the tail of the ahead list, which has been there longest.
     pub(super) fn oldest_ahead(&self) -> Option<(Frame, EntryPlace)> {
         let frame = self.ahead.tail()?;
+        debug_assert!(self.is_ahead(frame), "{frame:?} belongs to another list");
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
@@ -235,6 +240,7 @@ impl Frames {
     /// to the tail.
     pub(super) fn next_ahead(&mut self) -> Option<(Frame, EntryPlace)> {
         let frame = self.hand.or(self.ahead.tail())?;
+        debug_assert!(self.is_ahead(frame), "the hand is on {frame:?} of another list");
         self.hand = self.ahead.before(&self.links, frame);
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
@@ -276,6 +282,7 @@ impl Frames {
                 self.retire(frame);
             }
         }
+        assert!(self.hand.is_none(), "the hand is on a frame that has left the list");
         for home in &mut self.homes[..self.fresh as usize] {
             *home &= !FrameHome::AHEAD;
         }
@@ -320,6 +327,7 @@ impl Frames {
     /// one.
     pub(super) fn demote(&mut self) -> bool {
         let Some(frame) = self.active.pop_tail(&mut self.links) else { return false };
+        debug_assert!(self.is_active(frame), "{frame:?} belongs to another list");
         self.homes[frame.0 as usize] &= !FrameHome::ACTIVE;
         self.inactive.push_head(&mut self.links, frame);
         true
@@ -360,6 +368,7 @@ impl Frames {
         let was = FrameHome(mem::replace(&mut self.homes[frame.0 as usize], home.0));
         self.ahead_homes -= u32::from(was.is_ahead());
         self.ahead_homes += u32::from(home.is_ahead());
+        debug_assert!(self.ahead_homes <= self.fresh, "a frame is counted as ahead twice");
     }
 
     fn home(&self, frame: Frame) -> FrameHome {

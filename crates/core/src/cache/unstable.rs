@@ -58,16 +58,18 @@ impl Default for Unstable {
 
 impl Unstable {
     fn mark(&self) -> u32 {
-        u32::try_from(self.now.0 % MARKS).expect("27 bits") + 1
+        u32::try_from(self.now.0 % MARKS).expect("a mark is below 2^27") + 1
     }
 
     /// The newest interval that has this mark.
     fn interval(&self, mark: u32) -> FlushInterval {
+        debug_assert!(mark > 0 && u64::from(mark) <= MARKS, "{mark} is no mark");
         let age = (self.now.0 % MARKS + MARKS + 1 - u64::from(mark)) % MARKS;
         FlushInterval(self.now.0.saturating_sub(age))
     }
 
     fn note_left(&mut self, file: FileSlot, interval: FlushInterval) {
+        assert!(interval <= self.now, "{interval:?} has not begun");
         let left = self.left.entry(file.0).or_insert(interval);
         *left = interval.max(*left);
     }
@@ -83,6 +85,7 @@ impl PageCache {
 
     /// The device has the page's bytes, perhaps in a volatile cache.
     pub(crate) fn set_unstable(&mut self, frame: Frame) {
+        assert!(self.is_held(frame), "{frame:?} is held until its device write is handled");
         if self.frames.place(frame).is_some() {
             self.frames.set_mark(frame, self.unstable.mark());
         }

@@ -32,6 +32,10 @@ impl PageCache {
     /// matters least.
     ///
     /// The caller makes sure that one is available, as for [`start_fill`](Self::start_fill).
+    ///
+    /// # Panics
+    ///
+    /// If no frame is [available](Self::available).
     pub fn start_write(&mut self) -> Fresh {
         assert!(self.available() > Pages::ZERO, "no frame for a write");
         let frame = match self.frames.take_free() {
@@ -39,6 +43,7 @@ impl PageCache {
             None => self.evict(),
         };
         self.frames.start_fresh(frame);
+        debug_assert!(self.page_of(frame).is_none(), "no reader finds {frame:?} before it is put");
         Fresh { frame }
     }
 
@@ -52,9 +57,14 @@ impl PageCache {
     ///
     /// The writer's use counts as the page's first, so that it is not `unused`. A page that was not
     /// resident is added as if it had been read.
+    ///
+    /// # Panics
+    ///
+    /// If the frame is not held.
     #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is put once: it is used up")]
     pub fn put_written(&mut self, file: FileSlot, page: PageIndex, fresh: Fresh) {
         let Fresh { frame } = fresh;
+        assert!(self.is_held(frame), "{frame:?} is held from its start to its release");
         let entry = PageEntry::written(frame, self.table.table().generation(frame));
         match self.table.place_of(file, page) {
             Some(place) => {
@@ -73,6 +83,10 @@ impl PageCache {
     }
 
     /// Frees the frame of a write that does not take place.
+    ///
+    /// # Panics
+    ///
+    /// If the frame is held otherwise.
     #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is dropped once")]
     pub fn drop_fresh(&mut self, fresh: Fresh) {
         // Nothing ever named this life of the frame, so its word is clean, as of a free one.

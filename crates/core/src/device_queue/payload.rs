@@ -65,6 +65,7 @@ pub(crate) struct IoPayload {
 impl PageFill {
     /// A page that its device has in one place.
     pub(crate) fn whole(filling: Filling, len: u32) -> Self {
+        assert!(len > 0 && u64::from(len) <= PAGE_SIZE, "a page of {len} bytes");
         Self { filling, part: PagePart::WHOLE, len }
     }
 
@@ -72,6 +73,7 @@ impl PageFill {
     #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
     pub(crate) fn part(filling: &Filling, part: PagePart, page_len: u32) -> Self {
         let end = part.bytes().end.min(page_len as usize);
+        assert!(part.bytes().start < end, "{part:?} has nothing of {page_len} bytes");
         Self { filling: filling.part(), part, len: (end - part.bytes().start) as u32 }
     }
 
@@ -98,7 +100,7 @@ impl PagePart {
     /// So many sectors of a page, from one of them on.
     #[expect(clippy::cast_possible_truncation, reason = "a page is short, and was looked at")]
     pub(crate) fn new(from: Sectors, sectors: Sectors) -> Self {
-        assert!(sectors > Sectors::ZERO, "a part of nothing");
+        assert!(sectors > Sectors::ZERO, "a part has at least one sector");
         assert!(from + sectors <= Sectors(SECTORS_PER_PAGE), "a part lies in its page");
         Self { from: from.bytes().0 as u16, len: sectors.bytes().0 as u16 }
     }
@@ -164,6 +166,12 @@ impl IoPayload {
         }
     }
 
+    /// Whether it reads pages, writes pages, or serves direct requests, and no two of these.
+    pub(crate) fn has_one_kind(&self) -> bool {
+        let kinds = [self.pages.is_empty(), self.writes.is_empty(), self.direct.is_empty()];
+        kinds.iter().filter(|is_empty| !**is_empty).count() == 1
+    }
+
     fn has_whole_pages(&self) -> bool {
         self.pages.iter().all(|page| page.part.is_whole())
     }
@@ -190,10 +198,13 @@ impl Payload for IoPayload {
     }
 
     fn append(&mut self, mut next: Self) {
+        debug_assert!(self.is_fua == next.is_fua, "FUA writes merge with each other only");
+        debug_assert!(self.is_ahead == next.is_ahead, "a caller waits for one and not the other");
         self.pages.append(&mut next.pages);
         self.writes.append(&mut next.writes);
         self.direct.append(&mut next.direct);
         self.parts += next.parts;
+        debug_assert!(self.has_one_kind(), "requests of one kind merge with each other only");
     }
 }
 
@@ -231,6 +242,7 @@ impl PageRun {
         if self.start + self.sectors != start || is_too_much {
             return Err(page);
         }
+        debug_assert!(sectors.0 <= max_io.0 * SECTORS_PER_PAGE, "the device takes so much at once");
         self.sectors = sectors;
         self.job.is_ahead &= is_ahead;
         self.job.pages.push(page);
@@ -240,6 +252,10 @@ impl PageRun {
     /// The request that it is.
     pub(crate) fn request(self, now: Nanos, origin: crate::sched::Origin) -> Request<IoPayload> {
         let Self { start, sectors, job } = self;
+        debug_assert!(
+            sectors.0 == job.pages.iter().map(|page| page.part.sectors().0).sum(),
+            "a run is as long as its pages"
+        );
         Request { start, sectors, origin, arrival: now, load: job }
     }
 }

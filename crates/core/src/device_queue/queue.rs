@@ -67,6 +67,7 @@ pub(crate) struct DeviceQueue {
 
 impl DeviceQueue {
     pub(super) fn new(geometry: Geometry, scheduler: &Choice, disk: Option<u64>) -> Self {
+        assert!(geometry.depth > 0, "a device works on at least one request at a time");
         Self {
             geometry,
             queue: scheduler.queue(largest_request(&geometry)),
@@ -98,8 +99,11 @@ impl DeviceQueue {
 
     /// The next request to send, if the scheduler gives one.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Request<IoPayload>> {
+        assert!(self.has_room(), "a device without room is not asked");
         self.limit_writes(now);
-        self.queue.take(now)
+        let request = self.queue.take(now);
+        debug_assert!(request.as_ref().is_none_or(|it| it.load.has_one_kind()), "{request:?}");
+        request
     }
 
     /// Tells the scheduler how many writes may go, if it wants to know.
@@ -128,6 +132,7 @@ impl DeviceQueue {
         let model = self.model.get_or_insert_default();
         let sent = model.dispatched(now, op, self.in_flight);
         self.in_flight += 1;
+        assert!(self.in_flight <= self.geometry.depth, "more requests than the device takes");
         sent
     }
 
@@ -146,11 +151,30 @@ impl DeviceQueue {
             model.completed(now, sent, result.ok(), self.in_flight, observed);
         }
         self.limiter.ended(now, origin.op);
+        assert!(self.at_device() < self.in_flight, "a request that has ended keeps its slot");
+    }
+
+    pub(super) fn limiter(&self) -> &WriteDepthLimiter {
+        &self.limiter
+    }
+
+    /// How many of its slots are taken.
+    pub(super) fn slots_taken(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// How many requests it works on, without those that have ended and were not handled.
+    pub(super) fn at_device(&self) -> u32 {
+        self.limiter.in_flight(Op::Read) + self.limiter.in_flight(Op::Write)
     }
 
     /// A completed request was handled: another may be sent in its place.
     pub(super) fn release_slot(&mut self) {
         self.in_flight = self.in_flight.checked_sub(1).expect("a slot was taken for each request");
+        assert!(
+            self.at_device() <= self.in_flight,
+            "a slot is released when its request has ended"
+        );
     }
 
     /// What it is doing and what is known of it.

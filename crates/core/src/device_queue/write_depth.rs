@@ -121,6 +121,7 @@ impl WriteDepthLimiter {
         depth: u32,
         model: &mut DeviceEstimator,
     ) -> u32 {
+        assert!(depth > 0, "a device works on at least one request at a time");
         let has_reads = self.has_reads(now, queued_reads, hold_ns);
         let mode = if has_reads && self.is_calibrating(now, Op::Read, model) {
             WriteDepthMode::ReadsAlone
@@ -201,6 +202,7 @@ impl WriteDepthLimiter {
         if at_least > probe.at_least {
             (probe.at_least, probe.ended) = (at_least, ended);
         }
+        debug_assert!(probe.ended <= ended, "requests that ended are only counted up");
         if ended - probe.ended < PROBE_ENDED + PROBE_ROUNDS * u64::from(at_least) {
             return true;
         }
@@ -245,6 +247,7 @@ enum WriteDepthMode {
 /// quarter more, with the read, are enough to see that some wait.
 fn limit(mode: WriteDepthMode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
+    assert!(at_least > 0, "a device serves at least one request at a time");
     // The last place at the device is a read's.
     let beside = |most: u32| most.min(depth.saturating_sub(1)).max(1);
     match mode {

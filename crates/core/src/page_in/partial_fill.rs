@@ -71,7 +71,7 @@ pub(crate) enum PageEnd {
 impl PartialFills {
     /// A page comes in so many parts; the last that ends gives the fill back.
     pub(crate) fn begin(&mut self, filling: &Filling, parts: usize) {
-        assert!(parts > 0, "a page has something");
+        assert!(parts > 0, "a page has at least one part");
         if parts > 1 {
             let partial = PartialFill { left: parts, fault: None, failed: Vec::new() };
             let before = self.pages.insert(filling.frame(), partial);
@@ -107,12 +107,13 @@ impl PartialFills {
             PartEnd::Bad(fault) => partial.fault = partial.fault.or(Some(fault)),
             PartEnd::Retry(failed) => partial.failed.push(failed),
         }
+        assert!(partial.left > 0, "a part of {frame:?} ends after the last one");
         partial.left -= 1;
         if partial.left > 0 {
             return PageEnd::Waits;
         }
         let PartialFill { fault, failed, .. } =
-            self.pages.remove(&frame).expect("it was just there");
+            self.pages.remove(&frame).expect("a page with parts to come is kept");
         match (fault, failed.first().map(|part| part.fault)) {
             (Some(fault), _) => PageEnd::Bad(fault, Vec::new()),
             (None, Some(fault)) => PageEnd::Bad(fault, failed),

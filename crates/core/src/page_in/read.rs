@@ -41,9 +41,13 @@ impl PageRead {
             self.frames.pages = first..first;
             return;
         }
+        assert!(self.requested > ByteCount::ZERO, "a read asks for at least one byte");
+        assert!(self.frames.frames.is_empty(), "a read that has frames keeps its range");
         let last = first + self.count;
         self.len = (self.pos + self.requested).min(file_len).min(last.offset()) - self.pos;
         self.frames.pages = first..last.min(PageIndex(file_len.pages_up().0));
+        assert!(self.len <= self.requested, "a read covers no more than was asked for");
+        assert!(!self.frames.pages.is_empty(), "a read that is not over has a page");
     }
 
     /// Whether there is nothing to read for it.
@@ -101,19 +105,30 @@ impl ReadFrames {
             }
             page = page + Pages(1);
         }
+        let pages = self.pages.end - self.pages.start;
+        assert!(self.missing <= pages, "{:?} of {pages:?} are missing", self.missing);
     }
 
     /// The reader takes a page, which is in `frame`; says whether its frame was not known before.
     pub(super) fn take(&mut self, page: PageIndex, frame: Frame) -> bool {
         assert!(self.pages.contains(&page), "{page:?} is not the read's");
-        let index = usize::try_from((page - self.pages.start).0).expect("fewer pages than frames");
+        let index = usize::try_from((page - self.pages.start).0)
+            .expect("a read has fewer pages than there are frames");
         let is_new = self.frames[index] == NO_FRAME;
+        assert!(is_new || self.frames[index] == frame, "{page:?} has moved while it was held");
         self.frames[index] = frame;
         is_new
     }
 
+    /// Whether a page of it has no frame yet.
+    pub(crate) fn has_unknown(&self) -> bool {
+        debug_assert!(self.outstanding as usize <= self.frames.len(), "one wait for each page");
+        self.frames.contains(&NO_FRAME)
+    }
+
     /// Undoes [`Self::hold_what_is_resident`].
     pub(crate) fn release(&mut self, cache: &mut PageCache) {
+        assert!(self.outstanding == 0, "a read that has begun to wait keeps its frames");
         for frame in self.frames.drain(..).filter(|frame| *frame != NO_FRAME) {
             cache.release(frame);
         }

@@ -46,7 +46,14 @@ impl Waiters {
                 u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 waits at a time")
             }
         };
+        assert!(*first != index + 1, "a node that is taken is in no list");
         *first = index + 1;
+    }
+
+    /// How many waits there are, for all frames.
+    pub(crate) fn count(&self) -> usize {
+        debug_assert!(self.free.len() <= self.nodes.len(), "a node is free twice");
+        self.nodes.len() - self.free.len()
     }
 
     pub(crate) fn is_waited_for(&self, frame: Frame) -> bool {
@@ -55,6 +62,7 @@ impl Waiters {
 
     /// The waiters of `from` join those of `to`.
     pub(crate) fn move_to(&mut self, from: Frame, to: Frame) {
+        assert!(from != to, "{from:?} would lose its waiters");
         let moved = core::mem::take(&mut self.first[from.0 as usize]);
         let Some(first) = moved.checked_sub(1) else { return };
         let mut last = first;
@@ -71,6 +79,7 @@ impl Waiters {
         let node = self.nodes[index as usize];
         self.first[frame.0 as usize] = node.next;
         self.free.push(index);
+        debug_assert!(self.free.len() <= self.nodes.len(), "a node is free twice");
         Some(node.waiter)
     }
 }

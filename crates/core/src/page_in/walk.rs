@@ -59,6 +59,7 @@ impl<'a> PageInWalk<'a> {
         purpose: Purpose<'a>,
         may_read_ahead: bool,
     ) -> Self {
+        assert!(file.max_io > Pages::ZERO, "a device takes at least a page at once");
         Self {
             page_in,
             stats,
@@ -89,6 +90,7 @@ impl<'a> PageInWalk<'a> {
         if let Purpose::Read(frames) = &mut self.purpose
             && frames.pages.contains(&page)
         {
+            assert!(frames.missing > Pages::ZERO, "{page:?} was counted when the read started");
             frames.missing -= Pages(1);
             self.stats.pages_missed += 1;
             return Some(Use::Wanted);
@@ -133,6 +135,7 @@ impl<'a> PageInWalk<'a> {
 
     /// Starts the fill of a page; `first_new` is the first run that may be continued.
     fn start_fill(&mut self, page: PageIndex, use_: Use, has_marker: bool, first_new: usize) {
+        assert!(first_new <= self.runs.len(), "requests are only added");
         let Self { page_in, file, purpose, runs, near, .. } = self;
         let filling = page_in.cache.start_fill(file.slot, page, use_, has_marker);
         if let Purpose::Hint(hints) = purpose {
@@ -182,6 +185,8 @@ impl PageSet for PageInWalk<'_> {
     /// ```
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
         let first_new = self.runs.len();
+        let file_end = PageIndex(self.file.len.pages_up().0);
+        debug_assert!(pages.is_empty() || pages.end <= file_end, "{pages:?} end behind the file");
         let mut fetched = Pages::ZERO;
         let mut page = pages.start;
         while page < pages.end {
@@ -196,6 +201,10 @@ impl PageSet for PageInWalk<'_> {
             }
             page = page + Pages(1);
         }
+        debug_assert!(
+            pages.start + fetched <= pages.end.max(pages.start),
+            "a page is fetched once"
+        );
         fetched
     }
 
@@ -216,7 +225,8 @@ impl PageSet for PageInWalk<'_> {
         let Purpose::Read(read) = &mut self.purpose else { panic!("only a read consumes pages") };
         let PageIn { cache, waiters, .. } = &mut *self.page_in;
         let slot = self.file.slot;
-        let entry = cache.look_up(slot, page).expect("a consumed page was fetched");
+        let entry =
+            cache.look_up(slot, page).expect("a page is consumed when it is resident or in flight");
         let is_new = read.take(page, entry.frame());
         if is_new {
             // Wanted when it was asked for: that was its first use.
@@ -228,7 +238,8 @@ impl PageSet for PageInWalk<'_> {
         if !entry.is_up_to_date() {
             self.stats.pages_joined += u64::from(!is_new);
             read.outstanding += 1;
-            let id = read.id.expect("a read has an id");
+            assert!(read.outstanding as usize <= read.frames.len(), "one wait for each page");
+            let id = read.id.expect("a read gets its id when it begins");
             waiters.add(entry.frame(), Waiter::Read(id));
         }
     }

@@ -34,7 +34,7 @@ impl DirectRequests {
         sectors: Sectors,
         origin: Origin,
     ) -> (DirectId, Request<IoPayload>) {
-        assert!(sectors > Sectors::ZERO, "a request is for something");
+        assert!(sectors > Sectors::ZERO, "a request moves at least one sector");
         let id = self.requests.insert((start, sectors));
         let load = IoPayload { direct: Vec::from([id]), ..IoPayload::default() };
         (id, Request { start, sectors, origin, arrival: now, load })
@@ -54,7 +54,8 @@ impl DirectRequests {
         fault: Fault,
     ) {
         for id in mem::take(&mut load.direct) {
-            let (own, sectors) = self.requests.remove(id).expect("it ends once");
+            let (own, sectors) = self.requests.remove(id).expect("a direct request ends once");
+            assert!(own >= start, "{id:?} begins before the request that serves it");
             let served = (own - start).bytes() + sectors.bytes() <= bytes;
             self.done.push_back(DirectDone { id, fault: (!served).then_some(fault) });
         }

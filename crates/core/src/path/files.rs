@@ -20,23 +20,33 @@ use crate::ids::{DeviceId, FileId, slot_of};
 use crate::read_path::completion::PageSource;
 use crate::sched::{BadSetting, Choice};
 use crate::table::FileSlot;
-use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Sector};
+use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages, Sector};
 
 /// # Devices and files
 impl IoPath {
     /// Adds a device, with a scheduler in front of it.
+    ///
+    /// # Panics
+    ///
+    /// If `geometry` says that the device takes no request, or none of a page.
     pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
         self.add_device_on(None, geometry, scheduler)
     }
 
     /// The same, of what lies on a disk with others, if the number of that is known: what was
     /// learnt of one is where the next begins.
+    ///
+    /// # Panics
+    ///
+    /// If `geometry` says that the device takes no request, or none of a page.
     pub fn add_device_on(
         &mut self,
         disk: Option<u64>,
         geometry: Geometry,
         scheduler: &Choice,
     ) -> DeviceId {
+        assert!(geometry.depth > 0, "a device works on at least one request at a time");
+        assert!(geometry.max_io > Pages::ZERO, "a request has at least one page");
         self.did(|| PathCall::AddDevice { disk, geometry, scheduler: scheduler.clone() });
         let id = self.read_path.devices.add(geometry, scheduler, disk);
         self.read_path.prefetch.add_device(id.index(), &geometry, disk);
@@ -85,7 +95,12 @@ impl IoPath {
 
     /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if an open file lies on it.
     pub fn remove_device(&mut self, now: Nanos, id: DeviceId) {
+        debug_assert!(!self.has_files_on(id), "an open file lies on {id:?}");
         self.did(|| PathCall::RemoveDevice { now, device: id });
         let Self { read_path, writeback, direct, .. } = self;
         read_path.clock = now;
@@ -195,9 +210,11 @@ impl IoPath {
         // It must not go before all is done.
         read_path.files.used_mut(file).writes += 1;
         writeback.close_file(read_path, file);
+        assert!(writeback.dirty_pages(file) == Pages::ZERO, "a closed file has no dirty page");
         read_path.page_in.cache.forget_file(slot_of(file), len.pages_up());
         read_path.cover_queued(file, ByteCount::ZERO);
-        read_path.files.used_mut(file).writes -= 1;
+        let closed = read_path.files.used_mut(file);
+        closed.writes = closed.writes.checked_sub(1).expect("a file counts its writes");
         writeback.end_file_if_over(read_path, file);
         self.make_progress(now);
     }
@@ -276,12 +293,15 @@ impl IoPath {
     /// If the file is closed and gone.
     #[must_use]
     pub fn whole_pages(&self, file: FileId, pos: ByteCount, len: ByteCount) -> Range<PageIndex> {
-        let end_of_file = self.read_path.files.get(file).expect("the file is open").len;
+        let end_of_file =
+            self.read_path.files.get(file).expect("the caller names a file that is not gone").len;
         let start = PageIndex(pos.min(end_of_file).pages_up().0);
         let rest = end_of_file - pos.min(end_of_file);
         let end =
             if len >= rest { PageIndex(end_of_file.pages_up().0) } else { (pos + len).page() };
-        start..end.max(start)
+        let end = end.max(start);
+        assert!(end.0 <= end_of_file.pages_up().0, "whole pages end with the file");
+        start..end
     }
 
     /// Where the file is found in the [`Self::table`].

@@ -136,6 +136,7 @@ impl IoPath {
     pub fn will_need(&mut self, now: Nanos, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         self.did(|| PathCall::WillNeed { now, file, start, pages });
         let requested = self.read_path.will_need(now, file, start, pages);
+        assert!(requested <= pages, "a hint asks for no more than it names");
         self.gave(|| PathOutput::Asked(requested));
         requested
     }
@@ -144,6 +145,7 @@ impl IoPath {
     pub fn poll_ready(&mut self) -> Option<ReadReady> {
         self.did(|| PathCall::PollReady);
         let ready = self.read_path.reads.pop_ready();
+        debug_assert!(ready.is_none_or(|ready| self.is_ready(ready.id)), "{ready:?} still waits");
         self.gave_with(|path| {
             let frames = |id| {
                 path.read_path

@@ -38,6 +38,8 @@ impl IoPath {
         let (op, start, sectors) = (request.origin.op, request.start, request.sectors);
         let load = &request.load;
         let writes_pages = !load.writes.is_empty();
+        assert!(!writes_pages || op == Op::Write, "dirty pages are in write requests");
+        assert!(load.pages.is_empty() || op == Op::Read, "pages to fill are in read requests");
         let command = writes_pages
             .then(|| writeback.begin_command(&mut read_path.devices, device, load.is_fua));
         let stats = &mut read_path.telemetry.stats;
@@ -132,6 +134,7 @@ impl IoPath {
         let bytes = result.unwrap_or(ByteCount::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         direct.end(&mut request.load, request.start, bytes, fault);
+        assert!(request.load.direct.is_empty(), "each direct request was told of");
         let (start, pages) = (request.start, request.load.pages.len());
         let written = request.load.writes.len();
         let mut good = request.load.written_by(bytes);
@@ -148,7 +151,9 @@ impl IoPath {
             good += Pages(u64::from(is_good));
             from += sectors;
         }
+        assert!(from == Sectors::ZERO || from == request.sectors, "its pages are all of a read");
         let pages = Pages((pages + written) as u64);
+        assert!(good <= pages, "{good:?} pages of {pages:?} are good");
         let trace = &mut read_path.telemetry.trace;
         trace.push(now, || EventKind::Completed { device, start, good, pages });
         read_path.devices.finish(device);

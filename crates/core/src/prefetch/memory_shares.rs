@@ -13,6 +13,7 @@
 //! The law, its reason and its figures: docs/adaptive.md.
 
 mod groups;
+mod invariants;
 mod share;
 mod speed;
 #[cfg(test)]

@@ -241,6 +241,22 @@ impl Prefetcher {
         self.shares.set_ahead(asker.now, share, met.ahead, met.is_last);
     }
 
+    /// Checks that each stream's share is counted once, and that sums and shares agree.
+    pub(crate) fn assert_consistent(&self) {
+        let mut shares = 0;
+        for streams in &self.files {
+            streams.assert_consistent();
+            for share in streams.shares() {
+                assert!(self.shares.has(share), "a stream has {share:?}, which has ended");
+                shares += 1;
+            }
+        }
+        self.shares.assert_consistent();
+        let counted = self.shares.count();
+        assert!(shares == counted, "{shares} streams have a share, and {counted} are counted");
+        assert!(self.max_window <= self.largest_read, "a window is no larger than a read");
+    }
+
     /// What the policies need to know of the reader.
     fn walk_of(&self, asker: &Asker<'_>) -> ReadWalk {
         let advice = asker.reader.advice;

@@ -19,6 +19,7 @@
 mod tests;
 
 mod entry;
+mod invariants;
 mod set;
 
 use core::ops::Range;

@@ -42,6 +42,7 @@ impl ReadPath {
         from: Sectors,
         (bytes, fault, pages): (ByteCount, Fault, usize),
     ) -> bool {
+        assert!(pages > 0, "a page belongs to a request with pages");
         if page.is_covered(from, bytes) {
             self.end_fill(now, page);
             return true;
@@ -57,6 +58,7 @@ impl ReadPath {
 
     /// Asks once more for one page of a request that failed.
     fn retry_page(&mut self, now: Nanos, device: DeviceId, origin: Origin, run: PageRun) {
+        assert!(run.job.is_retry, "a second request for a page stays alone");
         self.telemetry.stats.retries += 1;
         self.devices.add_request_quietly(now, device, run.request(now, origin));
     }
@@ -116,6 +118,7 @@ impl ReadPath {
                     self.fail(filling, fault);
                     return;
                 }
+                assert!(!self.page_in.partial.contains(frame), "all parts of the page have ended");
                 self.page_in.partial.begin(&filling, again.len());
                 for FailedPart { device, origin, run, .. } in again {
                     self.retry_page(now, device, origin, run);
@@ -128,6 +131,7 @@ impl ReadPath {
 
     fn have_page(&mut self, filling: Filling) {
         let frame = filling.frame();
+        debug_assert!(!self.page_in.partial.contains(frame), "parts of {frame:?} are to come");
         self.page_in.cache.filled(filling);
         self.wake(frame, None);
     }
@@ -135,6 +139,7 @@ impl ReadPath {
     /// A fill failed: the page leaves the cache, and its waiters are told.
     fn fail(&mut self, filling: Filling, fault: Fault) {
         let frame = filling.frame();
+        debug_assert!(!self.page_in.partial.contains(frame), "parts of {frame:?} are to come");
         let is_awaited = self.page_in.waiters.is_waited_for(frame);
         self.telemetry.stats.pages_failed += u64::from(is_awaited);
         self.page_in.cache.fill_failed(filling);
@@ -153,5 +158,6 @@ impl ReadPath {
                 Waiter::Write(id) => self.woken_writes.push_back((id, fault)),
             }
         }
+        debug_assert!(!self.page_in.waiters.is_waited_for(frame), "all of them are told");
     }
 }

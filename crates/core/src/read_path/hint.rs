@@ -54,6 +54,7 @@ impl ReadPath {
         self.prefetch.hints.set_room(None);
         if self.page_in.cache.keeps_unread() {
             let most = HintedFrames::most(&self.page_in.cache);
+            debug_assert!(most <= u64::from(self.page_in.cache.frames()), "half of the frames");
             let missing = self.count_missing(file, start..end, most);
             self.prefetch.make_room_for_hint(now, missing, &mut self.page_in.cache);
         }

@@ -27,7 +27,7 @@ use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 /// The reads of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    reads: Slab<ReadKind, PageRead>,
+    pub(super) reads: Slab<ReadKind, PageRead>,
     /// Reads and writes that wait for frames, first come, first served.
     pub(crate) frame_line: VecDeque<Waiter>,
     ready: VecDeque<ReadReady>,
@@ -60,6 +60,11 @@ impl Reads {
             && !self.ready.iter().any(|ready| ready.id == id)
     }
 
+    /// How many frames its reads wait for.
+    pub(crate) fn waits(&self) -> usize {
+        self.reads.iter().map(|(_, read)| read.frames.outstanding as usize).sum()
+    }
+
     /// The frames of a read that is ready.
     pub(crate) fn frames(&self, id: ReadId) -> &[Frame] {
         let read = self.reads.get(id).expect("the read is not released");
@@ -79,8 +84,9 @@ impl ReadPath {
         prev_pos: Option<ByteCount>,
     ) -> ReadId {
         let file = self.files.stream(stream).expect("the stream is open").file;
-        let state = self.files.get_mut(file).expect("the file is open");
-        assert!(len > ByteCount::ZERO, "a read of nothing");
+        let state = self.files.get_mut(file).expect("a stream ends with its file");
+        assert!(len > ByteCount::ZERO, "a read asks for at least one byte");
+        assert!(!state.is_closing, "{file:?} is closed");
         state.reads += 1;
         let file_len = state.len;
 
@@ -126,6 +132,7 @@ impl ReadPath {
     pub(crate) fn try_start(&mut self, now: Nanos, id: ReadId, is_its_turn: bool) -> bool {
         let cache = &mut self.page_in.cache;
         let read = self.reads.get_mut(id);
+        assert!(!read.is_over(), "a read that covers nothing needs no frames");
         read.frames.hold_what_is_resident(cache, slot_of(read.file));
         let lacks = read.frames.missing;
         if lacks > Pages::ZERO && (!is_its_turn || cache.available() < lacks) {
@@ -136,6 +143,7 @@ impl ReadPath {
         self.walk(now, (stream, file), prev_pos, WalkFor::Read(id));
         let read = self.reads.get_mut(id);
         assert!(read.frames.missing == Pages::ZERO, "a read that is started has all its pages");
+        debug_assert!(!read.frames.has_unknown(), "a read that is started has all its frames");
         let len = read.len;
         if read.frames.outstanding == 0 {
             self.devices.observer.end();
@@ -227,6 +235,7 @@ impl ReadPath {
             }
             (WalkFor::Read(_), None) => unreachable!("a read has pages"),
         }
+        assert!(asker.pending.is_none(), "what came of the last plan was reported");
         let runs = walk.runs;
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
         devices.add_runs(now, open.device, runs, origin);
@@ -234,12 +243,14 @@ impl ReadPath {
 
     /// The driver has copied what it wanted: the read's frames may be used again. Returns its file.
     pub(crate) fn release_read(&mut self, id: ReadId) -> FileId {
+        debug_assert!(self.reads.is_ready(id), "{id:?} is released before it is ready");
         let read = self.reads.reads.remove(id).expect("each read is released once");
         assert!(read.frames.outstanding == 0, "the read is not ready");
         for frame in read.frames.frames {
             self.page_in.cache.release(frame);
         }
-        self.files.used_mut(read.file).reads -= 1;
+        let file = self.files.used_mut(read.file);
+        file.reads = file.reads.checked_sub(1).expect("a file counts its reads");
         read.file
     }
 
@@ -290,6 +301,7 @@ fn read_ahead(
     walk: &mut PageInWalk<'_>,
     question: (PageIndex, Pages, Trigger),
 ) -> Option<crate::prefetch::Decided> {
+    debug_assert!(walk.cut_at.is_none(), "the last plan was reported");
     let set_aside = walk.set_aside();
     let plan = prefetch.plan(asker, question, set_aside, &mut walk.page_in.cache);
     if let Some(frames) = asker.frames_ahead.take() {

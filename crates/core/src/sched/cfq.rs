@@ -73,9 +73,13 @@ struct TimeSlice {
 
 impl<L: Payload> Cfq<L> {
     /// A queue for a device whose largest request has `max` sectors.
+    ///
+    /// # Panics
+    ///
+    /// If `max` is 0.
     #[must_use]
     pub fn new(settings: &CfqSettings, max: Sectors) -> Self {
-        assert!(max > Sectors::ZERO, "a device takes something");
+        assert!(max > Sectors::ZERO, "a device takes at least one sector at once");
         Self {
             settings: settings.clone(),
             max,
@@ -139,7 +143,7 @@ impl<L: Payload> Cfq<L> {
             Some(_) => (Op::Read, self.settings.fifo_expire_sync_ms),
             None => (Op::Write, self.settings.fifo_expire_async_ms),
         };
-        let oldest = queue.oldest(CLASS, op).expect("it has requests");
+        let oldest = queue.oldest(CLASS, op).expect("an owner that is picked from has requests");
         let age_ns = now.0.saturating_sub(queue.get(oldest).arrival.0);
         if is_first && age_ns >= setting::ns(expire_ms) {
             return (oldest, Why::Expired);
@@ -160,18 +164,23 @@ impl<L: Payload> Cfq<L> {
             }
         };
         let nearest = [ahead, behind].into_iter().flatten().min_by_key(|&id| cost(id));
-        let lowest = || queue.at_or_above(CLASS, op, Sector(0)).expect("it has requests");
+        let lowest = || {
+            queue
+                .at_or_above(CLASS, op, Sector(0))
+                .expect("an owner that is picked from has requests")
+        };
         (nearest.unwrap_or_else(lowest), why)
     }
 
     fn send(&mut self, owner: Owner, id: Id<L>, why: Why) -> Request<L> {
-        let member = self.members.get_mut(&owner).expect("it has a queue");
+        assert!(self.count > 0, "a request is sent that was not counted");
+        let member = self.members.get_mut(&owner).expect("an owner in turn has a queue");
         let request = member.queue.remove(id);
         member.in_flight += 1;
         self.count -= 1;
         self.head = request.end();
         self.why = Some(why);
-        let slice = self.active.as_mut().expect("a slice runs");
+        let slice = self.active.as_mut().expect("a request is sent in a slice");
         (slice.had, slice.idle_until) = (slice.had + 1, None);
         request
     }
@@ -183,7 +192,8 @@ impl<L: Payload> Cfq<L> {
     }
 
     fn wait_for_turn(&mut self, owner: Owner) {
-        let member = self.members.get_mut(&owner).expect("it has a queue");
+        let member = self.members.get_mut(&owner).expect("an owner in turn has a queue");
+        debug_assert!(member.has_turn == self.turns.contains(&owner), "it is in line once");
         if !member.has_turn && !member.queue.is_empty() {
             member.has_turn = true;
             self.turns.push_back(owner);
@@ -202,7 +212,7 @@ impl<L: Payload> Cfq<L> {
     }
 
     fn member(&self, owner: Owner) -> &Member<L> {
-        self.members.get(&owner).expect("it has a queue")
+        self.members.get(&owner).expect("an owner in turn has a queue")
     }
 }
 
@@ -221,6 +231,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
             // Two that coalesce are one less.
             self.count -= before - member.queue.count(op_of(owner));
         }
+        debug_assert!(self.count == self.queued(Op::Read) + self.queued(Op::Write), "all count");
         if self.active.as_ref().is_none_or(|slice| slice.owner != owner) {
             self.wait_for_turn(owner);
         }
@@ -239,7 +250,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
             }
         }
         let owner = self.turns.pop_front()?;
-        self.members.get_mut(&owner).expect("it has a queue").has_turn = false;
+        self.members.get_mut(&owner).expect("an owner in turn has a queue").has_turn = false;
         self.active = Some(TimeSlice { owner, end: None, had: 0, idle_until: None });
         let (id, why) = self.pick(owner, true, now);
         Some(self.send(owner, id, why))
@@ -247,8 +258,9 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
 
     fn completed(&mut self, now: Nanos, origin: Origin, _arrival: Nanos) {
         let owner = owner(origin);
-        let member = self.members.get_mut(&owner).expect("it has requests in flight");
-        assert!(member.in_flight > 0, "what ends was taken");
+        let member =
+            self.members.get_mut(&owner).expect("an owner with requests in flight has a queue");
+        assert!(member.in_flight > 0, "a request that ends was taken");
         member.in_flight -= 1;
         member.think.left(now);
         let is_dry = member.queue.is_empty() && member.in_flight == 0;
@@ -268,6 +280,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
             member.has_turn = false;
         }
         self.turns.clear();
+        assert!(requests.len() == self.count, "all requests that are counted are given back");
         self.count = 0;
         requests
     }

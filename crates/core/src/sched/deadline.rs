@@ -56,8 +56,13 @@ pub struct Deadline<L> {
 
 impl<L: Payload> Deadline<L> {
     /// A queue for a device whose largest request has `max` sectors.
+    ///
+    /// # Panics
+    ///
+    /// If `max` is 0.
     #[must_use]
     pub fn new(settings: &DeadlineSettings, max: Sectors) -> Self {
+        assert!(max > Sectors::ZERO, "a device takes at least one sector at once");
         Self {
             settings: settings.clone(),
             line: VecDeque::new(),
@@ -98,6 +103,7 @@ impl<L: Payload> Deadline<L> {
         while self.has_room()
             && let Some(request) = self.line.pop_front()
         {
+            debug_assert!(request.origin.op == Op::Write, "only writes wait in the line");
             if let Some(alone) = self.queue.merge(request, self.settings.front_merges) {
                 self.insert(alone);
             }
@@ -138,6 +144,10 @@ impl<L: Payload> Deadline<L> {
         if origin.op == Op::Read && self.settings.read_drain_ms > 0 {
             self.arrivals.push(arrival);
         }
+        debug_assert!(
+            self.arrivals.len() <= self.in_flight_of(Op::Read) as usize,
+            "only reads in flight have an arrival"
+        );
     }
 
     fn in_flight_of(&self, op: Op) -> u32 {
@@ -198,6 +208,7 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
             return None;
         }
         let (request, why) = self.next(now)?;
+        debug_assert!(self.open().of(request.origin.op), "a direction at its limit gives none");
         self.sent(request.origin, request.arrival);
         self.head = request.end();
         self.is_fresh = false;
@@ -207,7 +218,7 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
 
     fn completed(&mut self, _now: Nanos, origin: Origin, arrival: Nanos) {
         let count = self.in_flight_mut(origin);
-        assert!(*count > 0, "what ends was taken");
+        assert!(*count > 0, "a request that ends was taken");
         *count -= 1;
         // A read that was sent before `read_drain` was set is not among them.
         if origin.op == Op::Read
@@ -219,7 +230,10 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
     }
 
     fn drain(&mut self) -> Vec<Request<L>> {
-        self.moved.drain(..).chain(self.queue.drain()).chain(self.line.drain(..)).collect()
+        let moved = self.moved.drain(..).chain(self.queue.drain());
+        let all: Vec<_> = moved.chain(self.line.drain(..)).collect();
+        debug_assert!(self.is_empty(), "all requests are given back");
+        all
     }
 
     fn is_empty(&self) -> bool {

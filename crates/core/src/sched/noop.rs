@@ -21,9 +21,13 @@ pub struct Noop<L> {
 
 impl<L> Noop<L> {
     /// A queue for a device whose largest request has `max` sectors.
+    ///
+    /// # Panics
+    ///
+    /// If `max` is 0.
     #[must_use]
     pub const fn new(max: Sectors) -> Self {
-        assert!(max.0 > 0, "a device takes something");
+        assert!(max.0 > 0, "a device takes at least one sector at once");
         Self { queue: VecDeque::new(), max }
     }
 }
@@ -37,8 +41,8 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
     ///
     /// A merged request keeps its place, so a late neighbour is served early and no other later.
     fn add(&mut self, _now: Nanos, request: Request<L>) {
-        assert!(request.sectors > Sectors::ZERO, "a request is for something");
-        assert!(request.sectors <= self.max, "a request fits the device");
+        assert!(request.sectors > Sectors::ZERO, "a request moves at least one sector");
+        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
         for queued in self.queue.iter_mut().rev().take(MERGE_SEARCH) {
             if queued.can_take(&request, self.max) {
                 return queued.append(request);
@@ -51,7 +55,9 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
     }
 
     fn take(&mut self, _now: Nanos) -> Option<Request<L>> {
-        self.queue.pop_front()
+        let request = self.queue.pop_front();
+        debug_assert!(request.as_ref().is_none_or(|it| it.sectors <= self.max), "{request:?}");
+        request
     }
 
     fn completed(&mut self, _now: Nanos, _origin: Origin, _arrival: Nanos) {}

@@ -11,6 +11,8 @@
 //!
 //! Each class and direction has a lane with both orders; a rule without classes uses one class.
 
+mod invariants;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
@@ -71,7 +73,7 @@ struct QueueLane<L> {
 
 impl<L: Payload> Queue<L> {
     pub(super) fn new(max: Sectors, grouping: Grouping) -> Self {
-        assert!(max > Sectors::ZERO, "a device takes something");
+        assert!(max > Sectors::ZERO, "a device takes at least one sector at once");
         let lane = || [QueueLane::new(), QueueLane::new()];
         let lanes = [lane(), lane(), lane()];
         Self { requests: Slab::new(), lanes, counts: [0; 2], max, grouping, number: 0 }
@@ -92,8 +94,8 @@ impl<L: Payload> Queue<L> {
     /// Only neighbours in `sort` order are tried. A request that overlaps others may have a fit
     /// further away, and stays alone.
     pub(super) fn merge(&mut self, request: Request<L>, front_merges: bool) -> Option<Request<L>> {
-        assert!(request.sectors > Sectors::ZERO, "a request is for something");
-        assert!(request.sectors <= self.max, "a request fits the device");
+        assert!(request.sectors > Sectors::ZERO, "a request moves at least one sector");
+        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
         let lane = &self.lanes[self.class(&request)][request.origin.op as usize];
         // One search finds both neighbours: down from where this one ends.
         let mut down = lane.sort.range(..=key(request.end(), u64::MAX)).rev().map(|(_, id)| *id);
@@ -125,7 +127,8 @@ impl<L: Payload> Queue<L> {
         let id = self.requests.insert(queued);
         self.counts[op] += 1;
         let lane = &mut self.lanes[class][op];
-        lane.sort.insert(key(start, number), id);
+        let before = lane.sort.insert(key(start, number), id);
+        debug_assert!(before.is_none(), "a number names one request");
         lane.push(&mut self.requests, id);
         id
     }
@@ -136,10 +139,10 @@ impl<L: Payload> Queue<L> {
         if self.lanes[class][op].cursor == Some(id) {
             return self.remove_before(id).0;
         }
-        let queued = self.requests.remove(id).expect("it is queued");
+        let queued = self.requests.remove(id).expect("an id names a queued request");
         self.counts[op] -= 1;
         let lane = &mut self.lanes[class][op];
-        lane.sort.remove(&queued.key()).expect("it is sorted");
+        lane.sort.remove(&queued.key()).expect("a queued request is sorted");
         lane.unlink(&mut self.requests, queued.older, queued.younger);
         queued.request
     }
@@ -149,10 +152,10 @@ impl<L: Payload> Queue<L> {
     pub(super) fn remove_before(&mut self, id: Id<L>) -> (Request<L>, Option<Id<L>>) {
         let (class, op) = self.lane_of(id);
         let is_circle = self.grouping.is_circle;
-        let queued = self.requests.remove(id).expect("it is queued");
+        let queued = self.requests.remove(id).expect("an id names a queued request");
         self.counts[op] -= 1;
         let lane = &mut self.lanes[class][op];
-        lane.sort.remove(&queued.key()).expect("it is sorted");
+        lane.sort.remove(&queued.key()).expect("a queued request is sorted");
         let next = lane.above(queued.key()).or_else(|| lane.lowest().filter(|_| is_circle));
         if lane.cursor == Some(id) {
             lane.cursor = next;
@@ -167,6 +170,7 @@ impl<L: Payload> Queue<L> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
+        debug_assert!(self.counts.iter().sum::<usize>() == self.requests.len(), "all are counted");
         self.counts == [0; 2]
     }
 
@@ -209,6 +213,10 @@ impl<L: Payload> Queue<L> {
     }
 
     pub(super) fn set_cursor(&mut self, class: Class, op: Op, cursor: Option<Id<L>>) {
+        debug_assert!(
+            cursor.is_none_or(|id| self.get(id).origin.op == op),
+            "a cursor is on a request of its lane"
+        );
         self.lanes[class as usize][op as usize].cursor = cursor;
     }
 
@@ -227,6 +235,9 @@ impl<L: Payload> Queue<L> {
             lane.sort.insert(key, id);
             lane.push(&mut self.requests, id);
         }
+        if cfg!(debug_assertions) {
+            self.assert_consistent();
+        }
     }
 
     /// Takes all out, by age.
@@ -236,15 +247,17 @@ impl<L: Payload> Queue<L> {
         self.lanes.iter_mut().flatten().for_each(|lane| *lane = QueueLane::new());
         self.counts = [0; 2];
         let mut requests = mem::take(&mut self.requests);
-        ids.into_iter().map(move |(_, id)| requests.remove(id).expect("it is queued").request)
+        ids.into_iter()
+            .map(move |(_, id)| requests.remove(id).expect("an id names a queued request").request)
     }
 
     fn grow_at_front(&mut self, id: Id<L>, request: Request<L>) {
         let (class, op) = self.lane_of(id);
-        let queued = self.requests.get_mut(id).expect("it is queued");
+        let queued = self.requests.get_mut(id).expect("an id names a queued request");
         let sort = &mut self.lanes[class][op].sort;
-        sort.remove(&queued.key()).expect("it is sorted");
+        sort.remove(&queued.key()).expect("a queued request is sorted");
         request.prepend_to(&mut queued.request);
+        debug_assert!(queued.request.sectors <= self.max, "a merged request is not too large");
         sort.insert(queued.key(), id);
     }
 
@@ -252,13 +265,14 @@ impl<L: Payload> Queue<L> {
     fn coalesce(&mut self, id: Id<L>) {
         let (class, op) = self.lane_of(id);
         let lane = &mut self.lanes[class][op];
-        let queued = self.requests.get(id).expect("it is queued");
+        let queued = self.requests.get(id).expect("an id names a queued request");
         let Some(above) = lane.above(queued.key()) else { return };
         let arrival = queued.request.arrival;
-        let gone = self.requests.get(above).expect("it is queued");
+        let gone = self.requests.get(above).expect("an id names a queued request");
         if !queued.request.can_take(&gone.request, self.max) {
             return;
         }
+        debug_assert!(queued.request.sectors <= self.max, "a merged request is not too large");
         if gone.request.arrival < arrival {
             let (earlier, its_place) = (gone.request.arrival, gone.place);
             let (older, younger) = (queued.older, queued.younger);
@@ -286,11 +300,11 @@ impl<L: Payload> Queue<L> {
     }
 
     fn queued(&self, id: Id<L>) -> &Queued<L> {
-        self.requests.get(id).expect("it is queued")
+        self.requests.get(id).expect("an id names a queued request")
     }
 
     fn queued_mut(&mut self, id: Id<L>) -> &mut Queued<L> {
-        self.requests.get_mut(id).expect("it is queued")
+        self.requests.get_mut(id).expect("an id names a queued request")
     }
 }
 
@@ -361,5 +375,5 @@ impl<L> QueueLane<L> {
 }
 
 fn of<L>(requests: &mut Slab<Queued<L>, Queued<L>>, id: Id<L>) -> &mut Queued<L> {
-    requests.get_mut(id).expect("it is queued")
+    requests.get_mut(id).expect("an id names a queued request")
 }

@@ -90,12 +90,19 @@ impl<L: Payload> Request<L> {
 
     /// Makes `next` part of this one, which keeps its time.
     pub(crate) fn append(&mut self, next: Self) {
+        debug_assert!(self.end() == next.start, "what is appended begins where this one ends");
+        debug_assert!(self.origin.op == next.origin.op, "a request has one direction");
         self.sectors += next.sectors;
         self.load.append(next.load);
     }
 
     /// Makes this one the front part of `queued`, which keeps its time and its origin.
     pub(crate) fn prepend_to(mut self, queued: &mut Self) {
+        debug_assert!(
+            self.end() == queued.start,
+            "the front part ends where the queued one begins"
+        );
+        debug_assert!(self.origin.op == queued.origin.op, "a request has one direction");
         core::mem::swap(&mut self.load, &mut queued.load);
         queued.start = self.start;
         queued.sectors += self.sectors;

@@ -23,7 +23,10 @@ impl Writeback {
             }
             WriteState::Reading => write.fault = write.fault.or(Some(Fault::Short)),
             WriteState::Filling => {
-                assert!(write.kind != WriteKind::Write, "{id:?} has to be filled");
+                assert!(
+                    write.kind != WriteKind::Write,
+                    "{id:?} is being filled, and is not cancelled"
+                );
             }
             WriteState::Device | WriteState::Acting => {}
         }
@@ -36,7 +39,7 @@ impl Writeback {
             self.files.get(file).map_or_else(Vec::new, |it| it.locks.iter().copied().collect());
         // The last first: so no write is left to go on with what another one gives back.
         for id in locks.into_iter().rev() {
-            let write = self.writes.get(id).expect("it has a lock");
+            let write = self.writes.get(id).expect("a write with a lock is not over");
             let has_begun = match write.state {
                 WriteState::Locked | WriteState::Budget | WriteState::Frames => false,
                 WriteState::Device => write.kind != WriteKind::Zeroes,
@@ -50,6 +53,9 @@ impl Writeback {
 
     /// Ends a write that waits in some line.
     fn cancel_waiting(&mut self, path: &mut ReadPath, id: WriteId) {
+        let write = self.writes.get(id).expect("a write is cancelled before it is over");
+        let has_frames = !write.fresh.is_empty() || !write.fills.is_empty();
+        assert!(!has_frames, "{id:?} has frames, and is abandoned instead");
         self.unlocked.retain(|&other| other != id);
         self.budget.leave_line(id);
         path.reads.frame_line.retain(|&other| other != Waiter::Write(id));

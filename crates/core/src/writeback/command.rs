@@ -106,14 +106,25 @@ impl WriteCommand {
         }
     }
 
+    /// It has got as far as this.
+    pub(super) fn set_state(&mut self, state: WriteState) {
+        let (kind, was) = (self.kind, self.state);
+        assert!(was.may_become(state), "{kind:?} goes from {was:?} to {state:?}");
+        assert!(kind.may_be(state), "{kind:?} is never {state:?}");
+        self.state = state;
+    }
+
     /// What it covers of a file of this length: less than was asked if the file ends before, or if
     /// it would need more than the `largest` number of pages.
     pub(super) fn cover(&mut self, file_len: ByteCount, largest: Pages) {
+        assert!(largest > Pages::ZERO, "a write may have at least one page");
         let first = self.pos.page();
         let end = (self.pos + self.requested).min(file_len).min((first + largest).offset());
         self.len = end.saturating_sub(self.pos);
         let after = if self.len == ByteCount::ZERO { first } else { PageIndex(end.pages_up().0) };
         self.pages = first..after;
+        assert!(self.len <= self.requested, "a write covers no more than was asked for");
+        assert!(self.pages.end <= first + largest, "a write has at most {largest} pages");
     }
 
     /// The pages of which something stays as it was.
@@ -129,10 +140,63 @@ impl WriteCommand {
             let end = file_len.min((*page + Pages(1)).offset());
             start < end && (self.pos > start || self.pos + self.len < end)
         };
+        assert!(self.pages.start < self.pages.end, "a write that is not over has a page");
         let first = self.pages.start;
-        let last = PageIndex(self.pages.end.0.saturating_sub(1));
+        let last = PageIndex(self.pages.end.0 - 1);
         let last = Some(last).filter(|last| *last > first);
         [Some(first).filter(is_partial), last.filter(is_partial)]
+    }
+}
+
+impl WriteKind {
+    /// Whether a write of this kind is ever in this state.
+    ///
+    /// ```text
+    ///             Locked  Budget  Frames  Reading  Filling  Device  Acting
+    ///   Write     x       x       x       x        x        x
+    ///   Zeroes    x                                         x       x
+    ///   Flush     x                                         x       x
+    ///   WriteBack x                                         x
+    /// ```
+    pub(super) const fn may_be(self, state: WriteState) -> bool {
+        match state {
+            WriteState::Locked | WriteState::Device => true,
+            WriteState::Budget | WriteState::Frames | WriteState::Reading | WriteState::Filling => {
+                matches!(self, Self::Write)
+            }
+            WriteState::Acting => matches!(self, Self::Zeroes | Self::Flush),
+        }
+    }
+}
+
+impl WriteState {
+    /// Whether a write goes from this state to that one.
+    ///
+    /// ```text
+    ///   Write     Locked --> (Budget) --> Frames --> (Reading) --> Filling --> (Device)
+    ///   others    Locked --> (Device) --> Acting
+    /// ```
+    ///
+    /// A write that does not get its pages at once stays `Locked`; from each state it may be over.
+    pub(super) const fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Locked, Self::Reading | Self::Filling) => false,
+            (Self::Locked, _)
+            | (Self::Budget, Self::Frames)
+            | (Self::Frames, Self::Reading | Self::Filling)
+            | (Self::Reading, Self::Filling)
+            | (Self::Filling, Self::Device)
+            | (Self::Device, Self::Acting) => true,
+            (
+                Self::Budget
+                | Self::Frames
+                | Self::Reading
+                | Self::Filling
+                | Self::Device
+                | Self::Acting,
+                _,
+            ) => false,
+        }
     }
 }
 

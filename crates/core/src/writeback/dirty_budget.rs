@@ -27,6 +27,7 @@ pub(crate) struct DirtyBudget {
 impl DirtyBudget {
     pub(crate) fn new(frames: u32) -> Self {
         let most = u64::from(frames) / DIRTY_DENOM;
+        assert!(most >= LEAST_LIMIT, "a quarter of {frames} frames is too small for writes");
         Self { used: 0, limit: most, most, line: VecDeque::new() }
     }
 
@@ -40,6 +41,7 @@ impl DirtyBudget {
 
     pub(super) fn set_limit(&mut self, limit: u64) {
         self.limit = limit.clamp(LEAST_LIMIT, self.most.max(LEAST_LIMIT));
+        assert!(self.limit >= LEAST_LIMIT, "a write of one page fits the limit");
     }
 
     /// What is wanted by the first in the line.
@@ -56,10 +58,12 @@ impl DirtyBudget {
     pub(super) fn take_one(&mut self) -> bool {
         let fits = self.used < self.limit;
         self.used += u64::from(fits);
+        assert!(!fits || self.used <= self.limit, "pages that are dirty again keep to the limit");
         fits
     }
 
     pub(super) fn take(&mut self, pages: u64) -> bool {
+        assert!(pages > 0, "a write needs at least one frame");
         // A limit may have been lowered under a write that was cut to the old one.
         let fits = self.used + pages <= self.limit || self.used == 0;
         if fits {
@@ -69,7 +73,7 @@ impl DirtyBudget {
     }
 
     pub(super) fn release(&mut self, pages: u64) {
-        self.used = self.used.checked_sub(pages).expect("what is given back was taken");
+        self.used = self.used.checked_sub(pages).expect("budget that is given back was taken");
     }
 }
 

@@ -95,7 +95,7 @@ impl DirtyFiles {
             self.files.resize_with(index + 1, || None);
         }
         let (id, state) = self.files[index].get_or_insert_with(|| (file, Box::default()));
-        assert!(*id == file, "{id:?} was removed when it was closed");
+        assert!(*id == file, "{id:?} has the slot of {file:?}");
         state
     }
 
@@ -104,6 +104,9 @@ impl DirtyFiles {
         if let Some(state) = self.files.get_mut(file.index() as usize)
             && state.as_ref().is_some_and(|(id, _)| *id == file)
         {
+            let is_clean =
+                state.as_ref().is_none_or(|(_, it)| it.dirty == 0 && it.locks.is_empty());
+            assert!(is_clean, "{file:?} goes while something of it is dirty or written");
             *state = None;
         }
     }
@@ -123,6 +126,10 @@ impl FileDirtyPages {
         if self.flush_seqs.back().is_some_and(|flush_seq| flush_seq.number == self.flush_seq) {
             self.flush_seq += 1;
         }
+        debug_assert!(
+            self.flush_seqs.back().is_none_or(|last| last.number < self.flush_seq),
+            "what is dirty now is of an earlier flush"
+        );
         self.flush_seq.saturating_sub(1)
     }
 
@@ -138,7 +145,7 @@ impl FileDirtyPages {
             }
             assert!(
                 flush_seq.failed == 0 || flush_seq.fault.is_some(),
-                "a failure that no flush is told"
+                "a page of it has failed, and no flush is told how"
             );
             fault = fault.or(flush_seq.fault);
         }
@@ -171,8 +178,10 @@ impl FileDirtyPages {
                 at
             }
         };
+        debug_assert!(number <= self.flush_seq, "{number} has not begun");
         let flush_seq = &mut self.flush_seqs[at];
         change(flush_seq);
+        assert!(flush_seq.failed <= flush_seq.dirty, "{flush_seq:?}: a page that failed is dirty");
         if flush_seq.failed == 0 {
             flush_seq.fault = None;
         }

@@ -92,13 +92,21 @@ impl DirtyPage {
     }
 }
 
+impl DirtyPage {
+    /// Whether a request has it: it is written, or was dropped meanwhile.
+    pub(super) fn is_in_request(&self) -> bool {
+        debug_assert!(!self.is_dropped || self.on == DirtyList::Nothing, "dropped from its list");
+        self.is_dropped || self.on == DirtyList::Writing
+    }
+}
+
 impl DirtyList {
     pub(crate) const ALL: [Self; 5] =
         [Self::Aging, Self::Urgent, Self::Held, Self::Writing, Self::Failed];
 
     pub(super) const fn index(self) -> usize {
         match self {
-            Self::Nothing => panic!("what is on no list is in none"),
+            Self::Nothing => panic!("a page on no list has no place in one"),
             Self::Aging => 0,
             Self::Urgent => 1,
             Self::Held => 2,

@@ -60,6 +60,12 @@ impl DirtyPages {
         }
     }
 
+    /// How many there are: on a list, or dropped while a request has them.
+    pub(super) fn count_all(&self) -> u64 {
+        debug_assert!(self.free.len() <= self.pages.len(), "a number is free twice");
+        (self.pages.len() - self.free.len()) as u64
+    }
+
     pub(crate) fn get(&self, id: DirtyId) -> &DirtyPage {
         &self.pages[id.0 as usize]
     }
@@ -75,6 +81,8 @@ impl DirtyPages {
 
     /// Adds a dirty of the present flush_seq. It is on no list yet.
     pub(crate) fn add(&mut self, dirty_file: &mut FileDirtyPages, mut dirty: DirtyPage) -> DirtyId {
+        assert!(self.of(dirty.frame).is_none(), "{:?} is dirty already", dirty.frame);
+        assert!(dirty.on == DirtyList::Nothing, "a page that is added is on no list");
         dirty.flush_seq = dirty_file.flush_seq;
         dirty_file.dirty += 1;
         dirty_file.count(dirty.flush_seq, |flush_seq| flush_seq.dirty += 1);
@@ -100,7 +108,7 @@ impl DirtyPages {
         writes: &Slab<WriteIdKind, WriteCommand>,
     ) {
         let Some(&first) = dirty_file.flushes.front() else { return };
-        let flush_seq = writes.get(first).expect("it waits").flush_seq;
+        let flush_seq = writes.get(first).expect("a flush that waits is not over").flush_seq;
         let all =
             DirtyList::ALL.into_iter().flat_map(|on| self.list(dirty_file, on)).collect::<Vec<_>>();
         for id in all {
@@ -130,6 +138,7 @@ impl DirtyPages {
     /// The page has newer bytes, in this frame, before the older ones were sent.
     pub(crate) fn move_to(&mut self, id: DirtyId, frame: Frame) -> Frame {
         let old = core::mem::replace(&mut self.get_mut(id).frame, frame);
+        assert!(self.of(frame).is_none(), "{frame:?} is dirty already");
         self.of_frame[old.0 as usize] = 0;
         self.of_frame[frame.0 as usize] = id.0 + 1;
         old
@@ -139,6 +148,7 @@ impl DirtyPages {
     pub(crate) fn settle(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId) {
         self.put(dirty_file, id, DirtyList::Nothing);
         let flush_seq = self.get(id).flush_seq;
+        assert!(dirty_file.dirty > 0, "{id:?} is counted by its file");
         dirty_file.dirty -= 1;
         dirty_file.count(flush_seq, |flush_seq| flush_seq.dirty -= 1);
     }
@@ -155,6 +165,8 @@ impl DirtyPages {
 
     /// Flushes that wait for `from` wait for `to`, too: the later one gets the earlier's flush_seq.
     pub(crate) fn inherit(&mut self, dirty_file: &mut FileDirtyPages, from: DirtyId, to: DirtyId) {
+        debug_assert!(self.get(from).page == self.get(to).page, "newer bytes are of the same page");
+        assert!(self.get(to).on != DirtyList::Failed, "newer bytes wait for the older ones");
         let flush_seq = self.get(from).flush_seq;
         let was = self.get(to).flush_seq;
         if flush_seq < was {
@@ -174,7 +186,7 @@ impl DirtyPages {
         dirty_file: &mut FileDirtyPages,
         id: DirtyId,
     ) {
-        assert!(self.get(id).on != DirtyList::Failed, "an flush_seq counts those that failed");
+        assert!(self.get(id).on != DirtyList::Failed, "a flush_seq counts those that failed");
         let (was, now) = (self.get(id).flush_seq, dirty_file.flush_seq);
         dirty_file.count(was, |flush_seq| flush_seq.dirty -= 1);
         dirty_file.count(now, |flush_seq| flush_seq.dirty += 1);
@@ -188,6 +200,7 @@ impl DirtyPages {
     }
 
     fn put_on(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
+        assert!(!self.get(id).is_dropped, "{id:?} is dropped, and is on no list any more");
         let was = self.get(id).on;
         if was != DirtyList::Nothing {
             self.unlink(dirty_file, id, was);
@@ -237,8 +250,11 @@ impl DirtyPages {
     }
 
     fn unlink(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
+        debug_assert!(self.get(id).on == on, "{id:?} is on another list");
         let (prev, next) = (self.get(id).prev, self.get(id).next);
         let list = dirty_file.list_mut(on);
+        assert!(prev != 0 || list.head == id.0 + 1, "{id:?} is not where its links say");
+        assert!(next != 0 || list.tail == id.0 + 1, "{id:?} is not where its links say");
         match prev.checked_sub(1) {
             Some(prev) => self.pages[prev as usize].next = next,
             None => list.head = next,

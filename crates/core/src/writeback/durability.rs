@@ -16,7 +16,7 @@
 //!
 //! Invariants, and how they are tested: docs/durability.md.
 
-use super::command::WriteCommand;
+use super::command::{WriteCommand, WriteKind};
 use super::refusals::{EDQUOT, EFBIG, ENOSPC};
 use super::write_ends::WriteOutcome;
 use super::{Domain, Writeback};
@@ -59,7 +59,7 @@ impl Writeback {
     /// The domain of a device, which begins with its first write: devices of one disk share one.
     fn domain_of(&mut self, devices: &mut DeviceQueues, device: DeviceId) -> DomainId {
         let domains = &mut self.domains;
-        let state = devices.get(device).expect("a device outlives its files");
+        let state = devices.get(device).expect("a device with open files is not removed");
         if let Some(domain) = state.domain {
             return domain;
         }
@@ -69,15 +69,18 @@ impl Writeback {
             devices.iter().filter(|(_, it)| same(it)).find_map(|(_, it)| it.domain)
         });
         let domain = shared.unwrap_or_else(|| domains.insert(Domain::new()));
-        devices.get_mut(device).expect("it is there").domain = Some(domain);
-        domains.get_mut(domain).expect("just found").devices += 1;
+        devices.get_mut(device).expect("a device with open files is not removed").domain =
+            Some(domain);
+        domains.get_mut(domain).expect("a domain lives as long as its devices").devices += 1;
         domain
     }
 
     /// A device is removed: its domain goes with the last one, when all its commands have ended.
     pub(crate) fn leave_domain(&mut self, domain: Option<DomainId>) {
         if let Some(domain) = domain {
-            self.domains.get_mut(domain).expect("it has a device").devices -= 1;
+            let state =
+                self.domains.get_mut(domain).expect("a domain lives as long as its devices");
+            state.devices = state.devices.checked_sub(1).expect("a domain counts its devices");
             self.end_domain_if_over(domain);
         }
     }
@@ -96,7 +99,11 @@ impl Writeback {
         is_durable: bool,
     ) -> DomainCommand {
         let domain = self.domain_of(devices, device);
-        let seq = self.domains.get_mut(domain).expect("just found").begin(is_durable);
+        let seq = self
+            .domains
+            .get_mut(domain)
+            .expect("a domain lives as long as its devices")
+            .begin(is_durable);
         DomainCommand { domain, seq }
     }
 
@@ -124,8 +131,9 @@ impl Writeback {
         let DomainCommand { domain, seq } = command;
         let bytes = result.unwrap_or(ByteCount::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
+        assert!(!load.writes.is_empty(), "a command that writes has pages");
         let was_flushed = self.was_flushed(path, device, result);
-        let commands = self.domains.get_mut(domain).expect("it has commands in flight");
+        let commands = self.domains.get_mut(domain).expect("a domain outlives its commands");
         if load.is_fua && bytes < load.write_len() {
             if was_flushed {
                 self.flush_failed(path, now, domain, seq, fault);
@@ -174,7 +182,9 @@ impl Writeback {
     pub(super) fn start_device_flush(&mut self, path: &mut ReadPath, id: WriteId) {
         let command = self.begin_command_of(path, id, true);
         let covers = path.page_in.cache.end_flush_interval();
-        let write = self.writes.get_mut(id).expect("a flush");
+        let write = self.writes.get_mut(id).expect("a flush that begins to act is not over");
+        assert!(write.kind == WriteKind::Flush, "{id:?} flushes no device");
+        assert!(write.command.is_none(), "{id:?} acts once");
         write.command = Some(command);
         write.covers = covers;
     }
@@ -182,7 +192,10 @@ impl Writeback {
     /// A zero or a discard is the driver's next step.
     pub(super) fn start_act_beside_cache(&mut self, path: &mut ReadPath, id: WriteId) {
         let command = self.begin_command_of(path, id, false);
-        self.writes.get_mut(id).expect("a zero").command = Some(command);
+        let write = self.writes.get_mut(id).expect("a zero that begins to act is not over");
+        assert!(write.kind == WriteKind::Zeroes, "{id:?} changes nothing on the device");
+        assert!(write.command.is_none(), "{id:?} acts once");
+        write.command = Some(command);
     }
 
     fn begin_command_of(
@@ -191,7 +204,7 @@ impl Writeback {
         id: WriteId,
         is_durable: bool,
     ) -> DomainCommand {
-        let file = self.writes.get(id).expect("it is not over").file;
+        let file = self.writes.get(id).expect("a write that begins to act is not over").file;
         let device = path.files.used(file).device;
         self.begin_command(&mut path.devices, device, is_durable)
     }
@@ -204,10 +217,10 @@ impl Writeback {
         id: WriteId,
         result: Result<(), Fault>,
     ) {
-        let write = self.writes.get(id).expect("a flush");
+        let write = self.writes.get(id).expect("a flush that acts is not over");
         let (covers, command) = (write.covers, write.command);
         let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
-        let commands = self.domains.get_mut(domain).expect("it has commands in flight");
+        let commands = self.domains.get_mut(domain).expect("a domain outlives its commands");
         match result {
             Ok(()) => {
                 let end = DurableEnd::Flush(id, covers);
@@ -225,16 +238,17 @@ impl Writeback {
 
     /// The driver did not flush the device, because no caller waits for it any more.
     pub(super) fn cancel_device_flush(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
-        let command = self.writes.get(id).expect("a flush").command;
+        let command = self.writes.get(id).expect("a flush that acts is not over").command;
         let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
-        self.domains.get_mut(domain).expect("it has commands in flight").cancel(seq);
+        self.domains.get_mut(domain).expect("a domain outlives its commands").cancel(seq);
         self.settle(path, now, domain);
     }
 
     /// The driver has zeroed pages on the device. Whether a flush failed meanwhile: then it may be
     /// that the device has dropped those zeros, and the act has failed.
     pub(super) fn zeroed_fault(&self, id: WriteId) -> Option<Fault> {
-        let DomainCommand { domain, seq } = self.writes.get(id).expect("a zero").command?;
+        let DomainCommand { domain, seq } =
+            self.writes.get(id).expect("a zero that acts is not over").command?;
         self.domains.get(domain)?.suspect(seq)
     }
 
@@ -246,7 +260,7 @@ impl Writeback {
                     self.end_writes(path, now, device, &mut load, WriteOutcome::Durable);
                 }
                 DurableEnd::Flush(id, covers) => {
-                    let file = self.writes.get(id).expect("it settles").file;
+                    let file = self.writes.get(id).expect("a flush that settles is not over").file;
                     if let Some(dirty_file) = self.files.get_mut(file) {
                         dirty_file.durable = dirty_file.durable.max(covers);
                     }
@@ -265,7 +279,7 @@ impl Writeback {
         id: WriteId,
         fault: Option<Fault>,
     ) {
-        let &WriteCommand { file, accepts, .. } = self.writes.get(id).expect("a flush");
+        let &WriteCommand { file, accepts, .. } = self.writes.get(id).expect("a flush ends once");
         let dirty_file = self.files.get(file);
         let lost =
             dirty_file.and_then(|it| it.lost.or(it.accepted.filter(|_| it.accepts != accepts)));

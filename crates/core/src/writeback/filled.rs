@@ -21,6 +21,7 @@ impl Writeback {
     pub(crate) fn end_fill(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let write = self.writes.get_mut(id).expect("a write is filled before it is over");
         assert!(write.state == WriteState::Filling, "{id:?} was not to be filled");
+        assert!(write.fresh.len() == write.fills.len(), "{id:?} has a frame for each page");
         let (file, mode, submitter, len) = (write.file, write.mode, write.submitter, write.len);
         let state = path.files.used(file);
         if state.is_closing {
@@ -37,7 +38,8 @@ impl Writeback {
                 continue;
             }
             self.swap_page(path, now, file, (fill, fresh), mode, submitter);
-            self.writes.get_mut(id).expect("a write").budget -= 1;
+            let write = self.writes.get_mut(id).expect("a write is filled before it is over");
+            write.budget = write.budget.checked_sub(1).expect("a write has budget for each page");
             if mode != WriteMode::WriteBack {
                 path.page_in.waiters.add(fill.new, Waiter::Write(id));
                 outstanding += 1;
@@ -48,7 +50,8 @@ impl Writeback {
         }
         self.release_budget(id);
         self.unlock(id);
-        self.writes.get_mut(id).expect("a write").outstanding = outstanding;
+        self.writes.get_mut(id).expect("a write is filled before it is over").outstanding =
+            outstanding;
         if outstanding == 0 {
             self.end_write(path, id, len, None);
         } else {
@@ -74,13 +77,15 @@ impl Writeback {
         mode: WriteMode,
         submitter: Submitter,
     ) {
+        assert!(fresh.frame() == fill.new, "{:?} was filled, not {fresh:?}", fill.new);
         let slot = slot_of(file);
         let old =
             path.page_in.cache.look_up(slot, fill.page).and_then(|old| self.dirty.of(old.frame()));
         path.page_in.cache.put_written(slot, fill.page, fresh);
         path.telemetry.stats.pages_written += 1;
 
-        let dirty_file = self.files.get_mut(file).expect("a write had a lock there");
+        let dirty_file =
+            self.files.get_mut(file).expect("a write that had a lock is counted by its file");
         let is_urgent = mode != WriteMode::WriteBack;
         let is_fua = mode == WriteMode::Fua;
         let mut dirty = DirtyPage::new(file, fill.page, fill.new, submitter, now);
@@ -92,6 +97,7 @@ impl Writeback {
                 self.dirty.put(dirty_file, id, list);
             }
             Some((older, DirtyList::Writing)) => {
+                assert!(self.dirty.get(older).other.is_none(), "{older:?} has newer bytes already");
                 dirty.other = Some(older);
                 let id = self.dirty.add(dirty_file, dirty);
                 self.dirty.put(dirty_file, id, DirtyList::Held);

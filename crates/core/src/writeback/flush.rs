@@ -51,7 +51,13 @@ impl Writeback {
         match flush_state {
             FlushState::Over(_) => self.end_flush(path, id, flush_state),
             FlushState::Waits => {
-                let dirty_file = self.files.get_mut(file).expect("it has dirty pages");
+                let dirty_file =
+                    self.files.get_mut(file).expect("a flush that waits has dirty pages");
+                let last = dirty_file.flushes.back().and_then(|&last| self.writes.get(last));
+                assert!(
+                    last.is_none_or(|last| last.flush_seq <= flush_seq),
+                    "flushes are in order"
+                );
                 dirty_file.flushes.push_back(id);
                 self.wait(path, id, WriteState::Device);
             }
@@ -70,6 +76,12 @@ impl Writeback {
             self.dirty.get_mut(id).is_urgent = true;
         }
         self.resend_all_failed(file);
+        debug_assert!(
+            self.files
+                .get(file)
+                .is_none_or(|it| self.dirty.oldest(it, DirtyList::Failed).is_none()),
+            "all that failed is sent again"
+        );
     }
 
     /// Flushes that wait for pages of this flush_seq end with the fault, although the page that
@@ -81,7 +93,7 @@ impl Writeback {
         fault: Fault,
     ) {
         for &id in &dirty_file.flushes {
-            let flush = writes.get_mut(id).expect("it waits");
+            let flush = writes.get_mut(id).expect("a flush that waits is not over");
             if flush.flush_seq >= flush_seq {
                 flush.fault = flush.fault.or(Some(fault));
             }
@@ -95,8 +107,9 @@ impl Writeback {
                 return;
             };
             let Some(&id) = dirty_file.flushes.front() else { return };
-            let flush_state =
-                dirty_file.flush_state(self.writes.get(id).expect("it waits").flush_seq);
+            let flush_state = dirty_file.flush_state(
+                self.writes.get(id).expect("a flush that waits is not over").flush_seq,
+            );
             if flush_state == FlushState::Waits {
                 return;
             }
@@ -115,7 +128,12 @@ impl Writeback {
     }
 
     fn end_flush(&mut self, path: &mut ReadPath, id: WriteId, flush_state: FlushState) {
-        let WriteCommand { kind, fault: told, .. } = *self.writes.get(id).expect("a flush");
+        let WriteCommand { kind, fault: told, .. } =
+            *self.writes.get(id).expect("a flush ends once");
+        debug_assert!(
+            kind.may_be(WriteState::Device) && kind != WriteKind::Write,
+            "{id:?}: a flush"
+        );
         match flush_state {
             FlushState::Over(None) if told.is_none() && kind == WriteKind::Flush => {
                 self.start_device_flush(path, id);

@@ -84,10 +84,12 @@ impl<T> FlushDomain<T> {
     /// If a flush failed while it was in flight: then how, and what was to be done at its end.
     pub(crate) fn succeed(&mut self, seq: CommandSeq, end: T) -> Result<(), (Fault, T)> {
         let was_there = self.in_flight.remove(&seq.0);
-        assert!(was_there, "{seq:?} ends once");
+        assert!(was_there, "{seq:?} is no durable command in flight");
         if let Some(fault) = self.suspect(seq) {
             return Err((fault, end));
         }
+        let last = self.settling.back().map_or(0, |it| it.until);
+        assert!(last <= self.next, "commands settle in the order of their ends");
         self.settling.push_back(Settling { until: self.next, end });
         Ok(())
     }
@@ -95,14 +97,15 @@ impl<T> FlushDomain<T> {
     /// A durable command was never sent to the device.
     pub(crate) fn cancel(&mut self, seq: CommandSeq) {
         let was_there = self.in_flight.remove(&seq.0);
-        assert!(was_there, "{seq:?} ends once");
+        assert!(was_there, "{seq:?} is no durable command in flight");
     }
 
     /// A durable command failed. Returns those that ended well while it was in flight, and that
     /// fail with it.
     pub(crate) fn fail(&mut self, seq: CommandSeq, fault: Fault) -> Vec<T> {
         let was_there = self.in_flight.remove(&seq.0);
-        assert!(was_there, "{seq:?} ends once");
+        assert!(was_there, "{seq:?} is no durable command in flight");
+        assert!(self.suspect_below <= self.next, "commands that have not begun are suspect");
         self.suspect_below = self.next;
         self.fault = fault;
         // In the order of their ends, so `until` never falls.
@@ -112,6 +115,7 @@ impl<T> FlushDomain<T> {
 
     /// Whether a flush failed while this command was in flight: then how.
     pub(crate) fn suspect(&self, seq: CommandSeq) -> Option<Fault> {
+        debug_assert!(seq.0 < self.next, "{seq:?} has not begun");
         (seq.0 < self.suspect_below).then_some(self.fault)
     }
 
@@ -129,6 +133,18 @@ impl<T> FlushDomain<T> {
     pub(crate) fn pop_settled(&mut self) -> Option<T> {
         let oldest = self.in_flight.first().copied().unwrap_or(u64::MAX);
         self.settling.pop_front_if(|it| it.until <= oldest).map(|it| it.end)
+    }
+
+    /// Checks the order of its commands.
+    pub(crate) fn assert_consistent(&self) {
+        let last = self.in_flight.last().copied();
+        assert!(last.is_none_or(|last| last < self.next), "{last:?} has not begun");
+        assert!(self.suspect_below <= self.next, "commands that have not begun are suspect");
+        assert!(
+            self.settling.iter().is_sorted_by_key(|it| it.until),
+            "commands settle in the order of their ends"
+        );
+        assert!(self.devices > 0 || !self.is_idle(), "a domain goes with its last device");
     }
 
     /// Whether nothing is in flight or settles.

@@ -60,6 +60,10 @@ impl Writeback {
         }
         let next = self.flusher_line.iter().filter_map(|&file| self.due(file)).min();
         self.next_due = next.unwrap_or(NEVER);
+        debug_assert!(
+            self.dirty.urgent == 0 || !self.flusher_line.is_empty(),
+            "a file with urgent pages is in line"
+        );
     }
 
     /// When something of the flusher's is due although nothing happens before.
@@ -93,7 +97,7 @@ impl Writeback {
     /// Whether a write waits for more room than device writes will give back.
     fn budget_is_wanted(&self) -> bool {
         let Some(first) = self.budget.first() else { return false };
-        let write = self.writes.get(first).expect("it waits");
+        let write = self.writes.get(first).expect("a write that waits for budget is not over");
         self.dirty.writing < (write.pages.end - write.pages.start).0
     }
 
@@ -124,10 +128,12 @@ impl Writeback {
 
     /// Queues a request for this page and its neighbours.
     fn send(&mut self, path: &mut ReadPath, now: Nanos, device: DeviceId, first: DirtyId) {
-        let state = path.devices.get_mut(device).expect("a file's device outlives it");
+        let state = path.devices.get_mut(device).expect("a device with open files is not removed");
         let max = state.geometry.max_io;
+        assert!(state.flusher_requests < self.settings.queued, "{device:?} has all it is allowed");
         state.flusher_requests += 1;
         let run = self.run_around(path, first, max);
+        debug_assert!(run.contains(&first), "the page that is due is part of its request");
         let dirty = self.dirty.get(first);
         let (file, submitter, is_fua) = (dirty.file, dirty.submitter, self.needs_fua(path, first));
         let OpenFile { len: file_len, location, .. } = path.files.used(file);
@@ -143,6 +149,7 @@ impl Writeback {
             writes.push(WritePage { dirty, frame, len });
             self.dirty.put(dirty_file, dirty, DirtyList::Writing);
         }
+        assert!((writes.len() as u64) <= max.0, "a request is no larger than the device takes");
         let sectors = Sectors(bytes.0.div_ceil(SECTOR_SIZE));
         let origin = Origin { op: Op::Write, class: Class::BestEffort, submitter };
         let load = IoPayload { writes, is_fua, is_retry, parts: 1, ..IoPayload::default() };
@@ -174,6 +181,7 @@ impl Writeback {
     /// ```
     fn run_around(&self, path: &ReadPath, first: DirtyId, max: Pages) -> Vec<DirtyId> {
         let dirty = self.dirty.get(first);
+        assert!(dirty.other.is_none(), "{first:?} waits for its older bytes");
         let slot = slot_of(dirty.file);
         let along = |page: PageIndex| {
             let id = self.dirty.of(path.page_in.cache.look_up(slot, page)?.frame())?;
@@ -210,6 +218,10 @@ impl Writeback {
         }
         before.reverse();
         before.append(&mut run);
+        debug_assert!(
+            before.windows(2).all(|two| self.page_of(two[0]) + Pages(1) == self.page_of(two[1])),
+            "a request is for neighbours"
+        );
         before
     }
 

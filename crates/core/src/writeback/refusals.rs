@@ -72,6 +72,7 @@ impl RefusalKind {
             Self::NoSpace => retry_ns.max(LEAST_PROBE_NS),
             Self::Permanent => return None,
         };
+        debug_assert!(first > 0, "a probe is not due at once");
         let later = first.saturating_mul(1 << probes.min(MOST_DOUBLINGS));
         Some(later.min(first.max(MOST_PROBE_NS)))
     }
@@ -80,6 +81,7 @@ impl RefusalKind {
 impl Refusals {
     /// A request of `pages` was refused, but for the first `taken` of them.
     pub(super) fn judge(&mut self, pages: usize, taken: usize) -> RefusalVerdict {
+        assert!(taken < pages, "{taken} of {pages} pages were taken, so some were refused");
         let rest = pages - taken;
         if taken > 0 {
             return RefusalVerdict::Resend(limit(rest));
@@ -106,6 +108,7 @@ impl Refusals {
 
 /// As the number that a page keeps.
 fn limit(pages: usize) -> u8 {
+    assert!(pages > 0, "0 stands for no limit");
     u8::try_from(pages).unwrap_or(u8::MAX)
 }
 

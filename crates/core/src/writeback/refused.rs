@@ -89,6 +89,7 @@ impl Writeback {
         // If this one does not come back, because its page is dropped, the next one goes then.
         refusals.plan(now, retry_ns);
         self.resend(file, id);
+        debug_assert!(self.dirty.get(id).on == DirtyList::Urgent, "a probe is sent at once");
         self.dirty.get_mut(id).most_pages = 1;
     }
 
@@ -139,6 +140,7 @@ impl Writeback {
         if let Some(fault) = dirty_file.fault_of(flush_seq) {
             Self::fail_waiting_flushes(&mut self.writes, dirty_file, flush_seq, fault);
         }
+        assert!(self.dirty.get(id).on == DirtyList::Failed, "{id:?} has not failed");
         self.dirty.get_mut(id).most_pages = 0;
         self.dirty.put(dirty_file, id, DirtyList::Urgent);
         self.dirty.move_to_current_flush_seq(dirty_file, id);

@@ -36,7 +36,7 @@ impl Writeback {
         fault: Fault,
     ) {
         path.telemetry.stats.flush_failures += 1;
-        let commands = self.domains.get_mut(domain).expect("one of its commands has failed");
+        let commands = self.domains.get_mut(domain).expect("a domain outlives its commands");
         let spoiled = commands.fail(seq, fault);
         let failed = path.page_in.cache.end_flush_interval();
         self.rewrite(path, now, domain, failed);
@@ -80,9 +80,10 @@ impl Writeback {
         self.rewriting.retain(|&(other, _)| other != domain);
         let mut waiting = self.files_in(path, domain);
         waiting.retain(|&file| {
-            let dirty_file = self.files.get_mut(file).expect("it was just listed");
+            let dirty_file = self.files.get_mut(file).expect("only files with writes are listed");
             core::mem::take(&mut dirty_file.is_rewriting)
         });
+        assert!(self.budget.used() >= self.dirty.failed, "pages that failed hold budget");
         let mut is_over = true;
         for unstable in path.page_in.cache.unstable_pages() {
             let Some(file) = self.file_at(path, unstable.file, domain) else { continue };
@@ -121,7 +122,7 @@ impl Writeback {
         waiting.retain(|&file| self.files.get(file).is_some_and(|it| !it.flushes.is_empty()));
         for file in waiting {
             let Self { files, writes, dirty, .. } = self;
-            let dirty_file = files.get_mut(file).expect("a flush of it waits");
+            let dirty_file = files.get_mut(file).expect("only files with writes are listed");
             dirty.join_waiting_flushes(dirty_file, writes);
             self.make_urgent(path, file);
         }
@@ -135,6 +136,7 @@ impl Writeback {
         page: PageIndex,
         frame: Frame,
     ) {
+        assert!(!self.is_dirty(frame), "{page:?} is dirty already, and is written anyway");
         path.telemetry.stats.pages_rewritten += 1;
         path.page_in.cache.clear_unstable(frame);
         path.page_in.cache.hold(frame);
@@ -151,7 +153,7 @@ impl Writeback {
         let Self { files, writes, dirty, .. } = self;
         let dirty_file = files.get_mut(file).expect("a dirty page is counted by its file");
         let is_zeroed = dirty_file.locks.iter().any(|&lock| {
-            let write = writes.get(lock).expect("it has a lock");
+            let write = writes.get(lock).expect("a write with a lock is not over");
             let has_begun = matches!(write.state, WriteState::Device | WriteState::Acting);
             write.kind == WriteKind::Zeroes && has_begun && write.pages.contains(&page)
         });
@@ -169,7 +171,8 @@ impl Writeback {
         for file in self.files_in(path, domain) {
             let Some(left) = path.page_in.cache.unstable_left(slot_of(file)) else { continue };
             if left > self.covered(file, domain) {
-                let dirty_file = self.files.get_mut(file).expect("it was just listed");
+                let dirty_file =
+                    self.files.get_mut(file).expect("only files with writes are listed");
                 dirty_file.lost = Some(Fault::Lost(errno));
             }
         }

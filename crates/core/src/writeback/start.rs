@@ -36,21 +36,26 @@ impl Writeback {
     pub(super) fn largest_write(&self, path: &ReadPath) -> Pages {
         let share = u64::from(path.page_in.cache.frames()) / ONE_READ_DENOM;
         // The old pages at both ends count, too.
+        assert!(self.budget.limit() > EDGES as u64, "the smallest limit has room for the edges");
         Pages(share.min(self.budget.limit() - EDGES as u64).max(1))
     }
 
     /// Gives the write its pages, or a place in the line of its file.
     pub(super) fn lock(&mut self, path: &mut ReadPath, id: WriteId) {
         let Self { files, writes, .. } = self;
-        let WriteCommand { file, pages, .. } = writes.get(id).expect("a write");
+        let WriteCommand { file, pages, .. } =
+            writes.get(id).expect("a write that locks is not over");
+        assert!(pages.start < pages.end, "{id:?} locks at least one page");
         let (file, pages) = (*file, pages.clone());
         let dirty_file = files.get_or_insert(file);
-        let others =
-            dirty_file.locks.iter().map(|&other| writes.get(other).expect("it has a lock"));
+        let others = dirty_file
+            .locks
+            .iter()
+            .map(|&other| writes.get(other).expect("a write with a lock is not over"));
         let blockers = others.filter(|other| overlap(&other.pages, &pages)).count();
         dirty_file.locks.push_back(id);
-        let blockers = u32::try_from(blockers).expect("fewer than 2^32 at a time");
-        writes.get_mut(id).expect("a write").blockers = blockers;
+        let blockers = u32::try_from(blockers).expect("fewer than 2^32 writes are there at a time");
+        writes.get_mut(id).expect("a write that locks is not over").blockers = blockers;
         if blockers == 0 {
             self.unlocked.push_back(id);
         } else {
@@ -62,15 +67,21 @@ impl Writeback {
     /// The write is done with its pages: those can go on that waited for nothing else.
     pub(super) fn unlock(&mut self, id: WriteId) {
         let Self { files, writes, unlocked, .. } = self;
-        let WriteCommand { file, pages, .. } = writes.get(id).expect("a write");
+        let WriteCommand { file, pages, .. } =
+            writes.get(id).expect("a write unlocks before it is over");
         let pages = pages.clone();
         let dirty_file = files.get_mut(*file).expect("a locked write is counted by its file");
-        let at = dirty_file.locks.iter().position(|&each| each == id).expect("it has a lock");
+        let at = dirty_file
+            .locks
+            .iter()
+            .position(|&each| each == id)
+            .expect("a write with a lock is not over");
         dirty_file.locks.remove(at);
         for &later in dirty_file.locks.range(at..) {
-            let write = writes.get_mut(later).expect("it has a lock");
+            let write = writes.get_mut(later).expect("a write with a lock is not over");
             if overlap(&write.pages, &pages) {
-                write.blockers -= 1;
+                write.blockers =
+                    write.blockers.checked_sub(1).expect("each blocker is counted once");
                 if write.blockers == 0 {
                     unlocked.push_back(later);
                 }
@@ -86,7 +97,9 @@ impl Writeback {
     }
 
     fn has_pages(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
-        let kind = self.writes.get(id).expect("a write").kind;
+        let write = self.writes.get(id).expect("a write that has its pages is not over");
+        assert!(write.blockers == 0, "{id:?} has its pages while others have them");
+        let kind = write.kind;
         match kind {
             WriteKind::Zeroes => self.start_zeroes(path, id),
             WriteKind::Write => {
@@ -109,7 +122,8 @@ impl Writeback {
                 return;
             }
             if self.try_budget(path, now, id) {
-                self.budget.line.pop_front();
+                let first = self.budget.line.pop_front();
+                debug_assert!(first == Some(id), "{id:?} is the first in line");
             } else if self.budget.used() == self.dirty.failed {
                 // All room is held by pages that their device refuses: nothing will come.
                 let fault = self.last_fault;
@@ -124,14 +138,15 @@ impl Writeback {
     }
 
     fn try_budget(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) -> bool {
-        let write = self.writes.get(id).expect("a write");
+        let write = self.writes.get(id).expect("a write that wants budget is not over");
+        assert!(write.budget == 0, "{id:?} has its budget");
         let file_len = path.files.used(write.file).len;
         let partial = write.partial_pages(file_len).into_iter().flatten().count() as u64;
         let wants = (write.pages.end - write.pages.start).0 + partial;
         if !self.budget.take(wants) {
             return false;
         }
-        self.writes.get_mut(id).expect("a write").budget = wants;
+        self.writes.get_mut(id).expect("a write that wants budget is not over").budget = wants;
         self.wait(path, id, WriteState::Frames);
         if !self.try_frames(path, now, id, path.reads.frame_line.is_empty()) {
             path.telemetry.stats.waited_for_frames += 1;
@@ -149,7 +164,8 @@ impl Writeback {
         id: WriteId,
         is_its_turn: bool,
     ) -> bool {
-        let write = self.writes.get(id).expect("a write");
+        let write = self.writes.get(id).expect("a write that waits for frames is not over");
+        assert!(write.state == WriteState::Frames, "{id:?} has its frames");
         let (file, pages, submitter) = (write.file, write.pages.clone(), write.submitter);
         let state = path.files.used(file);
         let (slot, file_len, device) = (slot_of(file), state.len, state.device);
@@ -177,6 +193,7 @@ impl Writeback {
                 runs.push(PageRun::of_page(start, fill, false));
             }
         }
+        assert!(runs.len() == missing, "each old page that is not resident is read");
         path.telemetry.stats.pages_rmw += runs.len() as u64;
         self.take_fresh(path, id, slot, &pages, &partial);
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
@@ -194,13 +211,15 @@ impl Writeback {
         pages: &Range<PageIndex>,
         partial: &[Option<PageIndex>],
     ) {
+        let write = self.writes.get(id).expect("a write that gets frames is not over");
+        assert!(write.fresh.is_empty() && write.fills.is_empty(), "{id:?} has frames");
         let mut page = pages.start;
         while page < pages.end {
             let fresh = path.page_in.cache.start_write();
             let keeps_some = partial.contains(&Some(page));
-            let old =
-                keeps_some.then(|| path.page_in.cache.look_up(slot, page).expect("held").frame());
-            let write = self.writes.get_mut(id).expect("a write");
+            let old = keeps_some
+                .then(|| path.page_in.cache.look_up(slot, page).expect(OLD_IS_HELD).frame());
+            let write = self.writes.get_mut(id).expect("a write that gets frames is not over");
             write.fills.push(WriteFill { page, new: fresh.frame(), old });
             write.fresh.push(fresh);
             page = page + Pages(1);
@@ -210,11 +229,13 @@ impl Writeback {
     /// Notes which old pages are still on their way; without any, the write can be filled.
     fn wait_for_old_bytes(&mut self, path: &mut ReadPath, id: WriteId) {
         let PageIn { cache, waiters, .. } = &mut path.page_in;
-        let write = self.writes.get_mut(id).expect("a write");
+        let write = self.writes.get_mut(id).expect("a write that has frames is not over");
+        assert!(write.outstanding == 0, "{id:?} waits for something else");
         let slot = slot_of(write.file);
         for fill in &write.fills {
             let Some(old) = fill.old else { continue };
-            let entry = cache.look_up(slot, fill.page).expect("held");
+            let entry = cache.look_up(slot, fill.page).expect(OLD_IS_HELD);
+            assert!(entry.frame() == old, "{:?} has moved while it was held", fill.page);
             if !entry.is_up_to_date() {
                 write.outstanding += 1;
                 waiters.add(old, Waiter::Write(id));
@@ -230,7 +251,8 @@ impl Writeback {
 
     /// The old bytes are there, or one of the pages could not be read.
     pub(super) fn has_old_bytes(&mut self, path: &mut ReadPath, id: WriteId) {
-        let write = self.writes.get(id).expect("a write");
+        let write = self.writes.get(id).expect("a write that reads old bytes is not over");
+        assert!(write.outstanding == 0, "{id:?} still waits for old bytes");
         let is_closing = path.files.get(write.file).is_none_or(|file| file.is_closing);
         let fault = write.fault.or(is_closing.then_some(Fault::Short));
         match fault {
@@ -244,7 +266,8 @@ impl Writeback {
 
     /// Abandons a write that has its frames.
     pub(super) fn abandon(&mut self, path: &mut ReadPath, id: WriteId, fault: Option<Fault>) {
-        let write = self.writes.get_mut(id).expect("a write");
+        let write = self.writes.get_mut(id).expect("a write is abandoned before it is over");
+        assert!(write.fresh.len() == write.fills.len(), "{id:?} has a frame for each page");
         for fresh in write.fresh.drain(..) {
             path.page_in.cache.drop_fresh(fresh);
         }
@@ -257,10 +280,12 @@ impl Writeback {
     }
 
     pub(super) fn release_budget(&mut self, id: WriteId) {
-        let write = self.writes.get_mut(id).expect("a write");
+        let write = self.writes.get_mut(id).expect("a write gives back before it is over");
         self.budget.release(core::mem::take(&mut write.budget));
     }
 }
+
+const OLD_IS_HELD: &str = "an old page is held until its write is filled";
 
 fn overlap(one: &Range<PageIndex>, other: &Range<PageIndex>) -> bool {
     one.start < other.end && other.start < one.end

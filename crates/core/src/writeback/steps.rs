@@ -28,7 +28,7 @@ impl Writeback {
         mode: WriteMode,
         submitter: Submitter,
     ) -> (WriteId, bool) {
-        assert!(len > ByteCount::ZERO, "a write of nothing");
+        assert!(len > ByteCount::ZERO, "a write asks for at least one byte");
         let mut write = WriteCommand {
             pos,
             requested: len,
@@ -82,7 +82,7 @@ impl Writeback {
 
     /// A write whose driver has been told to act.
     fn acting(&self, id: WriteId) -> &WriteCommand {
-        let write = self.writes.get(id).expect("it acts once");
+        let write = self.writes.get(id).expect("a write acts once, before it is over");
         assert!(write.state == WriteState::Acting, "{id:?} has not been told to act");
         write
     }
@@ -122,6 +122,8 @@ impl Writeback {
         self.end_waiting_flushes(path, file);
         self.end_waiting_writes(path, file);
         self.drop_pages_from(path, file, PageIndex(0));
+        let state = self.files.get(file);
+        assert!(state.is_none_or(|it| it.flushes.is_empty()), "a flush of {file:?} still waits");
     }
 
     /// Drops the dirty pages from `first` on.
@@ -196,7 +198,9 @@ impl Writeback {
     }
 
     pub(super) fn add_write(&mut self, path: &mut ReadPath, write: WriteCommand) -> WriteId {
-        path.files.used_mut(write.file).writes += 1;
+        let file = path.files.used_mut(write.file);
+        assert!(!file.is_closing, "{:?} is closed", write.file);
+        file.writes += 1;
         self.writes.insert(write)
     }
 
@@ -209,18 +213,18 @@ impl Writeback {
         step: WriteStep,
     ) {
         self.set_watched(path, id, false);
-        self.writes.get_mut(id).expect("a write").state = state;
+        self.writes.get_mut(id).expect("a write that has a step is not over").set_state(state);
         self.steps.push_back(WriteReady { id, step });
     }
 
     /// The write goes on when a device has done something.
     pub(super) fn wait(&mut self, path: &mut ReadPath, id: WriteId, state: WriteState) {
         self.set_watched(path, id, true);
-        self.writes.get_mut(id).expect("a write").state = state;
+        self.writes.get_mut(id).expect("a write that waits is not over").set_state(state);
     }
 
     fn set_watched(&mut self, path: &mut ReadPath, id: WriteId, is_watched: bool) {
-        let write = self.writes.get_mut(id).expect("a write");
+        let write = self.writes.get_mut(id).expect("a write that waits is not over");
         match (write.is_watched, is_watched) {
             (false, true) => {
                 // The wait for a write does not tell when earlier reads ended.
@@ -242,10 +246,16 @@ impl Writeback {
     ) {
         self.set_watched(path, id, false);
         let write = self.writes.remove(id).expect("each write ends once");
-        assert!(write.budget == 0, "{id:?} ends with room in hand");
-        assert!(write.fresh.is_empty(), "{id:?} ends with frames in hand");
+        assert!(write.budget == 0, "{id:?} is over and holds budget");
+        assert!(write.fresh.is_empty(), "{id:?} is over and holds fresh frames");
+        assert!(write.fills.is_empty(), "{id:?} is over and holds old frames");
+        debug_assert!(
+            self.files.get(write.file).is_none_or(|file| !file.locks.contains(&id)),
+            "{id:?} is over and holds pages"
+        );
         self.steps.push_back(WriteReady { id, step: WriteStep::Done { len, fault } });
-        path.files.used_mut(write.file).writes -= 1;
+        let file = path.files.used_mut(write.file);
+        file.writes = file.writes.checked_sub(1).expect("a file counts its writes");
         self.end_file_if_over(path, write.file);
     }
 
@@ -256,7 +266,8 @@ impl Writeback {
     pub(super) fn wake_write(&mut self, path: &mut ReadPath, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write that waits is not over");
         write.fault = write.fault.or(fault);
-        write.outstanding = write.outstanding.checked_sub(1).expect("one wake for each wait");
+        write.outstanding =
+            write.outstanding.checked_sub(1).expect("a write is woken once for each wait");
         if write.outstanding > 0 {
             return;
         }
@@ -285,6 +296,7 @@ impl Writeback {
     /// Tells the writes that waited for frames which the read path has filled, or could not fill.
     pub(crate) fn tell_woken(&mut self, path: &mut ReadPath) {
         while let Some((id, fault)) = path.woken_writes.pop_front() {
+            assert!(self.is_known(id), "{id:?} waited for a frame and is over");
             self.wake_write(path, id, fault);
         }
     }

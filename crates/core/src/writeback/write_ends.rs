@@ -38,13 +38,15 @@ impl Writeback {
     ) {
         let writes = core::mem::take(&mut job.writes);
         if let Some(state) = path.devices.get_mut(device) {
-            state.flusher_requests -= job.parts;
+            let left = state.flusher_requests.checked_sub(job.parts);
+            state.flusher_requests = left.expect("a device counts the requests of the flusher");
         }
         let (count, mut good) = (writes.len(), 0);
         let mut verdict = None;
         let mut last = None;
-        for (at, WritePage { dirty, len, .. }) in writes.into_iter().enumerate() {
+        for (at, WritePage { dirty, len, frame }) in writes.into_iter().enumerate() {
             let file = self.dirty.get(dirty).file;
+            assert!(self.dirty.get(dirty).frame == frame, "{dirty:?} moved while it was written");
             if last.is_some_and(|last| last != file) {
                 last.into_iter().for_each(|last| self.check_flushes(path, last));
             }
@@ -84,6 +86,7 @@ impl Writeback {
     /// The device has the page, for good or not.
     fn written(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, is_durable: bool) {
         let dirty = self.dirty.get(id);
+        assert!(dirty.is_in_request(), "{id:?} is written in no request");
         let (frame, is_newest) = (dirty.frame, dirty.other.is_none() && !dirty.is_dropped);
         if is_newest && !is_durable {
             path.page_in.cache.set_unstable(frame);
@@ -110,6 +113,7 @@ impl Writeback {
     fn resend_smaller(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, most_pages: u8) {
         path.telemetry.stats.write_retries += 1;
         let dirty = self.dirty.get_mut(id);
+        assert!(dirty.is_in_request(), "{id:?} is refused in no request");
         dirty.most_pages = most_pages;
         let (file, frame, newer) = (dirty.file, dirty.frame, dirty.other);
         if dirty.is_dropped {
@@ -146,6 +150,7 @@ impl Writeback {
         path.telemetry.stats.pages_write_failed += 1;
         self.last_fault = fault;
         let dirty = self.dirty.get_mut(id);
+        assert!(dirty.is_in_request(), "{id:?} fails in no request");
         let (file, page, frame, flush_seq) = (dirty.file, dirty.page, dirty.frame, dirty.flush_seq);
         if dirty.is_dropped {
             self.end_dirty(path, now, id);
@@ -177,6 +182,7 @@ impl Writeback {
     /// be written now.
     fn end_dirty(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId) {
         let dirty = self.dirty.get(id);
+        assert!(dirty.is_in_request(), "{id:?} ends in no request");
         let (file, page, newer) = (dirty.file, dirty.page, dirty.other);
         let (is_awaited, is_dropped) = (dirty.is_awaited, dirty.is_dropped);
         if !is_dropped {
@@ -187,6 +193,10 @@ impl Writeback {
         path.page_in.cache.release(frame);
         self.budget.release(1);
         if let Some(newer) = newer {
+            assert!(
+                self.dirty.get(newer).other == Some(id),
+                "newer and older bytes name each other"
+            );
             self.dirty.get_mut(newer).other = None;
             self.dirty.get_mut(newer).since = now;
             self.unhold(now, newer);
@@ -205,7 +215,7 @@ impl Writeback {
         dirty.since = now;
         let (file, on) =
             (dirty.file, if dirty.is_urgent { DirtyList::Urgent } else { DirtyList::Aging });
-        let dirty_file = self.files.get_mut(file).expect("a file outlives its dirty pages");
+        let dirty_file = self.files.get_mut(file).expect("a dirty page is counted by its file");
         self.dirty.put(dirty_file, id, on);
         self.list_file(file);
     }
@@ -214,6 +224,7 @@ impl Writeback {
     /// that ends as it will.
     pub(crate) fn drop_dirty(&mut self, path: &mut ReadPath, id: DirtyId, fault: Option<Fault>) {
         let dirty = self.dirty.get(id);
+        assert!(!dirty.is_dropped, "{id:?} is dropped once");
         let (file, frame, other, on) = (dirty.file, dirty.frame, dirty.other, dirty.on);
         let dirty_file = self.files.get_mut(file).expect("a dirty page is counted by its file");
         self.dirty.settle(dirty_file, id);

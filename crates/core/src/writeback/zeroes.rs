@@ -50,7 +50,8 @@ impl Writeback {
 
     /// No write has its pages: dirty ones are kept from the flusher, and device writes there end.
     pub(super) fn start_zeroes(&mut self, path: &mut ReadPath, id: WriteId) {
-        let write = self.writes.get(id).expect("a zero");
+        let write = self.writes.get(id).expect("a zero that has its pages is not over");
+        assert!(write.state == WriteState::Locked, "{id:?} starts once");
         let (file, pages) = (write.file, write.pages.clone());
         let mut awaited = 0;
         for dirty in self.dirty_ids_in(path, file, &pages) {
@@ -70,7 +71,8 @@ impl Writeback {
                 self.dirty.put(dirty_file, dirty, DirtyList::Held);
             }
         }
-        self.writes.get_mut(id).expect("a zero").outstanding = awaited;
+        self.writes.get_mut(id).expect("a zero that has its pages is not over").outstanding =
+            awaited;
         if awaited == 0 {
             self.start_act(path, id);
         } else {
@@ -89,7 +91,7 @@ impl Writeback {
         let dirty_file = self.files.get(file);
         let mut locks = dirty_file.iter().flat_map(|dirty_file| dirty_file.locks.iter().copied());
         let zero = locks.find(|&id| {
-            let write = self.writes.get(id).expect("it has a lock");
+            let write = self.writes.get(id).expect("a write with a lock is not over");
             let waits = write.kind == WriteKind::Zeroes && write.state == WriteState::Device;
             waits && write.pages.contains(&page)
         });
@@ -105,7 +107,8 @@ impl Writeback {
         id: WriteId,
         fault: Option<Fault>,
     ) {
-        let write = self.writes.get(id).expect("a zero");
+        let write = self.writes.get(id).expect("a zero that acts is not over");
+        assert!(write.outstanding == 0, "{id:?} has acted before device writes there ended");
         let (file, pages) = (write.file, write.pages.clone());
         let locked = self.dirty_ids_in(path, file, &pages);
         for &dirty in &locked {
@@ -117,7 +120,7 @@ impl Writeback {
                 self.unhold(now, dirty);
             }
         }
-        let is_discard = self.writes.get(id).expect("a zero").is_discard;
+        let is_discard = self.writes.get(id).expect("a zero that acts is not over").is_discard;
         if fault.is_none() && !is_discard {
             // These zeros are in no frame from which they could be written again.
             path.page_in.cache.note_unstable_beside_cache(slot_of(file));

@@ -239,6 +239,7 @@ impl Both {
     }
 
     pub(super) fn check(&self) {
+        self.cache.assert_consistent();
         assert_eq!(self.cache.stats(), self.model.stats);
         assert_eq!(self.cache.available(), Pages(self.model.available() as u64));
         assert_eq!(self.cache.room_for_ahead(), Pages(self.model.room_for_ahead() as u64));

@@ -113,6 +113,7 @@ impl World {
     }
 
     pub(super) fn check(&mut self) {
+        self.path.assert_consistent();
         self.check_counts();
         self.check_waiting();
         // All pages of all files: not after each step.

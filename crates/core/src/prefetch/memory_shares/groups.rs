@@ -42,8 +42,8 @@ pub(super) struct ShareDemand {
     pub(super) ceiling: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct DemandSums {
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct DemandSums {
     streams: u64,
     /// Of those that are not at their ceiling.
     weight: u64,
@@ -93,6 +93,16 @@ impl SubmitterGroups {
         let at = self.groups.iter().position(|group| group.submitter == Some(submitter))?;
         self.groups[at].submitter = None;
         Some(u8::try_from(at).expect("there are few groups"))
+    }
+
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// What the streams of a group add up to.
+    pub(super) fn sums(&self, group: usize) -> &DemandSums {
+        &self.groups[group].sums
     }
 
     fn begin(&mut self) {
@@ -180,7 +190,7 @@ impl SubmitterGroups {
 }
 
 impl DemandSums {
-    fn add(&mut self, part: &ShareDemand) {
+    pub(super) fn add(&mut self, part: &ShareDemand) {
         self.streams += part.streams;
         self.demand += part.demand;
         self.distance += part.distance;

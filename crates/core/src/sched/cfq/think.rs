@@ -27,6 +27,7 @@ impl ThinkTime {
         let Some(left) = self.left else { return };
         let ns = now.0.saturating_sub(left.0).min(longest_ns);
         self.weight = (7 * self.weight + 256) / 8;
+        debug_assert!(self.weight <= 256, "the weights of all samples are at most one");
         self.total = (7 * u128::from(self.total) + 256 * u128::from(ns))
             .div_ceil(8)
             .try_into()

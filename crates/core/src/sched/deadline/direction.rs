@@ -53,6 +53,7 @@ pub(super) fn choose(
         }
     }
     let is_turn = waits.of(preferred);
+    debug_assert!(!is_turn || *starved >= limit, "a direction is passed over before its turn");
     *starved = if waits.of(other) { 0 } else { *starved };
     waits.of(other).then_some((other, is_turn))
 }

@@ -47,7 +47,7 @@ pub(super) fn next<L: Payload>(
             };
             let (op, is_turn) = direction::choose(waits, starved, settings.writes_starved)?;
             *batching = 0;
-            let oldest = queue.oldest(CLASS, op).expect("it has requests");
+            let oldest = queue.oldest(CLASS, op).expect("a direction that may go has requests");
             let has_expired = now >= settings.expiry(op, queue.get(oldest).arrival);
             match next(queue, op) {
                 _ if has_expired => (oldest, Why::Expired),
@@ -59,6 +59,7 @@ pub(super) fn next<L: Payload>(
     };
     *batching += 1;
     let op = queue.get(id).origin.op;
+    debug_assert!(open.of(op), "a direction at its limit gives none");
     let other = if op == Op::Read { Op::Write } else { Op::Read };
     queue.set_cursor(CLASS, other, None);
     // Removing it moves the cursor to what lies above.

@@ -110,7 +110,7 @@ impl MqState {
                 writes: open.writes && queue.has(class, Op::Write),
             };
             let (op, is_turn) = direction::choose(waits, starved, settings.writes_starved)?;
-            let oldest = queue.oldest(class, op).expect("it has requests");
+            let oldest = queue.oldest(class, op).expect("a direction that may go has requests");
             let has_expired = ask.now >= settings.expiry(op, queue.get(oldest).arrival);
             let (id, why) = match next(&self.last, op) {
                 _ if has_expired => (oldest, Why::Expired),
@@ -125,6 +125,7 @@ impl MqState {
             self.batch = Some((op, 1));
             (id, why)
         };
+        debug_assert!(open.of(queue.get(id).origin.op), "a direction at its limit gives none");
         self.sent(class, queue.get(id).origin.op, queue.get(id).start, settings.quirks);
         Some((id, why))
     }

@@ -54,6 +54,7 @@ pub(super) fn move_batch<L: Payload>(
     };
     let mut id = expired.unwrap_or(front);
     let mut end = moved.back().map_or(head, Request::end);
+    debug_assert!(open.of(op), "a direction at its limit gives none");
     let mut budget = i64::from(settings.fifo_batch);
     loop {
         let (request, after) = queue.remove_before(id);
@@ -80,6 +81,7 @@ pub(super) fn queued<L: Payload>(queue: &mut Queue<L>, id: Id<L>, op: Op, head: 
         return queue.set_cursor(CLASS, op, Some(id));
     };
     let (new, first) = (queue.get(id), queue.get(front));
+    debug_assert!(new.origin.op == op && first.origin.op == op, "a sweep has one direction");
     let is_ahead = new.start >= head && new.end() <= first.start;
     if is_ahead && queue.after(id) == Some(front) {
         queue.set_cursor(CLASS, op, Some(id));

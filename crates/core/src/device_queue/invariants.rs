@@ -1,0 +1,47 @@
+//! What holds between devices and their requests after each call.
+//!
+//! In:    the queues of a path.
+//! Out:   a panic that names the first invariant that does not hold.
+//! Never: a change.
+
+use alloc::collections::BTreeMap;
+
+use super::{DeviceId, DeviceQueues};
+use crate::sched::Op;
+
+impl DeviceQueues {
+    /// Checks that each device counts its requests in flight: as many steps as there are of those.
+    pub(crate) fn assert_in_flight(&self) {
+        let mut counts: BTreeMap<DeviceId, [u32; 2]> = BTreeMap::new();
+        for (_, request) in self.in_flight.iter() {
+            counts.entry(request.device).or_default()[request.request.origin.op as usize] += 1;
+        }
+        for (id, [reads, writes]) in counts {
+            let Some(device) = self.devices.get(id) else { continue };
+            let counted = [Op::Read, Op::Write].map(|op| device.limiter().in_flight(op));
+            assert!(counted == [reads, writes], "{id:?} counts {counted:?} in flight");
+            assert!(device.slots_taken() == reads + writes, "{id:?} has a slot for each request");
+        }
+    }
+
+    /// Checks all devices: which are in line for dispatch, and which have no room.
+    pub(crate) fn assert_consistent(&self) {
+        self.assert_in_flight();
+        for (id, device) in self.devices.iter() {
+            let places = self.busy.iter().filter(|&&other| other == id).count();
+            assert!(places == usize::from(device.is_busy), "{id:?} is {places} times in line");
+            assert!(!device.is_busy || device.has_room(), "{id:?} is in line without room");
+            assert!(!device.is_full || !device.queue.is_empty(), "{id:?} is full of nothing");
+            let is_known = device.is_busy || device.is_full;
+            assert!(
+                device.queue.is_empty() || is_known,
+                "{id:?} is forgotten with requests queued"
+            );
+            let in_flight = self.in_flight.iter().filter(|(_, it)| it.device == id);
+            let parts = in_flight.map(|(_, it)| it.request.load.parts).sum::<u32>();
+            assert!(parts <= device.flusher_requests, "{id:?} counts requests of the flusher");
+        }
+        let full = self.devices.iter().filter(|(_, device)| device.is_full).count();
+        assert!(self.full == full, "{full} devices are full, and {} are counted", self.full);
+    }
+}

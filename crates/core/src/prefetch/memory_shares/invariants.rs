@@ -1,0 +1,41 @@
+//! What holds between shares and the sums of their groups after each call: for tests.
+//!
+//! In:    the shares of a path.
+//! Out:   a panic that names the first invariant that does not hold.
+//! Never: a change.
+
+use alloc::vec;
+
+use super::MemoryShares;
+use super::groups::DemandSums;
+use super::share::ShareId;
+
+impl MemoryShares {
+    /// How many streams have a share.
+    pub(crate) fn count(&self) -> usize {
+        debug_assert!(self.free.len() <= self.shares.len(), "a share is free twice");
+        self.shares.len() - self.free.len()
+    }
+
+    /// Whether a stream has this share.
+    pub(crate) fn has(&self, id: ShareId) -> bool {
+        self.shares.get(id.0 as usize).is_some_and(|share| share.is_there)
+    }
+
+    /// Checks that the sums of each group are those of its streams.
+    pub(crate) fn assert_consistent(&self) {
+        let mut sums = vec![DemandSums::default(); self.groups.len()];
+        for share in self.shares.iter().filter(|share| share.is_there) {
+            sums[usize::from(share.group)].add(&share.counted);
+            let (ceiling, distance) = (share.ceiling, share.distance);
+            assert!(ceiling <= share.at_most, "a ceiling of {ceiling} is above {}", share.at_most);
+            assert!(distance <= ceiling, "{distance} pages ahead of windows of {ceiling}");
+        }
+        for (group, sums) in sums.iter().enumerate() {
+            let counted = self.groups.sums(group);
+            assert!(counted == sums, "group {group} counts {counted:?}, and its streams {sums:?}");
+        }
+        let there = self.shares.iter().filter(|share| share.is_there).count();
+        assert!(there == self.count(), "{there} shares are there, and {} counted", self.count());
+    }
+}

@@ -1,0 +1,26 @@
+//! What holds for what a file remembers of its streams after each call: for tests.
+//!
+//! In:    the streams of a file.
+//! Out:   a panic that names the first invariant that does not hold.
+//! Never: a change.
+
+use super::Streams;
+use crate::prefetch::memory_shares::ShareId;
+use crate::units::PageIndex;
+
+impl Streams {
+    /// Checks that entries are windows, with their marker inside, and that no share is lost.
+    pub(crate) fn assert_consistent(&self) {
+        let (proved, candidates) = (self.proved.entries(), self.candidates.entries());
+        assert!(proved.len() <= Self::PROVED_MAX, "{} confirmed streams", proved.len());
+        assert!(candidates.len() <= Self::CANDIDATES_MAX, "{} tentative ones", candidates.len());
+        for entry in proved.iter().chain(candidates) {
+            assert!(entry.start <= entry.end, "{entry:?} ends before it starts");
+            let is_inside = |marker: PageIndex| entry.start <= marker && marker < entry.end;
+            assert!(entry.marker().is_none_or(is_inside), "{entry:?} has its marker elsewhere");
+            assert!(entry.is_there() || entry.share == ShareId::NONE, "{entry:?} lost its share");
+        }
+        let dropped = self.dropped.iter().all(|share| *share == ShareId::NONE);
+        assert!(dropped, "shares of forgotten streams are taken after each decision");
+    }
+}
