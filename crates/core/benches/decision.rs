@@ -90,7 +90,7 @@ fn decisions(c: &mut Criterion) {
             Policy::Linux6.decide(&mut known, &mut streams, black_box(marker), limits, &residency)
         });
     });
-    for streams_before in [1, Streams::PROVED_MAX] {
+    for streams_before in [1, Streams::CONFIRMED_MAX] {
         let name = format!("adaptive, marker of one of {streams_before} streams");
         let mut streams = streams_of(streams_before, limits, &residency);
         group.bench_function(name, |b| {

@@ -164,22 +164,22 @@ impl DeviceEstimator {
 
     /// What is known of the device as it reads. None before eight reads have found it idle.
     #[must_use]
-    pub fn fit(&self) -> Option<DeviceModel> {
-        self.fit_of(Op::Read)
+    pub fn model(&self) -> Option<DeviceModel> {
+        self.model_of(Op::Read)
     }
 
     /// What is known of the device as it goes this way. None before eight such requests have found
     /// it idle.
     #[must_use]
-    pub fn fit_of(&self, op: Op) -> Option<DeviceModel> {
+    pub fn model_of(&self, op: Op) -> Option<DeviceModel> {
         told(self.costs(op)?, self.load.parallel())
     }
 
     /// What reads cost as long as the device is never idle, if that is all that is known. It is as
-    /// much less than [`Self::fit`] as several are served at once, for requests of all sizes alike,
-    /// so what larger ones would gain can be told by it.
+    /// much less than [`Self::model`] as several are served at once, for requests of all sizes
+    /// alike, so what larger ones would gain can be told by it.
     #[must_use]
-    pub fn busy_fit(&self) -> Option<DeviceModel> {
+    pub fn busy_model(&self) -> Option<DeviceModel> {
         told(self.busy.as_deref()?, Some(1))
     }
 
@@ -193,8 +193,8 @@ impl DeviceEstimator {
     ///   at least         3    5    7    8    8    8
     /// ```
     #[must_use]
-    pub fn at_least(&self) -> u32 {
-        self.load.at_least()
+    pub fn min_parallel(&self) -> u32 {
+        self.load.min_parallel()
     }
 
     /// How many requests of this direction told their cost so far.
@@ -229,7 +229,7 @@ impl DeviceEstimator {
             Op::Write => self.writes.get_or_insert_with(|| Box::new(Costs::new())),
         };
         match costs.learn(bytes, ns) {
-            CostVerdict::Fits => {}
+            CostVerdict::Usual => {}
             CostVerdict::NewSize => self.load.learnt_size(),
             CostVerdict::SizeChanged | CostVerdict::Changed => {
                 self.load.forget_all();

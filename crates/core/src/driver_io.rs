@@ -31,7 +31,7 @@ impl Config {
 }
 
 /// Device I/O to start: `len` bytes at `offset`, into or from `IoPath::io_frames` of `tag`, in
-/// their order; where files in pieces (`IoPath::open_layout`) are open, a read is into
+/// their order; where files in pieces (`IoPath::open_extents`) are open, a read is into
 /// `IoPath::io_parts`. If that has no frames, it serves direct requests (`IoPath::direct`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {

@@ -69,7 +69,7 @@ pub enum OpenError {
     /// Too many are open.
     TooMany,
     /// The layouts of open files take as much as they may.
-    Layouts {
+    ExtentMaps {
         /// How much that is.
         limit: ByteCount,
     },

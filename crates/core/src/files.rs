@@ -80,7 +80,7 @@ impl Files {
     ) -> Result<FileId, OpenError> {
         let limit = self.extent_maps_limit;
         if self.extent_maps + location.bytes() > limit {
-            return Err(OpenError::Layouts { limit });
+            return Err(OpenError::ExtentMaps { limit });
         }
         if self.files.len() >= FILES_MAX as usize {
             return Err(OpenError::TooMany);

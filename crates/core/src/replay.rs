@@ -58,7 +58,7 @@ fn apply(path: &mut IoPath, input: PathCall) {
         }
         PathCall::RemoveDevice { now, device } => path.remove_device(now, device),
         PathCall::Open { device, start, len } => _ = path.open_at(device, start, len),
-        PathCall::OpenLayout { device, len, layout } => _ = path.open_layout(device, len, layout),
+        PathCall::OpenExtents { device, len, map } => _ = path.open_extents(device, len, map),
         PathCall::Close { now, file } => path.close(now, file),
         PathCall::SetLen { now, file, len } => path.set_len(now, file, len),
         PathCall::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
@@ -116,7 +116,7 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
     match input {
         PathCall::RemoveDevice { device, .. } => !path.has_files_on(*device),
         PathCall::Open { device, .. }
-        | PathCall::OpenLayout { device, .. }
+        | PathCall::OpenExtents { device, .. }
         | PathCall::Direct { device, .. } => path.has_device(*device),
         PathCall::SetLen { file, .. } | PathCall::Stream { file } => path.is_open(*file),
         PathCall::Write { file, .. }

@@ -93,8 +93,8 @@ fn reads_at_random_push_out_no_stream_and_change_no_window() {
     for _ in 0..10_000 {
         world.read(0, ELSEWHERE + numbers.below(1 << 30) * PAGE, 3 * PAGE);
     }
-    let (proved, candidates) = world.pages.streams.count();
-    assert_eq!((proved, candidates), (64, Streams::CANDIDATES_MAX));
+    let (confirmed, tentative) = world.pages.streams.count();
+    assert_eq!((confirmed, tentative), (64, Streams::TENTATIVE_MAX));
 
     let mut quiet = quiet;
     let misses = quiet.cost.misses;
@@ -341,7 +341,7 @@ proptest! {
                 prop_assert!(line.ask.trigger == Trigger::Marker || is_in, "{}", line);
             }
             let now = world.pages.streams.count();
-            prop_assert!(now.0 <= Streams::PROVED_MAX && now.1 <= Streams::CANDIDATES_MAX);
+            prop_assert!(now.0 <= Streams::CONFIRMED_MAX && now.1 <= Streams::TENTATIVE_MAX);
         }
     }
 }

@@ -221,10 +221,10 @@ fn layouts_take_a_sixteenth_of_the_memory_at_most_and_give_it_back() {
     let extents = |count: u64| (0..count).map(|n| extent(n * 8192, 4096, n * 8192));
     let layout = std::sync::Arc::new(ExtentMap::new(extents(1100)).unwrap());
     let open = |world: &mut World| {
-        world.path.open_layout(world.device, ByteCount(9_000_000), std::sync::Arc::clone(&layout))
+        world.path.open_extents(world.device, ByteCount(9_000_000), std::sync::Arc::clone(&layout))
     };
     let first = open(&mut world).unwrap();
-    assert_eq!(open(&mut world), Err(OpenError::Layouts { limit: ByteCount(65_536) }));
+    assert_eq!(open(&mut world), Err(OpenError::ExtentMaps { limit: ByteCount(65_536) }));
     let now = world.tick();
     world.path.close(now, first);
     assert!(open(&mut world).is_ok());

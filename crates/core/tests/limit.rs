@@ -30,10 +30,10 @@ fn a_load_of_writes_alone_finds_out_how_many_the_device_serves() {
     for model in [ONE_HEAD, EIGHT_WAYS, SIXTY_FOUR_WAYS] {
         let bench = settled(model);
         let state = bench.state();
-        let off = model.parallel.abs_diff(state.at_least as usize);
-        assert!(off * 10 <= model.parallel, "{model:?}: {}", state.at_least);
-        assert_eq!(state.write_limit, Some(state.at_least + 2), "{model:?}");
-        assert_eq!(state.in_flight_writes, state.at_least + 2, "{model:?}");
+        let off = model.parallel.abs_diff(state.min_parallel as usize);
+        assert!(off * 10 <= model.parallel, "{model:?}: {}", state.min_parallel);
+        assert_eq!(state.write_limit, Some(state.min_parallel + 2), "{model:?}");
+        assert_eq!(state.in_flight_writes, state.min_parallel + 2, "{model:?}");
         let cost = state.writes.expect("writes came alone").per_request_ns;
         assert!((cost / model.service_ns as f64 - 1.0).abs() < 0.01, "{model:?}: {cost}");
         // The second in which it is learnt is among them.
@@ -106,7 +106,7 @@ fn a_device_that_changes_is_found_out() {
         let mut bench = settled(before);
         bench.becomes(after);
         bench.go(6 * SECOND);
-        let found = bench.state().at_least as usize;
+        let found = bench.state().min_parallel as usize;
         let off = found.abs_diff(after.parallel);
         assert!(off * 4 <= after.parallel, "{before:?} to {after:?}: {found}");
         let ratio = bench.chain(100) as f64 / (100 * after.service_ns) as f64;

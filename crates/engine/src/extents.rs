@@ -85,7 +85,7 @@ impl File {
             return Err(OpenError::Overlap { path: path() });
         }
         let forked = |ForkedError| OpenError::Forked { path: path() };
-        let limit = device.engine.drive().map_err(forked)?.layouts_limit();
+        let limit = device.engine.drive().map_err(forked)?.extent_maps_limit();
         let extents = extents.into_iter().map(path::FileExtent::from);
         let layout = ExtentMap::within(limit, extents).map_err(|why| {
             if matches!(why, BadExtents::TooMuch(_)) {

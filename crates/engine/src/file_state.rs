@@ -53,7 +53,7 @@ pub(crate) enum NotOpened {
     /// This process is a fork of the engine's.
     Forked,
     /// Layouts take as much memory as they may, which is so much.
-    Layouts(ByteCount),
+    ExtentMaps(ByteCount),
 }
 
 impl NotOpened {
@@ -64,7 +64,7 @@ impl NotOpened {
             Self::Conflict => OpenError::Overlap { path },
             Self::TooMany => OpenError::TooMany { path },
             Self::Forked => OpenError::Forked { path },
-            Self::Layouts(limit) => OpenError::ManyExtents { path, limit },
+            Self::ExtentMaps(limit) => OpenError::ManyExtents { path, limit },
         }
     }
 }
@@ -79,7 +79,7 @@ impl From<ForkedError> for NotOpened {
 impl From<path::OpenError> for NotOpened {
     fn from(why: path::OpenError) -> Self {
         match why {
-            path::OpenError::Layouts { limit } => Self::Layouts(limit),
+            path::OpenError::ExtentMaps { limit } => Self::ExtentMaps(limit),
             path::OpenError::TooMany => Self::TooMany,
         }
     }
@@ -113,7 +113,7 @@ impl FileState {
     ) -> Result<Arc<Self>, NotOpened> {
         let Self { engine, backend, device: of, .. } = &**device;
         let (engine, backend, of) = (Arc::clone(engine), Arc::clone(backend), *of);
-        let id = engine.drive()?.open_layout(of, len, Arc::clone(map))?;
+        let id = engine.drive()?.open_extents(of, len, Arc::clone(map))?;
         let (slot, len, asking) = (IoPath::slot(id), AtomicU64::new(len.0), Mutex::default());
         let mapping = Some(ExtentMapping { _device: Arc::clone(device), map: Arc::clone(map) });
         Ok(Arc::new(Self { engine, backend, id, slot, device: of, mapping, len, asking }))
@@ -193,7 +193,7 @@ impl Drop for FileState {
     fn drop(&mut self) {
         let Some(mut driver) = self.engine.drive_in_drop() else { return };
         match &self.mapping {
-            Some(_) => driver.close_layout(self.id),
+            Some(_) => driver.close_extents(self.id),
             None => driver.close(self.device, self.id),
         }
     }

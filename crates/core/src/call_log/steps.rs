@@ -59,10 +59,10 @@ pub enum PathCall {
         start: Sector,
         len: ByteCount,
     },
-    OpenLayout {
+    OpenExtents {
         device: DeviceId,
         len: ByteCount,
-        layout: Arc<ExtentMap>,
+        map: Arc<ExtentMap>,
     },
     Close {
         now: Nanos,
@@ -214,7 +214,7 @@ pub enum PathCall {
 pub enum PathOutput {
     /// Of `add_device`.
     Device(DeviceId),
-    /// Of `open` and `open_layout`.
+    /// Of `open` and `open_extents`.
     File(Option<FileId>),
     /// Of `stream`.
     Stream(StreamId),

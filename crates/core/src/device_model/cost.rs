@@ -22,7 +22,7 @@ pub(super) struct Costs {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum CostVerdict {
     /// It is like its kind, or nothing was known of its kind.
-    Fits,
+    Usual,
     /// It is the first that makes a mean of its size.
     NewSize,
     /// The device has changed for this size.
@@ -86,7 +86,7 @@ impl Costs {
     /// ```
     pub(super) fn learn(&mut self, bytes: ByteCount, ns: u64) -> CostVerdict {
         let mut ns = float(ns);
-        let mut verdict = CostVerdict::Fits;
+        let mut verdict = CostVerdict::Usual;
         let at = class_of(bytes);
         if self.classes[at].count >= COUNT_MIN {
             let (low, high) = (self.classes[at].ns / OUTLIER, self.classes[at].ns * OUTLIER);

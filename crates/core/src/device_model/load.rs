@@ -78,7 +78,7 @@ impl LoadMeter {
     }
 
     /// How many at once at least: the most that was seen since requests were last seen to wait.
-    pub(super) fn at_least(&self) -> u32 {
+    pub(super) fn min_parallel(&self) -> u32 {
         whole(self.most)
     }
 

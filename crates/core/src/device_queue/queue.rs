@@ -37,7 +37,7 @@ pub struct DeviceState {
     /// Writes that went because they had waited for too long, so far.
     pub expired_writes: u64,
     /// How many requests it was seen to serve at once at least.
-    pub at_least: u32,
+    pub min_parallel: u32,
     /// What reads cost, if enough is known.
     pub reads: Option<DeviceModel>,
     /// What writes cost, if enough is known.
@@ -58,7 +58,7 @@ pub(crate) struct DeviceQueue {
     pub(super) is_full: bool,
     limiter: WriteDepthLimiter,
     /// None until something was read or written: many files are opened and few of them used.
-    model: Option<Box<DeviceEstimator>>,
+    estimator: Option<Box<DeviceEstimator>>,
     /// The number of what it lies on with others, if that is known.
     pub(crate) disk: Option<u64>,
     /// None until something was written.
@@ -76,7 +76,7 @@ impl DeviceQueue {
             is_busy: false,
             is_full: false,
             limiter: WriteDepthLimiter::default(),
-            model: None,
+            estimator: None,
             disk,
             domain: None,
         }
@@ -93,8 +93,8 @@ impl DeviceQueue {
     }
 
     /// What is known of it, if anything was read or written.
-    pub(crate) fn model(&self) -> Option<&DeviceEstimator> {
-        self.model.as_deref()
+    pub(crate) fn estimator(&self) -> Option<&DeviceEstimator> {
+        self.estimator.as_deref()
     }
 
     /// The next request to send, if the scheduler gives one.
@@ -113,9 +113,9 @@ impl DeviceQueue {
         if self.queue.queued(Op::Write) == 0 {
             return;
         }
-        let model = self.model.get_or_insert_default();
+        let estimator = self.estimator.get_or_insert_default();
         let (reads, depth) = (self.queue.queued(Op::Read), self.geometry.depth);
-        let limit = self.limiter.limit(now, reads, hold_ns, depth, model);
+        let limit = self.limiter.limit(now, reads, hold_ns, depth, estimator);
         self.queue.limit_writes(Some(limit));
     }
 
@@ -129,8 +129,8 @@ impl DeviceQueue {
     /// A request was taken for the device.
     pub(super) fn sent(&mut self, now: Nanos, op: Op) -> SentRequest {
         self.limiter.sent(op, self.queue.why() == Some(Why::Expired));
-        let model = self.model.get_or_insert_default();
-        let sent = model.dispatched(now, op, self.in_flight);
+        let estimator = self.estimator.get_or_insert_default();
+        let sent = estimator.dispatched(now, op, self.in_flight);
         self.in_flight += 1;
         assert!(self.in_flight <= self.geometry.depth, "more requests than the device takes");
         sent
@@ -147,8 +147,8 @@ impl DeviceQueue {
     ) {
         assert!(self.in_flight > 0, "what completes was in flight");
         self.queue.completed(now, origin, arrival);
-        if let Some(model) = &mut self.model {
-            model.completed(now, sent, result.ok(), self.in_flight, observed);
+        if let Some(estimator) = &mut self.estimator {
+            estimator.completed(now, sent, result.ok(), self.in_flight, observed);
         }
         self.limiter.ended(now, origin.op);
         assert!(self.at_device() < self.in_flight, "a request that has ended keeps its slot");
@@ -179,7 +179,7 @@ impl DeviceQueue {
 
     /// What it is doing and what is known of it.
     pub(super) fn state(&self) -> DeviceState {
-        let model = |op| self.model.as_ref().and_then(|model| model.fit_of(op));
+        let model = |op| self.estimator.as_ref().and_then(|it| it.model_of(op));
         DeviceState {
             scheduler: self.queue.tunables().0,
             queued_reads: self.queue.queued(Op::Read) as u64,
@@ -189,7 +189,7 @@ impl DeviceQueue {
             write_limit: self.queue.write_limit(),
             expired_reads: self.limiter.expired(Op::Read),
             expired_writes: self.limiter.expired(Op::Write),
-            at_least: self.model.as_ref().map_or(1, |model| model.at_least()),
+            min_parallel: self.estimator.as_ref().map_or(1, |it| it.min_parallel()),
             reads: model(Op::Read),
             writes: model(Op::Write),
         }

@@ -68,7 +68,7 @@ struct DepthProbe {
     since: Option<Nanos>,
     /// What was known, and how many requests had ended, when it last learnt something. If less is
     /// known afterwards, the device has changed.
-    at_least: u32,
+    min_parallel: u32,
     ended: u64,
     /// Not before then is the next one.
     next: Nanos,
@@ -119,22 +119,22 @@ impl WriteDepthLimiter {
         queued_reads: usize,
         hold_ns: u64,
         depth: u32,
-        model: &mut DeviceEstimator,
+        estimator: &mut DeviceEstimator,
     ) -> u32 {
         assert!(depth > 0, "a device works on at least one request at a time");
         let has_reads = self.has_reads(now, queued_reads, hold_ns);
-        let mode = if has_reads && self.is_calibrating(now, Op::Read, model) {
+        let mode = if has_reads && self.is_calibrating(now, Op::Read, estimator) {
             WriteDepthMode::ReadsAlone
-        } else if self.is_calibrating(now, Op::Write, model) {
+        } else if self.is_calibrating(now, Op::Write, estimator) {
             WriteDepthMode::WritesAlone
-        } else if has_reads && self.is_probing(now, model) {
+        } else if has_reads && self.is_probing(now, estimator) {
             WriteDepthMode::Probing
         } else if has_reads {
             WriteDepthMode::Beside
         } else {
             WriteDepthMode::NoReads
         };
-        limit(mode, model.at_least(), depth, self.in_flight)
+        limit(mode, estimator.min_parallel(), depth, self.in_flight)
     }
 
     /// Reads wait, are at the device, or have just ended.
@@ -150,8 +150,8 @@ impl WriteDepthLimiter {
     }
 
     /// Whether requests of this direction go alone for a while.
-    fn is_calibrating(&mut self, now: Nanos, op: Op, fit: &mut DeviceEstimator) -> bool {
-        let (samples, ended) = (fit.samples(op), self.ended);
+    fn is_calibrating(&mut self, now: Nanos, op: Op, estimator: &mut DeviceEstimator) -> bool {
+        let (samples, ended) = (estimator.samples(op), self.ended);
         let in_flight = self.in_flight.iter().sum::<u32>();
         let calibration = &mut self.calibrations[op as usize];
         let Some(since) = calibration.since else {
@@ -166,7 +166,7 @@ impl WriteDepthLimiter {
                 // What is there must end before one can be alone.
                 let ended = ended + u64::from(in_flight);
                 calibration.since = Some(CalibrationStart { at: now, samples, ended });
-                fit.renew(op);
+                estimator.renew(op);
             }
             return !is_fresh;
         };
@@ -176,7 +176,7 @@ impl WriteDepthLimiter {
         }
         let took_ns = now.0.saturating_sub(since.at.0);
         // As long as the load is of sizes whose cost is unknown, nothing else can be learnt.
-        let pause_ns = if fit.is_blind() {
+        let pause_ns = if estimator.is_blind() {
             took_ns.saturating_mul(CALIBRATION_DENOM_BLIND)
         } else {
             took_ns.saturating_mul(CALIBRATION_DENOM).max(CALIBRATION_EVERY_NS)
@@ -187,30 +187,30 @@ impl WriteDepthLimiter {
     }
 
     /// Whether a few more than usual go beside reads.
-    fn is_probing(&mut self, now: Nanos, fit: &DeviceEstimator) -> bool {
-        let (at_least, ended) = (fit.at_least(), self.ended);
+    fn is_probing(&mut self, now: Nanos, estimator: &DeviceEstimator) -> bool {
+        let (min_parallel, ended) = (estimator.min_parallel(), self.ended);
         let probe = &mut self.probe;
         let Some(since) = probe.since else {
             // What they cost must be known, or nothing is learnt.
-            let is_due = now >= probe.next || at_least < probe.at_least;
-            let begins = is_due && !fit.is_blind();
+            let is_due = now >= probe.next || min_parallel < probe.min_parallel;
+            let begins = is_due && !estimator.is_blind();
             if begins {
-                *probe = DepthProbe { since: Some(now), at_least, ended, next: now };
+                *probe = DepthProbe { since: Some(now), min_parallel, ended, next: now };
             }
             return begins;
         };
-        if at_least > probe.at_least {
-            (probe.at_least, probe.ended) = (at_least, ended);
+        if min_parallel > probe.min_parallel {
+            (probe.min_parallel, probe.ended) = (min_parallel, ended);
         }
         debug_assert!(probe.ended <= ended, "requests that ended are only counted up");
-        if ended - probe.ended < PROBE_ENDED + PROBE_ROUNDS * u64::from(at_least) {
+        if ended - probe.ended < PROBE_ENDED + PROBE_ROUNDS * u64::from(min_parallel) {
             return true;
         }
         let took_ns = now.0.saturating_sub(since.0);
         let pause_ns = took_ns.saturating_mul(PROBE_DENOM).max(CALIBRATION_EVERY_NS);
         *probe = DepthProbe {
             since: None,
-            at_least,
+            min_parallel,
             ended,
             next: Nanos(now.0.saturating_add(pause_ns)),
         };
@@ -245,17 +245,17 @@ enum WriteDepthMode {
 /// and the read waits for one write. Two more without reads: one so that a way never waits for
 /// its next request, and one so that a device that serves more than was thought can show it. A
 /// quarter more, with the read, are enough to see that some wait.
-fn limit(mode: WriteDepthMode, at_least: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
+fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
-    assert!(at_least > 0, "a device serves at least one request at a time");
+    assert!(min_parallel > 0, "a device serves at least one request at a time");
     // The last place at the device is a read's.
     let beside = |most: u32| most.min(depth.saturating_sub(1)).max(1);
     match mode {
         WriteDepthMode::ReadsAlone => 0,
         WriteDepthMode::WritesAlone => writes + u32::from(reads + writes == 0),
-        WriteDepthMode::Beside => beside(at_least - 1),
-        WriteDepthMode::Probing => beside(at_least + at_least / 4),
-        WriteDepthMode::NoReads => at_least + 2,
+        WriteDepthMode::Beside => beside(min_parallel - 1),
+        WriteDepthMode::Probing => beside(min_parallel + min_parallel / 4),
+        WriteDepthMode::NoReads => min_parallel + 2,
     }
 }
 

@@ -93,8 +93,8 @@ impl Cost {
 
     /// As the completions of a device tell it.
     #[must_use]
-    pub fn of_fit(fit: Option<DeviceModel>) -> Self {
-        let Some(DeviceModel { per_request_ns, per_kib_ns, .. }) = fit else {
+    pub fn of_model(model: Option<DeviceModel>) -> Self {
+        let Some(DeviceModel { per_request_ns, per_kib_ns, .. }) = model else {
             return Self::UNKNOWN;
         };
         match per_kib_ns {

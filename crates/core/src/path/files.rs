@@ -90,7 +90,7 @@ impl IoPath {
     /// What is known of how a device reads. None if it is gone, or too little was read of it.
     #[must_use]
     pub fn device_model(&self, device: DeviceId) -> Option<DeviceModel> {
-        self.read_path.devices.get(device)?.model()?.fit()
+        self.read_path.devices.get(device)?.estimator()?.model()
     }
 
     /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
@@ -153,17 +153,17 @@ impl IoPath {
     /// # Panics
     ///
     /// If there is no such device, or no file may be so long.
-    pub fn open_layout(
+    pub fn open_extents(
         &mut self,
         device: DeviceId,
         len: ByteCount,
-        layout: Arc<ExtentMap>,
+        map: Arc<ExtentMap>,
     ) -> Result<FileId, OpenError> {
         self.did(|| {
-            let layout = Arc::clone(&layout);
-            PathCall::OpenLayout { device, len, layout }
+            let map = Arc::clone(&map);
+            PathCall::OpenExtents { device, len, map }
         });
-        let opened = self.open_location(device, FileLocation::Extents(layout), len);
+        let opened = self.open_location(device, FileLocation::Extents(map), len);
         self.gave(|| PathOutput::File(opened.ok()));
         opened
     }
@@ -183,7 +183,7 @@ impl IoPath {
 
     /// How much the extent maps of all open files may take together.
     #[must_use]
-    pub fn layouts_limit(&self) -> ByteCount {
+    pub fn extent_maps_limit(&self) -> ByteCount {
         self.read_path.files.extent_maps_limit()
     }
 

@@ -199,7 +199,7 @@ impl IoPath {
     }
 
     /// Has the driver write zeros into all that is to be zeros: the bytes of a frame that an
-    /// [extent-mapped file](Self::open_layout) has nowhere. No device is asked for them. Reads may
+    /// [extent-mapped file](Self::open_extents) has nowhere. No device is asked for them. Reads may
     /// be ready afterwards.
     ///
     /// To be called after whatever may begin to read, wherever there are such files; without them

@@ -126,7 +126,7 @@ impl IoPath {
                 now,
                 queued_at: request.arrival,
                 is_seen: completed.is_seen,
-                model: queue.model(),
+                estimator: queue.estimator(),
                 geometry: &queue.geometry,
             };
             read_path.prefetch.read_ended(device.index(), queue.disk, &read);

@@ -35,8 +35,8 @@ use crate::units::{PageIndex, Pages};
 /// are streams and random reads.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Streams {
-    proved: StreamSet,
-    candidates: StreamSet,
+    confirmed: StreamSet,
+    tentative: StreamSet,
     /// How many candidates there have been.
     arrivals: u32,
     /// How many times a proved stream was met.
@@ -75,10 +75,10 @@ impl Streams {
     /// The most streams of one file. One more pushes out the one that was met least recently; it is
     /// found again by the marker that it left on a page, but while it is forgotten what lies ahead
     /// of it belongs to no stream. A device is one file, and its readers may be hundreds.
-    pub const PROVED_MAX: usize = 256;
+    pub const CONFIRMED_MAX: usize = 256;
 
     /// The most candidates, so that as many streams as are remembered may begin in turns.
-    pub const CANDIDATES_MAX: usize = 64;
+    pub const TENTATIVE_MAX: usize = 64;
 
     /// After so many other random reads, a second one in a row is no proof yet, but a third is.
     ///
@@ -89,14 +89,14 @@ impl Streams {
     pub const TRUSTED: u32 = 8;
 
     /// The most memory that one file's streams take.
-    pub const BYTES_MAX: usize =
-        size_of::<Self>() + (Self::PROVED_MAX + Self::CANDIDATES_MAX) * StreamSet::BYTES_PER_ENTRY;
+    pub const BYTES_MAX: usize = size_of::<Self>()
+        + (Self::CONFIRMED_MAX + Self::TENTATIVE_MAX) * StreamSet::BYTES_PER_ENTRY;
 
     /// How many streams are remembered: (proved ones, candidates).
     #[must_use]
     pub fn count(&self) -> (usize, usize) {
         let count = |set: &StreamSet| set.entries().iter().filter(|entry| entry.is_there()).count();
-        (count(&self.proved), count(&self.candidates))
+        (count(&self.confirmed), count(&self.tentative))
     }
 
     /// Whether none is remembered, and no share is to be given back.
@@ -111,15 +111,15 @@ impl Streams {
 
     pub(super) fn get(&self, place: StreamSlot) -> &StreamEntry {
         match place {
-            StreamSlot::Proved(index) => self.proved.get(index),
-            StreamSlot::Candidate(index) => self.candidates.get(index),
+            StreamSlot::Confirmed(index) => self.confirmed.get(index),
+            StreamSlot::Tentative(index) => self.tentative.get(index),
         }
     }
 
     fn set(&mut self, place: StreamSlot, entry: StreamEntry) {
         match place {
-            StreamSlot::Proved(index) => self.proved.set(index, entry),
-            StreamSlot::Candidate(index) => self.candidates.set(index, entry),
+            StreamSlot::Confirmed(index) => self.confirmed.set(index, entry),
+            StreamSlot::Tentative(index) => self.tentative.set(index, entry),
         }
         self.latest = LatestStream::of(place);
     }
@@ -146,22 +146,23 @@ impl Streams {
     /// not with the first of them.
     pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<StreamSlot> {
         let is_it = |entry: &StreamEntry| entry.is_before(&pages);
-        let proved = self.has_backwards.then(|| self.proved.find_start(&pages, is_it)).flatten();
-        proved
-            .map(StreamSlot::Proved)
-            .or_else(|| self.candidates.find_start(&pages, is_it).map(StreamSlot::Candidate))
+        let confirmed =
+            self.has_backwards.then(|| self.confirmed.find_start(&pages, is_it)).flatten();
+        confirmed
+            .map(StreamSlot::Confirmed)
+            .or_else(|| self.tentative.find_start(&pages, is_it).map(StreamSlot::Tentative))
     }
 
     /// The random read that came so many questions ago; 1 is the last one.
     pub(super) fn recent(&self, age: u32) -> Option<&StreamEntry> {
-        let slot = self.arrivals.wrapping_sub(age) as usize % Self::CANDIDATES_MAX;
-        let entry = self.candidates.entries().get(slot)?;
+        let slot = self.arrivals.wrapping_sub(age) as usize % Self::TENTATIVE_MAX;
+        let entry = self.tentative.entries().get(slot)?;
         entry.is_random().then_some(entry)
     }
 
     fn find(&self, page: PageIndex, is_it: impl Fn(&StreamEntry) -> bool) -> Option<StreamSlot> {
-        let proved = self.proved.find(page, &is_it).map(StreamSlot::Proved);
-        proved.or_else(|| self.candidates.find(page, is_it).map(StreamSlot::Candidate))
+        let confirmed = self.confirmed.find(page, &is_it).map(StreamSlot::Confirmed);
+        confirmed.or_else(|| self.tentative.find(page, is_it).map(StreamSlot::Tentative))
     }
 
     /// Whether few random reads came since the candidate was met, or it was met twice.
@@ -173,58 +174,58 @@ impl Streams {
     pub(super) fn was_just_met(&self, place: StreamSlot) -> bool {
         let entry = self.get(place);
         let met_at = match place {
-            StreamSlot::Proved(_) => entry.reads,
-            StreamSlot::Candidate(_) => entry.stamp,
+            StreamSlot::Confirmed(_) => entry.reads,
+            StreamSlot::Tentative(_) => entry.stamp,
         };
         self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
     }
 
     /// Remembers a new candidate, in place of the oldest if there are too many.
-    pub(super) fn add_candidate(&mut self, entry: StreamEntry) {
-        let slot = self.arrivals as usize % Self::CANDIDATES_MAX;
+    pub(super) fn add_tentative(&mut self, entry: StreamEntry) {
+        let slot = self.arrivals as usize % Self::TENTATIVE_MAX;
         self.arrivals = self.arrivals.wrapping_add(1);
         let entry = StreamEntry { stamp: self.arrivals, ..entry };
-        if slot < self.candidates.len() {
-            self.drop_share(self.candidates.get(slot).share);
-            self.candidates.set(slot, entry);
+        if slot < self.tentative.len() {
+            self.drop_share(self.tentative.get(slot).share);
+            self.tentative.set(slot, entry);
         } else {
-            self.candidates.push(entry);
+            self.tentative.push(entry);
         }
-        self.latest = LatestStream::of(StreamSlot::Candidate(slot));
+        self.latest = LatestStream::of(StreamSlot::Tentative(slot));
     }
 
     /// Remembers a proved stream, in place of the one that was met least recently if there are too
     /// many.
-    pub(super) fn add_proved(&mut self, entry: StreamEntry) {
+    pub(super) fn add_confirmed(&mut self, entry: StreamEntry) {
         self.meetings = self.meetings.wrapping_add(1);
         let reads = entry.reads_when_met(self.arrivals);
         let entry = StreamEntry { stamp: self.meetings, reads, ..entry };
         self.has_backwards |= entry.way == StreamDirection::BACKWARDS;
-        let entries = self.proved.entries();
+        let entries = self.confirmed.entries();
         let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
-            self.proved.set(free, entry);
+            self.confirmed.set(free, entry);
             free
-        } else if entries.len() < Self::PROVED_MAX {
-            self.proved.push(entry);
-            self.proved.len() - 1
+        } else if entries.len() < Self::CONFIRMED_MAX {
+            self.confirmed.push(entry);
+            self.confirmed.len() - 1
         } else {
             let age = |index: &usize| self.meetings.wrapping_sub(entries[*index].stamp);
             let oldest = (0..entries.len()).max_by_key(age).expect("there are many");
-            self.drop_share(self.proved.get(oldest).share);
-            self.proved.set(oldest, entry);
+            self.drop_share(self.confirmed.get(oldest).share);
+            self.confirmed.set(oldest, entry);
             oldest
         };
-        self.latest = LatestStream::of(StreamSlot::Proved(place));
+        self.latest = LatestStream::of(StreamSlot::Confirmed(place));
     }
 
     /// The stream is here now. It is as proved as it was.
     pub(super) fn update(&mut self, place: StreamSlot, entry: StreamEntry) {
         let (stamp, reads) = match place {
-            StreamSlot::Proved(_) => {
+            StreamSlot::Confirmed(_) => {
                 self.meetings = self.meetings.wrapping_add(1);
                 (self.meetings, entry.reads_when_met(self.arrivals))
             }
-            StreamSlot::Candidate(_) => (self.arrivals, entry.reads),
+            StreamSlot::Tentative(_) => (self.arrivals, entry.reads),
         };
         let share = self.get(place).share;
         self.set(place, StreamEntry { stamp, reads, share, ..entry });
@@ -233,11 +234,11 @@ impl Streams {
     /// The stream is here now, and it is one.
     pub(super) fn prove(&mut self, place: StreamSlot, entry: StreamEntry) {
         match place {
-            StreamSlot::Proved(_) => self.update(place, entry),
-            StreamSlot::Candidate(_) => {
+            StreamSlot::Confirmed(_) => self.update(place, entry),
+            StreamSlot::Tentative(_) => {
                 let share = self.get(place).share;
                 self.set(place, StreamEntry::NOWHERE);
-                self.add_proved(StreamEntry { share, ..entry });
+                self.add_confirmed(StreamEntry { share, ..entry });
             }
         }
     }
@@ -327,7 +328,7 @@ impl Streams {
 
     /// All shares.
     pub(crate) fn shares(&self) -> impl Iterator<Item = ShareId> {
-        let entries = self.proved.entries().iter().chain(self.candidates.entries());
+        let entries = self.confirmed.entries().iter().chain(self.tentative.entries());
         entries.map(|entry| entry.share).filter(|share| *share != ShareId::NONE)
     }
 
@@ -342,16 +343,16 @@ impl LatestStream {
     #[expect(clippy::cast_possible_truncation, reason = "there are hundreds")]
     const fn of(place: StreamSlot) -> Self {
         match place {
-            StreamSlot::Proved(index) => Self(index as u16),
-            StreamSlot::Candidate(index) => Self((Streams::PROVED_MAX + index) as u16),
+            StreamSlot::Confirmed(index) => Self(index as u16),
+            StreamSlot::Tentative(index) => Self((Streams::CONFIRMED_MAX + index) as u16),
         }
     }
 
     fn place(self) -> Option<StreamSlot> {
         let index = usize::from(self.0);
-        match index.checked_sub(Streams::PROVED_MAX) {
-            None => Some(StreamSlot::Proved(index)),
-            Some(index) if index < Streams::CANDIDATES_MAX => Some(StreamSlot::Candidate(index)),
+        match index.checked_sub(Streams::CONFIRMED_MAX) {
+            None => Some(StreamSlot::Confirmed(index)),
+            Some(index) if index < Streams::TENTATIVE_MAX => Some(StreamSlot::Tentative(index)),
             Some(_) => None,
         }
     }

@@ -59,7 +59,7 @@ impl WindowEstimator {
         // Each file of a disk that has only small ones would begin anew.
         let was_wanted = self.wants_idle_device();
         self.count_ended(read.now, read.queued_at, read.is_seen);
-        read.model.is_some_and(|model| self.update(model, read.geometry)) || was_wanted
+        read.estimator.is_some_and(|it| self.update(it, read.geometry)) || was_wanted
     }
 
     /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
@@ -91,14 +91,16 @@ impl WindowEstimator {
     }
 
     /// Looks at what was learnt, if enough ended since the last time; says whether it did.
-    fn update(&mut self, fit: &DeviceEstimator, geometry: &Geometry) -> bool {
+    fn update(&mut self, estimator: &DeviceEstimator, geometry: &Geometry) -> bool {
         if self.ended < LOOK_EVERY {
             return false;
         }
         self.ended = 0;
         // Several readers never leave it idle.
-        let Some(known) = fit.fit().or_else(|| fit.busy_fit()) else { return false };
-        let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * fit.at_least()));
+        let Some(known) = estimator.model().or_else(|| estimator.busy_model()) else {
+            return false;
+        };
+        let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * estimator.min_parallel()));
         let gain = |window: Pages| {
             let once = window_ns(&known, window, geometry.max_io, ways);
             let twice = window_ns(&known, window + window, geometry.max_io, ways);
@@ -127,7 +129,7 @@ pub(crate) struct EndedRead<'d> {
     pub(crate) queued_at: Nanos,
     /// Whether its end was seen when it happened; otherwise its time is an upper bound.
     pub(crate) is_seen: bool,
-    pub(crate) model: Option<&'d DeviceEstimator>,
+    pub(crate) estimator: Option<&'d DeviceEstimator>,
     pub(crate) geometry: &'d Geometry,
 }
 
@@ -204,7 +206,7 @@ mod tests {
 
     /// A device that takes so long for a request and for each page of it.
     fn learn(
-        fit: &mut DeviceEstimator,
+        estimator: &mut DeviceEstimator,
         useful: &mut WindowEstimator,
         pages: u64,
         start_ns: u64,
@@ -216,27 +218,27 @@ mod tests {
         for number in 0..64 {
             let now = Nanos(number * 1_000_000_000);
             let end = Nanos(now.0 + start_ns + pages * page_ns);
-            let sent = fit.dispatched(now, Op::Read, 0);
-            fit.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
+            let sent = estimator.dispatched(now, Op::Read, 0);
+            estimator.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
             useful.count_ended(end, now, true);
-            useful.update(fit, &geometry);
+            useful.update(estimator, &geometry);
         }
     }
 
     #[test]
     fn a_device_without_a_cost_of_its_own_has_windows_of_more_than_a_page() {
         let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
-        let (mut fit, mut useful) = (DeviceEstimator::new(), WindowEstimator::new(&geometry));
+        let (mut estimator, mut useful) = (DeviceEstimator::new(), WindowEstimator::new(&geometry));
         // Ten gigabytes a second, and a line through the origin.
         for pages in [1, 16, 32, 64] {
-            learn(&mut fit, &mut useful, pages, 0, 400);
+            learn(&mut estimator, &mut useful, pages, 0, 400);
         }
-        assert_eq!(fit.fit().map(|fit| fit.per_request_ns), Some(0.0));
+        assert_eq!(estimator.model().map(|fit| fit.per_request_ns), Some(0.0));
         assert!(useful.window() >= Pages(256), "{:?}", useful.window());
         // It becomes a disk: windows come back from there, and from a page.
         useful.window = Pages(1);
         for pages in [1, 16, 32, 64, 128, 256] {
-            learn(&mut fit, &mut useful, pages, 1_000_000, 40_000);
+            learn(&mut estimator, &mut useful, pages, 1_000_000, 40_000);
         }
         assert!(useful.window() >= Pages(512), "{:?}", useful.window());
     }

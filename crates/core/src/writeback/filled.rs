@@ -1,8 +1,8 @@
 //! A write that was filled: readers see its pages, which are dirty now.
 //!
 //! In:    a write whose frames hold its bytes.
-//! Out:   entries swapped, debts noted; the write is over, or waits for the device.
-//! Never: two debts of a page, unless the older bytes are in a request already.
+//! Out:   entries swapped, pages listed as dirty; the write is over, or waits for the device.
+//! Never: two dirty versions of a page, unless the older bytes are in a request already.
 
 use core::mem;
 
@@ -59,7 +59,7 @@ impl Writeback {
         }
     }
 
-    /// Swaps the page's entry, and notes the dirty.
+    /// Swaps the page's entry, and lists the page as dirty.
     ///
     /// ```text
     ///   the page was        its old frame                       what is dirty

@@ -5,15 +5,15 @@
 //! Never: a page forgotten because its write failed: it stays dirty, and each flush tries again.
 //!
 //! ```text
-//!   flush_seq      0        |     1       |      2
+//!   sequence       0        |     1       |      2
 //!   dirtied    a  b     |  c     a    |   b
 //!   flush               F0           F1
 //!                       waits for     waits for c and the second a too;
 //!                       a and b       for the second b neither
 //! ```
 //!
-//! A page that is dirtied again before it was sent keeps the older flush_seq: its newer bytes are
-//! what the older flush gets. One that is dirtied again while it is being written is of both.
+//! A page that is dirtied again before it was sent keeps the older flush sequence: its newer bytes
+//! are what the older flush gets. One that is dirtied again while it is being written is of both.
 
 use alloc::vec::Vec;
 
@@ -65,7 +65,7 @@ impl Writeback {
         id
     }
 
-    /// All that the file owes is to be written now, and what failed is tried again.
+    /// All dirty pages of the file are to be written now, and what failed is tried again.
     pub(super) fn make_urgent(&mut self, path: &mut ReadPath, file: FileId) {
         path.files.open_file(file);
         let Some(dirty_file) = self.files.get_mut(file) else { return };
@@ -84,8 +84,8 @@ impl Writeback {
         );
     }
 
-    /// Flushes that wait for pages of this flush_seq end with the fault, although the page that
-    /// failed is sent again for others.
+    /// Flushes that wait for pages of this flush sequence end with the fault, although the page
+    /// that failed is sent again for others.
     pub(super) fn fail_waiting_flushes(
         writes: &mut Slab<WriteIdKind, WriteCommand>,
         dirty_file: &FileDirtyPages,

@@ -133,7 +133,7 @@ impl Writeback {
         self.check_flushes(path, file);
     }
 
-    /// The debts of these pages: looked up page by page, or found among all of the file's.
+    /// The dirty ones of these pages: looked up page by page, or found among all of the file's.
     fn dirty_ids_in(
         &self,
         path: &ReadPath,

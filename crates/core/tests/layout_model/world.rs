@@ -218,7 +218,7 @@ impl World {
     fn open(&mut self, len: u64, layout: Option<&Arc<ExtentMap>>) -> FileId {
         match layout {
             Some(layout) => {
-                self.path.open_layout(self.device, ByteCount(len), Arc::clone(layout)).unwrap()
+                self.path.open_extents(self.device, ByteCount(len), Arc::clone(layout)).unwrap()
             }
             None => self.path.open_at(self.device, Sector(MIDDLE), ByteCount(len)).unwrap(),
         }

@@ -36,17 +36,17 @@ impl Driver {
     }
 
     /// Takes in a file in pieces of an open device.
-    pub(crate) fn open_layout(
+    pub(crate) fn open_extents(
         &mut self,
         device: DeviceId,
         len: ByteCount,
-        layout: Arc<ExtentMap>,
+        map: Arc<ExtentMap>,
     ) -> Result<FileId, OpenError> {
-        self.path.open_layout(device, len, layout)
+        self.path.open_extents(device, len, map)
     }
 
     /// Lets such a file go. Its device stays.
-    pub(crate) fn close_layout(&mut self, file: FileId) {
+    pub(crate) fn close_extents(&mut self, file: FileId) {
         if self.broken.is_none() {
             self.path.close(self.now(), file);
             self.note_ready();
@@ -70,7 +70,7 @@ impl Driver {
     }
 
     /// How much the layouts of files in pieces may take together.
-    pub(crate) fn layouts_limit(&self) -> ByteCount {
-        self.path.layouts_limit()
+    pub(crate) fn extent_maps_limit(&self) -> ByteCount {
+        self.path.extent_maps_limit()
     }
 }

@@ -170,7 +170,7 @@ impl Ext4Mount {
             TableWindow::Adaptive(adaptive) => {
                 let device = self.file.device;
                 let cost = self.process.world(|world| world.path.device_model(device));
-                let cost = Cost::of_fit(cost);
+                let cost = Cost::of_model(cost);
                 let decision = adaptive.borrow_mut().decide(table, block, cost, BLOCK_SIZE);
                 decision.map(|decision| decision.blocks)
             }

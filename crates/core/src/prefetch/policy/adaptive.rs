@@ -138,7 +138,7 @@ fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Strea
         None => {
             let drops_behind = || {
                 known.end == ask.page && streams.was_just_met(place)
-                    || matches!(place, StreamSlot::Proved(_)) && follows_previous_read(ask)
+                    || matches!(place, StreamSlot::Confirmed(_)) && follows_previous_read(ask)
             };
             cache.history(ask.page, Pages(1)) > Pages::ZERO || drops_behind()
         }
@@ -166,7 +166,7 @@ fn on_miss(
     if let Some(decision) = strided::begin(streams, ask, max, distance) {
         return decision;
     }
-    streams.add_candidate(StreamEntry::random(ask.page, ask.page + ask.count, 1));
+    streams.add_tentative(StreamEntry::random(ask.page, ask.page + ask.count, 1));
     Decision::random(ask, ask.count)
 }
 
@@ -179,7 +179,7 @@ fn begin(
     cache: &impl Residency,
 ) -> Decision {
     let window = around_read(ask, size, None, cache);
-    streams.add_candidate(entry(ask, window, size));
+    streams.add_tentative(entry(ask, window, size));
     Decision { pattern, window }
 }
 
@@ -306,7 +306,7 @@ fn on_marker(
     let window = behind_read(ask, hole, size, distance);
     match known {
         Some(place) => streams.prove(place, entry(ask, window, size)),
-        None => streams.add_proved(entry(ask, window, size)),
+        None => streams.add_confirmed(entry(ask, window, size)),
     }
     Some(Decision { pattern, window })
 }

@@ -47,8 +47,8 @@ pub(in crate::prefetch) struct StreamDirection(u32);
 /// Which entry, until the next change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::prefetch) enum StreamSlot {
-    Proved(usize),
-    Candidate(usize),
+    Confirmed(usize),
+    Tentative(usize),
 }
 
 impl StreamEntry {

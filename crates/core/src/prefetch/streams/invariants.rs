@@ -11,10 +11,10 @@ use crate::units::PageIndex;
 impl Streams {
     /// Checks that entries are windows, with their marker inside, and that no share is lost.
     pub(crate) fn assert_consistent(&self) {
-        let (proved, candidates) = (self.proved.entries(), self.candidates.entries());
-        assert!(proved.len() <= Self::PROVED_MAX, "{} confirmed streams", proved.len());
-        assert!(candidates.len() <= Self::CANDIDATES_MAX, "{} tentative ones", candidates.len());
-        for entry in proved.iter().chain(candidates) {
+        let (confirmed, tentative) = (self.confirmed.entries(), self.tentative.entries());
+        assert!(confirmed.len() <= Self::CONFIRMED_MAX, "{} confirmed streams", confirmed.len());
+        assert!(tentative.len() <= Self::TENTATIVE_MAX, "{} tentative ones", tentative.len());
+        for entry in confirmed.iter().chain(tentative) {
             assert!(entry.start <= entry.end, "{entry:?} ends before it starts");
             let is_inside = |marker: PageIndex| entry.start <= marker && marker < entry.end;
             assert!(entry.marker().is_none_or(is_inside), "{entry:?} has its marker elsewhere");

@@ -14,12 +14,12 @@ fn finds(streams: &Streams, number: u64) -> bool {
 #[test]
 fn the_stream_that_was_met_least_recently_is_forgotten() {
     let mut streams = Streams::default();
-    let most = Streams::PROVED_MAX as u64;
-    (0..most).for_each(|number| streams.add_proved(entry(number + 1)));
+    let most = Streams::CONFIRMED_MAX as u64;
+    (0..most).for_each(|number| streams.add_confirmed(entry(number + 1)));
     let first = streams.with_marker(PageIndex(1000)).unwrap();
     streams.update(first, entry(1));
-    streams.add_proved(entry(100));
-    assert_eq!(streams.count(), (Streams::PROVED_MAX, 0));
+    streams.add_confirmed(entry(100));
+    assert_eq!(streams.count(), (Streams::CONFIRMED_MAX, 0));
     assert!(!finds(&streams, 2));
     assert!([1, 3, most, 100].iter().all(|number| finds(&streams, *number)));
 }
@@ -27,11 +27,11 @@ fn the_stream_that_was_met_least_recently_is_forgotten() {
 #[test]
 fn the_place_of_a_stream_that_is_forgotten_is_used_again() {
     let mut streams = Streams::default();
-    (1..=9).for_each(|number| streams.add_proved(entry(number)));
+    (1..=9).for_each(|number| streams.add_confirmed(entry(number)));
     let fifth = streams.with_marker(PageIndex(5000)).unwrap();
     streams.remove(fifth);
     assert_eq!((streams.count(), finds(&streams, 5)), ((8, 0), false));
-    streams.add_proved(entry(50));
+    streams.add_confirmed(entry(50));
     assert_eq!(streams.with_marker(PageIndex(50_000)), Some(fifth));
     assert!(finds(&streams, 9), "the others stay");
 }
@@ -39,10 +39,10 @@ fn the_place_of_a_stream_that_is_forgotten_is_used_again() {
 #[test]
 fn candidates_push_out_candidates_in_the_order_of_their_arrival() {
     let mut streams = Streams::default();
-    streams.add_proved(entry(1000));
-    let most = Streams::CANDIDATES_MAX as u64;
-    (1..=most + 3).for_each(|number| streams.add_candidate(entry(number)));
-    assert_eq!(streams.count(), (1, Streams::CANDIDATES_MAX));
+    streams.add_confirmed(entry(1000));
+    let most = Streams::TENTATIVE_MAX as u64;
+    (1..=most + 3).for_each(|number| streams.add_tentative(entry(number)));
+    assert_eq!(streams.count(), (1, Streams::TENTATIVE_MAX));
     for number in 1..=most + 3 {
         assert_eq!(finds(&streams, number), number > 3, "{number}");
     }
@@ -52,11 +52,11 @@ fn candidates_push_out_candidates_in_the_order_of_their_arrival() {
 #[test]
 fn a_random_read_is_trusted_until_eight_others_came_or_when_it_was_the_second_in_a_row() {
     let mut streams = Streams::default();
-    streams.add_candidate(StreamEntry::random(PageIndex(5), PageIndex(7), 1));
+    streams.add_tentative(StreamEntry::random(PageIndex(5), PageIndex(7), 1));
     let first = |streams: &Streams| *streams.get(streams.around(PageIndex(7)).unwrap());
     for number in 0..8 {
         assert!(streams.is_trusted(&first(&streams)), "{number}");
-        streams.add_candidate(StreamEntry::random(PageIndex(999), PageIndex(1000 + number), 1));
+        streams.add_tentative(StreamEntry::random(PageIndex(999), PageIndex(1000 + number), 1));
     }
     assert!(!streams.is_trusted(&first(&streams)));
     assert!(streams.is_trusted(&StreamEntry { reads: 2, ..first(&streams) }));

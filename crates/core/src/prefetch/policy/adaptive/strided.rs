@@ -39,7 +39,7 @@ pub(super) fn begin(
     let size = if size > ask.count { size - ask.count } else { size };
     let course = Course::new(stride, ask.count, max)?;
     let (window, entry) = course.around_read(ask, size.min(max), distance);
-    streams.add_candidate(entry);
+    streams.add_tentative(entry);
     Some(course.decision(window))
 }
 

@@ -69,7 +69,7 @@ pub(super) struct Run {
     pub(super) model: Model,
     /// Which way requests go from now on.
     pub(super) op: Op,
-    pub(super) fit: DeviceEstimator,
+    pub(super) estimator: DeviceEstimator,
     pub(super) watch: LatencyObserver,
     pub(super) dice: Dice,
     pub(super) now_ns: u64,
@@ -87,7 +87,7 @@ impl Run {
         Self {
             model,
             op: Op::Read,
-            fit: DeviceEstimator::new(),
+            estimator: DeviceEstimator::new(),
             watch,
             dice: Dice(1),
             now_ns: 0,
@@ -112,7 +112,7 @@ impl Run {
         *way = self.now_ns.max(*way) + service;
         let end = *way;
         let (now, in_flight) = (Nanos(self.now_ns), self.in_flight());
-        let sent = self.fit.dispatched(now, self.op, in_flight);
+        let sent = self.estimator.dispatched(now, self.op, in_flight);
         self.ends.push(Reverse((end, self.sent.len() as u64)));
         self.sent.push(Some((sent, bytes)));
     }
@@ -124,7 +124,7 @@ impl Run {
         self.now_ns = self.now_ns.max(end + late_ns);
         let (sent, bytes) = self.sent[usize::try_from(number).unwrap()].take().unwrap();
         let (now, watch) = (Nanos(self.now_ns), self.watch.now());
-        self.fit.completed(now, sent, Some(ByteCount(bytes)), in_flight, watch);
+        self.estimator.completed(now, sent, Some(ByteCount(bytes)), in_flight, watch);
     }
 
     /// One after the other, with pauses in between.
@@ -165,7 +165,7 @@ impl Run {
         self.watch.begin(Nanos(self.now_ns));
     }
 
-    pub(super) fn fit(&self) -> DeviceModel {
-        self.fit.fit().expect("enough was seen")
+    pub(super) fn model(&self) -> DeviceModel {
+        self.estimator.model().expect("enough was seen")
     }
 }

@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-#[path = "fit/device.rs"]
+#[path = "device_model/device.rs"]
 mod device;
 
 use device::{Dice, EIGHT_WAYS, KIB, MOVER, MS, Model, ONE_HEAD, Run, US};
@@ -73,7 +73,7 @@ fn the_table_of_devices_is_what_the_fit_makes_of_them() {
     for (name, model) in DEVICES {
         let mut run = Run::of(model);
         rounds(&mut run);
-        let fit = run.fit();
+        let fit = run.model();
         check(fit, model);
         let ms = |ns: f64| format!("{:.2} ms", ns / 1e6);
         let (request, mib) = (ms(model.per_request_ns as f64), ms(model.per_kib_ns() * 1024.0));
@@ -96,7 +96,7 @@ fn whatever_the_seed_the_fit_is_within_its_bounds() {
             let mut run = Run::of(model);
             run.dice = Dice(seed);
             rounds(&mut run);
-            check(run.fit(), model);
+            check(run.model(), model);
         }
     }
 }
@@ -108,26 +108,26 @@ fn with_one_size_the_cost_of_its_bytes_is_not_known_and_the_rest_is() {
         run.lone(20, &[64 * KIB]);
         run.load(50, 8, &[64 * KIB]);
     }
-    let fit = run.fit();
+    let fit = run.model();
     assert_eq!(fit.per_kib_ns, None);
     close(fit.per_request_ns, 100_000.0 + 655_360.0, 1.0);
     assert_eq!(fit.parallel, Some(1));
     // Twice as large is still about one size: a slope of it would be noise.
     run.lone(100, &[64 * KIB, 128 * KIB]);
-    assert_eq!(run.fit().per_kib_ns, None);
+    assert_eq!(run.model().per_kib_ns, None);
     run.lone(100, &[64 * KIB, 256 * KIB]);
-    close(run.fit().per_kib_ns.unwrap(), MOVER.per_kib_ns(), 5.0);
+    close(run.model().per_kib_ns.unwrap(), MOVER.per_kib_ns(), 5.0);
 }
 
 #[test]
 fn before_there_is_enough_nothing_is_said() {
     let mut run = Run::of(ONE_HEAD);
-    assert_eq!(run.fit.fit(), None);
+    assert_eq!(run.estimator.model(), None);
     run.lone(7, &[4 * KIB]);
-    assert_eq!(run.fit.fit(), None);
+    assert_eq!(run.estimator.model(), None);
     run.lone(1, &[4 * KIB]);
-    assert_eq!(run.fit().samples, 8);
-    assert_eq!(run.fit().parallel, None, "one at a time shows no limit");
+    assert_eq!(run.model().samples, 8);
+    assert_eq!(run.model().parallel, None, "one at a time shows no limit");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_device_with_room_to_spare_shows_no_limit() {
         let mut run = Run::of(Model { parallel: 32, noise: 20, ..EIGHT_WAYS });
         run.lone(50, &SIZES);
         run.load(2000, depth, &SIZES);
-        assert_eq!(run.fit().parallel, None, "{depth} at a time");
+        assert_eq!(run.model().parallel, None, "{depth} at a time");
     }
 }
 
@@ -146,12 +146,12 @@ fn a_limit_stays_known_while_there_is_little_to_do_and_falls_when_more_is_served
     rounds(&mut run);
     run.lone(3000, &SIZES);
     run.load(3000, 3, &SIZES);
-    assert_eq!(run.fit().parallel, Some(8));
+    assert_eq!(run.model().parallel, Some(8));
     run.becomes(Model { parallel: 32, ..EIGHT_WAYS });
     run.load(300, 16, &SIZES);
-    assert_eq!(run.fit().parallel, None, "more than 8 at once, and no request waits");
+    assert_eq!(run.model().parallel, None, "more than 8 at once, and no request waits");
     run.load(300, 64, &SIZES);
-    assert_eq!(run.fit().parallel, Some(32));
+    assert_eq!(run.model().parallel, Some(32));
 }
 
 /// A cache in front of it fills, a neighbour comes, a cloud's credits end.
@@ -169,14 +169,14 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
         rounds(&mut run);
         run.becomes(after);
         rounds(&mut run);
-        check(run.fit(), after);
+        check(run.model(), after);
     }
     // What is far off is known at once: eight outliers, and as many to be sure.
     let mut run = Run::of(ONE_HEAD);
     rounds(&mut run);
     run.becomes(slower);
     run.lone(20, &[4 * KIB]);
-    close(run.fit().per_request_ns, 1e7, 5.0);
+    close(run.model().per_request_ns, 1e7, 5.0);
 }
 
 /// docs/devices.md and ARCHITECTURE.md say how much each file costs.
@@ -196,8 +196,8 @@ fn one_hiccup_is_no_change() {
     run.becomes(Model { per_request_ns: 4000 * MS, ..ONE_HEAD });
     run.lone(1, &[4 * KIB]);
     run.becomes(ONE_HEAD);
-    close(run.fit().per_request_ns, 4e6, 2.0);
-    assert_eq!(run.fit().samples, 201);
+    close(run.model().per_request_ns, 4e6, 2.0);
+    assert_eq!(run.model().samples, 201);
 }
 
 /// The mean of a size began with a hiccup once, and service times of it counted twenty-fold.
@@ -212,7 +212,7 @@ fn a_size_that_began_with_a_hiccup_is_forgotten_and_the_others_are_not() {
         run.lone(3, &[1024 * KIB]);
         run.lone(1, &[4 * KIB]);
     }
-    let fit = run.fit();
+    let fit = run.model();
     assert_eq!(fit.samples, 100 + 1 + 40);
     close(fit.per_request_ns, 100_000.0, 1.0);
     close(fit.per_kib_ns.unwrap(), MOVER.per_kib_ns(), 1.0);
@@ -223,7 +223,7 @@ fn a_size_that_began_with_a_hiccup_is_forgotten_and_the_others_are_not() {
 fn completions_without_a_wait_tell_no_time() {
     let mut run = Run::of(EIGHT_WAYS);
     rounds(&mut run);
-    let before = run.fit();
+    let before = run.model();
     for _ in 0..500 {
         run.watch.end();
         for _ in 0..4 {
@@ -236,7 +236,7 @@ fn completions_without_a_wait_tell_no_time() {
         run.watch.begin(Nanos(run.now_ns));
         run.complete(50 * MS);
     }
-    assert_eq!(run.fit(), before);
+    assert_eq!(run.model(), before);
 }
 
 /// A reader waits for the first page of a window, and works on it: only the first request of each
@@ -250,9 +250,9 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
         for _ in 0..40 {
             run.window(count, 16 * KIB, 20 * US);
         }
-        let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
+        let (min_parallel, parallel) = (run.estimator.min_parallel(), run.model().parallel);
         assert!(parallel.is_none_or(|known| known >= count.min(48)), "{count}: {parallel:?}");
-        assert!((count.min(64) * 3 / 4..=70).contains(&at_least), "{count}: {at_least}");
+        assert!((count.min(64) * 3 / 4..=70).contains(&min_parallel), "{count}: {min_parallel}");
     }
 }
 
@@ -262,7 +262,7 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
 fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
     let mut run = Run::of(EIGHT_WAYS);
     rounds(&mut run);
-    let before = run.fit();
+    let before = run.model();
     for _ in 0..300 {
         run.watch.end();
         for _ in 0..8 {
@@ -275,8 +275,8 @@ fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
             run.complete(0);
         }
     }
-    assert_eq!(run.fit().parallel, before.parallel);
-    assert!(run.fit.at_least() <= 8, "{}", run.fit.at_least());
+    assert_eq!(run.model().parallel, before.parallel);
+    assert!(run.estimator.min_parallel() <= 8, "{}", run.estimator.min_parallel());
 }
 
 /// The other way round: late completions of a device with one head do not look like more heads.
@@ -288,25 +288,31 @@ fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
         for count in [2, 4, 8, 16].into_iter().cycle().take(200) {
             run.window(count, 128 * KIB, late_ns);
         }
-        let (at_least, parallel) = (run.fit.at_least(), run.fit().parallel);
+        let (min_parallel, parallel) = (run.estimator.min_parallel(), run.model().parallel);
         assert!(
-            at_least == 1 && parallel.is_none_or(|known| known == 1),
-            "{at_least} {parallel:?}"
+            min_parallel == 1 && parallel.is_none_or(|known| known == 1),
+            "{min_parallel} {parallel:?}"
         );
     }
 }
 
 #[test]
 fn a_failed_request_is_no_sample_and_the_load_around_it_still_counts() {
-    let (mut fit, mut watch) = (DeviceEstimator::new(), LatencyObserver::default());
+    let (mut estimator, mut watch) = (DeviceEstimator::new(), LatencyObserver::default());
     watch.begin(Nanos(0));
     for n in 0..100 {
-        let sent = fit.dispatched(Nanos(n * 10 * MS), Op::Read, 0);
-        fit.completed(Nanos(n * 10 * MS + US), sent, None, 1, watch.now());
-        let sent = fit.dispatched(Nanos(n * 10 * MS + MS), Op::Read, 0);
-        fit.completed(Nanos(n * 10 * MS + 3 * MS), sent, Some(ByteCount(4096)), 1, watch.now());
+        let sent = estimator.dispatched(Nanos(n * 10 * MS), Op::Read, 0);
+        estimator.completed(Nanos(n * 10 * MS + US), sent, None, 1, watch.now());
+        let sent = estimator.dispatched(Nanos(n * 10 * MS + MS), Op::Read, 0);
+        estimator.completed(
+            Nanos(n * 10 * MS + 3 * MS),
+            sent,
+            Some(ByteCount(4096)),
+            1,
+            watch.now(),
+        );
     }
-    let fit = fit.fit().unwrap();
+    let fit = estimator.model().unwrap();
     assert_eq!((fit.samples, fit.parallel), (100, None));
     close(fit.per_request_ns, 2e6, 0.1);
 }
@@ -317,10 +323,10 @@ fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
     run.lone(100, &[4 * KIB]);
     // The first of them does come alone; what it cost is one sample, and no mean.
     run.load(1000, 32, &[1024 * KIB]);
-    assert_eq!(run.fit().parallel, None);
+    assert_eq!(run.model().parallel, None);
     run.lone(10, &[1024 * KIB]);
     run.load(1000, 32, &[1024 * KIB]);
-    assert_eq!(run.fit().parallel, Some(8));
+    assert_eq!(run.model().parallel, Some(8));
 }
 
 /// The path tells the fit when a reader waits: a miss is timed, and what a marker began is not.
