@@ -125,6 +125,10 @@ impl DeviceEstimator {
 
     /// It is back, with so many bytes, or None if it failed. `in_flight` counts it and the others.
     /// `watched` is [`LatencyObserver::now`].
+    ///
+    /// # Panics
+    ///
+    /// If `in_flight` is 0.
     pub fn completed(
         &mut self,
         now: Nanos,
@@ -305,6 +309,10 @@ impl LatencyObserver {
     }
 
     /// A wait ends.
+    ///
+    /// # Panics
+    ///
+    /// If no wait has begun that has not ended.
     pub fn end(&mut self) {
         assert!(self.waiting > 0, "what ends has begun");
         self.waiting -= 1;

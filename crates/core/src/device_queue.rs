@@ -189,7 +189,7 @@ impl DeviceQueues {
 
     /// A request in flight.
     pub(crate) fn in_flight(&self, tag: Tag) -> &InFlight {
-        self.in_flight.get(tag).expect("the request is in flight")
+        self.in_flight.get(tag).expect("the caller names a request that is in flight")
     }
 
     pub(crate) fn is_in_flight(&self, tag: Tag) -> bool {

@@ -116,6 +116,17 @@ impl Files {
         self.files.get_mut(file).expect("a file outlives its reads and writes")
     }
 
+    /// A write of the file begins, or something else that it must outlive.
+    pub(crate) fn begin_work(&mut self, file: FileId) {
+        self.used_mut(file).writes += 1;
+    }
+
+    /// That has ended.
+    pub(crate) fn end_work(&mut self, file: FileId) {
+        let state = self.used_mut(file);
+        state.writes = state.writes.checked_sub(1).expect("a file counts its writes");
+    }
+
     /// A file that is open.
     pub(crate) fn open_file(&self, file: FileId) -> &OpenFile {
         let state = self.files.get(file).expect("the caller names a file that is not gone");

@@ -67,6 +67,7 @@ pub enum LimitRule {
 /// Why a capacity of 0 is unknown and not "tiny": stacked devices report 0 until their tables are
 /// loaded, and would stay at one page for life.
 #[must_use]
+#[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
 pub fn readahead_limit(capacity: ByteCount, rule: LimitRule) -> Option<ByteCount> {
     if capacity < ByteCount(SECTOR_SIZE) {
         return None;

@@ -129,6 +129,7 @@ impl FixedWindow {
     ///
     /// A block past the used ones is read alone: its neighbours were never written.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
     pub fn decide(self, table: InodeTable, block: BlockIndex) -> Option<Range<BlockIndex>> {
         if block < table.first {
             return None;

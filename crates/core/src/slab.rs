@@ -45,7 +45,8 @@ impl<K, T> Slab<K, T> {
 
     pub(crate) fn insert(&mut self, value: T) -> Id<K> {
         let index = self.free.pop().unwrap_or_else(|| {
-            let index = u32::try_from(self.places.len()).expect("fewer than 2^32 at a time");
+            let index = u32::try_from(self.places.len())
+                .expect("fewer than 2^32 values are there at a time");
             self.places.push(SlabSlot { generation: 0, value: None });
             index
         });

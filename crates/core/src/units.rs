@@ -164,6 +164,10 @@ impl ByteCount {
 
 impl Pages {
     /// Their size.
+    ///
+    /// # Panics
+    ///
+    /// If that does not fit 64 bits.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> ByteCount {
@@ -185,6 +189,10 @@ impl PageIndex {
 
 impl Sectors {
     /// Their size.
+    ///
+    /// # Panics
+    ///
+    /// If that does not fit 64 bits.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> ByteCount {

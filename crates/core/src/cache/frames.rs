@@ -195,7 +195,7 @@ impl Frames {
     /// then this is true.
     pub(super) fn release(&mut self, frame: Frame) -> bool {
         let holds = &mut self.holds[frame.0 as usize];
-        *holds = holds.checked_sub(1).expect("what is released was held");
+        *holds = holds.checked_sub(1).expect("a frame that is released was held");
         if *holds > 0 {
             return false;
         }
@@ -287,6 +287,7 @@ impl Frames {
             *home &= !FrameHome::AHEAD;
         }
         self.ahead_homes = 0;
+        assert!(self.ahead.tail().is_none(), "no frame is on the list that has ended");
     }
 
     /// The mark of the frame's page; 0 if it has none.

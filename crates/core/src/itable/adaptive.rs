@@ -133,6 +133,7 @@ impl Adaptive {
     /// To be called only for blocks that are neither cached nor in flight, and not for a block that
     /// is read to change one inode in it: that is read alone.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
     pub fn decide(
         &mut self,
         table: InodeTable,

@@ -208,13 +208,11 @@ impl IoPath {
         let Some(len) = read_path.files.close(file) else { return };
         read_path.prefetch.close_file(slot_of(file));
         // It must not go before all is done.
-        read_path.files.used_mut(file).writes += 1;
+        read_path.files.begin_work(file);
         writeback.close_file(read_path, file);
-        assert!(writeback.dirty_pages(file) == Pages::ZERO, "a closed file has no dirty page");
         read_path.page_in.cache.forget_file(slot_of(file), len.pages_up());
         read_path.cover_queued(file, ByteCount::ZERO);
-        let closed = read_path.files.used_mut(file);
-        closed.writes = closed.writes.checked_sub(1).expect("a file counts its writes");
+        read_path.files.end_work(file);
         writeback.end_file_if_over(read_path, file);
         self.make_progress(now);
     }

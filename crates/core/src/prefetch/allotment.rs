@@ -69,6 +69,7 @@ impl Prefetcher {
                 max = room.saturating_sub(lacks).max(Pages(1));
             }
         }
+        assert!(max > Pages::ZERO, "a stream that is not put off may have a page");
         asker.pending = Some(PendingShare { share: id, question, page: ask.page, unclipped });
         Allotment { max, distance }
     }
@@ -88,7 +89,9 @@ impl Prefetcher {
         // A read that begins with no window of its own finds a frame there.
         let set_aside = set_aside + Pages(memory.0 / NEWCOMERS_DENOM);
         let room = cache.reclaim(wants + set_aside, |file, page| self.is_live(now, file, page));
-        room.saturating_sub(set_aside).min(most)
+        let room = room.saturating_sub(set_aside).min(most);
+        debug_assert!(room <= cache.available(), "frames that are promised can be had");
+        room
     }
 
     /// Whether a marker brings nothing now, because the device is to be idle when it is asked.
@@ -100,6 +103,7 @@ impl Prefetcher {
     fn share_question(&self, asker: &mut Asker<'_>, ask: Ask, ceiling: Pages) -> ShareQuestion {
         // What is set is set.
         let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
+        assert!(ceiling > Pages::ZERO, "a stream without windows has no share");
         ShareQuestion {
             now: asker.now,
             page: ask.page,

@@ -164,6 +164,7 @@ impl Window {
     #[must_use]
     pub(super) fn clipped(self, end: PageIndex) -> Self {
         let end = self.end().min(end).max(self.start);
+        debug_assert!(end <= self.end(), "a clipped window is no longer than it was");
         Self { size: end - self.start, ..self }
     }
 
@@ -177,6 +178,7 @@ impl Window {
 impl Decision {
     /// `count` pages from the page asked for, and no marker.
     pub(super) fn random(ask: Ask, count: Pages) -> Self {
+        debug_assert!(count > Pages::ZERO, "a read at random reads at least one page");
         let window = Window { start: ask.page, size: count, async_size: Pages::ZERO };
         Self { pattern: Pattern::Random, window }
     }

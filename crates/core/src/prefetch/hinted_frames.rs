@@ -74,12 +74,14 @@ impl HintedFrames {
 
     pub(crate) fn add(&mut self, filling: &Filling, cache: &PageCache) {
         self.room = self.room.map(|room| room.saturating_sub(Pages(1)));
+        assert!((self.unused.len() as u64) < Self::most(cache), "more hints than may be unused");
         self.unused.push_back((HintedFrame::new(filling.frame(), cache), filling.generation()));
     }
 }
 
 impl HintedFrame {
     fn new(frame: Frame, cache: &PageCache) -> Self {
+        debug_assert!(frame.0 < FRAMES_MAX, "{frame:?} leaves no bits for the quarter");
         Self(frame.0 | quarter(cache) << FRAME_BITS)
     }
 
@@ -98,7 +100,7 @@ impl HintedFrame {
 fn quarter(cache: &PageCache) -> u32 {
     let quarter = u64::from(cache.frames() / 4).max(1);
     let number = cache.stats().evictions / quarter % u64::from(QUARTERS);
-    u32::try_from(number).expect("it is small")
+    u32::try_from(number).expect("a number modulo QUARTERS is small")
 }
 
 /// Unused hinted pages may hold half of the frames: the other half is for reads that wait.

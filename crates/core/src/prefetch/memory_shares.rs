@@ -99,8 +99,10 @@ impl MemoryShares {
         };
         let index = self.free.pop().unwrap_or_else(|| {
             self.shares.push(StreamShare::default());
-            u32::try_from(self.shares.len() - 1).expect("fewer streams than 2^32")
+            u32::try_from(self.shares.len() - 1)
+                .expect("a file remembers hundreds of streams, and files are few")
         });
+        debug_assert!(!self.shares[index as usize].is_there, "a share that is free has no stream");
         self.shares[index as usize] = share;
         self.recount(index as usize, question.now);
         ShareId(index)
@@ -118,6 +120,7 @@ impl MemoryShares {
     pub(crate) fn set_ahead(&mut self, now: Nanos, id: ShareId, ahead: Pages, is_last: bool) {
         let index = id.0 as usize;
         let share = &mut self.shares[index];
+        debug_assert!(share.is_there, "{id:?} has ended");
         let changes = is_last || share.is_last;
         (share.ahead, share.is_last) = (small(ahead), is_last);
         if changes {
@@ -144,6 +147,7 @@ impl MemoryShares {
         question: ShareQuestion,
         memory: Pages,
     ) -> ShareAllotment {
+        debug_assert!(self.has(id), "{id:?} has ended");
         self.look_around(question.now);
         let index = id.0 as usize;
         let before = self.shares[index].at_most;
@@ -170,6 +174,7 @@ impl MemoryShares {
         self.shares[index].is_capped = by_law >= most;
         self.recount(index, question.now);
         let distance = room.distance_of(distance).min(window).max(Pages(1));
+        debug_assert!(window <= most.max(Pages(1)), "a window is no larger than its ceiling");
         ShareAllotment { window, distance: Some(distance), least: Pages(window.0 / LEAST_DENOM) }
     }
 
@@ -192,11 +197,13 @@ impl MemoryShares {
             return most;
         }
         share.is_staggered = true;
+        debug_assert!(part <= most.max(Pages(1)), "a part of a window is no larger than it");
         part
     }
 
     /// It got nothing: its phase is still to come.
     pub(crate) fn keep_phase(&mut self, id: ShareId) {
+        debug_assert!(self.has(id), "{id:?} has ended");
         self.shares[id.0 as usize].is_staggered = false;
     }
 
@@ -244,6 +251,7 @@ impl MemoryShares {
 
     fn move_to(&mut self, index: usize, group: u8) {
         let share = &mut self.shares[index];
+        debug_assert!(usize::from(group) < self.groups.len(), "there is no group {group}");
         if share.group != group {
             self.groups.change(share.group, share.counted, group, share.counted);
             share.group = group;
@@ -253,6 +261,7 @@ impl MemoryShares {
     /// What it adds to the sums, as it is now.
     fn recount(&mut self, index: usize, now: Nanos) {
         let share = &self.shares[index];
+        debug_assert!(share.is_there, "share {index} has ended, and counts no more");
         let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
         let idle_halvings = share.idle_halvings(now);
         let part = ShareDemand {

@@ -91,6 +91,10 @@ impl Policy {
     /// which is all that they know. What a policy learns beside windows it notes there itself.
     ///
     /// None means: nothing to read ahead. The page itself may still have to be read, singly.
+    ///
+    /// # Panics
+    ///
+    /// If `ask.count` is 0.
     #[inline]
     #[must_use]
     pub fn decide(
@@ -106,6 +110,10 @@ impl Policy {
 
     /// The same, where a stream of `adaptive` is to ask for its next window only `distance`
     /// pages before the end of this one ([`Allotment`](super::decision::Allotment)).
+    ///
+    /// # Panics
+    ///
+    /// If `ask.count` is 0.
     #[inline]
     #[must_use]
     pub fn decide_at(

@@ -68,6 +68,7 @@ impl Prefetcher {
         max_window: Option<Pages>,
         largest_read: Pages,
     ) -> Self {
+        assert!(largest_read > Pages::ZERO, "a read may hold at least one page");
         Self {
             policy,
             rules,
@@ -162,6 +163,7 @@ impl Prefetcher {
         let streams = &mut self.files[file.0 as usize];
         streams.shares().for_each(|share| self.shares.end(share));
         streams.clear();
+        debug_assert!(streams.is_empty(), "a closed file's streams are forgotten");
     }
 
     /// Whether a page was read ahead for a reader that may still come.
@@ -196,7 +198,12 @@ impl Prefetcher {
             let memory = PolicyMemory { stream: &mut asker.reader.stream, file };
             walk.ask_policy(memory, ask, limits, allotment, &cache.residency(asker.file))
         });
-        decision.map(|decision| walk.plan(&mut asker.reader.stream, ask, decision))
+        let plan = decision.map(|decision| walk.plan(&mut asker.reader.stream, ask, decision));
+        debug_assert!(
+            plan.iter().all(|plan| plan.pages.is_empty() || plan.pages.end <= asker.file_end),
+            "a plan ends with its file"
+        );
+        plan
     }
 
     /// What came of a plan, or of the answer that nothing is to be read: `pages` were requested; of

@@ -200,6 +200,7 @@ impl Streams {
         self.meetings = self.meetings.wrapping_add(1);
         let reads = entry.reads_when_met(self.arrivals);
         let entry = StreamEntry { stamp: self.meetings, reads, ..entry };
+        debug_assert!(!entry.is_random(), "a stream that is confirmed reads ahead");
         self.has_backwards |= entry.way == StreamDirection::BACKWARDS;
         let entries = self.confirmed.entries();
         let place = if let Some(free) = entries.iter().position(|entry| !entry.is_there()) {
@@ -210,7 +211,8 @@ impl Streams {
             self.confirmed.len() - 1
         } else {
             let age = |index: &usize| self.meetings.wrapping_sub(entries[*index].stamp);
-            let oldest = (0..entries.len()).max_by_key(age).expect("there are many");
+            let oldest =
+                (0..entries.len()).max_by_key(age).expect("CONFIRMED_MAX streams are not none");
             self.drop_share(self.confirmed.get(oldest).share);
             self.confirmed.set(oldest, entry);
             oldest
@@ -299,6 +301,7 @@ impl Streams {
             let cut = end.0.saturating_sub(entry.start.0);
             PageIndex(entry.start.0 + cut.next_multiple_of(stride.0))
         });
+        debug_assert!(entry.start <= entry.end, "{entry:?} ends before it starts");
         if entry.start < end && end < entry.end {
             let marker = if entry.marker < end { entry.marker } else { NO_MARKER };
             self.set(place, StreamEntry { end, marker, ..entry });
@@ -316,7 +319,7 @@ impl Streams {
 
     /// Gives a share to the stream that was met last.
     pub(crate) fn set_share(&mut self, share: ShareId) {
-        let place = self.latest.place().expect("a stream was met");
+        let place = self.latest.place().expect("a share is given to a stream that was met");
         let entry = StreamEntry { share, ..*self.get(place) };
         self.set(place, entry);
     }

@@ -96,6 +96,7 @@ pub fn visit<C: PageSet>(
         if read.advice != Advice::Random && cache.take_marker(page) {
             met(cache, PageMet::Marker, page, last - page);
         }
+        debug_assert!(cache.is_resident(page), "a page is consumed when it was fetched");
         cache.consume(page);
         page = page + Pages(1);
     }
@@ -236,6 +237,7 @@ impl ReadWalk {
         count: Pages,
         trigger: Trigger,
     ) -> Ask {
+        debug_assert!(count > Pages::ZERO, "a question is about at least one page");
         let waited = core::mem::take(&mut stream.has_waited);
         let has_waited = waited || trigger == Trigger::Miss;
         Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
@@ -282,6 +284,7 @@ impl ReadWalk {
         stream.fetched = decision.window;
         let marker = self.policy.marker(decision.window, self.end);
         let window = decision.window.clipped(self.end);
+        debug_assert!(marker.is_none_or(|marker| marker < self.end), "a marker is in its file");
         if decision.pattern == Pattern::Random {
             decision.window = window;
         }
@@ -303,6 +306,7 @@ fn fetch_pieces(
     stride: Stride,
     marker: Option<PageIndex>,
 ) -> Pages {
+    assert!(stride.read > Pages::ZERO && stride.read <= stride.every, "{stride:?} has pieces");
     let mut submitted = Pages::ZERO;
     let mut start = pages.start;
     while start < pages.end {

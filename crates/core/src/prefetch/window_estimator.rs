@@ -40,6 +40,7 @@ impl WindowEstimator {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), ByteCount(PAGE_SIZE));
         let window = window.pages_up();
+        assert!(window <= LARGEST, "the window of a device is no larger than one that is learnt");
         Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE }
     }
 
@@ -117,6 +118,7 @@ impl WindowEstimator {
         while window > self.least && gain(Pages(window.0 / 2)) < SHRINKS {
             window = Pages(window.0 / 2);
         }
+        assert!(window <= LARGEST && window > Pages::ZERO, "{window:?} is learnt of a device");
         self.window = window;
         true
     }
@@ -157,12 +159,14 @@ impl KnownDisks {
             self.known.pop_front();
         }
         self.known.push_back((disk, useful));
+        assert!(self.known.len() <= DISKS_MAX, "the oldest disk is forgotten");
     }
 }
 
 /// How long a window takes on an idle device: in requests of at most `max_io` pages, so many of
 /// which are served at once as it has `ways`.
 fn window_ns(fit: &DeviceModel, window: Pages, max_io: Pages, ways: f64) -> f64 {
+    debug_assert!(ways >= 1.0, "a device serves at least one request at a time");
     let requests = window.0.div_ceil(max_io.0.max(1));
     let kib = float(window.0.min(max_io.0) * (PAGE_SIZE / 1024));
     let one = fit.per_request_ns.max(ASKING_NS) + fit.per_kib_ns.unwrap_or(0.0).max(0.0) * kib;

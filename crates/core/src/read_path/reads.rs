@@ -67,7 +67,7 @@ impl Reads {
 
     /// The frames of a read that is ready.
     pub(crate) fn frames(&self, id: ReadId) -> &[Frame] {
-        let read = self.reads.get(id).expect("the read is not released");
+        let read = self.reads.get(id).expect("a read that is asked for its frames is not released");
         assert!(read.frames.outstanding == 0, "the read is not ready");
         &read.frames.frames
     }
@@ -83,7 +83,7 @@ impl ReadPath {
         len: ByteCount,
         prev_pos: Option<ByteCount>,
     ) -> ReadId {
-        let file = self.files.stream(stream).expect("the stream is open").file;
+        let file = self.files.stream(stream).expect("the caller names a stream that is open").file;
         let state = self.files.get_mut(file).expect("a stream ends with its file");
         assert!(len > ByteCount::ZERO, "a read asks for at least one byte");
         assert!(!state.is_closing, "{file:?} is closed");

@@ -73,6 +73,10 @@ impl PageTable {
     /// [`PageCache::unpinned`](crate::cache::PageCache::unpinned).
     ///
     /// Release: the refill comes after all that was read while the page was pinned.
+    ///
+    /// # Panics
+    ///
+    /// If the frame is not pinned, or was pinned for another generation.
     #[inline]
     #[must_use = "an orphan that is not reported is lost"]
     pub fn unpin(&self, frame: Frame, generation: Generation) -> bool {
@@ -166,6 +170,10 @@ impl PinBudget {
     }
 
     /// Gives back so many.
+    ///
+    /// # Panics
+    ///
+    /// If fewer were taken.
     pub fn give_back(&self, pins: u64) {
         let granted = self.granted.fetch_sub(pins, Ordering::Relaxed);
         assert!(granted >= pins, "{pins} pins are given back, and {granted} were taken");

@@ -99,7 +99,7 @@ impl Writeback {
 
     /// Where a write goes that is to be filled, page by page.
     pub(crate) fn fills(&self, id: WriteId) -> &[WriteFill] {
-        let write = self.writes.get(id).expect("the write is not over");
+        let write = self.writes.get(id).expect("a write that is asked for its frames is not over");
         assert!(write.state == WriteState::Filling, "{id:?} is not to be filled");
         &write.fills
     }
@@ -124,6 +124,7 @@ impl Writeback {
         self.drop_pages_from(path, file, PageIndex(0));
         let state = self.files.get(file);
         assert!(state.is_none_or(|it| it.flushes.is_empty()), "a flush of {file:?} still waits");
+        assert!(self.dirty_pages(file) == Pages::ZERO, "{file:?} is closed, and has dirty pages");
     }
 
     /// Drops the dirty pages from `first` on.
@@ -254,8 +255,7 @@ impl Writeback {
             "{id:?} is over and holds pages"
         );
         self.steps.push_back(WriteReady { id, step: WriteStep::Done { len, fault } });
-        let file = path.files.used_mut(write.file);
-        file.writes = file.writes.checked_sub(1).expect("a file counts its writes");
+        path.files.end_work(write.file);
         self.end_file_if_over(path, write.file);
     }
 

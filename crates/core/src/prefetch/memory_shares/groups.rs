@@ -81,6 +81,7 @@ impl SubmitterGroups {
             (self.groups[at].submitter, self.groups[at].weight) = (submitter, weight);
             return true;
         }
+        debug_assert!(self.groups[0].submitter.is_none(), "the first group is the common one");
         let has_room = self.groups.len() <= MOST_WEIGHTS;
         if has_room {
             self.groups.push(SubmitterGroup { submitter, weight, ..SubmitterGroup::default() });
@@ -91,8 +92,9 @@ impl SubmitterGroups {
     /// A submitter has no weight of its own any more; says where its streams were counted.
     pub(super) fn forget(&mut self, submitter: Submitter) -> Option<u8> {
         let at = self.groups.iter().position(|group| group.submitter == Some(submitter))?;
+        assert!(at > 0, "the common group has no submitter of its own");
         self.groups[at].submitter = None;
-        Some(u8::try_from(at).expect("there are few groups"))
+        Some(u8::try_from(at).expect("there are at most MOST_WEIGHTS groups and one"))
     }
 
     /// How many groups there are.
@@ -115,7 +117,7 @@ impl SubmitterGroups {
     pub(super) fn of(&mut self, submitter: Submitter) -> u8 {
         self.begin();
         let own = self.groups.iter().position(|group| group.submitter == Some(submitter));
-        u8::try_from(own.unwrap_or(0)).expect("there are few groups")
+        u8::try_from(own.unwrap_or(0)).expect("there are at most MOST_WEIGHTS groups and one")
     }
 
     /// A stream adds something else now, or elsewhere.
@@ -179,6 +181,8 @@ impl SubmitterGroups {
         for group in self.groups.iter_mut().filter(open) {
             group.budget = left * u64::from(group.weight) / weights;
         }
+        let shared: u64 = self.groups.iter().map(|group| group.budget).sum();
+        debug_assert!(shared <= memory, "{shared} pages of {memory} are shared out");
         // A group without streams may begin with one: it has a right to its weight.
         let all = self.groups.iter().filter(|group| group.sums.streams > 0);
         let all: u64 = all.map(|group| u64::from(group.weight)).sum();
@@ -254,11 +258,12 @@ impl GroupMemory {
     /// A window is there whole when it was read, and gone when the next is asked for: on average it
     /// holds half of its pages, and all windows together are twice what there is room for.
     pub(super) fn window_of(&self, weight: u64) -> Pages {
+        debug_assert!(self.all_distances() <= self.memory, "distances have a part of the memory");
         let spare = self.memory - self.all_distances();
         let spare = (2 * spare).saturating_sub(self.sums.capped);
         let weights = u128::from(self.sums.weight) + u128::from(weight);
         let window = u128::from(spare) * u128::from(weight) / weights.max(1);
-        Pages(u64::try_from(window).expect("a part of the memory"))
+        Pages(u64::try_from(window).expect("a part of the memory fits the number of its pages"))
     }
 
     /// All distances together: a quarter of the memory at most, or a device that is too slow would
@@ -271,7 +276,7 @@ impl GroupMemory {
     pub(super) fn distance_of(&self, distance: u32) -> Pages {
         let distance = u128::from(distance) * u128::from(self.all_distances());
         let distance = distance.checked_div(u128::from(self.sums.distance)).unwrap_or(0);
-        Pages(u64::try_from(distance).expect("a part of the memory"))
+        Pages(u64::try_from(distance).expect("a part of the memory fits the number of its pages"))
     }
 }
 

@@ -87,6 +87,7 @@ impl StreamShare {
         let most = if is_unstalled { question.max_window_unstalled } else { question.ceiling };
         (self.ceiling, self.at_most) = (small(most.min(question.ceiling)), small(question.ceiling));
         let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
+        debug_assert!(self.stall_backoff <= MOST_STALL_BACKOFF, "a distance doubles so often");
         let eighths = u64::from(self.stall_backoff % DOUBLING);
         let distance = meanwhile.0.saturating_add(u64::from(self.read));
         let distance = distance.saturating_mul(8 + eighths) / 8;

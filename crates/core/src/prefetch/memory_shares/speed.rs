@@ -35,6 +35,7 @@ impl ReadRate {
         } else {
             self.ns = (self.ns + ns).min(MOST_NS);
         }
+        debug_assert!(self.pages <= 2 * MOST_PAGES, "sums stay far from their ends");
     }
 
     /// The root of its rate, in roots of micropages a second; None if nothing was seen of it.

@@ -249,11 +249,13 @@ fn around_read(
     distance: PrefetchDistance,
     cache: &impl Residency,
 ) -> Window {
+    debug_assert!(size > Pages::ZERO, "a window that is read ahead has pages");
     let ahead = if size > ask.count { size - ask.count } else { size };
     let end = ask.page + ask.count + ahead;
     let left = tail(ahead, distance);
     let marker = PageIndex(end.0 - left.0);
     let hole = cache.next_hole(marker, left.min(DISORDER_MAX)).unwrap_or(marker);
+    debug_assert!(marker <= hole && hole < end, "a marker is in the window, behind the read");
     Window { start: ask.page, size: ask.count + ahead, async_size: end - hole }
 }
 
@@ -348,6 +350,7 @@ fn meets_another(
 ///   ^page               ^hole        |<-- size -->|
 /// ```
 fn behind_read(ask: Ask, hole: PageIndex, size: Pages, distance: PrefetchDistance) -> Window {
+    debug_assert!(hole > ask.page, "a page with a marker is resident");
     let lacks = Pages((ask.page + ask.count).0.saturating_sub(hole.0));
     Window { start: hole, size: lacks + size, async_size: tail(size, distance) }
 }

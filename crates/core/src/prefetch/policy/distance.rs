@@ -50,6 +50,7 @@ pub(super) fn decide(
         }
     };
     state.distance = state.distance.after(ask.has_waited, last.size, max);
+    debug_assert!(state.distance.ahead <= max, "a distance is no longer than a window");
     let async_size = state.distance.ahead.min(size);
     Some(Decision { pattern, window: Window { start, size, async_size } })
 }

@@ -31,6 +31,7 @@ pub(super) fn decide(
     cache: &impl Residency,
 ) -> Option<Decision> {
     let size = limits.max;
+    debug_assert!(size > Pages::ZERO, "switched off, no window is decided");
     let goes_on = last.size > Pages::ZERO && ask.page == last.end();
     let (pattern, start) = match ask.trigger {
         Trigger::Miss if ask.page == PageIndex(0) => (Pattern::Initial0, ask.page),

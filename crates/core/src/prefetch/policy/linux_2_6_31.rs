@@ -58,6 +58,7 @@ pub(super) fn decide(
 /// ahead of it: their number, and what it asks for this time, tell how large that window was.
 pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let start = cache.next_hole(ask.page + Pages(1), max)?;
+    debug_assert!(start > ask.page, "a page with a marker is resident");
     let size = sizes::next(start - ask.page + ask.count, max);
     Some(Window { start, size, async_size: size })
 }

@@ -115,6 +115,7 @@ fn ending_aligned(window: Window, max: Pages) -> Window {
         return window;
     }
     let size = Pages(end - window.start.0);
+    debug_assert!(size <= window.size, "a window that ends aligned is shortened");
     Window { size, async_size: size, ..window }
 }
 

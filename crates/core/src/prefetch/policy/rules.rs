@@ -100,6 +100,7 @@ fn backwards(last: Window, ask: Ask, max: Pages) -> Option<Decision> {
     } else {
         Window { start: PageIndex(last.start.0 - size.0), size, async_size: Pages::ZERO }
     };
+    debug_assert!(window.start <= ask.page, "a window that goes backwards has the page asked for");
     Some(Decision { pattern: Pattern::Backwards, window })
 }
 

@@ -16,6 +16,7 @@ use crate::units::Pages;
 /// A small read may be the start of a stream or may not, so it gets a few times its own size; a
 /// read that already fills a quarter of the largest window has told enough.
 pub(super) fn initial(count: Pages, max: Pages) -> Pages {
+    debug_assert!(count > Pages::ZERO, "a first read has at least one page");
     let rounded = count.0.next_power_of_two();
     Pages(if rounded <= max.0 / SMALL_READ {
         rounded * 4
@@ -34,6 +35,7 @@ pub(super) fn initial(count: Pages, max: Pages) -> Pages {
 /// ```
 pub(super) fn next(size: Pages, max: Pages) -> Pages {
     let grown = if size.0 < max.0 / SMALL_WINDOW { size.0 * 4 } else { size.0 * 2 };
+    debug_assert!(grown >= size.0, "a window that grows is not smaller");
     Pages(grown.min(max.0))
 }
 

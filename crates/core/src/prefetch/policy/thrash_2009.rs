@@ -34,6 +34,7 @@ pub(super) fn decide(
     if end <= start {
         return None;
     }
+    debug_assert!(start >= ask.page, "a window begins at the page or behind it");
     let size = (end - start).min(max);
     let window = Window { start, size, async_size: size };
     Some(Decision { pattern: Pattern::Context, window })

@@ -76,6 +76,7 @@ fn context(ask: Ask, history: Pages, max: Pages, cache: &impl Residency) -> Opti
     if survives <= ahead {
         return None;
     }
+    debug_assert!(start >= ask.page, "a window begins at the page or behind it");
     let size = survives.saturating_sub(ahead).max(LEAST).min(max);
     let async_size = size.min(Pages(1 + survives.0 / ASYNC_RATIO));
     Some(Decision { pattern: Pattern::Context, window: Window { start, size, async_size } })

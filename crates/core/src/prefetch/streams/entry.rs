@@ -65,6 +65,7 @@ impl StreamEntry {
             Some(marker) => marker,
             None => NO_MARKER,
         };
+        debug_assert!(start.0 <= end.0, "a stream ends before it starts");
         let (way, share) = (StreamDirection::FORWARDS, ShareId::NONE);
         Self { start, end, marker, pace, stamp: 0, reads: 0, way, share }
     }

@@ -87,6 +87,7 @@ impl StreamSet {
         pages: &Range<PageIndex>,
         is_it: impl Fn(&StreamEntry) -> bool,
     ) -> Option<usize> {
+        debug_assert!(pages.start < pages.end, "streams are looked for in some pages");
         let low = low_half(pages.start.0 + 1);
         let most = u32::try_from(pages.end.0 - pages.start.0 - 1).unwrap_or(u32::MAX);
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -108,11 +109,13 @@ impl StreamSet {
         if self.entries.len() == self.lanes.len() * LANE {
             self.lanes.push(SearchLane::default());
         }
+        debug_assert!(self.entries.len() < self.lanes.len() * LANE, "each entry has its lane");
         self.entries.push(entry);
         self.set(self.entries.len() - 1, entry);
     }
 
     pub(super) fn set(&mut self, index: usize, entry: StreamEntry) {
+        debug_assert!(entry.start <= entry.end, "{entry:?} ends before it starts");
         self.entries[index] = entry;
         let lane = &mut self.lanes[index / LANE];
         lane.heads[index % LANE] = low_half(entry.start.0);

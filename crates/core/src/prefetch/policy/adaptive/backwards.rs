@@ -108,6 +108,7 @@ fn with_marker(
     ahead: Pages,
     distance: PrefetchDistance,
 ) -> Window {
+    debug_assert!(start + ahead <= end, "what is read ahead is part of the window");
     let left = tail(ahead, distance);
     let is_last = start == PageIndex(0) || left == Pages::ZERO;
     let async_size = if is_last { Pages::ZERO } else { end - start - left + Pages(1) };
@@ -115,6 +116,10 @@ fn with_marker(
 }
 
 fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
+    debug_assert!(
+        window.start <= ask.page,
+        "a stream that goes backwards has its window before it"
+    );
     StreamEntry::new(window.start, ask.page, window.marker(), pace)
         .going(StreamDirection::BACKWARDS, 0)
 }

@@ -12,5 +12,7 @@ pub(super) type PrefetchDistance = Option<Pages>;
 /// How much of `ahead` pages is still there when the reader asks for more: all of it, or its
 /// distance.
 pub(super) fn tail(ahead: Pages, distance: PrefetchDistance) -> Pages {
-    distance.map_or(ahead, |distance| ahead.min(distance.max(Pages(1))))
+    let left = distance.map_or(ahead, |distance| ahead.min(distance.max(Pages(1))));
+    debug_assert!(left <= ahead, "no more is left than was read ahead");
+    left
 }

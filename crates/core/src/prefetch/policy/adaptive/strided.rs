@@ -135,6 +135,7 @@ struct Course {
 impl Course {
     /// None if not even one piece fits a window, or what is to be remembered does not fit an entry.
     fn new(stride: Pages, piece: Pages, max: Pages) -> Option<Self> {
+        debug_assert!(piece < stride, "pieces of a strided stream do not touch");
         let gap = stride - piece;
         let is_short = gap <= piece && gap <= GAP_MAX && stride <= max;
         let read = if is_short { stride } else { piece };
@@ -180,14 +181,17 @@ impl Course {
         pace: Pages,
         distance: PrefetchDistance,
     ) -> (Window, StreamEntry) {
+        debug_assert!(pieces > 0, "a window has at least one piece");
         let all = Pages(pieces * self.read.0);
         let left = tail(all, distance).0.div_ceil(self.read.0).clamp(1, pieces);
         let size = self.all(pieces - 1) + self.piece;
         let async_size = self.all(left - 1) + self.piece;
         let window = Window { start, size, async_size };
         let entry = StreamEntry::new(page, start + self.all(pieces), window.marker(), pace);
-        let way = StreamDirection::strided(self.stride).expect("it was one before");
-        let reads = u32::try_from(self.piece.0).expect("it was so before");
+        let way = StreamDirection::strided(self.stride)
+            .expect("a course has a stride that an entry can hold");
+        let reads =
+            u32::try_from(self.piece.0).expect("a course has a piece that an entry can hold");
         (window, entry.going(way, reads))
     }
 
