@@ -32,8 +32,6 @@
 //! Every decision is made by [`foreread_core`], which knows no clock and no file; this crate owns
 //! the ring, the memory and all of the `unsafe`.
 
-#![warn(clippy::missing_panics_doc)]
-
 /// The example in the README compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

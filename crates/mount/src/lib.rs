@@ -19,8 +19,6 @@
 //!
 //! What is read ahead and why: docs/ext4.md and docs/itable.md.
 
-#![warn(clippy::missing_panics_doc)]
-
 mod attr;
 mod contents;
 mod error;

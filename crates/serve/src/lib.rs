@@ -6,8 +6,6 @@
 //! Never: a client that harms another, or the server. Memory beyond the engine's bound, one budget
 //!        for all replies, and a small fixed amount a connection.
 
-#![warn(clippy::missing_panics_doc)]
-
 mod blocking_pool;
 mod budget;
 pub mod client;

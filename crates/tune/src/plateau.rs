@@ -156,6 +156,7 @@ impl Curve {
     /// costs throughput each time. So a window has to clear the line by a little more than its
     /// standard error, up to a bound. Without noise that is the rule as it was published.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
     pub fn plateau(&self) -> Option<Plateau> {
         let first = |is_enough: &dyn Fn(&Ratio) -> bool| {
             let mut points = self.points.iter();

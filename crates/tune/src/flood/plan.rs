@@ -56,6 +56,10 @@ pub struct TrialPlan {
 
 impl TrialPlan {
     /// A measurement that has not begun. The first trial is the one in force.
+    ///
+    /// # Panics
+    ///
+    /// If there are no trials.
     #[must_use]
     pub fn new(trials: Vec<Trial>, budget: Duration, seed: u64) -> Self {
         assert!(!trials.is_empty(), "what is in force can always be tried");
@@ -101,6 +105,10 @@ impl TrialPlan {
     }
 
     /// Takes what the run of this trial gave.
+    ///
+    /// # Panics
+    ///
+    /// If the plan did not ask for this trial.
     pub fn add(&mut self, index: usize, sample: MixedSample, spent: Duration) {
         assert_eq!(self.line.front(), Some(&index), "the plan asked for another one");
         self.line.pop_front();
