@@ -1,4 +1,4 @@
-//! What the fit makes of devices whose cost is known, in virtual time: see docs/devices.md.
+//! What the estimator makes of devices whose cost is known, in virtual time: see docs/devices.md.
 
 #![cfg(not(loom))]
 
@@ -329,7 +329,8 @@ fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
     assert_eq!(run.model().parallel, Some(8));
 }
 
-/// The path tells the fit when a reader waits: a miss is timed, and what a marker began is not.
+/// The path tells the estimator when a reader waits: a miss is timed, and what a marker began is
+/// not.
 #[test]
 fn a_path_knows_its_devices() {
     let policy = Policy::Linux6;
