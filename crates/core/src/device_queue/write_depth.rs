@@ -265,23 +265,23 @@ const fn came_since(samples: u64, before: u64) -> u64 {
 /// As many as make a model.
 const CALIBRATION_SAMPLES: u64 = 8;
 
-/// If so many ended and still not enough were alone, others keep the device busy: a look later may
-/// find fewer.
+/// If so many ended and still not enough were alone, others keep the device busy: a later
+/// calibration may find fewer.
 const CALIBRATION_ENDED: u64 = 32;
 
-/// A look at how many are served needs sixteen, and the first of them were there before.
+/// An estimate of how many are served needs sixteen, and the first of them were there before.
 const PROBE_ENDED: u64 = 48;
 
 /// And so many times what the device serves at once: eight rounds, and some to get there.
 const PROBE_ROUNDS: u64 = 12;
 
-/// A try takes a twentieth of the time at most, and costs reads a quarter and one request then.
+/// Probing takes a twentieth of the time at most, and costs reads a quarter and one request then.
 const PROBE_DENOM: u64 = 20;
 
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
 
-/// A look takes a hundredth of the time at most.
+/// Calibration takes a hundredth of the time at most.
 const CALIBRATION_DENOM: u64 = 100;
 
 /// A tenth, as long as nothing can be learnt without it.
