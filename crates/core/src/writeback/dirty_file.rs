@@ -28,7 +28,7 @@ pub(crate) struct FileDirtyPages {
     pub(super) lists: [DirtyListEnds; 5],
     /// How many pages are dirty, on all lists.
     pub(crate) dirty: u64,
-    /// The flush_seq in which pages are dirtied now.
+    /// The flush sequence in which pages are dirtied now.
     pub(super) flush_seq: u64,
     /// Those with dirty pages, oldest first.
     pub(super) flush_seqs: VecDeque<FlushSeq>,
@@ -51,7 +51,7 @@ pub(crate) struct FileDirtyPages {
     pub(crate) accepts: u32,
 }
 
-/// The dirty pages of one flush_seq: the time between two flushes.
+/// The dirty pages of one flush sequence: the time between two flushes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlushSeq {
     pub(super) number: u64,
@@ -115,9 +115,10 @@ impl DirtyFiles {
 }
 
 impl FileDirtyPages {
-    /// What a flush that comes now waits for; what is written from now on is of another flush_seq.
+    /// What a flush that comes now waits for; what is written from now on is of another flush
+    /// sequence.
     ///
-    /// While the present flush_seq has no dirty page it goes on, and the flush waits for those
+    /// While the present flush sequence has no dirty page it goes on, and the flush waits for those
     /// before.
     pub(crate) fn end_flush_seq(&mut self) -> u64 {
         if self.flush_seqs.back().is_some_and(|flush_seq| flush_seq.number == self.flush_seq) {
@@ -126,7 +127,7 @@ impl FileDirtyPages {
         self.flush_seq.saturating_sub(1)
     }
 
-    /// How a flush of this flush_seq stands.
+    /// How a flush of this flush sequence stands.
     pub(crate) fn flush_state(&self, flush_seq: u64) -> FlushState {
         if self.is_rewriting {
             return FlushState::Waits;
@@ -145,7 +146,7 @@ impl FileDirtyPages {
         FlushState::Over(fault)
     }
 
-    /// How a page of this flush_seq failed, if one has.
+    /// How a page of this flush sequence failed, if one has.
     pub(crate) fn fault_of(&self, flush_seq: u64) -> Option<Fault> {
         let at = self.flush_seqs.binary_search_by_key(&flush_seq, |each| each.number);
         at.ok().and_then(|at| self.flush_seqs[at].fault)
@@ -162,7 +163,7 @@ impl FileDirtyPages {
         &mut self.lists[on.index()]
     }
 
-    /// Changes the counts of an flush_seq; one without dirty pages is forgotten.
+    /// Changes the counts of a flush sequence; one without dirty pages is forgotten.
     pub(super) fn count(&mut self, number: u64, change: impl FnOnce(&mut FlushSeq)) {
         let at = match self.flush_seqs.binary_search_by_key(&number, |flush_seq| flush_seq.number) {
             Ok(at) => at,

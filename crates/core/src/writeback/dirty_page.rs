@@ -20,7 +20,7 @@ pub(crate) struct DirtyPage {
     pub(crate) submitter: Submitter,
     /// Since when it may be written; of one that failed, since when it has.
     pub(crate) since: Nanos,
-    /// Flushes of this flush_seq and later ones wait for it.
+    /// Flushes of this flush sequence and later ones wait for it.
     pub(crate) flush_seq: u64,
     /// Of one being written, that of the page's newer bytes; of that, the one being written.
     pub(crate) other: Option<DirtyId>,
@@ -44,7 +44,7 @@ pub(crate) struct DirtyPage {
     pub(super) next: u32,
 }
 
-/// On which list of its file a dirty is.
+/// On which list of its file a dirty page is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DirtyList {
     /// None; or none any more.

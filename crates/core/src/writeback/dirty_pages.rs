@@ -73,7 +73,7 @@ impl DirtyPages {
         self.of_frame[frame.0 as usize].checked_sub(1).map(DirtyId)
     }
 
-    /// Adds a dirty of the present flush_seq. It is on no list yet.
+    /// Adds a dirty page of the present flush sequence. It is on no list yet.
     pub(crate) fn add(&mut self, dirty_file: &mut FileDirtyPages, mut dirty: DirtyPage) -> DirtyId {
         dirty.flush_seq = dirty_file.flush_seq;
         dirty_file.dirty += 1;
@@ -135,7 +135,7 @@ impl DirtyPages {
         old
     }
 
-    /// Ends a dirty: no flush waits for it, and it is on no list.
+    /// Ends a dirty page: no flush waits for it, and it is on no list.
     pub(crate) fn settle(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId) {
         self.put(dirty_file, id, DirtyList::Nothing);
         let flush_seq = self.get(id).flush_seq;
@@ -153,7 +153,8 @@ impl DirtyPages {
         frame
     }
 
-    /// Flushes that wait for `from` wait for `to`, too: the later one gets the earlier's flush_seq.
+    /// Flushes that wait for `from` wait for `to`, too: the later one gets the earlier's flush
+    /// sequence.
     pub(crate) fn inherit(&mut self, dirty_file: &mut FileDirtyPages, from: DirtyId, to: DirtyId) {
         let flush_seq = self.get(from).flush_seq;
         let was = self.get(to).flush_seq;
@@ -181,7 +182,7 @@ impl DirtyPages {
         self.get_mut(id).flush_seq = now;
     }
 
-    /// Puts a dirty at the end of a list of its file.
+    /// Puts a dirty page at the end of a list of its file.
     pub(crate) fn put(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
         assert!(on != DirtyList::Failed, "{id:?} fails with a fault");
         self.put_on(dirty_file, id, on);
@@ -207,8 +208,8 @@ impl DirtyPages {
         }
     }
 
-    /// Puts a dirty at the end of the failed ones. Its flushes are told this fault, so there is no
-    /// other way onto that list.
+    /// Puts a dirty page at the end of the failed ones. Its flushes are told this fault, so there
+    /// is no other way onto that list.
     pub(crate) fn put_failed(
         &mut self,
         dirty_file: &mut FileDirtyPages,

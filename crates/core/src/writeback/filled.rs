@@ -56,7 +56,7 @@ impl Writeback {
         }
     }
 
-    /// Swaps the page's entry, and notes the dirty.
+    /// Swaps the page's entry, and lists the page as dirty.
     ///
     /// ```text
     ///   the page was        its old frame                       what is dirty

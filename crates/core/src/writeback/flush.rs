@@ -5,15 +5,15 @@
 //! Never: a page forgotten because its write failed: it stays dirty, and each flush tries again.
 //!
 //! ```text
-//!   flush_seq      0        |     1       |      2
+//!   sequence       0        |     1       |      2
 //!   dirtied    a  b     |  c     a    |   b
 //!   flush               F0           F1
 //!                       waits for     waits for c and the second a too;
 //!                       a and b       for the second b neither
 //! ```
 //!
-//! A page that is dirtied again before it was sent keeps the older flush_seq: its newer bytes are
-//! what the older flush gets. One that is dirtied again while it is being written is of both.
+//! A page that is dirtied again before it was sent keeps the older flush sequence: its newer bytes
+//! are what the older flush gets. One that is dirtied again while it is being written is of both.
 
 use alloc::vec::Vec;
 
@@ -72,8 +72,8 @@ impl Writeback {
         self.resend_all_failed(file);
     }
 
-    /// Flushes that wait for pages of this flush_seq end with the fault, although the page that
-    /// failed is sent again for others.
+    /// Flushes that wait for pages of this flush sequence end with the fault, although the page
+    /// that failed is sent again for others.
     pub(super) fn fail_waiting_flushes(
         writes: &mut Slab<WriteIdKind, WriteCommand>,
         dirty_file: &FileDirtyPages,

@@ -173,8 +173,8 @@ impl Writeback {
         self.list_file(file);
     }
 
-    /// Ends a dirty in a request: its frame is the cache's alone, and newer bytes of the page may
-    /// be written now.
+    /// Ends a dirty page in a request: its frame is the cache's alone, and newer bytes of the page
+    /// may be written now.
     fn end_dirty(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId) {
         let dirty = self.dirty.get(id);
         let (file, page, newer) = (dirty.file, dirty.page, dirty.other);
