@@ -1,12 +1,11 @@
-//! What a device is like, as far as its completions tell: the cost of a request, the cost of its
-//! bytes, and how many requests it serves at once.
+//! Model of a device from its completions: the cost of a request, the cost of its bytes, and how
+//! many requests it serves at once.
 //!
 //! In:    when requests went to the device and came back, how large they were, how many were there.
 //! Out:   a [`DeviceModel`], or None before there is enough to tell.
-//! Never: a request of its own, a decision. A guess where the requests tell nothing: what they
-//!        cannot tell is None.
+//! Never: a request of its own, a decision. A guess: what the requests cannot tell is None.
 //!
-//! Design, what can be told from what, and how right it is: docs/devices.md.
+//! Design, sources of error, accuracy: docs/devices.md.
 
 mod burst;
 mod cost;
@@ -20,7 +19,7 @@ use self::load::LoadMeter;
 use crate::sched::Op;
 use crate::units::{ByteCount, Nanos};
 
-/// What a device is like. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`, once
+/// Model of a device. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`, once
 /// the device has begun with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
@@ -36,8 +35,8 @@ pub struct DeviceModel {
     pub samples: u64,
 }
 
-/// The fit of one device, as it grows: costs by direction, and how many it serves at once,
-/// whichever way they go.
+/// Estimates the model of one device: costs by direction, and how many requests it serves at once
+/// in both directions together.
 ///
 /// ```text
 ///   lone request     |--service--|                 service = a + b x bytes: told by requests that
@@ -61,7 +60,7 @@ pub struct DeviceEstimator {
     since: Nanos,
 }
 
-/// A request on its way: what the fit wants to know when it comes back.
+/// A request in flight: what the estimator needs when it completes.
 #[derive(Clone, Copy, Debug)]
 pub struct SentRequest {
     at: Nanos,

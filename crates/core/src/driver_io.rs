@@ -31,7 +31,7 @@ impl Config {
 }
 
 /// Device I/O to start: `len` bytes at `offset`, into or from `IoPath::io_frames` of `tag`, in
-/// their order; where files in pieces (`IoPath::open_extents`) are open, a read is into
+/// their order; where extent-mapped files (`IoPath::open_extents`) are open, a read is into
 /// `IoPath::io_parts`. If that has no frames, it serves direct requests (`IoPath::direct`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
@@ -41,13 +41,13 @@ pub struct DeviceIo {
     pub device: DeviceId,
     /// Which way.
     pub op: Op,
-    /// Of a write, whether it is done only when the device has it for good.
+    /// Of a write, whether it is done only when it is durable (FUA).
     pub fua: bool,
     /// Where on the device, from its start.
     pub offset: ByteCount,
-    /// How much. Of a read whole pages, or sectors if its file is in pieces: at the end of a file
-    /// or device fewer bytes may come. A write ends with its file, in the middle of a page, and of
-    /// a sector, if need be.
+    /// How much. Of a read whole pages, or sectors if its file is extent-mapped: at the end of a
+    /// file or device fewer bytes may come. A write ends with its file, in the middle of a page,
+    /// and of a sector, if need be.
     pub len: ByteCount,
 }
 
@@ -84,7 +84,7 @@ pub enum WriteMode {
     WriteBack,
     /// When the device has it, perhaps in a cache of its own that a power cut empties.
     WriteThrough,
-    /// When the device has it for good.
+    /// When it is durable on the device.
     Fua,
 }
 

@@ -1,4 +1,4 @@
-//! Layouts: where the bytes of a file are that does not lie on its device in one run.
+//! Extent maps: where the bytes of a file are that does not lie on its device in one run.
 //!
 //! In:    extents, as a file system keeps them.
 //! Out:   for each page of the file: one place, zeros, or the parts that it is made of.
@@ -49,7 +49,7 @@ struct MappedRun {
     place: Sector,
 }
 
-/// Why extents make no layout: the first that is wrong, from 0.
+/// Why extents make no map: the first that is wrong, from 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum BadExtents {
@@ -59,7 +59,7 @@ pub enum BadExtents {
     Unaligned(usize),
     /// It ends behind what any file or device may have.
     TooFar(usize),
-    /// With it the layout takes more than it may.
+    /// With it the map takes more memory than it may.
     TooMuch(usize),
 }
 
@@ -68,7 +68,7 @@ pub enum BadExtents {
 pub enum OpenError {
     /// Too many are open.
     TooMany,
-    /// The layouts of open files take as much as they may.
+    /// The extent maps of open files take as much memory as they may.
     ExtentMaps {
         /// How much that is.
         limit: ByteCount,
@@ -96,7 +96,7 @@ pub(crate) enum PagePlace {
 }
 
 impl ExtentMap {
-    /// The layout that these extents make. They are in order and do not overlap; neighbours become
+    /// The map that these extents make. They are in order and do not overlap; neighbours become
     /// one.
     ///
     /// # Errors

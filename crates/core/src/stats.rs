@@ -1,4 +1,4 @@
-//! Counters of a path: what was asked, what it cost, what was in vain.
+//! Counters of a path: what was read, what it cost, what was read ahead and not used.
 //!
 //! In:    one addition per event, by the path.
 //! Out:   a copy, at any time.

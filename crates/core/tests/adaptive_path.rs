@@ -2,7 +2,7 @@
 //!
 //! In:    reads and hints, on a device that answers at once, in a cache of 1 MiB.
 //! Out:   windows that are there whole or not at all; streams that go on when there is room again.
-//! Never: a size by the law; those are in the unit tests of the shares and in the simulator.
+//! Never: the size of a share; those are in the unit tests of the shares and in the simulator.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! `adaptive`: streams that go backwards, streams that leave gaps, and reads in the wrong order.
 //!
 //! In:    readers of one file, through one handle or many, over a cache that forgets nothing.
-//! Out:   which reads wait for a page that was not read ahead, and which pages were read in vain.
+//! Out:   which reads wait for a page that was not read ahead, and which pages were read and not
+//!        used.
 //! Never: a rule. These tests know what a reader wants, not how it is decided.
 
 mod common;

@@ -1,4 +1,4 @@
-//! What the fit makes of devices whose cost is known, in virtual time: see docs/devices.md.
+//! What the estimator makes of devices whose cost is known, in virtual time: see docs/devices.md.
 
 #![cfg(not(loom))]
 
@@ -65,7 +65,7 @@ fn rounds(run: &mut Run) {
 fn the_table_of_devices_is_what_the_fit_makes_of_them() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/devices.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let head = "| device | a request | 1 MiB more | at once | fit: a request | 1 MiB more | at once |\n\
+    let head = "| device | a request | 1 MiB more | at once | estimate: a request | 1 MiB more | at once |\n\
                 |---|---|---|---|---|---|---|\n";
     let start = text.find(head).expect("the table's head") + head.len();
     let end = start + text[start..].find("\n\n").expect("an empty line after the table") + 1;
@@ -329,7 +329,8 @@ fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
     assert_eq!(run.model().parallel, Some(8));
 }
 
-/// The path tells the fit when a reader waits: a miss is timed, and what a marker began is not.
+/// The path tells the estimator when a reader waits: a miss is timed, and what a marker began is
+/// not.
 #[test]
 fn a_path_knows_its_devices() {
     let policy = Policy::Linux6;

@@ -1,5 +1,5 @@
-//! Files in pieces against a plain model: of each sector of a file, which sector of the device it
-//! is, or none.
+//! Extent-mapped files against a plain model: of each sector of a file, which sector of the device
+//! it is, or none.
 //!
 //! In:    random extents, reads, hints, files that close; a device that answers in any order, fails
 //!        and ends early; a driver that makes zeros late.

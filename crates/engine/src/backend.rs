@@ -87,7 +87,7 @@ pub(crate) enum FileIdentity {
     },
     /// A device of a test, by its address.
     Memory(usize),
-    /// A file in pieces of an open device, by the name that its owner gave it.
+    /// An extent-mapped file of an open device, by the name that its owner gave it.
     Extents {
         of: DeviceId,
         name: u64,

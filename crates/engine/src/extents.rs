@@ -1,4 +1,4 @@
-//! Files in pieces: their pages are extents of a device that is open.
+//! Extent-mapped files: their pages are extents of a device that is open.
 //!
 //! In:    extents, as a file system keeps them.
 //! Out:   a file like any other: streams, read-ahead on its own pages, pins, hints.
@@ -7,7 +7,7 @@
 //! ```text
 //!   file 12     |== 0 ==|== 1 ==|..........|== 2 ==|        its pages, its streams
 //!                  |        \\        hole      |
-//!   device      ---|== 1 ==|-|== 0 ==|-----|== 2 ==|---     one queue, one fit, one descriptor
+//!   device      ---|== 1 ==|-|== 0 ==|-----|== 2 ==|---     one queue, one model, one descriptor
 //! ```
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct FileExtent {
 }
 
 impl File {
-    /// Opens a file whose pages lie in pieces of this one, which is a device or an image of one: a
+    /// Opens a file whose pages are extents of this one, which is a device or an image of one: a
     /// file of the file system on it. It is read only, and has pages, streams and read-ahead of its
     /// own; requests go to this file's device, in its one queue.
     ///
@@ -57,8 +57,8 @@ impl File {
     /// up cost one for each run of them.
     ///
     /// `identity` names the file among those of this device, such as by its inode's number: what is
-    /// open by that name is the same file, with the layout that it was opened with. Its pages leave
-    /// the cache when the last handle goes.
+    /// open by that name is the same file, with the extents that it was opened with. Its pages
+    /// leave the cache when the last handle goes.
     ///
     /// All extents of open files together take a sixteenth of the engine's memory at most, beside
     /// it: sixteen bytes for each extent or hole.
@@ -70,7 +70,7 @@ impl File {
     ///
     /// # Panics
     ///
-    /// If this is a file in pieces itself.
+    /// If this is an extent-mapped file itself.
     pub fn open_extents(
         &self,
         identity: u64,

@@ -52,7 +52,7 @@ pub(crate) enum NotOpened {
     TooMany,
     /// This process is a fork of the engine's.
     Forked,
-    /// Layouts take as much memory as they may, which is so much.
+    /// All extent maps together take as much memory as they may, which is so much.
     ExtentMaps(ByteCount),
 }
 

@@ -20,7 +20,7 @@
 //! let options = foreread::OpenOptions { write: true, ..Default::default() };
 //! let disk = engine.open_with("/var/lib/images/disk.img", &options)?;
 //! disk.write_at(&page, 12345, foreread::WriteMode::WriteBack)?; // in memory, where reads find it
-//! disk.flush()?; // on the device, for good
+//! disk.flush()?; // durable on the device
 //! # Ok(()) }
 //! ```
 //!

@@ -89,7 +89,7 @@ impl FileKey {
         Self { identity: backend.identity, behind, disk, way, is_written: options.write }
     }
 
-    /// Of a file in pieces of a device, which is read in the one way in which its device is.
+    /// Of an extent-mapped file, which is read as its device is.
     pub(crate) fn of_extents(of: DeviceId, name: u64) -> Self {
         let way = AccessMode { is_buffered: false, delay: None, faults: 0 };
         let identity = FileIdentity::Extents { of, name };

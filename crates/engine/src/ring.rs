@@ -171,7 +171,7 @@ impl Ring {
     }
 
     /// Queues a write of `len` bytes from `frames`, in their order: whole pages, but for the last,
-    /// of which there may be less. Durable: it ends when the device has it for good.
+    /// of which there may be less. Durable (FUA): it ends when it is durable.
     ///
     /// # Panics
     ///

@@ -3,7 +3,8 @@
 //! In:    reads, writes, syncs, from any thread; a cut.
 //! Out:   what a disk would have after it lost its power at that moment; flushes that fail, and
 //!        drop some of what was cached.
-//! Never: a sector that is torn: each is as one of the writes to it left it, or as it was for good.
+//! Never: a sector that is torn: each is as one of the writes to it left it, or as it last was
+//!        durable.
 //!
 //! ```text
 //!                   write begins      write ends        sync        a write that is durable, ends

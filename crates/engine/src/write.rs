@@ -1,4 +1,4 @@
-//! Writing: into the cache, to the device, for good.
+//! Writing: into the cache, to the device, durably.
 //!
 //! In:    bytes and an offset, of any alignment; a flush; ranges to zero or to discard.
 //! Out:   done as far as was asked, or why not.
@@ -74,7 +74,7 @@ impl File {
         handle.write_all(from, offset, WriteMode::WriteBack, true)
     }
 
-    /// Waits until all that was written before is on the device, for good: no kill and no power cut
+    /// Waits until all that was written before is durable on the device: no kill and no power cut
     /// takes it away. (What is written meanwhile may be, or not.) By any handle to the file.
     ///
     /// ```no_run

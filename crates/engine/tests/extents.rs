@@ -1,4 +1,4 @@
-//! Files in pieces of a device: their bytes, their holes, and what they cost.
+//! Extent-mapped files: their bytes, their holes, and what they cost.
 
 use std::path::PathBuf;
 use std::sync::Arc;

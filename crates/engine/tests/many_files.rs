@@ -32,7 +32,7 @@ const MEMORY: u64 = 4 << 20;
 
 /// What an open file may cost beside its descriptor: the handles, slots in the core, the first
 /// level of its page table, a stream of each thread that reads it, what its policy remembers of a
-/// few reads, its device's fit and the queue of its scheduler.
+/// few reads, its device's model and the queue of its scheduler.
 const PER_FILE: u64 = 6500;
 
 /// The allocator's rounding, for all files together.

@@ -159,7 +159,7 @@ fn a_device_that_ends_writes_early_costs_time_and_no_bytes() {
         }
         for round in 1..=6 {
             bench.write(0..PAGES, round).expect("room");
-            // A page at a time may be cut short for good: then it is tried again.
+            // A page at a time may be cut short each time: then it is tried again.
             wait_until(|| bench.file.flush().is_ok());
             assert!((0..PAGES).step_by(17).all(|page| bench.on_disk(page) == round));
         }

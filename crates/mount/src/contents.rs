@@ -8,7 +8,7 @@
 //! ```text
 //!   small     device   |a|b|c|.|d|e|     one stream over many files: if a program reads one after
 //!                                        another, the next ones are read ahead
-//!   large     file     |------------|    a file of the engine, in pieces of the device: windows
+//!   large     file     |------------|    an extent-mapped file of the engine: windows
 //!             device   |--|   |----|     follow the file, not what lies behind a piece
 //! ```
 

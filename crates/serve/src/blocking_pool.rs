@@ -73,7 +73,7 @@ struct PoolState {
 }
 
 impl BlockingPool {
-    /// Gives a job away. It is done even if the lane is closed afterwards.
+    /// Gives a job away. It is done even if the pool is closed afterwards.
     pub(crate) fn add(self: &Arc<Self>, store: &Arc<dyn Store>, job: BlockingJob) {
         let mut state = self.lock();
         state.jobs.push_back(job);

@@ -1,4 +1,4 @@
-//! The fewest requests of the law, against an optimiser that knows no law.
+//! The closed-form minimum of requests, against a numerical optimiser.
 
 use foreread_core::units::Nanos;
 use foreread_sim::optimum::{self, RatedStream, best_windows};

@@ -3,7 +3,7 @@
 //! In:    pages whose device write has ended; the start of each device flush.
 //! Out:   after a failed flush, the unstable pages that are still in memory, and which files have
 //!        lost some.
-//! Never: a decision what to do about them: that is `path/write/durability.rs`.
+//! Never: a decision what to do about them: that is `writeback/durability.rs`.
 //!
 //! ```text
 //!   interval     0         |      1          |   2

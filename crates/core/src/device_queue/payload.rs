@@ -56,7 +56,7 @@ pub(crate) struct IoPayload {
     pub(crate) is_ahead: bool,
     /// Whether it is a second try of a page whose request failed.
     pub(crate) is_retry: bool,
-    /// Whether its writes are done only when the device has them for good.
+    /// Whether its writes are done only when they are durable (FUA).
     pub(crate) is_fua: bool,
     /// How many requests of the flusher it was made of.
     pub(crate) parts: u32,

@@ -1,6 +1,6 @@
-//! How many writes a device may have: as many as leave room for reads, by what was learnt of it.
+//! The adaptive write-depth limit: how many writes a device may have beside reads.
 //!
-//! In:    what a device is doing, what its completions told, whether reads are around.
+//! In:    what a device is doing, its model, whether reads are around.
 //! Out:   a limit for its scheduler; when that will change by time alone.
 //! Never: a limit for a scheduler that does not ask for one.
 //!
@@ -9,13 +9,13 @@
 //!   writes allowed    parallel - 1, at least 1      | parallel + 2        | parallel - 1
 //! ```
 //!
-//! Design and figures: docs/deadline.md, "Learnt".
+//! Design and figures: docs/deadline.md, "Learnt write-depth limit".
 
 use crate::device_model::DeviceEstimator;
 use crate::sched::Op;
 use crate::units::Nanos;
 
-/// What a limit follows from, beside the device's fit.
+/// What a limit follows from, beside the device's model.
 #[derive(Debug, Default)]
 pub(super) struct WriteDepthLimiter {
     /// At the device, by direction.
@@ -31,12 +31,12 @@ pub(super) struct WriteDepthLimiter {
     probe: DepthProbe,
 }
 
-/// A time in which requests of one direction go alone, so that their cost is known.
+/// Calibration: a time in which requests of one direction go alone, to measure their cost.
 ///
 /// ```text
 ///   wanted, and cost is old       8 came alone, or 32 ended      a hundred times as long, or 1 s
-///   |---------- look -------------|------------------------------|---- ..
-///   a write goes only to an idle device; while reads are looked at, no write goes
+///   |------- calibration ---------|------------------------------|---- ..
+///   a write goes only to an idle device; while reads are calibrated, no write goes
 /// ```
 ///
 /// Without it nothing is learnt of a device that is never idle, and a device that became slower
@@ -58,7 +58,8 @@ struct CalibrationStart {
     ended: u64,
 }
 
-/// A time in which a few writes more than usual go beside reads, to see whether they are served.
+/// Probing: a time in which a few more writes than usual go beside reads, to see whether the
+/// device serves them.
 ///
 /// Beside reads there are never more requests than the device was thought to serve: it could not
 /// show that it serves more.
@@ -264,26 +265,26 @@ const fn came_since(samples: u64, before: u64) -> u64 {
     if samples >= before { samples - before } else { samples }
 }
 
-/// As many as make a fit.
+/// As many as make a model.
 const CALIBRATION_SAMPLES: u64 = 8;
 
-/// If so many ended and still not enough were alone, others keep the device busy: a look later may
-/// find fewer.
+/// If so many ended and still not enough were alone, others keep the device busy: a later
+/// calibration may find fewer.
 const CALIBRATION_ENDED: u64 = 32;
 
-/// A look at how many are served needs sixteen, and the first of them were there before.
+/// An estimate of how many are served needs sixteen, and the first of them were there before.
 const PROBE_ENDED: u64 = 48;
 
 /// And so many times what the device serves at once: eight rounds, and some to get there.
 const PROBE_ROUNDS: u64 = 12;
 
-/// A try takes a twentieth of the time at most, and costs reads a quarter and one request then.
+/// Probing takes a twentieth of the time at most, and costs reads a quarter and one request then.
 const PROBE_DENOM: u64 = 20;
 
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
 
-/// A look takes a hundredth of the time at most.
+/// Calibration takes a hundredth of the time at most.
 const CALIBRATION_DENOM: u64 = 100;
 
 /// A tenth, as long as nothing can be learnt without it.

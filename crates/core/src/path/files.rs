@@ -139,16 +139,16 @@ impl IoPath {
         id
     }
 
-    /// Opens a file of `len` bytes whose pages lie where its layout says: it is read only.
+    /// Opens a read-only file of `len` bytes whose pages lie where its extent map says.
     ///
     /// A page may lie anywhere, or in several places, and is asked for with as many requests. Of
-    /// holes the driver makes zeros: see [`Self::fill_holes`]. What the layout names behind the end
+    /// holes the driver makes zeros: see [`Self::fill_holes`]. What the map names behind the end
     /// of the device fails with [`Fault::Short`](super::Fault::Short).
     ///
     /// # Errors
     ///
-    /// If too many files are open, or if the layouts of open files would take too much: a sixteenth
-    /// of the memory, which they take beside it.
+    /// If too many files are open, or if the extent maps of open files would take more than a
+    /// sixteenth of the memory bound, which they take beside it.
     ///
     /// # Panics
     ///

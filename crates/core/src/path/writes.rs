@@ -25,7 +25,7 @@ impl IoPath {
     ///   mode           Done when                            a failed device write is told to
     ///   WriteBack      it is in the cache                   the flushes that follow
     ///   WriteThrough   the device has each of its pages     this write, and those flushes
-    ///   Fua            the device has each of them for good this write, and those flushes
+    ///   Fua            each of its pages is durable           this write, and those flushes
     /// ```
     ///
     /// # Panics

@@ -10,7 +10,7 @@
 //!   of one   |= distances, <= 1/4 =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!
-//! The law, its reason and its figures: docs/adaptive.md.
+//! The rule that divides the memory, its reason and its figures: docs/adaptive.md.
 
 mod groups;
 mod invariants;
@@ -182,7 +182,7 @@ impl MemoryShares {
     ///
     /// ```text
     ///   all begin with a whole one     each with another part of it
-    ///   |\    |\    |\                 |\  |\   |\          the law counts on the mean, half of
+    ///   |\    |\    |\                 |\  |\   |\          the sum counts on the mean, half of
     ///   | \   | \   | \                |.\.|.\. |.\..       each: streams that begin together ask
     ///   |  \  |  \  |  \              \|  \|  \|  \        together from then on, and the last
     ///   |   \ |   \ |   \              |   |   |   |        find no frame

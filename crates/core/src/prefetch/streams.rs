@@ -5,15 +5,15 @@
 //! Never: a handle, a page table, more than [`Streams::BYTES_MAX`] bytes a file.
 //!
 //! ```text
-//!   streams         proved: one read's window brought another      LRU
+//!   confirmed       one read's window brought another              LRU
 //!                   |-----#=======|        |--------#=======|
 //!
-//!   candidates      the last random reads, and first windows       a ring
+//!   tentative       the last random reads, and first windows       a ring
 //!                   that no read has continued yet
 //!                   |-|    |-|  |-|      |---#===|
 //! ```
 //!
-//! Why two: reads at random make candidates only, and so can push out only each other.
+//! Why two: random reads make tentative streams only, and so can push out only each other.
 
 #[cfg(test)]
 mod tests;
@@ -37,11 +37,11 @@ use crate::units::{PageIndex, Pages};
 pub struct Streams {
     confirmed: StreamSet,
     tentative: StreamSet,
-    /// How many candidates there have been.
+    /// How many tentative streams there have been.
     arrivals: u32,
-    /// How many times a proved stream was met.
+    /// How many times a confirmed stream was met.
     meetings: u32,
-    /// Whether a proved stream ever went backwards: where none did, none is looked for.
+    /// Whether a confirmed stream ever went backwards: where none did, none is looked for.
     has_backwards: bool,
     /// The one that was met last.
     latest: LatestStream,
@@ -49,7 +49,7 @@ pub struct Streams {
     dropped: [ShareId; DROPPED_MAX],
 }
 
-/// A [`StreamSlot`], small: the number of a proved stream, or 256 and that of a candidate.
+/// A [`StreamSlot`], small: the number of a confirmed stream, or 256 and that of a tentative one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct LatestStream(u16);
 
@@ -77,7 +77,7 @@ impl Streams {
     /// of it belongs to no stream. A device is one file, and its readers may be hundreds.
     pub const CONFIRMED_MAX: usize = 256;
 
-    /// The most candidates, so that as many streams as are remembered may begin in turns.
+    /// The most tentative streams: so many streams may begin in turns and still be recognised.
     pub const TENTATIVE_MAX: usize = 64;
 
     /// After so many other random reads, a second one in a row is no proof yet, but a third is.
@@ -92,7 +92,7 @@ impl Streams {
     pub const BYTES_MAX: usize = size_of::<Self>()
         + (Self::CONFIRMED_MAX + Self::TENTATIVE_MAX) * StreamSet::BYTES_PER_ENTRY;
 
-    /// How many streams are remembered: (proved ones, candidates).
+    /// How many streams are remembered: (confirmed, tentative).
     #[must_use]
     pub fn count(&self) -> (usize, usize) {
         let count = |set: &StreamSet| set.entries().iter().filter(|entry| entry.is_there()).count();
@@ -165,7 +165,7 @@ impl Streams {
         confirmed.or_else(|| self.tentative.find(page, is_it).map(StreamSlot::Tentative))
     }
 
-    /// Whether few random reads came since the candidate was met, or it was met twice.
+    /// Whether few random reads came since the tentative stream was met, or it was met twice.
     pub(super) fn is_trusted(&self, entry: &StreamEntry) -> bool {
         entry.reads > 1 || self.arrivals.wrapping_sub(entry.stamp) < Self::TRUSTED
     }
@@ -180,7 +180,7 @@ impl Streams {
         self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
     }
 
-    /// Remembers a new candidate, in place of the oldest if there are too many.
+    /// Remembers a new tentative stream, in place of the oldest if there are too many.
     pub(super) fn add_tentative(&mut self, entry: StreamEntry) {
         let slot = self.arrivals as usize % Self::TENTATIVE_MAX;
         self.arrivals = self.arrivals.wrapping_add(1);
@@ -194,8 +194,8 @@ impl Streams {
         self.latest = LatestStream::of(StreamSlot::Tentative(slot));
     }
 
-    /// Remembers a proved stream, in place of the one that was met least recently if there are too
-    /// many.
+    /// Remembers a confirmed stream, in place of the one that was met least recently if there are
+    /// too many.
     pub(super) fn add_confirmed(&mut self, entry: StreamEntry) {
         self.meetings = self.meetings.wrapping_add(1);
         let reads = entry.reads_when_met(self.arrivals);
@@ -220,7 +220,7 @@ impl Streams {
         self.latest = LatestStream::of(StreamSlot::Confirmed(place));
     }
 
-    /// The stream is here now. It is as proved as it was.
+    /// The stream is here now. It stays confirmed or tentative.
     pub(super) fn update(&mut self, place: StreamSlot, entry: StreamEntry) {
         let (stamp, reads) = match place {
             StreamSlot::Confirmed(_) => {
@@ -361,5 +361,5 @@ impl LatestStream {
     }
 }
 
-/// One decision forgets no more: two streams that meet, a candidate or a stream that is pushed out.
+/// One decision forgets no more: two streams that meet, or one that is pushed out.
 const DROPPED_MAX: usize = 3;

@@ -85,8 +85,8 @@ impl WindowEstimator {
     /// ```
     ///
     /// A reader that is never short of read-ahead never leaves its device idle, and would never
-    /// learn what it is like. So a few markers come to nothing. No request waits for another:
-    /// what a reader wants goes at once, and if one hangs, the others end and count.
+    /// learn what it is like. So a few markers bring no window. Demand reads are never delayed
+    /// by this, and if a request hangs, the others end and count.
     pub(crate) fn wants_idle_device(&self) -> bool {
         self.alone > 0
     }
@@ -186,14 +186,15 @@ const GROWS: f64 = 1.01;
 /// device between two sizes does not change its mind with each request.
 const SHRINKS: f64 = 1.005;
 
-/// To ask costs so much itself, a few system calls. Where a device's own cost of a request is lost
-/// in the noise, each size would look as good as its half, down to a page, and no larger be tried.
+/// The cost of a request in this process: a few system calls. Where a device's own cost of a
+/// request is lost in the noise, each size would look as good as its half, down to a page, and no
+/// larger be tried.
 const ASKING_NS: f64 = 5_000.0;
 
-/// So many requests of a size that was not seen yet go alone: as many as make a fit.
+/// So many requests of a size that was not seen yet go alone: as many as make a model.
 const ALONE: u32 = 8;
 
-/// As many as make a fit.
+/// As many as make a model.
 const LOOK_EVERY: u32 = 8;
 
 /// More than most machines have.

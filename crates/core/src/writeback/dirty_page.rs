@@ -27,7 +27,7 @@ pub(crate) struct DirtyPage {
     pub(crate) on: DirtyList,
     /// When it comes free, it is urgent and not merely aging.
     pub(crate) is_urgent: bool,
-    /// Its request is done only when the device has it for good.
+    /// Its request is done only when it is durable.
     pub(crate) is_fua: bool,
     /// After a request that was refused: how many pages the next one with this page may have; 0 for
     /// as many as any.

@@ -1,8 +1,8 @@
 //! A write that was filled: readers see its pages, which are dirty now.
 //!
 //! In:    a write whose frames hold its bytes.
-//! Out:   entries swapped, pages listed as dirty; the write is over, or waits for the device.
-//! Never: two dirty versions of a page, unless the older bytes are in a request already.
+//! Out:   entries swapped, pages dirty; the write is over, or waits for the device.
+//! Never: two dirty versions of a page, unless the older one is in a request already.
 
 use core::mem;
 

@@ -65,7 +65,7 @@ impl Writeback {
         id
     }
 
-    /// All dirty pages of the file are to be written now, and what failed is tried again.
+    /// All dirty pages of the file are to be written now; those that failed are sent again.
     pub(super) fn make_urgent(&mut self, path: &mut ReadPath, file: FileId) {
         path.files.open_file(file);
         let Some(dirty_file) = self.files.get_mut(file) else { return };

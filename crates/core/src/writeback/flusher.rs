@@ -1,6 +1,6 @@
 //! The flusher: which dirty pages a device gets next, and what became of them.
 //!
-//! In:    dirty pages and their age; writes that wait for room; results.
+//! In:    dirty pages and their age; writes that wait for budget; results.
 //! Out:   write requests, a run of neighbours each; pages that are clean, sent again, or failed.
 //! Never: a second write of a page while one is in flight; more requests than were allowed.
 //!

@@ -112,8 +112,8 @@ fn limit(pages: usize) -> u8 {
     u8::try_from(pages).unwrap_or(u8::MAX)
 }
 
-/// After so many refusals in a row the device takes nothing at present. More than the halvings of
-/// the largest request, so that one bad page never costs others their writes.
+/// After so many refusals in a row the device takes nothing at present. More than halving
+/// the largest request takes, so that one bad page never costs others their writes.
 const REFUSALS_MAX: u32 = 32;
 
 /// Of so few pages each is sent alone: halves would be no fewer requests.

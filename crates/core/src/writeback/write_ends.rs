@@ -19,7 +19,7 @@ pub(crate) enum WriteOutcome {
     /// The device has so many bytes, perhaps in a volatile cache, and not the rest, for this
     /// reason.
     Unstable(ByteCount, Fault),
-    /// The device has all of it for good.
+    /// All of it is durable.
     Durable,
     /// Some of it may be gone, because a flush failed meanwhile, in this way.
     Suspect(Fault),
@@ -83,7 +83,7 @@ impl Writeback {
         last.into_iter().for_each(|last| self.check_flushes(path, last));
     }
 
-    /// The device has the page, for good or not.
+    /// The device has the page, durable or not.
     fn written(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, is_durable: bool) {
         let dirty = self.dirty.get(id);
         assert!(dirty.is_in_request(), "{id:?} is written in no request");

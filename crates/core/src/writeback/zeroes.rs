@@ -56,7 +56,8 @@ impl Writeback {
         let mut awaited = 0;
         for dirty in self.dirty_ids_in(path, file, &pages) {
             let dirty_file = self.files.get_mut(file).expect("a dirty page is counted by its file");
-            // What is to be on the device for good is not left to a zero that may be in its cache.
+            // A durable write is not replaced by zeroes, which may be in the device's volatile
+            // cache.
             if self.dirty.get(dirty).is_fua && self.dirty.get(dirty).on != DirtyList::Writing {
                 self.dirty.get_mut(dirty).is_urgent = true;
                 if self.dirty.get(dirty).on != DirtyList::Held {
@@ -133,7 +134,7 @@ impl Writeback {
         self.check_flushes(path, file);
     }
 
-    /// The dirty ones of these pages: looked up page by page, or found among all of the file's.
+    /// The dirty pages in this range: looked up page by page, or found among all of the file's.
     fn dirty_ids_in(
         &self,
         path: &ReadPath,

@@ -64,7 +64,7 @@ impl Dice {
     }
 }
 
-/// A device at work, and the fit that watches it.
+/// A device at work, and the estimator that observes it.
 pub(super) struct Run {
     pub(super) model: Model,
     /// Which way requests go from now on.

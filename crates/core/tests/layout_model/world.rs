@@ -1,4 +1,5 @@
-//! The world around files in pieces: a device of sectors, of which each has its own number in it.
+//! The world around extent-mapped files: a device of sectors, of which each has its own number in
+//! it.
 //!
 //! In:    what is done, one after the other.
 //! Out:   a panic at the first thing that is wrong.
@@ -39,7 +40,7 @@ pub(crate) enum Op {
     Release {
         which: usize,
     },
-    /// The driver makes the zeros that it owes.
+    /// The driver fills the holes that it was asked to.
     FillHoles,
     WillNeed {
         file: usize,

@@ -6,7 +6,7 @@
 //!        each page itself, so that a limit that is wrong by one shows.
 //!
 //! First the walk, then the decisions, each kernel's rules in the order in which it tries them;
-//! then the caches that the core is asked about, which insist on what it owes them. The policies
+//! then the caches that the core is asked about, which insist on what is due to them. The policies
 //! of no kernel that was released are in rivals.rs.
 
 #[path = "page_sets.rs"]

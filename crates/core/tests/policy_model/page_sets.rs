@@ -2,7 +2,7 @@
 //!
 //! In:    pages that are there.
 //! Out:   [`Sheet`], all of a file; [`Around`], the pages around one read.
-//! Never: an answer that the core did not owe a question for.
+//! Never: an answer that the core did not ask for.
 
 use super::*;
 

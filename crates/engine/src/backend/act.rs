@@ -19,8 +19,8 @@ pub(crate) type DataExtent = (std::ops::Range<u64>, bool);
 impl Backend {
     /// Flushes the device: all writes that have ended are durable when this returns `Ok`.
     ///
-    /// What an error means for what was written before, the core decides
-    /// (`path/write/durability.rs`): the next call may well succeed, and say nothing of it.
+    /// What an error means for what was written before, the core decides (`writeback/durability.rs`
+    /// of the core): the next call may well succeed, and say nothing of it.
     pub(crate) fn sync(&self) -> Result<(), i32> {
         if let Some(faults) = &self.faults {
             let mut fate = faults.judge_sync();

@@ -35,7 +35,7 @@ impl Driver {
         Some((device, file))
     }
 
-    /// Takes in a file in pieces of an open device.
+    /// Opens an extent-mapped file of an open device.
     pub(crate) fn open_extents(
         &mut self,
         device: DeviceId,
@@ -69,7 +69,7 @@ impl Driver {
         self.start_all();
     }
 
-    /// How much the layouts of files in pieces may take together.
+    /// How much memory all extent maps may take together.
     pub(crate) fn extent_maps_limit(&self) -> ByteCount {
         self.path.extent_maps_limit()
     }

@@ -65,7 +65,7 @@ pub enum OpenError {
         /// The path that was asked for.
         path: PathBuf,
     },
-    /// The extents of a file in pieces make no sense.
+    /// The extents of the file are not valid.
     Extents {
         /// Of which device.
         path: PathBuf,

@@ -25,7 +25,7 @@ use crate::volatile::VolatileDisk;
 pub(crate) enum TransferOp {
     /// From the device.
     Read,
-    /// To the device; done when it is there for good, or when the device says so.
+    /// To the device; done when it is durable there, or when the device says so.
     Write { is_durable: bool },
 }
 

@@ -8,7 +8,7 @@
 //!   <= 16 KiB   a copy beside the reply's head: one part, one buffer
 //!   <= 1 MiB    the pages themselves, pinned
 //!   > 1 MiB     pieces of 1 MiB, one after the other, while nothing else is read
-//!   no memory   pieces of 128 KiB, in the small buffer, while nothing else is owed
+//!   no memory   pieces of 128 KiB, in the small buffer, while no other reply waits
 //! ```
 
 use std::os::fd::AsFd as _;

@@ -1,4 +1,4 @@
-//! What a client is owed: replies that go out in one call, from where their data lie.
+//! The replies to a client: they go out in one call, from where their data lie.
 //!
 //! In:    heads, bytes, pins.
 //! Out:   the same, in order, as far as the socket takes them.

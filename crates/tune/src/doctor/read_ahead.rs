@@ -36,7 +36,7 @@ pub(super) fn check(
     let window_kib = device.queue.read_ahead_kib?;
     let kernel = snapshot.kernel(device);
     let of_device = || snapshot.facts.remembered.iter().filter(|one| one.device == device.name);
-    // What is set until the next boot may lie over what is remembered for good.
+    // What is set until the next boot may lie over what is remembered.
     if let Some(it) = of_device().find(|one| one.read_ahead_kb == window_kib) {
         let until = if it.is_until_boot { ", and set until the next boot" } else { "" };
         notes.push(format!("{} was measured on {}{until}", kib(window_kib), it.date));

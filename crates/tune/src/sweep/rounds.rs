@@ -198,7 +198,7 @@ impl SweepRun<'_> {
         next.extend(cheap);
     }
 
-    /// Looks whether the largest window has got slower for good. Then there was credit that the
+    /// Looks whether the largest window has got slower and stays so. Then there was credit that the
     /// look did not see, or other work began; either way what was read before is of another
     /// device.
     fn notices_fall(&mut self) -> Result<(), Stopped> {

@@ -65,7 +65,7 @@ fn what_was_applied_until_the_next_boot_counts_as_long_as_it_is_in_force() {
     let (checks, notes, _) = found(&[one(8192, true)]);
     assert_eq!(checks, "");
     assert!(notes.contains("set until the next boot"), "{notes}");
-    // It lies over what is remembered for good.
+    // It lies over what is remembered.
     assert_eq!(found(&[one(1024, false), one(8192, true)]).0, "");
     // Something else has set another value since: what was for this boot only is no claim.
     assert_eq!(found(&[one(1024, true)]).0, "read-ahead-from-rotational");

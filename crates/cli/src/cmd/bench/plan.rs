@@ -195,7 +195,7 @@ fn check_memory(
 /// all runs of all patterns end within two minutes.
 ///
 /// Streams are given many of their largest windows, too: they grow to it in at most eight steps,
-/// and what was read ahead when a run ends was read in vain. On a slow disk it is the limit in time
+/// and what was read ahead when a run ends was not used. On a slow disk it is the limit in time
 /// that ends runs.
 fn default_amount(pattern: AccessPattern, testbed: &Testbed<'_>) -> ByteCount {
     let fast_disk = match pattern {

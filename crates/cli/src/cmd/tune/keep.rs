@@ -1,4 +1,4 @@
-//! What becomes of a recommendation: nothing, in force now, or for good.
+//! What becomes of a recommendation: nothing, in force now, or remembered.
 //!
 //! In:    a device measured; `--apply`, `--remember`, `--force`.
 //! Out:   settings in force, a udev rule, a record; notes of what else sets them.

@@ -1,4 +1,4 @@
-//! Divides the memory: among submitters by weight, and among their streams by the law.
+//! Divides the memory: among submitters by weight, and among their streams by rate.
 //!
 //! In:    what each stream adds to the sums of its submitter.
 //! Out:   the memory of a submitter, and of a stream its window and its distance ([`GroupMemory`]).
@@ -284,7 +284,7 @@ impl GroupMemory {
 /// what is consumed is not found at once. With half as much, more windows are cut.
 const SPARE_DENOM: u64 = 24;
 
-/// A quarter of the memory for all distances: the law has the rest.
+/// A quarter of the memory for all prefetch distances; windows get the rest.
 const DISTANCES_DENOM: u64 = 4;
 
 /// So many submitters have a weight of their own: each question goes through them all.

@@ -19,7 +19,7 @@ pub(crate) struct ShareId(pub(super) u32);
 pub(super) struct StreamShare {
     pub(super) is_there: bool,
     pub(super) group: u8,
-    /// Whether it gets what it can use, and not what the law gives.
+    /// Whether it gets what it can use, and not a share by its rate.
     pub(super) is_capped: bool,
     /// How often its distance was doubled, in eighths of a doubling.
     pub(super) stall_backoff: u16,

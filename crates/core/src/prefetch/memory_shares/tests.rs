@@ -1,7 +1,7 @@
 //! What the shares promise, of streams whose rates are known.
 //!
 //! In:    readers that take pages at a rate.
-//! Out:   windows as the law says; sums that end where they began.
+//! Out:   windows by the square root of the rates; sums that end where they began.
 //! Never: a cache or a device. What comes of it there is the simulator's to show.
 
 use alloc::vec::Vec;

@@ -31,8 +31,8 @@ pub(in crate::prefetch) struct StreamEntry {
     pub(in crate::prefetch) pace: Pages,
     /// When it was last met: `arrivals` or `meetings`.
     pub(super) stamp: u32,
-    /// How many random reads in a row made it; of a proved stream, how many `arrivals` there were
-    /// when it was last met; but of a strided one, the pages of a piece.
+    /// How many random reads in a row made it; of a confirmed stream, how many `arrivals` there
+    /// were when it was last met; but of a strided one, the pages of a piece.
     pub(in crate::prefetch) reads: u32,
     pub(in crate::prefetch) way: StreamDirection,
     /// Its share of the memory, if the memory is shared out.
@@ -85,7 +85,7 @@ impl StreamEntry {
         Self { way, reads, ..self }
     }
 
-    /// What `reads` is of a proved stream that is met after so many arrivals.
+    /// What `reads` is of a confirmed stream that is met after so many arrivals.
     pub(super) fn reads_when_met(&self, arrivals: u32) -> u32 {
         if self.way.stride().is_some() { self.reads } else { arrivals }
     }
