@@ -310,6 +310,22 @@ fn what_is_dirty_survives_an_invalidation_and_not_a_close() {
 }
 
 #[test]
+fn a_write_in_flight_may_end_after_its_device_was_removed() {
+    for result in [Ok(8192), Ok(4096), Err(5)] {
+        let mut bench = Bench::new(1 << 20);
+        bench.write(1, 2, WriteMode::WriteBack);
+        bench.wait(10_000);
+        let io = bench.io().unwrap();
+        let now = bench.now();
+        bench.path.close(now, bench.file);
+        bench.path.remove_device(now, io.device);
+        bench.complete(io.tag, result);
+        assert_eq!(bench.path.dirty(), Pages(0));
+        assert_eq!(bench.path.idle_frames(), u64::from(bench.path.frame_count()));
+    }
+}
+
+#[test]
 fn a_file_that_is_cut_drops_what_is_dirty_behind_its_end_and_flushes_do_not_wait_for_it() {
     let mut bench = Bench::new(1 << 20);
     bench.write(0, 1, WriteMode::WriteBack);

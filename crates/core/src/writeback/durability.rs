@@ -74,7 +74,9 @@ impl Writeback {
         domain
     }
 
-    /// A device is removed: its domain goes with the last one, when all its commands have ended.
+    /// A device is removed: its domain goes with the last one, when all its durable commands have
+    /// ended. Others may still be in flight: their pages were dropped with their files, so it does
+    /// not matter any more what became of them.
     pub(crate) fn leave_domain(&mut self, domain: Option<DomainId>) {
         if let Some(domain) = domain {
             self.domains.get_mut(domain).expect("it has a device").devices -= 1;
@@ -86,6 +88,11 @@ impl Writeback {
         if self.domains.get(domain).is_some_and(|it| it.devices == 0 && it.is_idle()) {
             self.domains.remove(domain);
         }
+    }
+
+    /// The domain of a durable command in flight.
+    fn domain_of_durable(&mut self, domain: DomainId) -> &mut Domain {
+        self.domains.get_mut(domain).expect("a durable command in flight keeps its domain")
     }
 
     /// A command of a device begins.
@@ -125,12 +132,11 @@ impl Writeback {
         let bytes = result.unwrap_or(ByteCount::ZERO);
         let fault = result.err().map_or(Fault::Short, Fault::Io);
         let was_flushed = self.was_flushed(path, device, result);
-        let commands = self.domains.get_mut(domain).expect("it has commands in flight");
         if load.is_fua && bytes < load.write_len() {
             if was_flushed {
                 self.flush_failed(path, now, domain, seq, fault);
             } else {
-                commands.cancel(seq);
+                self.domain_of_durable(domain).cancel(seq);
             }
             self.end_writes(
                 path,
@@ -141,11 +147,11 @@ impl Writeback {
             );
         } else if load.is_fua {
             if let Err((fault, DurableEnd::Fua(device, mut load))) =
-                commands.succeed(seq, DurableEnd::Fua(device, load))
+                self.domain_of_durable(domain).succeed(seq, DurableEnd::Fua(device, load))
             {
                 self.end_writes(path, now, device, &mut load, WriteOutcome::Suspect(fault));
             }
-        } else if let Some(fault) = commands.suspect(seq) {
+        } else if let Some(fault) = self.domains.get(domain).and_then(|it| it.suspect(seq)) {
             self.end_writes(path, now, device, &mut load, WriteOutcome::Suspect(fault));
         } else {
             self.end_writes(path, now, device, &mut load, WriteOutcome::Unstable(bytes, fault));
@@ -207,11 +213,10 @@ impl Writeback {
         let write = self.writes.get(id).expect("a flush");
         let (covers, command) = (write.covers, write.command);
         let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
-        let commands = self.domains.get_mut(domain).expect("it has commands in flight");
         match result {
             Ok(()) => {
                 let end = DurableEnd::Flush(id, covers);
-                if let Err((fault, _)) = commands.succeed(seq, end) {
+                if let Err((fault, _)) = self.domain_of_durable(domain).succeed(seq, end) {
                     self.end_flush_with(path, id, Some(fault));
                 }
             }
@@ -227,7 +232,7 @@ impl Writeback {
     pub(super) fn cancel_device_flush(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let command = self.writes.get(id).expect("a flush").command;
         let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
-        self.domains.get_mut(domain).expect("it has commands in flight").cancel(seq);
+        self.domain_of_durable(domain).cancel(seq);
         self.settle(path, now, domain);
     }
 
