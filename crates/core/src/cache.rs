@@ -260,8 +260,8 @@ impl PageCache {
         self.frames.is_held(frame)
     }
 
-    /// Notes a use of a page, as [`Found::touch`](crate::table::Found::touch) does. A page that has
-    /// left since its user met it is not touched.
+    /// Notes a use of a page, as [`FoundPage::touch`](crate::table::FoundPage::touch) does. A page
+    /// that has left since its user met it is not touched.
     pub fn touch(&mut self, file: FileSlot, page: PageIndex, continues: bool) {
         if let Some(found) = self.table.table().look_up(file, page) {
             found.touch(continues);

@@ -5,8 +5,8 @@
 //!        ([`IoPath::poll_ready`]), steps of writes ([`IoPath::poll_write`]), a trace.
 //! Never: a page's bytes, a clock, a wait, an error of its own. A device's error is an input.
 //!
-//! This is glue. Its parts own their state: [`crate::read_path`] (files, page-in, prefetch, device
-//! queues) and [`crate::writeback`].
+//! This is glue. Its parts own their state: `read_path` (files, page-in, prefetch, device
+//! queues) and `writeback`.
 //!
 //! ```text
 //!   read() ---> page-in: missing? ---> prefetch ---> page-in: frames ---> device queues

@@ -13,7 +13,7 @@
 //!                 of use on this device
 //! ```
 //!
-//! [`prefetcher`] joins these for a path. A program with a page cache of its own needs [`walk`] and
+//! `prefetcher` joins these for a path. A program with a page cache of its own needs [`walk`] and
 //! a [`Policy`] only. The words are Linux's: start, size, `async_size`, marker, history, hole.
 
 mod allotment;

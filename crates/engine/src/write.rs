@@ -37,7 +37,8 @@ impl File {
     ///
     /// Offset and length need no alignment. Where a part of a page is written, its other bytes are
     /// read first. With too much in memory that the device does not have yet
-    /// ([`EngineBuilder::dirty_limit`](crate::EngineBuilder::dirty_limit)) it waits for room.
+    /// ([`EngineBuilder::dirty_limit`](crate::EngineBuilder::dirty_limit)) it waits for dirty
+    /// budget.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,7 +63,7 @@ impl File {
     }
 
     /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
-    /// engine's other threads: not for room, nor for the rest of a page. Returns how many bytes
+    /// engine's other threads: not for budget, nor for the rest of a page. Returns how many bytes
     /// that were; they are in memory, as with [`WriteMode::WriteBack`].
     ///
     /// # Errors
@@ -135,8 +136,8 @@ impl File {
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
-    /// a later write may find no room. As [`Self::write_at`] with [`WriteMode::WriteBack`], a flush
-    /// has to follow.
+    /// a later write may find no space. As [`Self::write_at`] with [`WriteMode::WriteBack`], a
+    /// flush has to follow.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Dirty pages have a bound, and so has the memory; no writer waits forever for room.
+//! Dirty pages have a bound, and so has the memory; no writer waits forever for budget.
 
 use std::fs;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
     });
 }
 
-/// One device hangs with all the room: writers to the other wait, too, and go on when it answers.
+/// One device hangs with all the budget: writers to the other wait, too, and go on when it answers.
 #[test]
 fn writers_wait_for_room_and_go_on_when_the_device_does() {
     with_each_io("writers_wait_for_room_and_go_on_when_the_device_does", |io| {

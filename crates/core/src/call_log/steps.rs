@@ -36,7 +36,7 @@ pub enum LogStep {
     Full,
 }
 
-/// A call of [`IoPath`], by the name of its method.
+/// A call of [`IoPath`](crate::path::IoPath), by the name of its method.
 #[expect(missing_docs, reason = "they are the arguments of the methods")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathCall {

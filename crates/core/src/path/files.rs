@@ -143,7 +143,7 @@ impl IoPath {
     ///
     /// A page may lie anywhere, or in several places, and is asked for with as many requests. Of
     /// holes the driver makes zeros: see [`Self::fill_holes`]. What the map names behind the end
-    /// of the device fails with [`Fault::Short`](super::Fault::Short).
+    /// of the device fails with [`Fault::Short`].
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl IoPath {
     /// ```
     ///
     /// Dirty pages are dropped: to keep them, [flush](Self::flush) first. Writes and flushes that
-    /// wait end now, with [`Fault::Short`](super::Fault::Short); those whose driver copies or acts
+    /// wait end now, with [`Fault::Short`]; those whose driver copies or acts
     /// end when it is done.
     ///
     /// The file itself goes with the last of them that is released: until then its
@@ -231,7 +231,7 @@ impl IoPath {
     /// Reads that wait for frames are cut to the new length, and end with a length of 0 if they
     /// start behind it. Reads in flight are not disturbed, and one that waits for a page that was
     /// forgotten gets it as the device had it. If it had none of it any more, that is
-    /// [`Fault::Short`](super::Fault::Short): the caller that changes lengths reads again.
+    /// [`Fault::Short`]: the caller that changes lengths reads again.
     ///
     /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
     /// they are. A device write in flight is not cancelled: the caller flushes a written file

@@ -49,7 +49,7 @@ impl IoPath {
     /// used again: its uses never make a page active. Of a closed stream: nothing.
     ///
     /// Holds for reads that come here. A caller that serves hits does the same with
-    /// [`Found::touch`](crate::table::Found::touch).
+    /// [`FoundPage::touch`](crate::table::FoundPage::touch).
     pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
         self.did(|| PathCall::SetNoReuse { stream, no_reuse });
         if let Some(stream) = self.read_path.files.stream_mut(stream) {
@@ -180,8 +180,8 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The last pin of an orphan has ended, as [`PageTable::unpin`] said: the frame may be used
-    /// again.
+    /// The last pin of an orphan has ended, as [`PageTable::unpin`](crate::table::PageTable::unpin)
+    /// said: the frame may be used again.
     ///
     /// # Panics
     ///

@@ -18,8 +18,8 @@ impl IoPath {
     /// Writes `len` bytes at `pos` of an open file.
     ///
     /// At most an eighth of all frames serve one write, and no more than may be dirty:
-    /// [`WriteStep::Fill`] says how much it covers. It is cut at the end of the file, which a write
-    /// never moves; one behind the end is done at once, with a length of 0.
+    /// [`WriteStep::Fill`](super::WriteStep::Fill) says how much it covers. It is cut at the end of
+    /// the file, which a write never moves; one behind the end is done at once, with a length of 0.
     ///
     /// ```text
     ///   mode           Done when                            a failed device write is told to
@@ -52,7 +52,7 @@ impl IoPath {
     }
 
     /// Waits until the device has all that was written to the file before, and then wants
-    /// [its own flush](WriteStep::Act). Writes that are not done yet are not waited for.
+    /// [its own flush](super::WriteStep::Act). Writes that are not done yet are not waited for.
     ///
     /// If the device refused a page, this is done with its fault, without an act. The page stays
     /// dirty; each later flush tries it again, and says so again until it is written.
@@ -85,8 +85,8 @@ impl IoPath {
     }
 
     /// Keeps writes out of whole pages while the caller zeroes or discards them on the device: when
-    /// [`WriteStep::Act`] comes. What the cache has of them is forgotten once that is over, well or
-    /// not, but for dirty pages, if it failed.
+    /// [`WriteStep::Act`](super::WriteStep::Act) comes. What the cache has of them is forgotten
+    /// once that is over, well or not, but for dirty pages, if it failed.
     ///
     /// A range is cut at the end of the file; of nothing, it is done at once.
     ///
@@ -133,7 +133,7 @@ impl IoPath {
         ready
     }
 
-    /// Where a write goes that is to be [filled](WriteStep::Fill), page by page.
+    /// Where a write goes that is to be [filled](super::WriteStep::Fill), page by page.
     ///
     /// # Panics
     ///
@@ -143,8 +143,8 @@ impl IoPath {
         self.writeback.fills(id)
     }
 
-    /// The driver has copied what [`WriteStep::Fill`] said: from here on readers find the new
-    /// bytes, and the pages are dirty.
+    /// The driver has copied what [`WriteStep::Fill`](super::WriteStep::Fill) said: from here on
+    /// readers find the new bytes, and the pages are dirty.
     ///
     /// # Panics
     ///
@@ -182,7 +182,8 @@ impl IoPath {
     }
 
     /// The caller of this write has left, and will not copy. To be called before
-    /// [`WriteStep::Fill`] was polled: a write that is being filled has to be filled.
+    /// [`WriteStep::Fill`](super::WriteStep::Fill) was polled: a write that is being filled has to
+    /// be filled.
     ///
     /// ```text
     ///   it waits for pages, budget or frames   it is over now

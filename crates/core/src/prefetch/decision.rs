@@ -70,7 +70,8 @@ pub struct Ask {
 /// What bounds a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowLimits {
-    /// The largest window; no file has more than [`MAX_FILE_PAGES`]. 0 switches read-ahead off.
+    /// The largest window; no file has more than [`MAX_FILE_PAGES`](crate::units::MAX_FILE_PAGES).
+    /// 0 switches read-ahead off.
     pub max: Pages,
     /// The largest request that the device takes, or 0. A read larger than `max` may be one request
     /// of up to this size in the policies that know of it (`linux-6`).

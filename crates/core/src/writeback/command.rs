@@ -64,7 +64,7 @@ pub(super) enum WriteKind {
 pub(super) enum WriteState {
     /// Others have its pages.
     Locked,
-    /// There is no room for more dirty pages.
+    /// The dirty budget is used up.
     Budget,
     /// It waits for frames.
     Frames,

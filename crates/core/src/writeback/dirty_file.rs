@@ -42,7 +42,7 @@ pub(crate) struct FileDirtyPages {
     pub(crate) is_listed: bool,
     /// What was written in these intervals is durable.
     pub(crate) durable: FlushInterval,
-    /// Some of its unstable pages are to be written again and have no room yet.
+    /// Some of its unstable pages are to be written again and have no budget yet.
     pub(crate) is_rewriting: bool,
     /// Acknowledged writes are lost, and the owner has not accepted that.
     pub(crate) lost: Option<Fault>,

@@ -7,7 +7,7 @@
 //! ```text
 //!   urgent      at once: a flush, a write that waits for the device, a second try
 //!   aging       when it is dirty_age old; while more than dirty_background is dirty; while a
-//!               writer waits for room, and less than it wants is on its way
+//!               writer waits for budget, and less than it wants is on its way
 //!   failed      the oldest, when a probe is due (refused.rs)
 //! ```
 
@@ -94,7 +94,7 @@ impl Writeback {
         is_over || self.budget_is_wanted() || !self.rewriting.is_empty()
     }
 
-    /// Whether a write waits for more room than device writes will give back.
+    /// Whether a write waits for more budget than device writes will give back.
     fn budget_is_wanted(&self) -> bool {
         let Some(first) = self.budget.first() else { return false };
         let write = self.writes.get(first).expect("a write that waits for budget is not over");

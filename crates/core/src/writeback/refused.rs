@@ -93,8 +93,9 @@ impl Writeback {
         self.dirty.get_mut(id).most_pages = 1;
     }
 
-    /// A writer was refused because failed pages hold all room: the next probes come soon, so that
-    /// writers find out in a second, and not in a minute, that the device takes pages again.
+    /// A writer was refused because failed pages hold the dirty budget: the next probes come soon,
+    /// so that writers find out in a second, and not in a minute, that the device takes pages
+    /// again.
     pub(super) fn probe_soon(&mut self, now: Nanos) {
         let soon = Nanos(now.0.saturating_add(LEAST_PROBE_NS));
         for &file in &self.flusher_line {

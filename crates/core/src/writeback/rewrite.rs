@@ -50,7 +50,7 @@ impl Writeback {
         }
     }
 
-    /// Goes on with [`Self::rewrite`] where half of the room is free again.
+    /// Goes on with [`Self::rewrite`] where half of the budget is free again.
     pub(crate) fn continue_rewrites(&mut self, path: &mut ReadPath, now: Nanos) {
         let failed = self.dirty.failed;
         let limit = self.budget.limit().saturating_sub(failed);
@@ -95,7 +95,7 @@ impl Writeback {
             if self.budget.take_one() {
                 self.make_dirty_again(path, now, file, unstable.page, unstable.frame);
             } else if self.budget.used() == self.dirty.failed {
-                // All room is held by pages that their device refuses: nothing will come.
+                // All of the budget is held by pages that their device refuses: nothing will come.
                 path.page_in.cache.note_unstable_left(unstable.file, unstable.written);
             } else {
                 (dirty_file.is_rewriting, is_over) = (true, false);

@@ -1,11 +1,11 @@
-//! How a write starts: it gets its pages, then room, then frames, then the old bytes it needs.
+//! How a write starts: it gets its pages, then budget, then frames, then the old bytes it needs.
 //!
-//! In:    a write that was asked for; writes that end, room and frames that come free.
+//! In:    a write that was asked for; writes that end, budget and frames that come free.
 //! Out:   writes that can be filled.
 //! Never: half a write; a write that overtakes another one of the same pages.
 //!
 //! ```text
-//!   write --> [ pages: one line a file ] --> [ room: one line ] --> [ frames: the reads' line ]
+//!   write --> [ pages: one line a file ] --> [ budget: one line ] --> [ frames: the reads' line ]
 //!                   |                             |                        |
 //!         until no earlier one            until fewer frames       until all can be had
 //!         works on any of them            are dirty                at once
@@ -13,8 +13,8 @@
 //!                                 Fill <-- [ old bytes of partial pages ] <-'
 //! ```
 //!
-//! There is no deadlock: pages are given back by writes further on, room by the device, which needs
-//! neither, and frames by reads and by the device.
+//! There is no deadlock: pages are given back by writes further on, budget by the device, which
+//! needs neither, and frames by reads and by the device.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -115,7 +115,7 @@ impl Writeback {
         }
     }
 
-    /// Lets those in the line for room go on, as far as there is room.
+    /// Lets those in the line for budget go on, as far as there is budget.
     pub(crate) fn grant_budget(&mut self, path: &mut ReadPath, now: Nanos) {
         while let Some(id) = self.budget.first() {
             if !self.rewriting.is_empty() {
@@ -125,7 +125,7 @@ impl Writeback {
                 let first = self.budget.line.pop_front();
                 debug_assert!(first == Some(id), "{id:?} is the first in line");
             } else if self.budget.used() == self.dirty.failed {
-                // All room is held by pages that their device refuses: nothing will come.
+                // All of the budget is held by pages that their device refuses: nothing will come.
                 let fault = self.last_fault;
                 self.budget.line.pop_front();
                 self.unlock(id);

@@ -237,7 +237,7 @@ impl Writeback {
         write.is_watched = is_watched;
     }
 
-    /// It is over. What it had (room, frames, pages) it has given back.
+    /// It is over. What it had (budget, frames, pages) it has given back.
     pub(super) fn end_write(
         &mut self,
         path: &mut ReadPath,

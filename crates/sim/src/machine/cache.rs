@@ -46,11 +46,11 @@ pub enum RuleName {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartName {
-    /// See [`Without::law`].
+    /// See [`Without::shares`].
     Law,
     /// See [`Without::clip`].
     Clip,
-    /// See [`Without::lead`].
+    /// See [`Without::distance`].
     Lead,
 }
 
