@@ -94,7 +94,8 @@ impl DirtyFiles {
         if index >= self.files.len() {
             self.files.resize_with(index + 1, || None);
         }
-        let (id, state) = self.files[index].get_or_insert_with(|| (file, Box::default()));
+        let (id, state) =
+            self.files[index].get_or_insert_with(|| (file, Box::new(FileDirtyPages::new())));
         assert!(*id == file, "{id:?} has the slot of {file:?}");
         state
     }
@@ -118,6 +119,12 @@ impl DirtyFiles {
 }
 
 impl FileDirtyPages {
+    /// Of a file of which nothing is dirty. Numbers begin with 1, so that a flush that comes first
+    /// has one to wait for that no page will get.
+    fn new() -> Self {
+        Self { flush_seq: 1, ..Self::default() }
+    }
+
     /// What a flush that comes now waits for; what is written from now on is of another flush
     /// sequence.
     ///
@@ -131,7 +138,7 @@ impl FileDirtyPages {
             self.flush_seqs.back().is_none_or(|last| last.number < self.flush_seq),
             "what is dirty now is of an earlier flush"
         );
-        self.flush_seq.saturating_sub(1)
+        self.flush_seq - 1
     }
 
     /// How a flush of this flush sequence stands.
@@ -189,5 +196,24 @@ impl FileDirtyPages {
         if flush_seq.dirty == 0 {
             self.flush_seqs.remove(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_of_a_clean_file_does_not_wait_for_pages_that_are_dirtied_later() {
+        let mut file = FileDirtyPages::new();
+        // Unstable pages are to be written again, and have no budget yet: so it waits.
+        file.is_rewriting = true;
+        let flush = file.end_flush_seq();
+        assert_eq!(file.flush_state(flush), FlushState::Waits);
+        file.is_rewriting = false;
+        file.count(file.flush_seq, |flush_seq| flush_seq.dirty += 1);
+        assert_eq!(file.flush_state(flush), FlushState::Over(None));
+        let next = file.end_flush_seq();
+        assert_eq!((next > flush, file.flush_state(next)), (true, FlushState::Waits));
     }
 }
