@@ -164,7 +164,7 @@ impl TableWriter {
     /// Removes a page and returns its last entry, with all that readers did to it.
     ///
     /// From here on its frame may be filled again: the fence sets that apart for every reader that
-    /// copies just now (see [`FoundPage::still_holds`](super::Found::still_holds)).
+    /// copies just now (see [`FoundPage::still_holds`](super::FoundPage::still_holds)).
     pub(crate) fn remove(&mut self, place: EntryPlace) -> PageEntry {
         let last = self.update(place, Ordering::Relaxed, |_| PageEntry::EMPTY);
         fence(Ordering::Release);

@@ -2,7 +2,7 @@
 //!
 //! In:    the ends of writes, FUA writes and device flushes; zeroes done by the driver.
 //! Out:   acknowledgements that hold; failed flushes, for `rewrite.rs`; files whose flushes fail
-//!        until their owner [accepts the loss](IoPath::accept_lost).
+//!        until their owner [accepts the loss](crate::path::IoPath::accept_lost).
 //! Never: a success that rests on a flush that failed, in whatever command it was hidden.
 //!
 //! ```text
