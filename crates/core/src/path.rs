@@ -20,7 +20,7 @@
 //!
 //! The *driver* is the caller: an event loop, or threads that take turns. Hits do not come here:
 //! the driver looks pages up in [`IoPath::table`], and calls [`IoPath::read`] only when one is
-//! missing. `now` never goes back.
+//! missing. `now` is not to go back; where it does, no time has passed.
 //!
 //! ```text
 //!   call                                 what may follow, and what must

@@ -20,15 +20,15 @@ use alloc::collections::VecDeque;
 
 use self::reads::Reads;
 use crate::cache::PageCache;
-use crate::device_queue::DeviceQueues;
+use crate::device_queue::{DeviceQueue, DeviceQueues};
 use crate::driver_io::{Config, Fault};
-use crate::files::Files;
+use crate::files::{Files, OpenFile};
 use crate::ids::{FileId, WriteId, slot_of};
-use crate::page_in::PageIn;
+use crate::page_in::{FilePages, PageIn};
 use crate::prefetch::prefetcher::Prefetcher;
 use crate::stats::Stats;
 use crate::trace::Trace;
-use crate::units::{Nanos, PageIndex, Pages};
+use crate::units::{Nanos, Pages};
 use crate::windows::Windows;
 
 /// What a path tells of itself.
@@ -90,18 +90,12 @@ impl ReadPath {
         }
         is_over
     }
+}
 
-    /// How many pages of a range are not resident, counted to at most `most`.
-    fn count_missing(&self, file: FileId, pages: core::ops::Range<PageIndex>, most: u64) -> Pages {
-        let mut missing = 0;
-        let mut page = pages.start;
-        while page < pages.end && missing < most {
-            missing += u64::from(self.page_in.cache.look_up(slot_of(file), page).is_none());
-            page = page + Pages(1);
-        }
-        assert!(missing <= most, "{missing} pages are counted, to at most {most}");
-        Pages(missing)
-    }
+/// An open file, as far as its pages are read from its device.
+fn file_pages<'f>(file: FileId, open: &'f OpenFile, device: &DeviceQueue) -> FilePages<'f> {
+    let max_io = device.geometry.max_io;
+    FilePages { slot: slot_of(file), len: open.len, location: &open.location, max_io }
 }
 
 /// The most pages that one read may hold.

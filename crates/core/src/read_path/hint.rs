@@ -4,9 +4,10 @@
 //! Out:   requests for what of it is not resident, as for pages ahead; how many pages that is.
 //! Never: a marker, a stream's state, a wait for frames.
 
-use super::ReadPath;
+use core::ops::Range;
+
+use super::{ReadPath, file_pages};
 use crate::ids::{FileId, slot_of};
-use crate::page_in::FilePages;
 use crate::page_in::walk::{PageInWalk, Purpose};
 use crate::prefetch::hinted_frames::HintedFrames;
 use crate::prefetch::walk::PageSet as _;
@@ -33,15 +34,10 @@ impl ReadPath {
         }
         let Self { files, page_in, prefetch, devices, telemetry, .. } = self;
         let open = files.open_file(file);
-        let file_pages = FilePages {
-            slot: slot_of(file),
-            len: open.len,
-            location: &open.location,
-            max_io: devices.of_file(open.device).geometry.max_io,
-        };
+        let pages = file_pages(file, open, devices.of_file(open.device));
         let purpose = Purpose::Hint(&mut prefetch.hints);
         let stats = &mut telemetry.stats;
-        let mut walk = PageInWalk::new(page_in, stats, file_pages, purpose, may_read_ahead);
+        let mut walk = PageInWalk::new(page_in, stats, pages, purpose, may_read_ahead);
         let requested = walk.fetch(start..end, None);
         let runs = walk.runs;
         devices.add_runs(now, open.device, runs, Origin::default());
@@ -58,5 +54,17 @@ impl ReadPath {
             let missing = self.count_missing(file, start..end, most);
             self.prefetch.make_room_for_hint(now, missing, &mut self.page_in.cache);
         }
+    }
+
+    /// How many pages of a range are not resident, counted to at most `most`.
+    fn count_missing(&self, file: FileId, pages: Range<PageIndex>, most: u64) -> Pages {
+        let mut missing = 0;
+        let mut page = pages.start;
+        while page < pages.end && missing < most {
+            missing += u64::from(self.page_in.cache.look_up(slot_of(file), page).is_none());
+            page = page + Pages(1);
+        }
+        assert!(missing <= most, "{missing} pages are counted, to at most {most}");
+        Pages(missing)
     }
 }

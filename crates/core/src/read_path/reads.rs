@@ -7,11 +7,10 @@
 
 use alloc::collections::VecDeque;
 
-use super::{ReadPath, Telemetry};
+use super::{ReadPath, Telemetry, file_pages};
 use crate::driver_io::{Fault, ReadReady};
 use crate::files::PathStream;
 use crate::ids::{FileId, ReadId, ReadKind, StreamId, Waiter, slot_of};
-use crate::page_in::FilePages;
 use crate::page_in::read::{PageRead, ReadFrames};
 use crate::page_in::walk::{PageInWalk, Purpose};
 use crate::prefetch::Trigger;
@@ -36,7 +35,9 @@ pub(crate) struct Reads {
 /// What a walk is for.
 #[derive(Clone, Copy, Debug)]
 enum WalkFor {
-    Read(ReadId),
+    /// A read, of so many pages from the first on.
+    Read(ReadId, PageIndex, Pages),
+    /// A marker, with so many pages left of its read.
     Marker(PageIndex, Pages),
 }
 
@@ -140,7 +141,8 @@ impl ReadPath {
             return false;
         }
         let (stream, file, prev_pos) = (read.stream, read.file, read.prev_pos);
-        self.walk(now, (stream, file), prev_pos, WalkFor::Read(id));
+        let what = WalkFor::Read(id, read.frames.pages.start, read.count);
+        self.walk(now, (stream, file), prev_pos, what);
         let read = self.reads.get_mut(id);
         assert!(read.frames.missing == Pages::ZERO, "a read that is started has all its pages");
         debug_assert!(!read.frames.has_unknown(), "a read that is started has all its frames");
@@ -187,22 +189,12 @@ impl ReadPath {
         let mut forgotten = PathStream::new(file);
         let stream = stream.unwrap_or(&mut forgotten);
         let device = devices.of_file(open.device);
-        let pages = FilePages {
-            slot: slot_of(file),
-            len: open.len,
-            location: &open.location,
-            max_io: device.geometry.max_io,
+        let pages = file_pages(file, open, device);
+        let purpose = match of {
+            WalkFor::Marker(..) => Purpose::Marker,
+            WalkFor::Read(id, ..) => Purpose::Read(&mut reads.get_mut(id).frames),
         };
-        let (purpose, read) = match of {
-            WalkFor::Marker(..) => (Purpose::Marker, None),
-            WalkFor::Read(id) => {
-                let PageRead { frames, count, .. } = reads.get_mut(id);
-                let (first, advice) = (frames.pages.start, stream.reader.advice);
-                let pages = ReadPages { first, count: *count, file_end: open.end(), advice };
-                (Purpose::Read(frames), Some(pages))
-            }
-        };
-        let submitter = stream.reader.submitter;
+        let (submitter, advice) = (stream.reader.submitter, stream.reader.advice);
         let Telemetry { stats, windows, trace } = telemetry;
         let mut walk = PageInWalk::new(page_in, stats, pages, purpose, may_read_ahead);
         walk.no_reuse = stream.no_reuse;
@@ -224,16 +216,18 @@ impl ReadPath {
                 trace.push(now, || EventKind::Decided { stream: id, decided });
             }
         };
-        match (of, read) {
-            (_, Some(read)) => visit(&mut walk, read, |walk, met, page, count| match met {
-                PageMet::Missing => ask(&mut asker, walk, (page, count, Trigger::Miss)),
-                PageMet::Marker => ask(&mut asker, walk, (page, count, Trigger::Marker)),
-                PageMet::InFlight => asker.reader.stream.has_waited = true,
-            }),
-            (WalkFor::Marker(page, count), None) => {
+        match of {
+            WalkFor::Read(_, first, count) => {
+                let read = ReadPages { first, count, file_end: open.end(), advice };
+                visit(&mut walk, read, |walk, met, page, count| match met {
+                    PageMet::Missing => ask(&mut asker, walk, (page, count, Trigger::Miss)),
+                    PageMet::Marker => ask(&mut asker, walk, (page, count, Trigger::Marker)),
+                    PageMet::InFlight => asker.reader.stream.has_waited = true,
+                });
+            }
+            WalkFor::Marker(page, count) => {
                 ask(&mut asker, &mut walk, (page, count, Trigger::Marker));
             }
-            (WalkFor::Read(_), None) => unreachable!("a read has pages"),
         }
         assert!(asker.pending.is_none(), "what came of the last plan was reported");
         let runs = walk.runs;
