@@ -9,17 +9,16 @@ mod common;
 #[path = "../../ext4/tests/images/mod.rs"]
 mod images;
 
+mod said;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+use said::foreread;
 use serde_json::Value;
 use tempfile::TempDir;
-
-fn foreread(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_foreread")).args(args).output().unwrap()
-}
 
 /// The commands that have the flag, by their help.
 fn commands_with_json() -> BTreeSet<String> {
@@ -89,7 +88,7 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (disk, scenario, socket) = (path("disk"), path("small.toml"), path("sock"));
     fs::write(&disk, vec![7; 16 << 20]).unwrap();
-    fs::write(&scenario, SCENARIO).unwrap();
+    fs::write(&scenario, said::one_reader(30)).unwrap();
     fs::create_dir_all(folder.path().join("root/sys/block")).unwrap();
     let root = path("root");
     let _server = Server::new(&disk, &socket);
@@ -137,24 +136,3 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
         check(command, &foreread(&words));
     }
 }
-
-/// A run of some milliseconds.
-const SCENARIO: &str = r#"
-name = "one reader"
-seed = 7
-
-[cache]
-memory = "8M"
-policy = "linux-6"
-
-[device.disk]
-model.flash = { capacity = "1G", mb_per_s = 100.0, overhead_us = 50.0 }
-
-[file.data]
-device = "disk"
-size = "64M"
-
-[[process]]
-name = "look-up"
-run.random = { file = "data", read = "4K", reads = 30 }
-"#;

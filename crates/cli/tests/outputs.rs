@@ -6,6 +6,7 @@
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
+mod said;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
@@ -30,7 +31,7 @@ struct Case {
 fn cases() -> [Case; 3] {
     let case = |verb, flag, input, called| {
         let folder = TempDir::new_in(scratch()).unwrap();
-        fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+        fs::write(folder.path().join("small.toml"), said::one_reader(3000)).unwrap();
         fs::write(folder.path().join("disk"), vec![7; 64 << 20]).unwrap();
         Case { folder, verb, flag, input, called }
     };
@@ -196,24 +197,3 @@ fn where_there_is_no_room_the_earlier_output_stays() {
     assert!(!output.stdout.is_empty(), "the result itself is printed all the same");
     assert_eq!((kept, names), (first, 2));
 }
-
-/// Small reads at random: many events.
-const SMALL: &str = r#"
-name = "one reader"
-seed = 7
-
-[cache]
-memory = "8M"
-policy = "linux-6"
-
-[device.disk]
-model.flash = { capacity = "1G", mb_per_s = 100.0, overhead_us = 50.0 }
-
-[file.data]
-device = "disk"
-size = "64M"
-
-[[process]]
-name = "look-up"
-run.random = { file = "data", read = "4K", reads = 3000 }
-"#;

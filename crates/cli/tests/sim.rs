@@ -13,22 +13,8 @@ fn root() -> PathBuf {
 }
 
 /// Two readers, one of them at random, on a small device.
-const SMALL: &str = r#"
-name = "two readers"
-seed = 7
-
-[cache]
-memory = "8M"
-policy = "linux-6"
-
-[device.disk]
-model.flash = { capacity = "1G", mb_per_s = 100.0, overhead_us = 50.0 }
-
-[file.data]
-device = "disk"
-size = "64M"
-
-[[process]]
+fn small_scenario() -> String {
+    let processes = r#"[[process]]
 name = "scan"
 run.sequential = { file = "data", read = "64K" }
 
@@ -36,6 +22,8 @@ run.sequential = { file = "data", read = "64K" }
 name = "look-up"
 run.random = { file = "data", read = "4K", reads = 500 }
 "#;
+    said::scenario("two readers", processes)
+}
 
 /// A scenario in a file of its own.
 struct Scenario {
@@ -60,7 +48,7 @@ impl Scenario {
 
 #[test]
 fn one_seed_is_one_run_and_another_is_another() {
-    let small = Scenario::new(SMALL);
+    let small = Scenario::new(&small_scenario());
     let run = |args: &[&str]| {
         let file = small.file();
         let all = [&["sim", &file, "--json"], args].concat();
@@ -88,7 +76,7 @@ fn one_seed_is_one_run_and_another_is_another() {
 
 #[test]
 fn the_table_says_what_the_json_says() {
-    let small = Scenario::new(SMALL);
+    let small = Scenario::new(&small_scenario());
     let (file, text) = (small.file(), stdout(&["sim", &small.file()]));
     let hash = json(&["sim", &file, "--json"])[0]["hash"].as_str().unwrap().to_owned();
     assert!(text.contains(&format!("hash {hash}")), "{text}");
@@ -98,7 +86,7 @@ fn the_table_says_what_the_json_says() {
 
 #[test]
 fn a_run_that_differs_from_a_trace_names_the_event() {
-    let small = Scenario::new(SMALL);
+    let small = Scenario::new(&small_scenario());
     let (file, trace) = (small.file(), small.path("trace"));
     stdout(&["sim", &file, "--trace", &trace]);
     stdout(&["sim", &file, "--compare", &trace]);
@@ -119,8 +107,8 @@ fn a_run_that_differs_from_a_trace_names_the_event() {
 #[test]
 fn what_is_wrong_with_a_scenario_is_said_with_its_line_and_the_choices() {
     let wrong = |from: &str, to: &str| {
-        assert!(SMALL.contains(from), "{from}");
-        let scenario = Scenario::new(&SMALL.replace(from, to));
+        assert!(small_scenario().contains(from), "{from}");
+        let scenario = Scenario::new(&small_scenario().replace(from, to));
         let line = refused(&["sim", &scenario.file()]);
         line.split_once("small.toml: ").unwrap_or_else(|| panic!("{line}")).1.to_owned()
     };
@@ -137,7 +125,7 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_line_and_the_choices() {
 
 #[test]
 fn files_that_are_not_there_and_flags_that_are_not_are_refused() {
-    let small = Scenario::new(SMALL);
+    let small = Scenario::new(&small_scenario());
     let file = small.file();
     assert!(refused(&["sim", "/nowhere.toml"]).contains("/nowhere.toml"));
     assert!(refused(&["sim", &file, "--policy", "best"]).contains("adaptive"));
@@ -145,7 +133,7 @@ fn files_that_are_not_there_and_flags_that_are_not_are_refused() {
     assert!(refused(&["sim", &file, "--trace", "/nowhere/trace"]).contains("/nowhere/trace"));
     assert!(refused(&["sim", &file, "--compare", "/nowhere"]).contains("/nowhere"));
     assert!(refused(&["sim", &file, "--trace", &file]).contains("would replace the scenario"));
-    assert_eq!(fs::read_to_string(&file).unwrap(), SMALL);
+    assert_eq!(fs::read_to_string(&file).unwrap(), small_scenario());
     assert!(refused(&["seeds", "--only", "005"]).contains("004"));
 }
 

@@ -42,3 +42,28 @@ pub(crate) fn refused(args: &[&str]) -> String {
     assert_eq!(line.lines().count(), 1, "{line}");
     line
 }
+
+/// A scenario of some milliseconds: these processes, in a small device's 64 MiB of data.
+pub(crate) fn scenario(name: &str, processes: &str) -> String {
+    format!("\nname = \"{name}\"\n{SMALL_MACHINE}\n{processes}")
+}
+
+/// The same with one process, which reads so many times at random.
+pub(crate) fn one_reader(reads: u32) -> String {
+    let read = format!("{{ file = \"data\", read = \"4K\", reads = {reads} }}");
+    scenario("one reader", &format!("[[process]]\nname = \"look-up\"\nrun.random = {read}\n"))
+}
+
+const SMALL_MACHINE: &str = r#"seed = 7
+
+[cache]
+memory = "8M"
+policy = "linux-6"
+
+[device.disk]
+model.flash = { capacity = "1G", mb_per_s = 100.0, overhead_us = 50.0 }
+
+[file.data]
+device = "disk"
+size = "64M"
+"#;
