@@ -49,7 +49,10 @@ mod engine;
 mod engine_state;
 mod error;
 mod extents;
-#[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "tests make them"))]
+#[cfg_attr(
+    not(any(test, feature = "testing")),
+    expect(dead_code, unreachable_pub, reason = "for tests")
+)]
 mod faults;
 mod file;
 mod file_state;
@@ -66,7 +69,10 @@ mod read_async;
 mod reader;
 mod ring;
 mod stream;
-#[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "tests make them"))]
+#[cfg_attr(
+    not(any(test, feature = "testing")),
+    expect(dead_code, unreachable_pub, reason = "for tests")
+)]
 mod volatile;
 mod waiters;
 mod write;

@@ -167,13 +167,13 @@ impl File {
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
-    /// a later write may find no space. As [`Self::write_all_at`] with [`WriteMode::WriteBack`], a
-    /// flush has to follow.
+    /// a later write may find no space. A [`Self::sync_data`] has to follow, as after a write with
+    /// [`WriteMode::WriteBack`].
     ///
     /// # Errors
     ///
-    /// As [`Self::write_all_at`]. Of a range that failed the bytes are zeros or what they were at any
-    /// time before.
+    /// As [`Self::write_all_at`]. Of a range that failed the bytes are zeros or what they were at
+    /// any time before.
     #[expect(
         clippy::missing_panics_doc,
         reason = "what lies beside whole pages is shorter than a page"

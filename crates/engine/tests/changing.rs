@@ -13,8 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use foreread::testing::Mishap;
-use foreread::{Engine, File, IoBackend, OpenOptions, ReadError};
+use foreread::{Engine, File, IoBackend, OpenOptions, ReadError, testing::Mishap};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, append, check, open_faulty, read_and_check, wait_until, wait_until_idle,
