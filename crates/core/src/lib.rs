@@ -18,6 +18,7 @@ pub mod geometry;
 pub mod itable;
 pub mod path;
 pub mod prefetch;
+pub mod ranges;
 pub mod replay;
 pub mod sched;
 pub mod sizes;

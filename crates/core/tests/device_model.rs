@@ -2,6 +2,8 @@
 
 #![cfg(not(loom))]
 
+#[path = "device_model/cost_model.rs"]
+mod cost_model;
 #[path = "device_model/device.rs"]
 mod device;
 

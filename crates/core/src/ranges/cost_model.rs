@@ -1,0 +1,127 @@
+//! Cost model of a device for the range planner, by hand or from what was learnt.
+//!
+//! In:    latency, bandwidths and parallelism, or the model of a device's estimator.
+//! Out:   the time of a transfer, and a lower bound of the time of a plan.
+//! Never: a measurement, a plan.
+
+use crate::device_model::DeviceModel;
+
+/// What requests cost a device: a request of b bytes takes
+/// `latency_ns + b / connection_bytes_per_s`; `parallel` of them run at once, and together they
+/// transfer at most `total_bytes_per_s`.
+///
+/// # Examples
+///
+/// ```
+/// use foreread_core::ranges::CostModel;
+///
+/// // An object store: 64 connections of 80 MB/s each.
+/// let store = CostModel {
+///     latency_ns: 20_000_000,
+///     connection_bytes_per_s: 80_000_000,
+///     total_bytes_per_s: 5_120_000_000,
+///     parallel: 64,
+/// };
+/// assert_eq!(store.break_even_gap(), 1_600_000);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CostModel {
+    /// Time from a request to its first byte, in nanoseconds.
+    pub latency_ns: u64,
+    /// How fast one request transfers at most, in bytes a second; at least 1.
+    pub connection_bytes_per_s: u64,
+    /// How fast all requests together transfer, in bytes a second; at least 1.
+    pub total_bytes_per_s: u64,
+    /// How many requests run at once; further ones wait. At least 1.
+    pub parallel: u32,
+}
+
+impl CostModel {
+    /// The cost model of a device that an estimator has learnt. `min_parallel` is used as long as
+    /// the model does not know how many requests run at once
+    /// ([`DeviceEstimator::min_parallel`](crate::device_model::DeviceEstimator::min_parallel)).
+    ///
+    /// The estimator does not know a common limit of bandwidth: the total bandwidth is that of one
+    /// connection times the number of requests at once. Where the cost of bytes is not known yet it
+    /// is in the latency, and the bandwidth is unlimited. docs/ranges.md says how soon the numbers
+    /// are known, and how well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use foreread_core::device_model::DeviceModel;
+    /// use foreread_core::ranges::CostModel;
+    ///
+    /// let (per_request_ns, per_kib_ns) = (1e6, Some(1024.0));
+    /// let learnt = DeviceModel { per_request_ns, per_kib_ns, parallel: Some(8), samples: 20 };
+    /// let model = CostModel::learnt(&learnt, 3);
+    /// assert_eq!((model.latency_ns, model.parallel), (1_000_000, 8));
+    /// assert_eq!(model.connection_bytes_per_s, 1_000_000_000);
+    /// assert_eq!(model.total_bytes_per_s, 8_000_000_000);
+    /// ```
+    #[must_use]
+    pub fn learnt(model: &DeviceModel, min_parallel: u32) -> Self {
+        let parallel = model.parallel.unwrap_or(min_parallel).max(1);
+        let bytes_per_s = |per_kib_ns: f64| whole(1024.0 * 1e9 / per_kib_ns).max(1);
+        let per_kib_ns = model.per_kib_ns.filter(|ns| *ns > 0.0);
+        let connection_bytes_per_s = per_kib_ns.map_or(u64::MAX, bytes_per_s);
+        Self {
+            latency_ns: whole(model.per_request_ns),
+            connection_bytes_per_s,
+            total_bytes_per_s: connection_bytes_per_s.saturating_mul(u64::from(parallel)),
+            parallel,
+        }
+    }
+
+    /// The gap in bytes up to which a serial device reads two ranges sooner as one: latency times
+    /// bandwidth. If requests run at once, merging pays for smaller gaps only, or not at all.
+    ///
+    /// # Panics
+    ///
+    /// If a number but the latency is 0.
+    #[must_use]
+    pub fn break_even_gap(&self) -> u64 {
+        self.check();
+        let bytes_per_s = self.connection_bytes_per_s.min(self.total_bytes_per_s);
+        let bytes = u128::from(self.latency_ns) * u128::from(bytes_per_s) / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn check(&self) {
+        assert!(self.connection_bytes_per_s > 0, "the bandwidth of a connection is at least 1");
+        assert!(self.total_bytes_per_s > 0, "the total bandwidth is at least 1");
+        assert!(self.parallel > 0, "at least one request runs at a time");
+    }
+
+    /// Bytes a nanosecond of one request while `transferring` requests transfer.
+    pub(super) fn rate(&self, transferring: usize) -> f64 {
+        let share = float(self.total_bytes_per_s) / float(transferring as u64);
+        float(self.connection_bytes_per_s).min(share) / 1e9
+    }
+
+    /// No plan of so many requests and bytes takes less, in nanoseconds.
+    pub(super) fn bound(&self, requests: u64, bytes: u64) -> f64 {
+        let (latency, parallel) = (float(self.latency_ns), u64::from(self.parallel));
+        let rounds = latency * float(requests.div_ceil(parallel));
+        let transfer = float(bytes) / float(self.connection_bytes_per_s) * 1e9;
+        let work = (float(requests) * latency + transfer) / float(parallel);
+        let all_bytes = latency + float(bytes) / float(self.total_bytes_per_s) * 1e9;
+        rounds.max(work).max(all_bytes)
+    }
+
+    /// Whether one connection is slower than the device, so that splitting may pay.
+    pub(super) fn is_limited_by_connection(&self) -> bool {
+        self.parallel > 1 && self.connection_bytes_per_s < self.total_bytes_per_s
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "53 bits of a time or a size are enough")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The next whole number; a negative one is 0, one that does not fit is the largest.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+pub(super) fn whole(number: f64) -> u64 {
+    (number + 0.5) as u64
+}

@@ -1,0 +1,31 @@
+//! Wanted byte ranges as aligned spans without an overlap.
+//!
+//! In:    ranges in any order.
+//! Out:   spans in ascending order, with a gap of at least one byte between any two.
+//! Never: a byte that no range's blocks hold.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The blocks of `align` bytes that hold the ranges. A block that ends past 2^64 - 1 ends there.
+pub(super) fn spans(wanted: &[Range<u64>], align: u64) -> Vec<Range<u64>> {
+    let in_order = wanted.iter().all(|range| range.start <= range.end);
+    assert!(in_order, "a wanted range ends before it starts");
+    let mut aligned: Vec<Range<u64>> = wanted
+        .iter()
+        .filter(|range| !range.is_empty())
+        .map(|range| {
+            let start = range.start - range.start % align;
+            start..range.end.checked_next_multiple_of(align).unwrap_or(u64::MAX)
+        })
+        .collect();
+    aligned.sort_unstable_by_key(|range| range.start);
+    let mut spans: Vec<Range<u64>> = Vec::with_capacity(aligned.len());
+    for range in aligned {
+        match spans.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => spans.push(range),
+        }
+    }
+    spans
+}
